@@ -69,7 +69,6 @@ def keyed_documents(
     """Return the rows of a table as (key, document) or (key, document, metadata); other items as they are.
 
     Args:
-        items: what `Index.insert_many` was given.
         key: the column of keys, `id=` to a caller; ``None``: "id".
         text: the column of documents; ``None``: "text".
         metadata: the columns that become a dict of metadata; ``None``: no metadata.
@@ -101,7 +100,6 @@ def documents_of(documents: Any, text: str | None) -> Iterable[Any]:
     """Return the documents of a table's column, or those of a single column; other documents as they are.
 
     Args:
-        documents: what `Index.query_many` was given.
         text: the column of documents; ``None``: "text".
 
     Raises: as `keyed_documents`.
@@ -117,7 +115,6 @@ def keys_of(keys: Any, key: str | None) -> Iterable[Any]:
     """Return the keys of a table's column, or those of a single column; other keys as they are.
 
     Args:
-        keys: what `Index.remove_many` was given.
         key: the column of keys, `id=` to a caller; ``None``: "id".
 
     Raises: as `keyed_documents`.

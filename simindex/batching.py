@@ -24,7 +24,6 @@ class Part(NamedTuple, Generic[T]):
 
     Attributes:
         values: one at least.
-        num_bytes: what they take.
         is_full: whether a bound ended it, and not the input.
     """
 

@@ -93,10 +93,7 @@ def require_many(call: str, name: str, argument: object, instead: str) -> None:
     """Refuse what is one thing, or iterates over something else, where many are expected.
 
     Args:
-        call: the public name.
         name: of the argument, which says what its elements are.
-        argument: what the caller passed.
-        instead: the call that takes one.
 
     Raises:
         TypeError: a str or bytes, a mapping, a data frame, or nothing that plain `for` can iterate over.

@@ -19,10 +19,8 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], 
     """Return a table as HTML. Numbers stand right, everything else left.
 
     Args:
-        title: above it.
         columns: names of the columns; none: a table of names and values without a head.
         rows: as many cells each; past `MAX_ROWS` they are only counted.
-        note: below it.
 
     >>> table("1 & 2", ("key",), [("<a>",)])[-41:]
     '&lt;a&gt;</td></tr></tbody></table></div>'

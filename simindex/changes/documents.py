@@ -44,9 +44,7 @@ class NewDocuments:
     """Documents to be inserted, in order.
 
     Attributes:
-        encoded_keys, packed_metadata: as they will be stored.
         key_hashes: uint64, as the key table is sorted.
-        sketches: one a document.
         numbers: uint64, ascending, there may be gaps: those that a change has given them.
     """
 
@@ -267,9 +265,6 @@ def prepared_batches(
     A batch has up to `batch_size` items, fewer where these take `PART_BYTES`. At most workers + 5 batches are
     in memory, and at most `AHEAD_BYTES` and two batches, whatever the number and the length of the items.
     Its threads end with the generator: close it.
-
-    Args:
-        compares: see `prepare_documents`.
     """
     threads = num_workers(workers)
     parts = in_parts(items, batch_size, bytes_of_item)

@@ -27,9 +27,6 @@ EQUAL_SKETCHES = 8
 def fold_copies(numbers: np.ndarray, batch: SketchBatch, view: View) -> tuple[dict[int, int], dict[int, int]]:
     """Find the documents of a batch whose whole sketch a stored or an earlier one has.
 
-    Args:
-        numbers: of the documents.
-
     Returns:
         (place in the batch -> number of its leader, leader -> new size of its group).
     """

@@ -103,7 +103,6 @@ class _Sweep:
     """One batch of an expiry: what it removes, and the runs that it gives up for it, as part of a change.
 
     Attributes:
-        removed: documents, so far.
         room: records that may still be looked at.
     """
 

@@ -131,7 +131,6 @@ class Batch:
     """One batch while it is settled. Its documents have the numbers `first` plus their place meanwhile.
 
     Args:
-        view: what the change sees.
         pending: the change, whose next numbers they are.
         query: what a match is. With a limit, so many are returned.
         on_conflict: "error", "skip" or "replace".
@@ -324,7 +323,6 @@ class _Compared:
     Args:
         rows: of `MATCHES`, without a figure, by query.
         first: number of the batch's first document.
-        count: of its documents.
     """
 
     def __init__(self, rows: np.ndarray, first: int, count: int) -> None:

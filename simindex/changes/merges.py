@@ -28,12 +28,9 @@ class Merged:
     """What some steps of merging come to.
 
     Attributes:
-        manifest: after them.
         dead: segment id -> removed documents that it still has entries of, after them.
         gone: ids of segments whose chunks are to be removed.
-        puts: values to store.
         unmarked: numbers whose removal marks are to be dropped: no entry of theirs is left.
-        num_bytes: of the values.
         passing: keys of values that need not stay in memory: they were made of what was not there.
     """
 

@@ -79,17 +79,14 @@ class Pending:
     """Changes that are not committed yet.
 
     Attributes:
-        scheme: of the index.
         first_number: the number of its first document.
         inserted_at: the time that its documents get, in microseconds since 1970-01-01 UTC.
-        count: numbers given so far.
         by_key: encoded key -> number, of its documents that were not removed again.
         removed: committed documents to be removed, with their records.
         dropped: own documents that were removed again.
         touched: committed documents whose age it renews, to `inserted_at`.
         runs: (time, first number) -> number behind, of runs of ages to be stored; 0: to be removed.
         tail: the youngest run that it leaves of those that are committed; ``None``: as it was.
-        gone: numbers in `removed` and `dropped`.
         num_bytes: about what its documents take in memory, where that is bounded.
         max_bytes: what they may take; ``None``: any number.
         sources: what the sketches of the index are of, those to be added included; as in the manifest.
@@ -284,10 +281,6 @@ def current_time() -> int:
 
 def change_of_ages(pending: Pending, tail: Run, view: View) -> tuple[Puts, dict[tuple[int, int], int], Run]:
     """Return what a commit stores of ages.
-
-    Args:
-        tail: the committed one.
-        view: the committed state.
 
     Returns:
         (records of touched documents, runs as in `Pending.runs`, the tail after it).

@@ -33,9 +33,7 @@ class OneDocument(NamedTuple):
     """A document that was checked, encoded and sketched.
 
     Attributes:
-        key, encoded_key, packed_metadata: as in `NewDocuments`.
         key_hash: uint64, little-endian, as all of these bytes.
-        words, fingerprint, present, sources: as in `SketchBatch`.
         batch: the same as `NewDocuments` where it was made in that way.
     """
 
@@ -102,8 +100,6 @@ def single_change(
     """Return what a commit of one document stores; ``None`` where the long way has to be gone.
 
     Args:
-        manifest: before it.
-        directory: of the committed state.
         time: microseconds since 1970-01-01 UTC.
     """
     tables, sources = scheme.tables, manifest.sources | new.sources

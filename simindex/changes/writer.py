@@ -93,9 +93,7 @@ class Prepared:
 
     Attributes:
         merged: the steps of merging that go with it.
-        records: of new documents.
         segment: values of the new documents' segment.
-        removed: numbers whose records go.
         flags: number -> REMOVED flags to be set.
         groups: leader -> live documents that share its sketch; 0: none is left.
         touched: records that are stored anew, with another age.
@@ -305,7 +303,6 @@ class Writer:
         the time; ``None`` for them to do it, with nothing done.
 
         Args:
-            directory: of the committed state.
             view: of it; ``None``: only where it is not read, so nothing has to be merged and no change
                 before was broken off.
 

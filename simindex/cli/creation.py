@@ -176,8 +176,6 @@ def open_for_insert(path: str, options: CreationOptions, wait: float = 0.0) -> I
     """Open an index for writing, created with these options if it is missing.
 
     Args:
-        path: its folder.
-        options: of a new index.
         wait: seconds to wait for another writer.
 
     Raises:
@@ -204,7 +202,6 @@ def open_for_change(path: str, wait: float = 0.0) -> Index:
     """Open an index for writing that must be there.
 
     Args:
-        path: its folder.
         wait: seconds to wait for another writer.
 
     Raises:

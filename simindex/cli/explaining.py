@@ -59,9 +59,6 @@ def print_explanation(
     """Print what two texts share: a sentence, and both with their passages as [1: ...].
 
     Args:
-        found: of these texts.
-        names: what they are called.
-        texts: the texts themselves.
         whole: with all that is not shared, and all of a long passage.
     """
     shares = [f"{share:.0%} of {printable(name)}" for name, share in zip(names, _shares(found), strict=True)]

@@ -17,11 +17,7 @@ INTERRUPTED = 130
 
 
 class CommandError(Exception):
-    """The command cannot go on; the message says all there is to say.
-
-    Attributes:
-        exit_code: of the process.
-    """
+    """The command cannot go on; the message says all there is to say."""
 
     def __init__(self, message: str, exit_code: int = 1) -> None:
         super().__init__(message)

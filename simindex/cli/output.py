@@ -118,7 +118,6 @@ def print_table(
     On a terminal it is laid out to the width; elsewhere it is plain text of whatever width it needs.
 
     Args:
-        columns: their names.
         rows: a cell for each column.
         left: how many columns stand to the left; the others are numbers and stand to the right.
         header: whether to print the names.
@@ -195,7 +194,6 @@ class Reports:
 
     Args:
         noun: what they are about, in the singular.
-        limit: how many are printed.
     """
 
     def __init__(self, noun: str, limit: int = 20) -> None:

@@ -24,12 +24,8 @@ class JobProgress(NamedTuple):
 
     Attributes:
         rows: done, those before an interruption included.
-        rows_now: done in this run.
-        duplicates: among all.
         read_bytes: of the input, as it lies on disk.
-        written_bytes: of the output.
         looked_at: rows that were looked at, where all are before the first is written; else 0.
-        looked_now: in this run.
         share: of all work that is done, 0..1; ``None`` where it is unknown.
     """
 
@@ -173,11 +169,7 @@ def bytes_bar() -> Iterator[Advance]:
 
 @contextmanager
 def waiting_bar(what: str) -> Iterator[None]:
-    """Show that work goes on whose end is unknown, for the length of the block.
-
-    Args:
-        what: goes on.
-    """
+    """Show that work goes on whose end is unknown, for the length of the block."""
     if not shows_progress():
         yield
         return

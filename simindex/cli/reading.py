@@ -207,7 +207,6 @@ class Batches:
     and then `failure` is set already.
 
     Args:
-        rows: of an input.
         size: of a batch; the last one may be shorter, and one whose rows take `PART_BYTES`.
         pass_over: takes a bad row, which then ends nothing.
 

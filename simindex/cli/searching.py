@@ -67,8 +67,6 @@ class Search:
         """Return the matches of each document.
 
         Args:
-            index: to search.
-            documents: to compare with.
             own_keys: the key of each, which is not among its matches.
         """
         if own_keys is None:

@@ -35,7 +35,6 @@ def common_runs(a: np.ndarray, b: np.ndarray) -> list[CommonRun]:
 
     Args:
         a: the numbers of the shingles of one text, in order.
-        b: those of the other one.
 
     >>> common_runs(np.array([1, 2, 3, 4, 5]), np.array([3, 4, 9, 1, 2]))
     [CommonRun(first_a=0, first_b=3, length=2), CommonRun(first_a=2, first_b=0, length=2)]

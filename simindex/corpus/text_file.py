@@ -23,7 +23,6 @@ class TextFile:
 
     Args:
         path: of the file; made if it is missing.
-        config: how shingles are cut.
     """
 
     def __init__(self, path: str, config: Config) -> None:
@@ -50,7 +49,6 @@ class TextFile:
         """Return what a document shares with a kept row; ``None`` where one of them is no text at hand.
 
         Args:
-            document: that goes.
             kept: number of the row that stays; ``None`` for a document of an index, which keeps no texts.
         """
         if kept is None or not isinstance(document, str):

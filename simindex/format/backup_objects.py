@@ -30,7 +30,6 @@ class Part(NamedTuple):
 
     Attributes:
         digest: XXH3-128 of its bytes.
-        num_bytes: its length.
     """
 
     digest: bytes
@@ -47,7 +46,6 @@ class StoredSegment(NamedTuple):
 
     Attributes:
         id: as the index's manifest has it.
-        digest: of the sealed segment.
         parts: in the order of the values.
     """
 
@@ -61,11 +59,9 @@ class StoredBackup(NamedTuple):
 
     Attributes:
         header, manifest: of the index, as they are stored in it.
-        segments: all that the manifest names.
         databases: name -> the parts of each small database.
         journal: batches of the journal up to this number are part of the backup.
         made_at: microseconds since 1970-01-01 UTC.
-        documents: that it holds.
     """
 
     header: bytes

@@ -29,11 +29,8 @@ class Batch(NamedTuple):
         state: of the index behind the commit; see `state_of`.
         writer: random id of the handle that wrote it.
         time: of its documents and touches, in microseconds since 1970-01-01 UTC.
-        removed: encoded keys that are gone.
         touched: encoded keys that were seen at `time`.
-        keys, metadata: of documents, encoded.
         notes: of calls that may be repeated, as they are stored: database key and value.
-        sketches: of documents.
     """
 
     state: str

@@ -34,12 +34,10 @@ class Records:
 
     Attributes:
         places: int64: which of those that were asked for they are.
-        keys: as they were inserted.
         key_hashes: uint64.
         ages: int64: what expiry goes by, in microseconds.
         present: uint8.
         leaders: int64, NO_LEADER where there is none.
-        errors: (place, error) of the damaged.
     """
 
     places: np.ndarray
@@ -56,7 +54,6 @@ def decode_records(numbers: np.ndarray, values: list[bytes], keep_shingles: int)
 
     Args:
         numbers: uint64, below 2**63.
-        values: as they are stored.
         keep_shingles: how many hashes a record may have.
     """
     fields = _all_fields(numbers, values)

@@ -33,9 +33,7 @@ class Header(NamedTuple):
     """What an index is.
 
     Attributes:
-        layout: how segments are cut.
         blocks: of a fingerprint; 0 without SimHash.
-        kinds: which tables there are.
         config: the stored form of the configuration.
         identity: 16 random bytes, drawn at creation, which the index's backups share.
     """

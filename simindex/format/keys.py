@@ -64,11 +64,7 @@ def encode_text_key(key: str) -> bytes:
 
 
 def plain_keys(keys: list[Any], encoded: list[bytes]) -> list[Key]:
-    """Return keys as they will come back from the index: NumPy's and other subclasses as str, bytes or int.
-
-    Args:
-        encoded: the stored form of each.
-    """
+    """Return keys as an index returns them: NumPy's and other subclasses as str, bytes or int."""
     return keys if set(map(type, keys)) <= _PLAIN else list(map(unpack, encoded))
 
 
@@ -154,11 +150,7 @@ def table_of(key: bytes) -> int:
 
 
 def segment_keys(segment: int, tables: np.ndarray, chunks: np.ndarray) -> np.ndarray:
-    """Return the database keys of many chunks: uint8, shape (n, 14).
-
-    Args:
-        tables, chunks: of each, ints.
-    """
+    """Return the database keys of many chunks: uint8, shape (n, 14)."""
     keys = np.empty(len(tables), dtype=[("segment", ">u8"), ("table", ">u2"), ("chunk", ">u4")])
     keys["segment"], keys["table"], keys["chunk"] = segment, tables, chunks
     return keys.view(np.uint8).reshape(len(tables), keys.itemsize)

@@ -64,9 +64,6 @@ class SegmentEntry(NamedTuple):
         span: every relative number is below.
         num_keys: entries of the key table: its documents.
         num_copies: entries of the copy table: documents that share an earlier sketch.
-        num_signatures: entries of each band table.
-        num_fingerprints: entries of each permutation table.
-        num_sketches: rows of the sketch column.
         chunked: 0 when the segment is one value, 1 when each table is cut into chunks.
         filters: of a chunked segment, one byte for each kind of table (key, copy, band, permutation):
             the size of its filter (`filter_lines`), 0 for none; and one for the bits of the bitmaps of
@@ -120,11 +117,7 @@ class TableKind(NamedTuple):
     """What the header says of one kind of table, so that a reader knows which it does not know.
 
     Attributes:
-        name: of the kind.
         first: number of the first table of the kind.
-        num_tables: how many there are.
-        widths: as in `Column`.
-        block: entries of a sealed block.
     """
 
     name: str
@@ -147,9 +140,6 @@ class Geometry:
     """The tables that a configuration has: counts of entries and the place of everything.
 
     Attributes:
-        bands: number of band tables.
-        permutations: number of permutation tables.
-        layout: how segments are cut.
         shortest_prefix: bits of the shortest prefix that permutation tables are searched by.
     """
 

@@ -37,12 +37,9 @@ class Manifest(NamedTuple):
     Attributes:
         next_number: the number of the next document.
         next_segment: the id of the next segment.
-        num_documents: stored documents.
         num_copies: stored documents that share the sketch of an earlier one.
         tail_first: the first number of the youngest run of ages, which ends at `next_number`.
-        tail_time: its time.
         sources: what its sketches are of: OF_DOCUMENTS, OF_ROWS, or 0 where there are none of both.
-        segments: live segments, oldest first.
     """
 
     next_number: int = 0

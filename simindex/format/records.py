@@ -28,10 +28,7 @@ class StoredRecord(NamedTuple):
     """What is stored of one document beside its sketch.
 
     Attributes:
-        key: the external key.
-        metadata: any msgpack value.
         inserted_at: microseconds since 1970-01-01 UTC.
-        present: HAS_SIGNATURE | HAS_FINGERPRINT.
         leader: number of the document whose sketch this one shares, or ``None`` for its own.
         kept: kept shingle hashes as `encode_kept` has them, or ``None``.
         seen_at: microseconds since 1970-01-01 UTC of the last touch, or ``None`` where there was none.
@@ -56,7 +53,6 @@ class PackedRest(NamedTuple):
 
     Attributes:
         head: the array header, which counts the fields of the whole record.
-        tail: the fields behind the metadata.
     """
 
     head: bytes
@@ -153,7 +149,6 @@ def encode_records(
 
     Args:
         numbers: uint64, ascending.
-        packed_rests: as `PackedRest`.
     """
     # Raw bytes, for a fixed-width string would lose zeros at its end.
     database_keys = numbers.astype(">u8").view("V8").tolist()

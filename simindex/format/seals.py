@@ -69,9 +69,6 @@ def seal(database: str, key: bytes, content: bytes | memoryview) -> bytes:
 def unseal_many(database: str, items: list[tuple[bytes, bytes]], what: str) -> None:
     """Check many sealed values, of which there are millions, in a third of the time of `unseal` for each.
 
-    Args:
-        items: (key, value) each.
-
     Raises:
         CorruptIndexError: as `unseal`, of the first that does not fit.
     """

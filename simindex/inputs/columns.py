@@ -22,9 +22,7 @@ class Columns(NamedTuple):
     """Some rows of an input, in order.
 
     Attributes:
-        names: of the file of each.
         numbers: of each in its file; see `Newest`.
-        keys, documents: of each.
         contents: of each, as it stands in its input; see `Newest`.
         error: of what stands behind them and is no row.
     """

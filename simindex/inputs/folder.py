@@ -44,7 +44,6 @@ class Selection:
         A link to a file counts as the file; a link to a folder is not followed, so there are no loops.
 
         Args:
-            folder: its path.
             tally: counts what is hidden and passed over.
         """
         ahead = [(folder, "", True)]
@@ -103,8 +102,6 @@ def read(
     """Yield the rows of each file of a folder.
 
     Args:
-        source: the folder.
-        selection: the files to take.
         read_file: the format by which each is read.
         named_table: returns whether a file is counted as a table that is read as one text.
     """

@@ -259,7 +259,6 @@ class Inputs:
         """Return other inputs that are read in the same way.
 
         Args:
-            paths: of files that are there.
             as_of_folder: whether they are read as if they were found in a folder.
         """
         reading = self._reading

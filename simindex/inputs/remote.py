@@ -109,7 +109,6 @@ def opened(path: str, *, whole_size: bool = True) -> BinaryIO:
     """Open a file to be read from its beginning to its end.
 
     Args:
-        path: of the file.
         whole_size: whether an end before the size that the file system states is an error.
     """
     size = num_bytes(path) if whole_size else None

@@ -83,8 +83,6 @@ class Fields:
     """Which fields of a row are what.
 
     Attributes:
-        id: its key.
-        text: its document.
         metadata: whether the others are kept.
         metadata_from: the field whose value is the metadata; ``None``: all others.
         fingerprint: the field of a 64-bit SimHash fingerprint that is the document, in place of `text`.
@@ -110,9 +108,7 @@ class Fields:
         """Return the row of these values.
 
         Args:
-            name: of the input.
             number: of the row or line in it; the place is ``name:number``.
-            values: field -> value.
 
         >>> Fields().row("a.jsonl", 3, {"id": 7, "text": "a ship left"})
         Row(key=7, document='a ship left', metadata=None)
@@ -173,8 +169,6 @@ class Fields:
         """Make sure that a table has a column of documents.
 
         Args:
-            place: of the names.
-            columns: their names.
             hint: the end of the message, where the format knows what to do.
 
         Raises:

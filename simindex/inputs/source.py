@@ -136,9 +136,7 @@ class Cells(NamedTuple):
 
     Attributes:
         line: as it stands in the input, with its end, in UTF-8.
-        columns: their names.
         cells: one for each column.
-        delimiter: between them.
     """
 
     line: bytes
@@ -177,7 +175,6 @@ class Source:
         delimiter: between the cells of CSV; ``None``: what the format says.
 
     Attributes:
-        path, limits, encoding, delimiter: the same.
         name: what it is called in messages.
         tally: what was not read of it, or not as it stands.
         newest: the row that was yielded last; ``None`` before the first.
@@ -369,7 +366,6 @@ class Lines:
         Args:
             what: it is, for the message.
             size: in bytes.
-            mark: of when it began.
         """
         limits = self._limits
         if size > limits.line:

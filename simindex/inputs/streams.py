@@ -63,11 +63,7 @@ def _packing(path: str) -> str:
 
 
 class _Counted:
-    """A compressed file, whose bytes are counted as they are read.
-
-    Attributes:
-        num_bytes: read so far.
-    """
+    """A compressed file, whose bytes are counted as they are read."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.num_bytes = 0
@@ -202,7 +198,6 @@ class Stream:
     """An input opened for reading: decompressed by its last suffix, in UTF-8; "-" is standard input.
 
     Args:
-        path: as it was given.
         max_window: bytes of content that a part of .zst or .xz may ask to be remembered while it is read.
         encoding: of the decompressed bytes. What is no character of it becomes the byte FF.
 

@@ -90,7 +90,6 @@ def _compared(
 
     Args:
         bounds: the lowest and the highest key of the range, of each table.
-        some, others: places among the sketches.
     """
     plan = walk_plan.plan
     left, right = sketches.words[some], sketches.words[others]

@@ -82,7 +82,6 @@ class PieceEntries:
 
     Args:
         pieces: in order.
-        bits: of the prefix.
         plan: how many entries may be in memory, and the room that a run needs.
         copies: a bit for each number that is left out, if any are.
     """
@@ -127,7 +126,6 @@ def entries_in_runs(pieces: Iterator[Piece], bits: int) -> Iterator[Piece]:
 
     Args:
         pieces: entries in order.
-        bits: of the prefix.
     """
     free = np.uint64(64 - bits)
     keys, numbers = np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.uint32)

@@ -93,11 +93,8 @@ class TableEntries:
 
     Args:
         read: calls a function with a view of the snapshot.
-        ranks: of its documents.
-        table: its number.
         dead: a bit for each rank that is left out.
         capacity: entries that are in memory at a time.
-        first, behind: the range.
 
     Attributes:
         keys, numbers: those in memory, uint64, and their ranks, uint32.

@@ -31,7 +31,6 @@ class PairPlan:
     """Which pairs to find in an index, and how.
 
     Attributes:
-        method: what documents are compared by.
         threshold: of the similarity, in (0, 1]; of MinHash.
         cut: least estimate that is returned where it is no exact one.
         first_table: the first of the method's tables.

@@ -28,7 +28,6 @@ class RangeEnd(NamedTuple):
     """What a range has cost that was walked to its end; nothing where long runs are put off.
 
     Attributes:
-        compared: pairs of sketches.
         bounded: what was not compared all with all.
         long_runs: rows of LONG_RUN of its table.
     """

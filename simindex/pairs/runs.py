@@ -57,7 +57,6 @@ def runs_of(pieces: Iterator[Piece], bits: int, max_run: int) -> Iterator[Block 
 
     Args:
         pieces: entries in order.
-        bits: of the prefix.
         max_run: of a run that is whole in memory.
     """
     free = np.uint64(64 - bits)

@@ -30,8 +30,6 @@ class PinnedTables:
     """The newest commit of an index. Safe to share between threads, one of which reads at a time.
 
     Attributes:
-        snapshot: the id of the commit.
-        scheme: of the index.
         ranks: of its documents: 0 up to `ranks.total`, removed ones among them.
 
     Raises:

@@ -27,7 +27,6 @@ class SortedEdges:
     Not thread-safe. Memory: `memory_bytes`, twice that for a moment while a run is sorted or merged.
 
     Args:
-        memory_bytes: of edges that are held.
         dtype: of one: uint64, or a struct that has it as its field `edge`.
         folder: of what does not fit; ``None``: that of temporary files.
     """

@@ -139,9 +139,7 @@ class TableWalk(_Walk):
     """Documents of a common prefix in one table, compared with one another.
 
     Args:
-        plan: of the pairs.
         table: number of the method's table, from 0.
-        entries, sketches: of it.
         longs: the long runs of the tables before.
     """
 

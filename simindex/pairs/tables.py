@@ -20,12 +20,7 @@ LEAST_PIECE = 1_024
 
 
 class Slice(NamedTuple):
-    """A range of keys of one table.
-
-    Attributes:
-        table: its number.
-        first, behind: the keys.
-    """
+    """A range of keys of one table."""
 
     table: int
     first: int
@@ -83,9 +78,6 @@ class Source(SketchSource, Protocol):
 
 class Numbering:
     """The documents of all partitions, numbered one partition after the other.
-
-    Args:
-        totals: ranks of each partition.
 
     Attributes:
         offsets: uint64: the number of the first document of each partition, and of all behind the last.

@@ -21,7 +21,6 @@ class TextSimilarity:
 
     Args:
         texts: gives the document of a key, a str or ready shingles.
-        config: how texts are cut.
         max_bytes: what kept hashes may take; those used longest ago make room.
     """
 

@@ -25,8 +25,6 @@ class WalkPlan:
 
     Attributes:
         plan: of the pairs: tables, prefixes, where is cut.
-        geometry: of the partitions.
-        count: ranges of each table.
         folds: whether of equal sketches only the first is compared with others.
         puts_off: whether the documents of long runs are yielded as they are; else they are compared with
             the first of their run.

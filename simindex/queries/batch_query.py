@@ -26,9 +26,7 @@ class BatchQuery(NamedTuple):
     Attributes:
         call: the public name, for messages.
         query: the same for each document.
-        sketcher: makes the sketches.
         parts: the sketches, or documents that threads sketch and search.
-        threads: how many.
     """
 
     call: str

@@ -172,7 +172,6 @@ class Values(ValuesView[Record]):
 
     Args:
         index: asked for its length and for single records.
-        records: walks over all of them.
     """
 
     def __init__(self, index: Any, records: Callable[[], Iterator[Record]]) -> None:

@@ -40,7 +40,6 @@ class Scheme:
     """The settings of an index and what follows from them; a result depends on nothing else.
 
     Attributes:
-        config: as it is stored.
         tables: which sorted tables there are, and where everything lies.
         plan: the permutation tables; one without tables where there is no SimHash.
         identity: of the index and its backups; no result depends on it.

@@ -55,7 +55,6 @@ class Found(NamedTuple):
     """What the kernel found for a batch of queries; documents are looked up later, by one thread.
 
     Attributes:
-        batch: the queries.
         matches: records of `MATCH`, best first for each query.
         truncated: a byte a query: which limits were hit, `_kernel.CUT_CANDIDATES` and `CUT_BUCKET`.
         scanned: uint64 a query: how many entries of permutation tables were looked at, or ``None``.
@@ -434,10 +433,7 @@ def method_of(
 
     Args:
         call: its name, for messages.
-        by: as the caller gave it.
         threshold: of MinHash. Left at its default it counts as not given.
-        max_distance: of SimHash.
-        recall, exact: of MinHash.
 
     Raises:
         ValueError: no such method, one that the index was built without, or the other one's parameter.
@@ -465,7 +461,6 @@ class QueryFactory(NamedTuple):
     """Makes a query of a caller's arguments, and refuses what the index cannot answer.
 
     Attributes:
-        config: of the index.
         max_candidates: stored documents that a query compares at most.
     """
 

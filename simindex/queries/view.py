@@ -93,7 +93,6 @@ class Reader:
     Thread safety: any method may run in several threads; each returns what belongs to its transaction.
 
     Attributes:
-        scheme: of the index.
         open_changes: set while a transaction of the handle is open: returns its changes inside of the block,
             ``None`` elsewhere.
     """
@@ -118,7 +117,6 @@ class Reader:
         """Take note of the manifest that the writer of this handle has just stored.
 
         Args:
-            transaction_id: of the commit.
             newest: the value of its last segment, where that is new, is one value and short: neither the
                 manifest nor this is read again.
             before: the manifest that has all other segments, there.
@@ -166,7 +164,6 @@ class Reader:
 
         Args:
             transaction_id: of that commit, the newest one.
-            map_generation: of the map now.
         """
         last, own = self._last, self._expected
         if last is None or last.map_generation != map_generation:
@@ -217,9 +214,7 @@ class PendingView(NamedTuple):
         segments: its documents as segments in memory.
         by_key: encoded key -> number of its live documents; the numbers ascend.
         gone: numbers that it removed or dropped.
-        num_removed: committed documents among them.
         record: returns the record of one of its documents; ``None`` for another number.
-        touched: committed documents that it touched.
         time: of it, in microseconds since 1970-01-01 UTC.
         sources: what its sketches are of, as in the manifest.
     """
@@ -405,11 +400,7 @@ class View:
         return found
 
     def find_keys(self, encoded: list[bytes], hashes: np.ndarray) -> dict[int, tuple[int, StoredRecord]]:
-        """Return place -> (number, record) for the encoded keys that are stored.
-
-        Args:
-            hashes: `key_hashes`.
-        """
+        """Return place -> (number, record) for the encoded keys that are stored."""
         found: dict[int, tuple[int, StoredRecord]] = {}
         for place, number in self.directory.find_keys(KEY_TABLE, hashes, EVERY):
             record = self._record_of(number, encoded[place])

@@ -60,7 +60,6 @@ class SegmentData:
     """The documents of a segment to be written. Numbers are relative to `base`, ascending, uint32.
 
     Attributes:
-        key_hashes, key_numbers: every document.
         leaders, copies: documents that share the sketch of the document numbered `leaders` (uint64,
             absolute).
         words, fingerprints, numbers: sketches that are new: (n, bands), (n,), (n,).

@@ -33,10 +33,8 @@ class WholeForm(NamedTuple):
 
     Attributes:
         rows: uint64: all but the bitmaps; addresses in it are still to be moved.
-        num_words: their number with the bitmaps.
         in_value, in_memory: of each of `rows`, 1 where it is an address in the stored value, in this memory.
         sketch_row, table_rows: where the sketch column's chunk row and the table rows begin.
-        value_bytes: length of the stored value.
     """
 
     rows: bytes
@@ -118,7 +116,6 @@ class Segment:
 
     Attributes:
         entry: what the manifest says of it.
-        row: the kernel's segment_row.
         places: of its chunks; ``None`` of one that is one value.
     """
 

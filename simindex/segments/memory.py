@@ -24,14 +24,12 @@ class MemorySegment:
 
     Attributes:
         entry: what a manifest would say of it.
-        row: the kernel's segment_row.
     """
 
     def __init__(self, entry: SegmentEntry, tables: np.ndarray, sketches: np.ndarray, held: object) -> None:
         """Take over arrays.
 
         Args:
-            tables: TABLE_ROW, one a table.
             sketches: CHUNK_ROW, the chunks of the sketch column.
             held: whatever the rows have addresses of.
         """

@@ -32,7 +32,6 @@ class SealedSegment:
 
     Attributes:
         entry: its manifest entry; it says everything about where its values lie.
-        num_bytes: of its values, seals included.
         digest: 16 bytes; of equal entries and digests the values are equal.
     """
 
@@ -45,10 +44,7 @@ class Piece(NamedTuple):
     """One stored value of a segment.
 
     Attributes:
-        key: in the database.
         column: what it is a chunk of; ``None``: it is the whole segment.
-        entries: in it.
-        num_bytes: its length.
     """
 
     key: bytes

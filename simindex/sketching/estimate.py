@@ -64,7 +64,6 @@ def best_estimate(agree: int, num_perm: int, a: np.ndarray, b: np.ndarray, keep:
         agree: agreeing rows, 0..num_perm.
         num_perm: MinHash rows, 1 or more.
         a: uint32, ascending and distinct: at most the `keep` smallest hashes of a document.
-        b: those of the other one.
         keep: how many hashes a document keeps, 1 or more.
 
     >>> best_estimate(96, 128, np.array([1, 2], "u4"), np.array([2, 3], "u4"), keep=5)

@@ -31,7 +31,6 @@ def row_coefficients(num_perm: int, seed: int) -> np.ndarray:
     """Return a_i (odd) and b_i of each row i, whose hash is h_i(x) = a_i x + b_i mod 2^32.
 
     Args:
-        num_perm: number of rows.
         seed: 0..2**64-1.
 
     Returns:

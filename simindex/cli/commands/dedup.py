@@ -263,12 +263,7 @@ def _job(rows: Inputs, given: dict[str, Any], progress: _Progress, bad_rows: Rep
 
 
 class _Progress:
-    """Tells the bar how far the job is.
-
-    Attributes:
-        show: the bar.
-        job: that it is about.
-    """
+    """Tells the bar how far the job is."""
 
     show: Show
     job: Job

@@ -16,7 +16,6 @@ class Annotator:
     """Makes the report entry and the annotation of each row, one after the other.
 
     Args:
-        names: of the sources.
         annotates: whether the output has the rows that go, and a note behind each.
         texts: of kept rows, for explanations; ``None``: nothing is explained.
 

@@ -24,9 +24,7 @@ def config_for(
     """Return the configuration of a job.
 
     Args:
-        config: as the caller gave it.
         others: paths of the indexes that rows are compared with; the first that is there decides.
-        by, max_distance, exact: how they are compared.
         has_into: whether the kept ones go into an index, which is to have all that an index has.
     """
     for other in others:

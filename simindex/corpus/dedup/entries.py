@@ -31,7 +31,6 @@ class Part(NamedTuple):
     """What an entry is of a row, where rows are cut into paragraphs.
 
     Attributes:
-        whole: the row.
         number: of the paragraph, from 1.
         start, end: where it lies in the text of the row.
         is_last: whether the row has no other behind it.
@@ -50,10 +49,8 @@ class Entry(NamedTuple):
     Attributes:
         number: in the whole input, from 0.
         place: its source among the sources, from 0.
-        name: of its file.
         row: in its file, from 1; 0 where the file is the row.
         key: its id; made of its place where it has none.
-        document: what is compared.
         metadata: of an item of an iterable.
         content: as it stands in its input; see `inputs.Newest`.
         part: of which row it is a paragraph.
@@ -221,7 +218,6 @@ class Spool:
 
     Args:
         path: of the file, in a folder of the job's own.
-        entries: the rows.
     """
 
     def __init__(self, path: str, entries: Entries) -> None:
@@ -256,8 +252,6 @@ def entries_of(
 
     Args:
         sources: a path, a list of paths, `Inputs`, or an iterable of items.
-        fields: of the rows of files.
-        on_bad_row: see `PathEntries`.
     """
     if isinstance(sources, Inputs):
         return PathEntries(sources, list(sources.paths), on_bad_row)

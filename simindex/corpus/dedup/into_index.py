@@ -21,8 +21,6 @@ def store_kept(kept: Iterable[tuple[str, Sketch]], into: Index, names: Sequence[
 
     Args:
         kept: label (`entries.labelled`) and sketch of each.
-        into: takes them.
-        names: of the sources.
     """
 
     def items() -> Iterator[tuple[Key, Any, Any]]:

@@ -34,9 +34,7 @@ class State:
     Attributes:
         phase: "reading", "storing" (into an index), "publishing" or "done".
         read, kept, removed, bounded: rows so far, as in `DedupReport`.
-        seconds: of work so far.
         documents, dropped: rows that were cut into paragraphs, and those of which nothing is left.
-        output, report, rollup: marks of the files.
         looked: rows that were looked at, where all are before the first is written.
     """
 
@@ -72,7 +70,6 @@ class Journal:
         job: what the job is: arguments and inputs, as JSON has them.
 
     Attributes:
-        state: how far the job is.
         durable: what is written of it: how far a later process finds it.
     """
 

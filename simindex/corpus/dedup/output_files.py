@@ -35,7 +35,6 @@ class Writing(NamedTuple):
         sink: of the rows: a callable; ``None``: they are not wanted, or are a file's.
         path: of that file, or ``None``.
         report_path: where the report of removed rows is to be; ``None``: where the journal is.
-        mode: which rows are written.
         cut: how rows are cut into paragraphs, or ``None``.
     """
 

@@ -24,12 +24,7 @@ Split = Literal["line", "blank-line"]
 
 
 class Cut(NamedTuple):
-    """How texts are cut.
-
-    Attributes:
-        split: where a paragraph ends.
-        min_words: shorter ones are like nothing.
-    """
+    """How texts are cut."""
 
     split: Split
     min_words: int
@@ -83,9 +78,6 @@ def paragraph_key(document: Key, place: int) -> str | bytes:
 class Paragraphs:
     """The paragraphs of documents as rows, numbered through, each under ``document#number`` from 1 on.
 
-    Args:
-        cut: how texts are cut.
-
     Attributes:
         documents: the rows that they are of.
 
@@ -131,9 +123,7 @@ class Rest(NamedTuple):
     """What is left of a document.
 
     Attributes:
-        whole: the document.
         left: without what was seen before; ``None`` where nothing is left.
-        num_parts: its paragraphs.
         seen: those of them that were seen before.
         share: of its characters, white space around paragraphs not counted, that are in these; 0..1.
     """
@@ -163,7 +153,6 @@ class Gathering:
     """Puts the paragraphs of a document together again.
 
     Args:
-        text_field: of rows of files.
         rollup: takes a line for each document of which something was seen before.
     """
 

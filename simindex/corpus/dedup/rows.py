@@ -22,7 +22,6 @@ class Rows(Sequence[Entry]):
     """Rows of an input, in order.
 
     Attributes:
-        places, names, rows, keys, documents, contents: as in `Entry`, of each.
         num_bytes: what they take in memory, about.
         bad: what stood between them and is no row.
     """

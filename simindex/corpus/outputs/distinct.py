@@ -23,7 +23,6 @@ def require_distinct(
     Args:
         outputs: path of each output, by the argument that names it.
         journal: its folder. The report of removed rows alone may lie there, under the name that it has there.
-        inputs: files, folders and URLs.
         indexes: path of each index that the job reads or writes, by argument.
 
     Raises:

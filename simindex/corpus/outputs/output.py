@@ -61,12 +61,7 @@ class Output(Protocol):
 
 
 class LinesOutput:
-    """A file of lines.
-
-    Args:
-        path: that it will have.
-        encoder: makes lines of rows.
-    """
+    """A file of lines."""
 
     def __init__(self, path: str, encoder: Encoder) -> None:
         self.path = path

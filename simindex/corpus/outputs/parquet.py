@@ -24,7 +24,6 @@ class ParquetOutput:
     """A table of rows.
 
     Args:
-        path: that it will have.
         partial: what it is called as long as it is not complete.
 
     Attributes:

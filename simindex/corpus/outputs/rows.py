@@ -54,12 +54,7 @@ Note = Mapping[str, Any]
 
 
 def with_text(content: Any, field: str, text: str) -> Any:
-    """Return a row as it would stand in its input with another text.
-
-    Args:
-        content: as it stands; see `inputs.Newest`.
-        field: of the text.
-    """
+    """Return a row as it would stand in its input with another text."""
     if isinstance(content, bytes):
         values = optional_module("orjson", "writing rows").loads(content)
         return values | {field: text}

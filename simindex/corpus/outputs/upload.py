@@ -20,8 +20,6 @@ def spool(path: str, folder: str, role: str) -> str:
     """Return where an output is written: at its path, or in the job's folder where that is remote.
 
     Args:
-        path: of the output.
-        folder: of the job.
         role: of the output, so that two of one name differ.
 
     Raises:

@@ -34,8 +34,6 @@ class Finished:
     """A finished job.
 
     Attributes:
-        folder: of its journal.
-        config: how documents were compared.
         threshold: least similarity of a removed row.
         by_similarity: whether it compared by MinHash.
         cut: how texts were cut into paragraphs, if that is what was compared.

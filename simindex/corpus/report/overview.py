@@ -38,7 +38,6 @@ class Member(NamedTuple):
     """A document of a cluster.
 
     Attributes:
-        key: its key.
         like: the place among the members of the earlier one that it is most like, or None.
         similarity: to that one; None without MinHash.
         distance: to that one, in bits; None without SimHash.
@@ -54,7 +53,6 @@ class Cluster(NamedTuple):
     """Documents that are similar to one another, directly or by others.
 
     Attributes:
-        size: how many they are.
         members: the first of them, in the order of storing.
     """
 
@@ -67,14 +65,12 @@ class Overview:
     """What a report shows of an index.
 
     Attributes:
-        documents: stored ones.
         duplicates: those that are similar to an earlier one.
         num_clusters: how many there are; `clusters` may be fewer.
         num_pairs: similar pairs; copies of one sketch are paired with the first of them only.
         histogram: (label, pairs), the most similar last.
         fresh: the share of documents that are no duplicates, in equal parts of the order of storing.
         clusters: the largest first, then by their first members.
-        notes: sentences on what was bounded.
     """
 
     documents: int
@@ -93,10 +89,7 @@ def overview_of(index: Index, threshold: float, most_clusters: int, most_members
     Cost: that of `Index.pairs`; memory: all keys, 4 bytes a document, and some 200 bytes a duplicate.
 
     Args:
-        index: open.
         threshold: least similarity of a pair; without MinHash pairs within the configured distance count.
-        most_clusters: that are listed.
-        most_members: that are listed of each.
     """
     keys = list(index)
     nearest: dict[int, SimilarPair] = {}

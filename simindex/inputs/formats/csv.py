@@ -27,8 +27,6 @@ def read(source: Source, fields: Fields, delimiter: str = ",") -> Iterator[Row |
     """Yield the rows of a source of CSV.
 
     Args:
-        source: to read.
-        fields: which columns are what.
         delimiter: between cells, unless the source has its own.
     """
     delimiter = source.delimiter or delimiter

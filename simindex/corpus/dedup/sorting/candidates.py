@@ -159,7 +159,6 @@ def short_prefixes(
     compared: a run is compared where it stands.
 
     Args:
-        sketches: of all rows.
         compared: bool, by number: which rows take part.
         plan: with the longest run that is compared two by two.
     """

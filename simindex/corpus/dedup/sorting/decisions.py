@@ -89,7 +89,6 @@ class Sorting:
         keep: the order.
         others: paths of indexes; rows that are like one of their documents go, too.
         texts: takes the texts of all rows, or ``None``.
-        batch_size, workers: as in `Index.insert_many`.
         looked: called with the number of rows looked at so far, and whether that is durable.
         keeps_sketches: whether the sketches of rows that stay are wanted; see `kept`.
     """

@@ -22,24 +22,14 @@ _AT_HAND = 4_096
 
 
 class ExactComparison:
-    """Compares rows by kept shingles.
-
-    Args:
-        files: the rows.
-        plan: what a match is.
-        num_perm, keep: of the sketches.
-    """
+    """Compares rows by kept shingles."""
 
     def __init__(self, files: SketchFiles, plan: PairPlan, num_perm: int, keep: int) -> None:
         self._plan, self._num_perm, self._keep = plan, num_perm, keep
         self._kept = lru_cache(_AT_HAND)(files.kept)
 
     def estimate(self, a: int, b: int, score: int) -> Estimate:
-        """Return how much two rows are alike.
-
-        Args:
-            score: of their sketches; see `scored_edges`.
-        """
+        """Return how much two rows are alike."""
         some, others = self._kept(a), self._kept(b)
         assert some is not None
         assert others is not None

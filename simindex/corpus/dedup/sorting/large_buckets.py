@@ -30,11 +30,6 @@ _NO_EDGES = np.empty(0, dtype=SCORED_EDGE)
 class LongRunRows:
     """Documents of long runs.
 
-    Args:
-        plan: what a match is.
-        num_perm: of the sketches.
-        total: how many rows there are.
-
     Attributes:
         most: documents of a run that another one is compared with: as many as by an index (`asked_if_new`).
         bounded: places of those that stay though there were more.
@@ -83,7 +78,6 @@ def room_by_chance(total: int, bits: Sequence[int]) -> int:
     """Return how many documents may share a prefix in one table for their number alone, as an index has it.
 
     Args:
-        total: documents.
         bits: of the prefix of each table.
 
     >>> room_by_chance(1_000_000, [32]), room_by_chance(1_000_000, [9] * 16)
@@ -116,10 +110,7 @@ class LongRunDecisions:
     """The documents of long runs in keep order, each with its runs.
 
     Args:
-        long_runs: what a match is.
         entries: (place, run), uint64, ascending.
-        order: of the rows.
-        fetch: gives sketches.
     """
 
     def __init__(

@@ -87,7 +87,6 @@ class KeepOrder(NamedTuple):
     """The rows in keep order.
 
     Attributes:
-        total: how many there are.
         numbers: uint32, by place; ``None``: the order of the input.
         places: uint32, by number.
     """
@@ -121,7 +120,6 @@ def by_rank(keep: Keep, path: str, ranks: Iterable[list[Any]], total: int) -> Ke
     """Return the order of the largest first, ``None`` last.
 
     Args:
-        keep: what the ranks are of.
         path: of a file that is made and used for sorting.
         ranks: of all rows, some at a time: numbers, texts or ``None``, as SQLite orders them.
     """

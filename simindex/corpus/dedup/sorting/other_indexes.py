@@ -47,8 +47,6 @@ class OtherIndexes:
 
     Args:
         paths: of the indexes; they are read as they are now.
-        config: of their documents.
-        query: what a match is.
     """
 
     def __init__(self, paths: Iterable[str], config: Config, query: BandQuery | FingerprintQuery) -> None:

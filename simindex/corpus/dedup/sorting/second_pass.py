@@ -53,10 +53,7 @@ class LineRows(Rows):
 
     Args:
         first: number in the whole input of the first one.
-        inputs: the whole input.
-        place: of their input.
         number: of the first line in it.
-        lines: each is a row.
     """
 
     def __init__(self, first: int, inputs: Inputs, place: int, number: int, lines: list[bytes]) -> None:
@@ -81,9 +78,7 @@ class PartRead(NamedTuple):
     """A part that was read once.
 
     Attributes:
-        part: the same.
         lines: in it; 0 where they were not counted.
-        rows: in it.
     """
 
     part: InputPart

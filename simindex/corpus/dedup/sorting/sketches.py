@@ -83,14 +83,10 @@ class SketchFiles:
     """Sketches and report labels of rows, by number.
 
     Args:
-        folder: made if it is missing.
-        bands: words of a sketch.
         has_fingerprints: whether rows have fingerprints, too.
         has_kept: whether rows have kept shingles.
 
     Attributes:
-        bands, has_fingerprints, has_kept: the same.
-        count: rows.
         mark: what was given to `sync` last, with what is there; ``None`` where nothing is.
     """
 
@@ -148,7 +144,6 @@ class SketchFiles:
         Args:
             words: uint64, shape (rows, bands).
             present: uint8: 0 where a row has nothing to compare.
-            names: what they are called.
             fingerprints: uint64, of each; where rows have them.
             ranks: what a keep order goes by, of each: as `orders.rank_of` returns it.
             others: what other indexes say of them, to be pickled.
@@ -289,7 +284,6 @@ class SketchFiles:
         """Yield the sketches of some rows.
 
         Args:
-            sketcher: that has made them.
             of_rows: whether their rows were brought in; see `sketch.OF_ROWS`.
         """
         config, present = sketcher.config, self.present(numbers).tolist()

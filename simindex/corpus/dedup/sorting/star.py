@@ -48,11 +48,7 @@ class Star:
     each time that a document is in a long run, and the sketches of those of them that stay.
 
     Args:
-        plan: what a match is.
-        num_perm: of the sketches.
-        order: of the rows.
         copies: (leaders, copies) by number: rows that are in no range, for their sketch is a leader's.
-        memory_bytes: of edges.
         folder: of edges that do not fit; ``None``: that of temporary files.
         assign: settles rows, by their sketches or by more; see `assigned`.
     """

@@ -42,7 +42,6 @@ class RemovedRows(NamedTuple):
         numbers: of them, ascending.
         kept: number of the row that each is like.
         scores: how similar they are; see `scored_edges`.
-        labels: of the kept rows.
         has_bits: whether both have a fingerprint.
         estimates: fields of the similarity that kept shingles say; ``None``: the rows of the sketches do.
     """
@@ -73,7 +72,6 @@ def write_verdicts(
     """Write down what was decided, whole or not at all.
 
     Args:
-        read: how the input was read.
         has_bits: whether rows have fingerprints.
         others: what other indexes say of the rows, in order.
         estimate: compares rows of two numbers and this score by kept shingles.
@@ -115,13 +113,7 @@ class VerdictReader:
     """What was decided, as it is written in a file, in the order of the rows.
 
     Args:
-        file: what `write_verdicts` has written, open.
-        num_perm: of the sketches.
-        plan: what a match is.
         others: the same, of other indexes; ``None``: there are none.
-
-    Attributes:
-        read: how the input was read.
     """
 
     def __init__(self, file: Any, num_perm: int, plan: PairPlan, others: Any = None) -> None:
@@ -139,7 +131,6 @@ class VerdictReader:
         """Yield rows with what was decided.
 
         Args:
-            parts: the rows.
             on_bad: called with what stands between them and is no row.
 
         Raises:
@@ -241,12 +232,7 @@ class RowDecisions(NamedTuple):
 
 
 class Verdicts:
-    """Makes verdicts from the fields of removed rows.
-
-    Args:
-        num_perm: of the sketches.
-        plan: what a match is.
-    """
+    """Makes verdicts from the fields of removed rows."""
 
     def __init__(self, num_perm: int, plan: PairPlan) -> None:
         self._plan, self._estimates = plan, row_estimates(num_perm)
