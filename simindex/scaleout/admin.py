@@ -21,11 +21,9 @@ from simindex.scaleout.host import ASKED
 from simindex.scaleout.index import ScaledIndex
 from simindex.scaleout.moving import (
     Move,
-    Watch,
     move_partition,
     plan,
     require_store,
-    require_watchable,
     restore_place,
 )
 from simindex.scaleout.moving import backup as back_up
@@ -166,15 +164,6 @@ def rebalance(
     return moves
 
 
-def watch(uri: str, after: float, onto: Mapping[str, str]) -> Watch:
-    """Return what restores lost places of an index by itself, by the nodes of Ray; see `open`."""
-
-    def is_there(place: str) -> bool:
-        return place in ray_module().cluster_resources()
-
-    return Watch(uri, after, onto, is_there, lambda uri, place, onto: restore_place(uri, place, onto, _call))
-
-
 def require_places(name: str, places: Iterable[str]) -> None:
     """Refuse places that are not the resource of one node."""
     if not places:
@@ -224,8 +213,6 @@ def create(
     places: Mapping[str, str] | None = None,
     store: str | None = None,
     durability: Durability = "node",
-    restore_after: float | None = None,
-    restore_onto: Mapping[str, str] | None = None,
     address: str | None = None,
     ray: Mapping[str, Any] | None = None,
 ) -> ScaledIndex:
@@ -242,7 +229,7 @@ def create(
             ``None``: there are none.
         durability: what an acknowledged change survives: "node", a crash of its machine; "store", the loss of
             its machine as well: each commit is in the store, too, before it is acknowledged.
-        restore_after, restore_onto, address, ray: see `open`.
+        address, ray: see `open`.
 
     Raises:
         FileExistsError: there is a catalog already.
@@ -265,7 +252,6 @@ def create(
         store=None if store is None else open_store(store).uri,
         durability=durability,
     )
-    require_watchable(catalog, restore_after, restore_onto)
     Catalog.require_none(uri)
     started = start(address, ray)
     index = ScaledIndex(uri, catalog, started)
@@ -276,15 +262,13 @@ def create(
     except BaseException:
         index.stop()  # without a catalog the hosts cannot be found
         raise
-    return _watched(index, restore_after, restore_onto)
+    return index
 
 
 def open(  # noqa: A001 - the name is the public one, as in simindex
     uri: str | os.PathLike[str],
     config: Config | None = None,
     *,
-    restore_after: float | None = None,
-    restore_onto: Mapping[str, str] | None = None,
     address: str | None = None,
     ray: Mapping[str, Any] | None = None,
 ) -> ScaledIndex:
@@ -293,10 +277,6 @@ def open(  # noqa: A001 - the name is the public one, as in simindex
     Args:
         uri: of the catalog.
         config: ``None``: what is stored; another one is refused.
-        restore_after: seconds after which the partitions of a place that no node of the cluster has are
-            restored elsewhere, by this handle, as long as it is open; with `durability="store"` alone.
-            ``None``: nothing is restored by itself.
-        restore_onto: place -> folder on its disk, where they go: to those of them that are there.
         address: of the Ray cluster, as `ray.init` takes it; ``None``: that of ``RAY_ADDRESS``, or of a
             cluster that runs on this machine, or a new one of this machine alone. Ray that runs already in
             this process is used as it is.
@@ -307,17 +287,9 @@ def open(  # noqa: A001 - the name is the public one, as in simindex
         FormatError: it is something else, or of a newer format.
         CorruptIndexError: it was changed by hand.
         ConfigMismatchError: `config` differs from the stored one.
-        ValueError: one of the options of restoring without the other, or with `durability="node"`.
         MissingPackageError: Ray is not installed.
     """
     catalog = Catalog.load(uri)
     if config is not None:
         require_equal(catalog.config, config)
-    require_watchable(catalog, restore_after, restore_onto)
-    return _watched(ScaledIndex(uri, catalog, start(address, ray)), restore_after, restore_onto)
-
-
-def _watched(index: ScaledIndex, after: float | None, onto: Mapping[str, str] | None) -> ScaledIndex:
-    if after is not None and onto:
-        index._watch_by(watch(index.uri, after, onto))
-    return index
+    return ScaledIndex(uri, catalog, start(address, ray))

@@ -33,8 +33,8 @@ from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.errors import UnsupportedError
 from simindex.scaleout.following import MOVED, Way, whole
 from simindex.scaleout.if_new import Scratch, Settled, settle
-from simindex.scaleout.moving import Watch, change_catalog
 from simindex.scaleout.moving import backup as back_up
+from simindex.scaleout.moving import change_catalog
 from simindex.scaleout.partition import is_by_distance
 from simindex.scaleout.wire import new_call, partition_of
 from simindex.sketching.document import Document
@@ -83,7 +83,6 @@ class ScaledIndex(Asking):
         super().__init__(os.fspath(uri), catalog, carrier)
         self._new_call = new_call
         self._has_started_ray = has_started_ray
-        self._watch: Watch | None = None
 
     # ---- life ----
 
@@ -107,8 +106,6 @@ class ScaledIndex(Asking):
         """Close the handle. Hosts go on, unless this handle has started Ray, which then ends. Twice is
         allowed."""
         self._is_closed = True
-        if self._watch is not None:
-            self._watch.stop()
         if self._has_started_ray:
             self._has_started_ray = False
             ray_module().shutdown()
@@ -138,11 +135,6 @@ class ScaledIndex(Asking):
             "transaction: a change over many machines is a commit in each partition, and there is none over "
             "all of them; give documents that belong together one key, or open a partition by itself"
         )
-
-    def _watch_by(self, watch: Watch) -> None:
-        """Have lost places restored as long as the handle is open; see `simindex.scaleout.open`."""
-        self._watch = watch
-        watch.start()
 
     # ---- changes ----
 

@@ -12,7 +12,7 @@ from support.ray_nodes import several_nodes
 from simindex import Config, scaleout
 from simindex.corpus import deduplicate
 from simindex.inputs import BadRowError
-from simindex.scaleout import PlaceMissingError, ScaleOutError, StoreError, calls, dedup_nodes
+from simindex.scaleout import PlaceMissingError, ScaleOutError, StoreError, dedup_nodes
 
 
 @pytest.fixture(scope="module")
@@ -73,21 +73,20 @@ def test_what_nodes_do_not_have_is_refused_by_create(tmp_path: Path) -> None:
     assert not (tmp_path / "0").exists()
 
 
-def test_a_lost_node_is_restored_by_itself(
-    two: Callable[[int], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_lost_node_is_restored_with_all_that_was_acknowledged(
+    two: Callable[[int], None], tmp_path: Path
 ) -> None:
     """One of the last tests here: a node is killed, and its disk is gone with it."""
-    monkeypatch.setattr(calls, "_LOOK_SECONDS", 0.2)
     uri, texts = tmp_path / "catalog", [f"a text of the number {n} beside {n // 2}" for n in range(150)]
     lost, left = (str(tmp_path / name) for name in "01")
     settings: dict[str, Any] = {"partitions": 2, "store": str(tmp_path / "store"), "durability": "store"}
-    watching: dict[str, Any] = {"restore_after": 0.5, "restore_onto": {"simindex:1": left}}
     places = {"simindex:0": lost, "simindex:1": left}
-    with scaleout.create(uri, Config(seed=1), places=places, **settings, **watching) as index:
+    with scaleout.create(uri, Config(seed=1), places=places, **settings) as index:
         index.insert_many(enumerate(texts[:100]))
         assert index.catalog.places == {"simindex:0": (0,), "simindex:1": (1,)}
         two(0)
         shutil.rmtree(lost)
+        assert sorted(scaleout.restore(uri, "simindex:0", {"simindex:1": left})) == [0]
         more = list(enumerate(texts))[100:]
         assert index.insert_many(more, on_conflict="skip") == (50, 0, 0)
         assert index.catalog.places == {"simindex:1": (0, 1)}
