@@ -191,19 +191,21 @@ class Inputs:
                     raise some
                 yield some
 
-    def row_of_line(self, place: int, number: int, line: bytes) -> Row:
-        """Return the row of a line, which was read as one before."""
-        row = jsonl.row_of(self._open(self._paths[place]), self._fields, number, line)
-        if isinstance(row, BadRowError):
-            raise row
-        return row
-
-    def keys_of_lines(self, place: int, numbers: Sequence[int], lines: Sequence[bytes]) -> list[Any]:
-        """Return the keys of lines, which were read as rows before."""
-        usual = jsonl.usual(self._open(self._paths[place]), self._fields, numbers, lines)
+    def parse_lines(
+        self, place: int, numbers: Sequence[int], lines: Sequence[bytes]
+    ) -> tuple[list[Any], list[Any]]:
+        """Return the keys and the documents of lines, which were read as rows before."""
+        source = self._open(self._paths[place])
+        usual = jsonl.usual(source, self._fields, numbers, lines)
         if usual is not None:
-            return usual[0]
-        return [self.row_of_line(place, *each).key for each in zip(numbers, lines, strict=True)]
+            return usual
+        rows: list[Row] = []
+        for number, line in zip(numbers, lines, strict=True):
+            row = jsonl.row_of(source, self._fields, number, line)
+            if isinstance(row, BadRowError):
+                raise row
+            rows.append(row)
+        return [row.key for row in rows], [row.document for row in rows]
 
     def has_lines(self, path: str) -> bool:
         """Whether an input is a file of this machine with a row a line."""

@@ -442,7 +442,7 @@ def _report_lines(writing: Writing, wanted: Wanted, lines: list[bytes]) -> list[
     verdicts = Verdicts(writing.num_perm, writing.plan)
     orjson = optional_module("orjson", "the report of removed rows")
     numbers = [extent.lines_before + 1 + wanted.skipped + at for at, _ in wanted.rows.removed]
-    keys = writing.inputs.keys_of_lines(place, numbers, lines)
+    keys, _ = writing.inputs.parse_lines(place, numbers, lines)
     found = []
     for key, number, (at, what) in zip(keys, numbers, wanted.rows.removed, strict=True):
         match = verdicts(*what).match

@@ -62,7 +62,7 @@ class Rows(Sequence[Entry]):
     def __getitem__(self, index: slice) -> list[Entry]: ...
     def __getitem__(self, index: int | slice) -> Entry | list[Entry]:
         if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
+            return self.at(range(*index.indices(len(self))))
         return Entry(
             self.first + index,
             self.places[index],
@@ -73,6 +73,10 @@ class Rows(Sequence[Entry]):
             None,
             self.contents[index],
         )
+
+    def at(self, places: Sequence[int]) -> list[Entry]:
+        """Return the rows at some places."""
+        return [self[place] for place in places]
 
 
 class Entered(list[Entry]):

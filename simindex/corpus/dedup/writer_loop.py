@@ -129,16 +129,18 @@ class Work:
         self, lines: list[bytes], entries: Sequence[Entry], verdicts: Sequence[Verdict | None]
     ) -> None:
         """Take rows that are written as they stand, all at once or all between two that go."""
-        gone = [(place, verdict) for place, verdict in enumerate(verdicts) if verdict is not None]
-        removed = [self._annotator.removed(entries[place], verdict) for place, verdict in gone]
+        places = [place for place, verdict in enumerate(verdicts) if verdict is not None]
+        rows = entries.at(places) if isinstance(entries, Rows) else [entries[place] for place in places]
+        found = (verdict for verdict in verdicts if verdict is not None)
+        removed = [self._annotator.removed(*each) for each in zip(rows, found, strict=True)]
         if self._take_at_once(lines, [verdict is None for verdict in verdicts], removed):
             return
         behind = 0
-        for (place, _), each in zip(gone, removed, strict=True):
+        for place, row, each in zip(places, rows, removed, strict=True):
             if place > behind:
                 self._keep_lines(lines[behind:place])
             behind = place + 1
-            self._take(entries[place], each)
+            self._take(row, each)
         if len(lines) > behind:
             self._keep_lines(lines[behind:])
 

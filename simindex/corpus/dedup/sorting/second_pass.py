@@ -6,7 +6,7 @@ numbers and keys.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from simindex.corpus.dedup.entries import Entry
@@ -49,7 +49,7 @@ class PartEntries:
 
 
 class LineRows(Rows):
-    """Rows of which only the lines are there: the others are read when they are asked for, one by one.
+    """Rows as lines, which are parsed on access.
 
     Args:
         first: number in the whole input of the first one.
@@ -66,12 +66,17 @@ class LineRows(Rows):
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        number, name = self._number + index, self._inputs.paths[self._place]
-        row = self._inputs.row_of_line(self._place, number, self.contents[index])
-        return Entry(
-            self.first + index, self._place, name, number, row.key, row.document, None, self.contents[index]
-        )
+            return self.at(range(*index.indices(len(self))))
+        return self.at([index])[0]
+
+    def at(self, places: Sequence[int]) -> list[Entry]:
+        """Return the rows at some places, parsed together."""
+        lines, name = [self.contents[at] for at in places], self._inputs.paths[self._place]
+        parsed = self._inputs.parse_lines(self._place, [self._number + at for at in places], lines)
+        return [
+            Entry(self.first + at, self._place, name, self._number + at, key, document, None, line)
+            for at, key, document, line in zip(places, *parsed, lines, strict=True)
+        ]
 
 
 class PartRead(NamedTuple):
