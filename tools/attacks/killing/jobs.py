@@ -1,5 +1,5 @@
 """Processes killed while they write a corpus without its near duplicates, and while they make an index of
-others: `dedup`, `repair`, `merge`, `resketch`.
+others or of a backup in a store: `dedup`, `repair`, `merge`, `resketch`, `restore_index`.
 
 Owns the judgement: at the place of a result there is nothing, or the whole of it; what was read is as it was;
 the same call again comes to its end, with the same result, whatever the ones before have left.
@@ -24,12 +24,17 @@ import simindex
 from attacks import script
 from attacks.children import run_child
 from attacks.killing.process import LIFE, Kill, Tell, judged, killed
+from simindex import scaleout
 from simindex.cli import main
 from simindex.corpus.dedup import writer_loop as dedup_work
-from simindex.maintenance import merge
+from simindex.maintenance import backup_parts, merge
 
 _SECONDS = 300.0
-_LONGEST_SECONDS = {"dedup": 1.0, "repair": 0.6, "merge": 0.1, "resketch": 0.1, "merge by segments": 0.1}
+_LONGEST_SECONDS = {"dedup": 1.0, "repair": 0.6}
+"""Of the others `_SHORT_SECONDS`."""
+_SHORT_SECONDS = 0.1
+_PART_BYTES = 4_000
+"""Of the backup: so few that it has many parts."""
 _DOCUMENTS = 150
 _WORDS = 60
 
@@ -89,6 +94,11 @@ def _merge_by_segments(folder: Path) -> None:
         simindex.merge([folder / "a", folder / "b"], folder / "new")
 
 
+def _restore(folder: Path) -> None:
+    with mock.patch.object(backup_parts, "PART_BYTES", _PART_BYTES):
+        scaleout.restore_index(folder / "store", folder / "new")
+
+
 JOBS = {
     "dedup": Job(
         _deduplicate,
@@ -99,6 +109,7 @@ JOBS = {
     "merge": Job(
         lambda folder: simindex.merge([folder / "a", folder / "b"], folder / "new"), _made, frozenset({"new"})
     ),
+    "restore": Job(_restore, _made, frozenset({"new"})),
     "resketch": Job(
         lambda folder: simindex.resketch(folder / "a", folder / "new", num_perm=32), _made, frozenset({"new"})
     ),
@@ -117,7 +128,8 @@ def kill_a_job(folder: Path, seed: int, life: int, name: str) -> list[Kill]:
     _forget(work, before.keys())
     kills: list[Kill] = []
     for turn in range(LIFE):
-        death = killed(partial(_do, job, work), f"{name} {seed} {life} {turn}", _LONGEST_SECONDS[name])
+        longest = _LONGEST_SECONDS.get(name, _SHORT_SECONDS)
+        death = killed(partial(_do, job, work), f"{name} {seed} {life} {turn}", longest)
         why = _run(partial(_objection, job, work, before, expected, is_done="." in death.told))
         # It may have died between its end and telling of it; where all is there, that was compared.
         is_done = "." in death.told or job.made <= {path.name for path in work.iterdir()}
@@ -154,12 +166,19 @@ def _prepare(folder: Path, chance: random.Random) -> None:
             rows = ((f"{name}{number}", text, number) for number, text in enumerate(texts[at::2]))
             index.insert_many(rows, batch_size=20, workers=1)
             index.remove_many([f"{name}{number}" for number in range(0, 60, 7)])
+    with mock.patch.object(backup_parts, "PART_BYTES", _PART_BYTES):
+        scaleout.backup_index(folder / "a", folder / "store")
 
 
 def _content(folder: Path, names: Iterable[str]) -> dict[str, bytes]:
     """Return the bytes of what a job reads."""
-    paths = {name: folder / name for name in names}
-    return {name: (path / "data.mdb" if path.is_dir() else path).read_bytes() for name, path in paths.items()}
+    return {name: _bytes_of(folder / name) for name in names}
+
+
+def _bytes_of(path: Path) -> bytes:
+    if path.is_file() or (path / "data.mdb").exists():
+        return (path if path.is_file() else path / "data.mdb").read_bytes()
+    return b"".join(file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file())
 
 
 def _forget(folder: Path, kept: Any) -> None:
