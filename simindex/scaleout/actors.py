@@ -1,9 +1,16 @@
-"""Hosts as Ray actors: one a place, named, pinned to the machine that has the files.
+"""Hosts as Ray actors, and their calls: one a place, named, pinned to the machine that has the files.
 
 A place is the name of a resource of Ray: ``node:10.0.0.1``, which every node has, or one of ``ray start
 --resources='{"simindex:a": 1}'``. The actor asks for a thousandth of it, so that Ray itself starts it again
 when a node with that resource is there, whatever its id (Ray, fault tolerance of actors and nodes,
 docs.ray.io). Nothing is kept in Ray that the catalog does not say.
+
+Ray repeats a call when its actor is started again, and what Ray has given up is made anew, of the catalog,
+and called again here; so only what may be repeated is called. Around the death of a node a call can stay
+without any answer, and without an error: questions that take long are sent again beside the first call. A
+call that was sent is never taken back: Ray numbers the calls of a driver to an actor, and the actor waits for
+the number of one that was cancelled before it was sent (`OrderedActorTaskExecutionQueue` in Ray's sources).
+What was given up stays with the actor, which does it once it is there; the answer is dropped.
 """
 
 from __future__ import annotations
@@ -11,14 +18,18 @@ from __future__ import annotations
 import os
 import pickle
 import socket
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any
 
 from simindex.imports import optional_module
+from simindex.scaleout.calls import Calls, Gathered, Group, assignment
+from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.errors import ScaleOutError
 from simindex.scaleout.host import Assignment, Host
-from simindex.scaleout.wire import unpacked
+from simindex.scaleout.wire import packed, unpacked
 
 NAMESPACE = "simindex"
 
@@ -32,8 +43,6 @@ SHARE = 0.001
 """Of the resource of a place, which says where an actor runs."""
 
 _HEAD_SECONDS = 5.0
-
-Group = Literal["changes", "asks", "jobs"]
 
 THREADS: dict[Group, int] = {"changes": 1, "asks": 4, "jobs": 1}
 """Of an actor, by the group of calls. Changes come one after the other, as their driver sent them; a
@@ -156,6 +165,149 @@ def why_unfit(probed: Any) -> str | None:
 def stands() -> bool:
     """Tell that simindex can be imported where this runs: Ray looks for this function there."""
     return True
+
+
+@dataclass
+class Sent:
+    """A call that is under way.
+
+    Attributes:
+        references: Ray's, of its answers: one each time that it was sent; any of them will do.
+        group, method: what is called.
+        arguments: as they travel (`packed`), to send them again.
+    """
+
+    references: list[Any]
+    group: Group
+    method: str
+    arguments: tuple[Any, ...]
+
+
+_REPEAT_SECONDS = 5.0
+"""After so long a question is sent again, and then after twice as long each time: a host that is slow has
+little more to do, and one call that got lost costs seconds."""
+
+_AGAIN_SECONDS = 0.2
+"""After so long a call is sent again whose actor Ray has given up."""
+
+
+class RayCalls(Calls):
+    """Calls of the actors of a catalog's places."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        super().__init__(catalog)
+        self._ray = ray_module()
+        self._bound: dict[tuple[str, Group], Any] = {}
+        self._assignments: dict[str, bytes] = {}
+        self._probes: dict[str, Any] = {}
+
+    def send_all(
+        self, group: Group, method: str, *arguments: Any, to: Mapping[str, tuple[Any, ...]] | None = None
+    ) -> dict[str, Sent]:
+        """Call a method; see `Calls.send_all`."""
+        if to is None:
+            travels = packed(arguments)
+            if len(self.places) > 1:  # once, whatever the number of places
+                travels = tuple(self._ray.put(one) if len(one) > INLINE_BYTES else one for one in travels)
+            return {place: self._sent(place, Sent([], group, method, travels)) for place in self.places}
+        return {
+            place: self._sent(place, Sent([], group, method, packed((*own, *arguments))))
+            for place, own in to.items()
+        }
+
+    def _sent(self, place: str, call: Sent) -> Sent:
+        call.references.append(self._remote(place, call))
+        return call
+
+    def _remote(self, place: str, call: Sent) -> Any:
+        """Send a call; returns the reference of its answer."""
+        bound = self._bound.get((place, call.group))
+        if bound is None:
+            bound = host_of(self.catalog.id, place).call.options(concurrency_group=call.group)
+            self._bound[place, call.group] = bound
+        own = self._assignments.get(place)
+        if own is None:
+            own = self._assignments[place] = pickle.dumps(assignment(self.catalog, place), protocol=5)
+        return bound.remote(*sent_as(own, call.method, call.arguments))
+
+    def gather(self, sent: Mapping[str, Sent], seconds: float) -> Gathered:
+        """Return what places answer; see `Calls.gather`."""
+        deadline = time.monotonic() + seconds
+        try:  # where none takes long nor fails: by one call of Ray
+            references = [call.references[0] for call in sent.values()]
+            answers = self._ray.get(references, timeout=min(seconds, _REPEAT_SECONDS))
+        except self._ray.exceptions.RayError:
+            pass  # the answers stay there
+        else:
+            return Gathered(dict(zip(sent, map(pickle.loads, answers), strict=True)), {})
+        found, failure = Gathered({}, {}), None
+        for place, call in sent.items():
+            try:
+                answered = self._answered(place, call, deadline)
+                if answered is None:
+                    found.missing[place] = self._why_late(place)
+                else:
+                    found.answers[place] = pickle.loads(answered)
+            except Exception as exc:
+                failure = failure or exc
+        if failure is not None:
+            raise failure
+        return found
+
+    def _answered(self, place: str, call: Sent, deadline: float) -> bytes | None:
+        """Return the pickled answer of one place; ``None``: there is none at the deadline."""
+        pause, lost = _REPEAT_SECONDS, self._ray.exceptions
+        while True:
+            left = max(0.0, deadline - time.monotonic())
+            done, _ = self._ray.wait(call.references, timeout=min(left, pause))
+            for reference in done:
+                try:
+                    found: bytes = answer(reference)
+                    return found
+                except (lost.RayActorError, lost.ObjectLostError):
+                    # Ray has given this actor up, or its answer got lost: once more, by another actor if
+                    # there is none of its name.
+                    call.references.remove(reference)
+                    time.sleep(min(_AGAIN_SECONDS, left))
+            if time.monotonic() >= deadline:
+                return None
+            self.require_there(place)
+            self._look_at(place)
+            # Changes keep the order in which they were sent.
+            if call.group == "asks" or not call.references:
+                self._bound.pop((place, call.group), None)
+                self._sent(place, call)
+                pause *= 2
+
+    def _look_at(self, place: str) -> None:
+        """Send a task to a place that is long in answering, which fails where no host can run: Ray starts
+        one that cannot be imported again and again, and its callers hear nothing."""
+        if place not in self._probes and place in self._ray.cluster_resources():
+            self._probes[place] = probe(resources={place: SHARE})
+
+    def _why_late(self, place: str) -> str:
+        if place not in self._ray.cluster_resources():
+            return f"no node of the Ray cluster has the resource {place!r}"
+        probed = self._probes.pop(place, None)
+        if probed is not None and self._ray.wait([probed], timeout=0)[0]:
+            why = why_unfit(probed)
+            if why is not None:
+                return f"no host can run there; {why}"
+        return "no answer within the deadline"
+
+    def require_fit(self, seconds: float) -> None:
+        """Refuse places where no host can run; those that no node has are not looked at."""
+        there = self._ray.cluster_resources()
+        probed = {probe(resources={place: SHARE}): place for place in self.places if place in there}
+        done = self._ray.wait([*probed], num_returns=len(probed), timeout=seconds)[0] if probed else []
+        reasons = {probed[one]: why_unfit(one) for one in done}
+        unfit = {place: f"no host can run there; {why}" for place, why in reasons.items() if why is not None}
+        if unfit:
+            raise self.missing("create", unfit)
+
+    def stop(self) -> None:
+        """End the actors of all places."""
+        stop_hosts(self.catalog.id, list(self.places))
 
 
 def stop_hosts(catalog: str, places: list[str]) -> None:

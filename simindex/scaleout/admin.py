@@ -4,8 +4,7 @@ move."""
 from __future__ import annotations
 
 import os
-import pickle
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,10 @@ from simindex.checks import local_path, require_int
 from simindex.config import Config, require_equal
 from simindex.maintenance.reports import RestoreReport, StoreBackupReport
 from simindex.maintenance.stores import open_store
-from simindex.scaleout.actors import HERE, answer, host_of, ray_module, sent_as, start
-from simindex.scaleout.calls import assignment
+from simindex.scaleout.actors import HERE, RayCalls, ray_module, start
+from simindex.scaleout.calls import LOCAL, Calls, LocalCalls, is_local
 from simindex.scaleout.catalog import MOST_PARTITIONS, Catalog, Durability, Partition
 from simindex.scaleout.errors import PlaceMissingError
-from simindex.scaleout.host import ASKED
 from simindex.scaleout.index import ScaledIndex
 from simindex.scaleout.moving import (
     Move,
@@ -26,8 +24,6 @@ from simindex.scaleout.moving import (
     require_store,
     restore_place,
 )
-from simindex.scaleout.moving import backup as back_up
-from simindex.scaleout.wire import packed
 
 JOB_SECONDS = 24 * 3600.0
 
@@ -52,10 +48,9 @@ def backup(
         PartitionError: one cannot be backed up; it names place, node and partition. The others may be.
         PlaceMissingError: no node has a place.
     """
-    uri = os.fspath(uri)
-    require_store(Catalog.load(uri), uri)
-    start(address, ray)
-    return back_up(uri, _backup_all)
+    require_store(Catalog.load(uri), os.fspath(uri))
+    with open(uri, address=address, ray=ray) as index:
+        return index.backup()
 
 
 def restore(
@@ -89,7 +84,9 @@ def restore(
     """
     uri = os.fspath(uri)
     require_store(Catalog.load(uri), uri)
-    start(address, ray)
+    if not onto:
+        raise ValueError("onto: expected one place or more, found none")
+    _connect(onto, address, ray)
     require_places("onto", onto)
     return restore_place(uri, place, onto, _call)
 
@@ -106,8 +103,8 @@ def move(
 ) -> Catalog:
     """Move a partition to another place, closed for writing meanwhile; nothing else moves.
 
-    Queries go on. Changes to the partition wait until it has moved, up to their deadline, and then raise
-    `CatalogChangedError`; open handles go on by the new catalog. Where the mover dies the partition stays
+    Queries go on. Changes to the partition raise `CatalogChangedError` until it has moved, and are to be made
+    again; open handles go on by the new catalog. Where the mover dies the partition stays
     closed for writing until `move` is called again, to any place: the one that it is at opens it there.
 
     Args:
@@ -115,25 +112,27 @@ def move(
         partition: its number.
         place: where it goes; where it is there already, it is opened for writing.
         folder: on the disk of the machine with that place.
-        store: a uri that both machines see, by which it goes; ``None``: the catalog's store, or, where it
-            has none, from host to host: a copy beside the partition, on its own disk, is read by the new one.
+        store: a folder or uri that both machines see, by which it goes, where the catalog has no store; a
+            partition in this process goes by `folder`.
         address, ray: as of `open`.
 
     Returns:
         The new catalog.
 
     Raises:
-        ValueError: there is no such partition.
+        ValueError: there is no such partition, or neither a store of the catalog nor `store`.
         PartitionError, PlaceMissingError: as `restore`; the partition stays where it was.
         CatalogChangedError: another call has moved or opened the partition meanwhile; this one did nothing.
     """
     uri = os.fspath(uri)
-    count = len(Catalog.load(uri).partitions)
+    catalog = Catalog.load(uri)
+    count = len(catalog.partitions)
     if not 0 <= partition < count:
         raise ValueError(f"partition: expected 0..{count - 1}, found {partition}")
-    start(address, ray)
+    _connect([*catalog.places, place], address, ray)
     require_places("place", [place])
-    return move_partition(uri, partition, place, folder, _call, store)
+    by = folder if store is None and is_local(catalog.places) else store
+    return move_partition(uri, partition, place, folder, _call, by)
 
 
 def rebalance(
@@ -165,9 +164,9 @@ def rebalance(
 
 
 def require_places(name: str, places: Iterable[str]) -> None:
-    """Refuse places that are not the resource of one node."""
-    if not places:
-        raise ValueError(f"{name}: expected one place or more, found none")
+    """Refuse places that are not the resource of one node, nor in this process."""
+    if is_local(places):
+        return
     nodes = [node for node in ray_module().nodes() if node["Alive"]]
     found = {place: [n["NodeManagerHostname"] for n in nodes if place in n["Resources"]] for place in places}
     lost = [place for place in places if not found[place]]
@@ -184,22 +183,29 @@ def require_places(name: str, places: Iterable[str]) -> None:
             )
 
 
-def _backup_all(catalog: Catalog, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    require_places("backup", wanted)
-    sent = {place: _sent(catalog, place, "backup", uris) for place, uris in wanted.items()}
-    return {place: pickle.loads(answer(reference, JOB_SECONDS)) for place, reference in sent.items()}
+def _connect(
+    places: Iterable[str], address: str | None, ray: Mapping[str, Any] | None
+) -> Callable[[], object] | None:
+    """Connect to Ray where places are nodes of a cluster; returns what ends the Ray that was started."""
+    where = {is_local([place]) for place in places}
+    if where == {True, False}:
+        raise ValueError(
+            f"places: expected nodes of a Ray cluster, or places in this process ({LOCAL}:NAME), found both"
+        )
+    return ray_module().shutdown if where == {False} and start(address, ray) else None
+
+
+def calls_of(catalog: Catalog) -> Calls:
+    """Return what calls the hosts of a catalog: in this process, or actors of Ray."""
+    return LocalCalls(catalog) if is_local(catalog.places) else RayCalls(catalog)
 
 
 def _call(catalog: Catalog, place: str, method: str, *arguments: Any) -> Any:
-    return pickle.loads(answer(_sent(catalog, place, method, *arguments), JOB_SECONDS))
-
-
-def _sent(catalog: Catalog, place: str, method: str, *arguments: Any) -> Any:
-    # The host that a taking one asks may be taking one itself, by its one thread for jobs.
-    group = "asks" if method in ASKED else "jobs"
-    bound = host_of(catalog.id, place).call.options(concurrency_group=group)
-    own = pickle.dumps(assignment(catalog, place), protocol=5)
-    return bound.remote(*sent_as(own, method, packed(arguments)))
+    calls = calls_of(catalog)
+    try:
+        return calls.every("jobs", method, to={place: arguments}, seconds=JOB_SECONDS)[place]
+    finally:
+        calls.close()
 
 
 DEFAULT_PARTITIONS = 8
@@ -224,7 +230,8 @@ def create(
         partitions: how many there are for good. A query asks every one of them, so as few as there will ever
             be machines, some for each: 8 a machine grow to eight times as many machines.
         places: resource of Ray -> folder on the disk of the machine with that resource; the partitions are
-            dealt out in turn. ``None``: all on the head node, in a folder beside the catalog.
+            dealt out in turn. Places ``local:NAME`` are folders of this process, on its disks, without Ray.
+            ``None``: all on the head node, in a folder beside the catalog.
         store: uri under which backups lie: a folder that all nodes see, s3://, gs:// or what else fsspec has;
             ``None``: there are none.
         durability: what an acknowledged change survives: "node", a crash of its machine; "store", the loss of
@@ -253,8 +260,8 @@ def create(
         durability=durability,
     )
     Catalog.require_none(uri)
-    started = start(address, ray)
-    index = ScaledIndex(uri, catalog, started)
+    at_end = _connect(catalog.places, address, ray)
+    index = ScaledIndex(uri, catalog, calls_of, at_end)
     try:
         require_places("places", folders)
         index.make_partitions()
@@ -292,4 +299,4 @@ def open(  # noqa: A001 - the name is the public one, as in simindex
     catalog = Catalog.load(uri)
     if config is not None:
         require_equal(catalog.config, config)
-    return ScaledIndex(uri, catalog, start(address, ray))
+    return ScaledIndex(uri, catalog, calls_of, _connect(catalog.places, address, ray))

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import chain, islice
+from typing import Any, TypeVar
 
 from simindex.arrow import Table, documents_of
 from simindex.batching import bytes_of, in_parts
 from simindex.checks import require_int, require_many, require_seconds
+from simindex.errors import ClosedError, SimIndexError
 from simindex.parallel import in_order, num_workers
 from simindex.queries.matches import Matches
 from simindex.queries.search import (
@@ -23,14 +27,17 @@ from simindex.queries.search import (
     sketched,
 )
 from simindex.scaleout.answers import ScaledAnswers, ScaledMatches, answers_of
-from simindex.scaleout.calls import Calls, Gathered, OnMissing, Sent
+from simindex.scaleout.calls import Calls, Gathered, OnMissing
 from simindex.scaleout.catalog import Catalog
-from simindex.scaleout.following import MOVED, Following, Way
+from simindex.scaleout.errors import CatalogChangedError, PartitionError, PlaceMissingError
 from simindex.scaleout.partition import FEW, Nearest, is_by_distance
 from simindex.scaleout.wire import Few
 from simindex.sketching.document import Document
 from simindex.sketching.sketch import SketchBatch
+from simindex.sketching.sketcher import Sketcher
 from simindex.tuning.curve import DEFAULT_RECALL, DEFAULT_THRESHOLD, prefix_bits_for
+
+T = TypeVar("T")
 
 QUERY_SECONDS = 30.0
 """Default deadline of a question."""
@@ -46,19 +53,85 @@ second by two thousand, 91,000 by four, 97,000 by eight."""
 _SKETCHED_AT_ONCE = 256
 
 
-class Asking(Following):
+MOVED = CatalogChangedError, PartitionError, PlaceMissingError
+"""What a call meets whose partition is elsewhere by now: a host that knows, one that misses its folder, or
+none."""
+
+
+class Asking:
     """The questions that `ScaledIndex` answers.
+
+    A call that meets a later version of the catalog than the handle's is made once more by that, with the
+    id that it had: a partition that has done its part answers what it answered.
+
+    Args:
+        uri: of the catalog.
+        catalog: as it was loaded.
+        carrier: makes what carries the calls.
 
     Attributes:
         uri: of the catalog.
-        catalog: that it goes by.
         seconds: deadline of a question; that of changes is ten times as long.
     """
 
     def __init__(self, uri: str, catalog: Catalog, carrier: Callable[[Catalog], Calls]) -> None:
-        super().__init__(uri, catalog, carrier)
-        self.seconds = QUERY_SECONDS
+        self.uri, self.seconds = uri, QUERY_SECONDS
+        self._sketcher = Sketcher(catalog.config)
         self._questions = QueryFactory(catalog.config, DEFAULT_MAX_CANDIDATES)
+        self._carrier = carrier
+        self._newest = self._made(catalog)
+        self._reloading, self._is_closed = threading.Lock(), False
+
+    @property
+    def catalog(self) -> Catalog:
+        """The catalog that this handle goes by."""
+        return self._newest.catalog
+
+    @property
+    def _calls(self) -> Calls:
+        if self._is_closed:
+            raise ClosedError(f"{self.uri}: the handle is closed")
+        return self._newest
+
+    def _go_by(self, catalog: Catalog) -> None:
+        """Go on by another version of the catalog."""
+        older, self._newest = self._newest, self._made(catalog)
+        older.close()
+
+    def _made(self, catalog: Catalog) -> Calls:
+        calls = self._carrier(catalog)
+        calls.newest = partial(Catalog.load, self.uri)
+        return calls
+
+    def _has_reloaded(self, calls: Calls) -> bool:
+        """Load the catalog again; returns whether it is of another version than a call went by."""
+        with self._reloading:
+            if self._newest is calls:
+                try:
+                    catalog = Catalog.load(self.uri)
+                except (SimIndexError, OSError):  # says nothing of what a call met
+                    return False
+                if catalog.id != calls.catalog.id:
+                    raise CatalogChangedError(
+                        f"{self.uri}: expected the catalog {calls.catalog.id}, found {catalog.id}, of "
+                        "another index; open it"
+                    )
+                if catalog.version != calls.catalog.version:
+                    self._go_by(catalog)
+            return self._newest is not calls
+
+    def _once_more(self, calls: Calls, call: Callable[[Calls], T], again: Callable[[Calls], T]) -> T:
+        """Return what a call returns, or, where the catalog is another one by now, what `again` does."""
+        try:
+            return call(calls)
+        except MOVED:
+            if not self._has_reloaded(calls):
+                raise
+        return again(self._calls)
+
+    def _call(self, call: Callable[[Calls], T]) -> T:
+        """Return what a call returns, by the catalog of the handle, or by a later one."""
+        return self._once_more(self._calls, call, call)
 
     def query(
         self,
@@ -188,17 +261,16 @@ class Asking(Following):
         """Ask in batches; while one is searched, the next is sketched."""
         require_many(call, "documents", documents, f"{call.removesuffix('_many')}(document)")
         results, missing, partial = ScaledAnswers(), dict[str, str](), set[int]()
-        under_way: deque[tuple[Way, dict[str, Sent], SketchBatch]] = deque()
+        under_way: deque[tuple[Calls, dict[str, Any], SketchBatch]] = deque()
         deadline = self._seconds(seconds, on_missing)
 
         def take_oldest() -> None:
-            way, sent, batch = under_way.popleft()
-            try:
-                answers = self._merged(
-                    query, way.calls, way.calls.gather(sent, deadline), len(batch), on_missing
-                )
-            except MOVED:
-                answers = self._ask(query, batch, on_missing, seconds)
+            calls, sent, batch = under_way.popleft()
+
+            def take(calls: Calls) -> ScaledAnswers:
+                return self._merged(query, calls, calls.gather(sent, deadline), len(batch), on_missing)
+
+            answers = self._once_more(calls, take, lambda _: self._ask(query, batch, on_missing, seconds))
             partial.update(answers.partial)
             missing.update(answers.missing)
             results.extend(answers)
@@ -209,8 +281,8 @@ class Asking(Following):
             batch = self._sketched(call, query, part.values)
             if len(under_way) == UNDER_WAY:
                 take_oldest()
-            way = self._way_now()
-            under_way.append((way, way.calls.send_all("asks", "query", query, batch), batch))
+            calls = self._calls
+            under_way.append((calls, calls.send_all("asks", "query", query, batch), batch))
         while under_way:
             take_oldest()
         results.partial, results.missing = tuple(sorted(partial)), missing
@@ -239,17 +311,17 @@ class Asking(Following):
         deadline = self._seconds(seconds, on_missing)
         asked = Few.of(batch) if len(batch) <= FEW else batch
 
-        def ask(way: Way) -> ScaledAnswers:
-            found = way.calls.gather(way.calls.send_all("asks", "query", query, asked), deadline)
-            return self._merged(query, way.calls, found, len(batch), on_missing)
+        def ask(calls: Calls) -> ScaledAnswers:
+            found = calls.gather(calls.send_all("asks", "query", query, asked), deadline)
+            return self._merged(query, calls, found, len(batch), on_missing)
 
-        return self._followed(ask, deadline)
+        return self._call(ask)
 
     def _merged(
         self, query: Query | Nearest, calls: Calls, found: Gathered, count: int, on_missing: OnMissing
     ) -> ScaledAnswers:
         """Return the answers of all places to so many questions; of those that none answers, none."""
-        if found.missing and on_missing == "raise":
+        if found.missing and (on_missing == "raise" or self._has_reloaded(calls)):
             raise calls.missing("query", found.missing)
         columns = list(found.answers.values())
         if columns and any(one.is_bare for one in columns) and not any(one.counts for one in columns):

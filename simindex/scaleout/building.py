@@ -35,10 +35,10 @@ from simindex.inputs import BadRowError, InputError, Inputs, Row
 from simindex.inputs.errors import NoTextError
 from simindex.maintenance.stores import MissingObjectError, Objects, open_store
 from simindex.remote import is_remote
-from simindex.scaleout.actors import answer, ray_module, start
-from simindex.scaleout.calls import Calls
+from simindex.scaleout.actors import RayCalls, answer, ray_module, start
+from simindex.scaleout.calls import Calls, require_cluster
 from simindex.scaleout.catalog import Catalog, digest_of
-from simindex.scaleout.errors import CatalogChangedError, ScaleOutError, SourceError, UnfinishedBuildError
+from simindex.scaleout.errors import ScaleOutError, SourceError, UnfinishedBuildError
 from simindex.scaleout.index import ScaledIndex
 from simindex.scaleout.input_parts import Part, counted, parts_of
 
@@ -218,7 +218,7 @@ class _Feeder(ScaledIndex):
     def __init__(
         self, how: How, catalog: Catalog, ids: Callable[[], bytes], carrier: Callable[[Catalog], Calls]
     ) -> None:
-        super().__init__(how.uri, catalog, False, carrier)
+        super().__init__(how.uri, catalog, carrier)
         self._new_call = ids
 
 
@@ -289,7 +289,7 @@ def _ids(prefix: str) -> Callable[[], bytes]:
 
 
 def insert_part(
-    how: How, catalog: Catalog, number: int, part: Part, carrier: Callable[[Catalog], Calls] = Calls
+    how: How, catalog: Catalog, number: int, part: Part, carrier: Callable[[Catalog], Calls] = RayCalls
 ) -> Counts:
     """Store the documents of a part; returns what became of its rows, all of it acknowledged."""
     rows = _Rows(part, how)
@@ -299,7 +299,7 @@ def insert_part(
 
 
 def insert_rows(
-    how: How, catalog: Catalog, rows: list[tuple[Any, ...]], carrier: Callable[[Catalog], Calls] = Calls
+    how: How, catalog: Catalog, rows: list[tuple[Any, ...]], carrier: Callable[[Catalog], Calls] = RayCalls
 ) -> Counts:
     """Store documents that are all there, under an id that their content gives."""
     content = xxhash.xxh3_128_hexdigest(pickle.dumps(rows, protocol=5))
@@ -313,9 +313,6 @@ _RETRIES = 10
 """How often Ray does a part again whose node or process has died."""
 
 _TASKS_A_CORE = 2
-
-_MOVED_SECONDS = 300.0
-"""So long parts are tried again while a partition is on its way to another place."""
 
 
 def build(
@@ -382,6 +379,7 @@ def build(
         require_int("part_bytes", part_bytes, 1)
     uri, began = os.fspath(uri), time.monotonic()
     catalog = Catalog.load(uri)
+    require_cluster("build", catalog)
     how = How(uri, secrets.token_hex(16), on_conflict, skip_bad_rows, batch_size)
     if _is_dataset(sources):
         start(address, ray)
@@ -415,7 +413,6 @@ class _Build:
         self._catalog, self._parts, self._journal, self._progress = catalog, parts, journal, progress
         self._how = replace(how, job=journal.job, folder=os.getcwd())
         self._most = max(2, int(_TASKS_A_CORE * self._ray.cluster_resources().get("CPU", 1)))
-        self._moved_since: float | None = None
 
     def run(self) -> None:
         """Do all parts that are not done. Where one fails, those under way are finished first."""
@@ -431,9 +428,6 @@ class _Build:
             for number, reference in dealt:
                 try:
                     self._take(number, Counts(*self._answer(reference)))
-                except CatalogChangedError as exc:
-                    failure = failure or self._look_again(exc)
-                    ahead.appendleft(number)
                 except Exception as exc:
                     failure = failure or exc
                 if failure is not None:
@@ -491,20 +485,10 @@ class _Build:
             ) from exc
 
     def _take(self, number: int, counts: Counts) -> None:
-        self._moved_since = None
         self._journal.note(number, counts)
         if self._progress is not None:
             done = self._journal.done
             self._progress(_total(done.values()).documents, len(done))
-
-    def _look_again(self, error: CatalogChangedError) -> CatalogChangedError | None:
-        """Load the catalog again: a partition is at another place, or on its way there."""
-        self._moved_since = self._moved_since or time.monotonic()
-        if time.monotonic() - self._moved_since > _MOVED_SECONDS:
-            return error
-        time.sleep(0.5)
-        self._catalog = Catalog.load(self._how.uri)
-        return None
 
 
 def _inputs(sources: Any) -> Inputs:

@@ -3,8 +3,7 @@
 A plain class, so that it can be used and tested without Ray. A document is sketched once, whatever the number
 of partitions. A partition is opened, never made, unless that is what was asked; one that is not there is an
 error that names it. One that was closed for writing is read alone, whatever is killed, until a later version
-of the catalog than the one that closed it has it open. A partition that is moved without a store goes by a
-backup beside its folder, on the disk of its own node, which the host that takes it reads (`WayObjects`).
+of the catalog than the one that closed it has it open.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import os
 import shutil
 import socket
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -33,7 +32,7 @@ from simindex.maintenance.backup import backup_index
 from simindex.maintenance.check import Level
 from simindex.maintenance.reports import CheckReport, RestoreReport, StoreBackupReport
 from simindex.maintenance.restore import restore_index
-from simindex.maintenance.stores import FolderObjects, Objects, StoreError, open_store, prove, require_name
+from simindex.maintenance.stores import open_store, prove
 from simindex.parallel import num_workers
 from simindex.queries.container import Record
 from simindex.queries.search import Query
@@ -45,56 +44,6 @@ from simindex.scaleout.wire import Few, Routed, Texts
 from simindex.sketching.sketch import SketchBatch
 from simindex.sketching.sketcher import Sketcher
 from simindex.storage.folder import sync_folder
-
-WAY = ".way"
-"""Behind the name of a partition's folder: the backup by which it is moved."""
-
-ASKED = "way_sizes", "way_object"
-"""The methods of a host that answer another one."""
-
-
-class WayObjects(Objects):
-    """The objects on a partition's way, as the host reads them that takes it.
-
-    Args:
-        path: of the partition's folder, where it is.
-        ask: calls a method of the host that has it: ``ask(method, *arguments)``.
-        folder: that names are below, with a slash at its end.
-    """
-
-    def __init__(self, path: str, ask: Callable[..., Any], folder: str = "") -> None:
-        super().__init__(f"{path}{WAY}/{folder}".rstrip("/"))
-        self._path, self._ask, self._folder = path, ask, folder
-
-    def inside(self, folder: str) -> WayObjects:
-        """Return the store of the objects whose names begin with a folder's."""
-        return WayObjects(self._path, self._ask, f"{self._folder}{require_name(folder)}/")
-
-    def get(self, name: str) -> bytes:
-        """Return an object's content; see `Objects.get`."""
-        content: bytes = self._ask("way_object", self._path, self._folder + require_name(name))
-        return content
-
-    def sizes(self, folder: str = "") -> dict[str, int]:
-        """Return names and bytes; see `Objects.sizes`."""
-        found = self._ask("way_sizes", self._path, f"{self._folder}{folder}".rstrip("/"))
-        return {name.removeprefix(self._folder): size for name, size in found.items()}
-
-    def put(self, name: str, content: bytes) -> NoReturn:  # noqa: ARG002 - an object is read here
-        """Raise StoreError: who takes a partition changes nothing there."""
-        self._refuse(name)
-
-    def create(self, name: str, content: bytes) -> NoReturn:  # noqa: ARG002
-        """Raise StoreError, as `put`."""
-        self._refuse(name)
-
-    def remove(self, names: Iterable[str]) -> NoReturn:
-        """Raise StoreError, as `put`."""
-        self._refuse(next(iter(names), ""))
-
-    def _refuse(self, name: str) -> NoReturn:
-        raise StoreError(self.uri_of(name), "is read by the host that takes the partition, and not changed")
-
 
 T = TypeVar("T")
 
@@ -388,7 +337,7 @@ class Host:
                 reports[number] = partitions[number].back_up(uri)
         return reports
 
-    def restore(self, assignment: Assignment, number: int, uri: str | Objects, path: str) -> RestoreReport:
+    def restore(self, assignment: Assignment, number: int, uri: str, path: str) -> RestoreReport:
         """Make a partition of its backup, in a folder of its own."""
         with naming(assignment, number):
             report = restore_index(uri, path)
@@ -412,7 +361,7 @@ class Host:
             with Partition(path, "r", assignment.config) as partition:
                 return partition.state()
 
-    def take(self, assignment: Assignment, number: int, uri: str | Objects, path: str, state: str) -> None:
+    def take(self, assignment: Assignment, number: int, uri: str, path: str, state: str) -> None:
         """Make a partition of the backup of one that was closed for writing."""
         with naming(assignment, number):
             if not os.path.exists(path):
@@ -432,20 +381,6 @@ class Host:
         with naming(assignment, number):
             shutil.rmtree(path, ignore_errors=True)
             _open_again(path)
-        self.remove_way(assignment, number, path)
-
-    def remove_way(self, assignment: Assignment, number: int, path: str) -> None:
-        """Remove the backup by which a partition was to go from host to host."""
-        with naming(assignment, number):
-            shutil.rmtree(path + WAY, ignore_errors=True)
-
-    def way_sizes(self, _: Assignment, path: str, folder: str) -> dict[str, int]:
-        """Return names and bytes of the objects on a partition's way; see `WayObjects`."""
-        return FolderObjects(path + WAY).sizes(folder)
-
-    def way_object(self, _: Assignment, path: str, name: str) -> bytes:
-        """Return an object on a partition's way; see `WayObjects`."""
-        return FolderObjects(path + WAY).get(name)
 
     # ---- all, some or one of them ----
 

@@ -25,16 +25,13 @@ from simindex.maintenance.reports import StoreBackupReport
 from simindex.queries.container import Record
 from simindex.queries.matches import Matches
 from simindex.queries.search import Method, Query
-from simindex.scaleout.actors import Group, ray_module, stop_hosts
 from simindex.scaleout.answers import ScaledCheckReport, ScaledMatches, ScaledStats
 from simindex.scaleout.asking import UNDER_WAY, Asking
-from simindex.scaleout.calls import Calls, Sent
+from simindex.scaleout.calls import Calls, Group
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.errors import UnsupportedError
-from simindex.scaleout.following import MOVED, Way, whole
 from simindex.scaleout.if_new import Scratch, Settled, settle
-from simindex.scaleout.moving import backup as back_up
-from simindex.scaleout.moving import change_catalog
+from simindex.scaleout.moving import change_catalog, require_store, with_backups
 from simindex.scaleout.partition import is_by_distance
 from simindex.scaleout.wire import new_call, partition_of
 from simindex.sketching.document import Document
@@ -65,8 +62,8 @@ class ScaledIndex(Asking):
     Args:
         uri: of the catalog.
         catalog: as it was loaded.
-        has_started_ray: whether Ray ends with the handle.
         carrier: makes what carries the calls.
+        at_end: called when the handle is closed.
 
     Attributes:
         uri, catalog: as they were given.
@@ -77,12 +74,11 @@ class ScaledIndex(Asking):
         self,
         uri: str | os.PathLike[str],
         catalog: Catalog,
-        has_started_ray: bool,
-        carrier: Callable[[Catalog], Calls] = Calls,
+        carrier: Callable[[Catalog], Calls],
+        at_end: Callable[[], object] | None = None,
     ) -> None:
         super().__init__(os.fspath(uri), catalog, carrier)
-        self._new_call = new_call
-        self._has_started_ray = has_started_ray
+        self._new_call, self._at_end = new_call, at_end
 
     # ---- life ----
 
@@ -103,17 +99,18 @@ class ScaledIndex(Asking):
         self._calls.every("jobs", "create", seconds=self._change_seconds)
 
     def close(self) -> None:
-        """Close the handle. Hosts go on, unless this handle has started Ray, which then ends. Twice is
+        """Close the handle. Hosts of Ray go on, unless this handle has started Ray, which then ends. Twice is
         allowed."""
-        self._is_closed = True
-        if self._has_started_ray:
-            self._has_started_ray = False
-            ray_module().shutdown()
+        if not self._is_closed:
+            self._is_closed = True
+            self._newest.close()
+            if self._at_end is not None:
+                self._at_end()
 
     def stop(self) -> None:
         """End the hosts of all places, and close the handle: partitions can be opened by others. The next
         `open` starts hosts anew."""
-        stop_hosts(self.catalog.id, list(self._calls.places))
+        self._calls.stop()
         self.close()
 
     def __enter__(self) -> Self:
@@ -186,15 +183,19 @@ class ScaledIndex(Asking):
         require_callable("progress", progress)
         require_int("batch_size", batch_size, 1)
         totals = [0, 0, 0]
-        under_way: deque[tuple[Way, dict[str, Sent], list[Any], bytes]] = deque()
+        under_way: deque[tuple[Calls, dict[str, Any], list[Any], bytes]] = deque()
 
         def take_oldest() -> None:
-            way, sent, items, call = under_way.popleft()
-            try:
-                answers = whole("insert_many", way, way.calls.gather(sent, self._change_seconds))
-            except MOVED:
-                answers = self._insert("insert_many", lambda way: way.routing.items(items, call), on_conflict)
-            for counts in answers:
+            calls, sent, items, call = under_way.popleft()
+
+            def take(calls: Calls) -> list[Any]:
+                found = calls.gather(sent, self._change_seconds)
+                return list(calls.whole("insert_many", found).values())
+
+            def again(_: Calls) -> list[Any]:
+                return self._insert(lambda calls: calls.routing.items(items, call), on_conflict)
+
+            for counts in self._once_more(calls, take, again):
                 totals[:] = [total + count for total, count in zip(totals, counts, strict=True)]
             if progress is not None:
                 progress(sum(totals))
@@ -203,10 +204,10 @@ class ScaledIndex(Asking):
             for part in in_parts(rows, batch_size * len(self.catalog.partitions), bytes_of_item):
                 if len(under_way) == UNDER_WAY:
                     take_oldest()
-                way, call = self._way_now(), self._new_call()
-                routed = way.routing.items(part.values, call)
-                sent = way.calls.send_all("changes", "insert", on_conflict, to=routed)
-                under_way.append((way, sent, part.values, call))
+                calls, call = self._calls, self._new_call()
+                routed = calls.routing.items(part.values, call)
+                sent = calls.send_all("changes", "insert", on_conflict, to=routed)
+                under_way.append((calls, sent, part.values, call))
         finally:
             # What was sent is done or refused when the call ends, whatever ended it.
             failure = self._take_all(take_oldest, under_way)
@@ -225,9 +226,29 @@ class ScaledIndex(Asking):
         return failure
 
     def _insert(
-        self, name: str, to: Callable[[Way], Mapping[str, tuple[Any, ...]]], on_conflict: Conflict
+        self, to: Callable[[Calls], Mapping[str, tuple[Any, ...]]], on_conflict: Conflict
     ) -> list[Any]:
-        return self._some(name, "changes", "insert", to, on_conflict, seconds=self._change_seconds)
+        return self._some("changes", "insert", to, on_conflict, seconds=self._change_seconds)
+
+    def _every(self, group: Group, method: str, *arguments: Any, seconds: float) -> dict[str, Any]:
+        """Return place -> what a method returns there."""
+        return self._call(lambda calls: calls.every(group, method, *arguments, seconds=seconds))
+
+    def _some(
+        self,
+        group: Group,
+        method: str,
+        to: Callable[[Calls], Mapping[str, tuple[Any, ...]]],
+        *arguments: Any,
+        seconds: float,
+    ) -> list[Any]:
+        """Call some places; returns what each answers."""
+
+        def ask(calls: Calls) -> list[Any]:
+            found = calls.every(group, method, *arguments, to=to(calls), seconds=seconds)
+            return list(found.values())
+
+        return self._call(ask)
 
     def insert_if_new(
         self,
@@ -315,13 +336,13 @@ class ScaledIndex(Asking):
     ) -> Settled:
         """Ask all partitions about a batch, and store what is new of it."""
         outside = self._ask(query, documents.sketches, "raise", self.seconds)
-        held = self._of_keys("asks", "holds", documents.encoded_keys, "insert_many_if_new")
+        held = self._of_keys("asks", "holds", documents.encoded_keys)
         stored = {key for keys in held for key in keys}
         by_distance = is_by_distance(query)
         settled = settle(documents, outside, within, stored, on_conflict, by_distance, query.limit)
         if settled.places:
             new, call = documents.taken(settled.places), self._new_call()
-            self._insert("insert_many_if_new", lambda way: way.routing.documents(new, call), on_conflict)
+            self._insert(lambda calls: calls.routing.documents(new, call), on_conflict)
         return settled
 
     def remove(self, key: Key) -> None:
@@ -341,20 +362,20 @@ class ScaledIndex(Asking):
         keys = keys_of(keys, id)
         require_many("remove_many", "keys", keys, "remove(key)")
         encoded = list(dict.fromkeys(encode_key(key) for key in keys))
-        return sum(self._of_keys("changes", "remove", encoded, "remove_many", new_call()))
+        return sum(self._of_keys("changes", "remove", encoded, new_call()))
 
     def touch(self, *keys: Key) -> int:
         """Renew the age that `expire` goes by; returns how many of the keys are stored."""
         encoded = list(dict.fromkeys(encode_key(key) for key in keys))
-        return sum(self._of_keys("changes", "touch", encoded, "touch", new_call()))
+        return sum(self._of_keys("changes", "touch", encoded, new_call()))
 
-    def _of_keys(self, group: Group, method: str, encoded: list[bytes], call: str, *own: bytes) -> list[Any]:
+    def _of_keys(self, group: Group, method: str, encoded: list[bytes], *own: bytes) -> list[Any]:
         """Call the places of some keys; returns what each answers."""
 
-        def to(way: Way) -> dict[str, tuple[Any, ...]]:
-            return {place: (*own, *arguments) for place, arguments in way.routing.keys(encoded).items()}
+        def to(calls: Calls) -> dict[str, tuple[Any, ...]]:
+            return {place: (*own, *arguments) for place, arguments in calls.routing.keys(encoded).items()}
 
-        return self._some(call, group, method, to, seconds=self._change_seconds)
+        return self._some(group, method, to, seconds=self._change_seconds)
 
     def expire(
         self,
@@ -418,10 +439,10 @@ class ScaledIndex(Asking):
     def _of_partition(self, number: int, method: str, *arguments: Any) -> Any:
         """Ask the place of one partition."""
 
-        def to(way: Way) -> dict[str, tuple[Any, ...]]:
-            return {way.catalog.partitions[number].place: (number, *arguments)}
+        def to(calls: Calls) -> dict[str, tuple[Any, ...]]:
+            return {calls.catalog.partitions[number].place: (number, *arguments)}
 
-        (answer,) = self._some(method, "asks", method, to, seconds=self.seconds)
+        (answer,) = self._some("asks", method, to, seconds=self.seconds)
         return answer
 
     def _walk(self, number: int) -> Iterator[Key]:
@@ -466,14 +487,15 @@ class ScaledIndex(Asking):
             ValueError: the catalog has no store.
             PartitionError: one cannot be backed up; it names place, node and partition. The others may be.
         """
-        self._calls  # noqa: B018 - a closed handle says so
+        require_store(self._calls.catalog, self.uri)
 
-        def call(catalog: Catalog, wanted: Mapping[str, Any]) -> dict[str, Any]:
-            to = {place: (uris,) for place, uris in wanted.items()}
-            return self._carrier(catalog).every("jobs", "backup", to=to, seconds=math.inf)
+        def ask(calls: Calls) -> dict[str, Any]:
+            uri = calls.catalog.backup_uri
+            to = {place: ({n: uri(n) for n in numbers},) for place, numbers in calls.places.items()}
+            return calls.every("jobs", "backup", to=to, seconds=math.inf)
 
-        reports = back_up(self.uri, call)
-        self._follow(Catalog.load(self.uri))
+        reports = by_partition(self._call(ask))
+        self._go_by(change_catalog(self.uri, lambda newest: with_backups(newest, reports)))
         return reports
 
     def stats(self) -> ScaledStats:
@@ -499,7 +521,7 @@ class ScaledIndex(Asking):
             )
 
         catalog = change_catalog(self.uri, counted)
-        self._follow(catalog)
+        self._go_by(catalog)
         return catalog
 
     def check(self, level: Level = "full") -> ScaledCheckReport:
@@ -513,9 +535,11 @@ class ScaledIndex(Asking):
         """Return place -> the node and process of its host, documents by partition, and bytes; of a place
         that does not answer, why."""
 
-        def ask(way: Way) -> dict[str, dict[str, Any]]:
-            found = way.calls.ask("asks", "status", seconds=self.seconds, on_missing="partial")
+        def ask(calls: Calls) -> dict[str, dict[str, Any]]:
+            found = calls.gather(calls.send_all("asks", "status"), self.seconds)
+            if found.missing and self._has_reloaded(calls):
+                raise calls.missing("status", found.missing)
             missing = {place: {"missing": why} for place, why in found.missing.items()}
-            return {place: (found.answers | missing)[place] for place in way.calls.places}
+            return {place: (found.answers | missing)[place] for place in calls.places}
 
-        return self._followed(ask, self.seconds)
+        return self._call(ask)

@@ -1,4 +1,4 @@
-"""Backup, restore and move of partitions: the order of the steps, and when the catalog changes.
+"""Restore and move of partitions: the order of the steps, and when the catalog changes.
 
 Invariant: a partition is changed at one place at most. To be moved it is closed for writing by a version of
 the catalog; a call that opens it again, here or there, exchanges the catalog first, so that one of two movers
@@ -18,10 +18,9 @@ from functools import partial
 from typing import Any
 
 from simindex.maintenance.reports import RestoreReport, StoreBackupReport
-from simindex.maintenance.stores import Objects, open_store
+from simindex.maintenance.stores import open_store
 from simindex.scaleout.catalog import Backup, Catalog, Partition
 from simindex.scaleout.errors import CatalogChangedError
-from simindex.scaleout.host import WAY, WayObjects
 
 Call = Callable[..., Any]
 """Calls a method of a place's host: ``call(catalog, place, method, *arguments)``."""
@@ -68,36 +67,17 @@ def with_partition(catalog: Catalog, number: int, partition: Partition) -> Catal
     return catalog.changed(partitions)
 
 
-# ---- backups ----
+# ---- what the catalog says ----
 
 
-def backup(
-    uri: str, call: Callable[[Catalog, Mapping[str, Any]], Mapping[str, Any]]
-) -> dict[int, StoreBackupReport]:
-    """Back up all partitions to the catalog's store, all places at once, and note them in the catalog.
-
-    Args:
-        uri: of the catalog.
-        call: gives place -> (number -> report) of a catalog and place -> (number -> uri).
-    """
-    catalog = Catalog.load(uri)
-    require_store(catalog, uri)
-    wanted = {
-        place: {number: str(catalog.backup_uri(number)) for number in numbers}
-        for place, numbers in catalog.places.items()
-    }
-    reports = {number: report for found in call(catalog, wanted).values() for number, report in found.items()}
-
-    def noted(newest: Catalog) -> Catalog:
-        partitions = list(newest.partitions)
-        for number, report in reports.items():
-            made_at = datetime.fromtimestamp(report.made_at / 1e6, UTC).isoformat(timespec="seconds")
-            made = Backup(report.uri, made_at, report.documents)
-            partitions[number] = replace(partitions[number], documents=report.documents, backup=made)
-        return newest.changed(partitions)
-
-    change_catalog(uri, noted)
-    return dict(sorted(reports.items()))
+def with_backups(catalog: Catalog, reports: Mapping[int, StoreBackupReport]) -> Catalog:
+    """Return the next version, with the backups of partitions noted."""
+    partitions = list(catalog.partitions)
+    for number, report in reports.items():
+        made_at = datetime.fromtimestamp(report.made_at / 1e6, UTC).isoformat(timespec="seconds")
+        made = Backup(report.uri, made_at, report.documents)
+        partitions[number] = replace(partitions[number], documents=report.documents, backup=made)
+    return catalog.changed(partitions)
 
 
 def require_store(catalog: Catalog, uri: str) -> str:
@@ -108,9 +88,6 @@ def require_store(catalog: Catalog, uri: str) -> str:
             "see, or a uri like s3://bucket/backups"
         )
     return catalog.store
-
-
-# ---- restoring ----
 
 
 def restore_place(uri: str, place: str, onto: Mapping[str, str], call: Call) -> dict[int, RestoreReport]:
@@ -147,12 +124,7 @@ def new_path(folder: str, number: int) -> str:
     return os.path.join(folder, f"{number:05}-{secrets.token_hex(4)}.simindex")
 
 
-# ---- moving ----
-
-
-def move_partition(
-    uri: str, number: int, target: str, folder: str, call: Call, store: str | None = None
-) -> Catalog:
+def move_partition(uri: str, number: int, target: str, folder: str, call: Call, store: str | None) -> Catalog:
     """Move one partition, which is closed for writing until the catalog names its new place.
 
     The version of the catalog that closes it is the token of the move: the next one to close or open it takes
@@ -164,8 +136,21 @@ def move_partition(
         target: place that it goes to; where it is there already, a move that was broken off is taken back.
         folder: on that place's disk.
         call: of a host.
-        store: by which it goes, seen by both places; ``None``: the catalog's, or from host to host.
+        store: by which it goes, seen by both places, where the catalog has none.
+
+    Raises:
+        ValueError: there is no store.
     """
+
+    before = Catalog.load(uri)
+    copy = before.backup_uri(number)
+    if copy is None and before.partitions[number].place != target:
+        if store is None:
+            raise ValueError(
+                f"{uri}: expected a catalog with a store, or store= a folder or uri that both places see, by "
+                "which the partition goes; found neither"
+            )
+        copy = new_path(f"{store.rstrip('/')}/moving/{before.id}", number)
 
     def close(newest: Catalog) -> Catalog | None:
         found = newest.partitions[number]
@@ -176,7 +161,7 @@ def move_partition(
 
     catalog = change_catalog(uri, close)
     found = catalog.partitions[number]
-    if found.place == target:
+    if found.place == target or copy is None:
         return catalog
 
     def changed(newest: Catalog, **changes: Any) -> Catalog:
@@ -190,42 +175,24 @@ def move_partition(
             )
         return with_partition(newest, number, replace(row, **changes))
 
-    own = catalog.backup_uri(number)
-    put, way = _way(catalog, found, own, store, number, call)
     path = new_path(folder, number)
     try:
-        state = call(catalog, found.place, "let_go", number, put)
-        call(catalog, target, "take", number, way, path, state)
+        state = call(catalog, found.place, "let_go", number, copy)
+        call(catalog, target, "take", number, copy, path, state)
         # Both places answer the same until it is opened, so no answer is out of date.
         moved = change_catalog(uri, partial(changed, place=target, path=path))
     except BaseException:
         with suppress(CatalogChangedError):
             change_catalog(uri, partial(changed, closed=None))
-            call(catalog, found.place, "remove_way", number, found.path)
         raise
     try:
         call(moved, found.place, "remove_left", number, found.path)
     finally:
         moved = change_catalog(uri, partial(changed, closed=None))
-    if own is None and put == way:
-        objects = open_store(put)
+    if catalog.store is None:
+        objects = open_store(copy)
         objects.remove(objects.sizes())
     return moved
-
-
-def _way(
-    catalog: Catalog, found: Partition, own: str | None, store: str | None, number: int, call: Call
-) -> tuple[str, str | Objects]:
-    """Return where a partition's host puts its backup, and where the one that takes it reads it.
-
-    Without a store that is a folder beside the partition, read by calls of the host that has it.
-    """
-    if own is not None:
-        return own, own
-    if store is not None:
-        uri = new_path(f"{store.rstrip('/')}/moving/{catalog.id}", number)
-        return uri, uri
-    return found.path + WAY, WayObjects(found.path, partial(call, catalog, found.place))
 
 
 def plan(catalog: Catalog, places: Iterable[str]) -> list[Move]:

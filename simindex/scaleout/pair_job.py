@@ -29,6 +29,7 @@ from simindex.pairs.union_find import Forest, edges_between
 from simindex.pairs.walk_plan import Earlier, Edges, LongRuns, WalkPlan, scheme_of_config
 from simindex.queries.search import Method
 from simindex.scaleout.actors import SHARE, answer, ray_module, start
+from simindex.scaleout.calls import require_cluster
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.errors import PlaceMissingError, ScaleOutError
 from simindex.scaleout.range_hosts import Hosts, RangeHost, host_as_actor, lost, swept
@@ -473,6 +474,7 @@ def _walk(
     """Open the partitions; returns whether Ray was started, and the walk."""
     require_callable("progress", given["progress"])
     catalog = Catalog.load(given["uri"])
+    require_cluster(call, catalog)
     method = given["by"], given["max_distance"], given["recall"], False, False
     sizes = copies, given["max_run"], given["memory_bytes"]
     plan = plan_pairs(scheme_of_config(catalog.config), given["threshold"], *method, *sizes, call)

@@ -24,7 +24,6 @@ from simindex import (
 from simindex.scaleout import PartitionError, StoreError
 from simindex.scaleout import host as host_module
 from simindex.scaleout.catalog import Catalog, Partition
-from simindex.scaleout.moving import backup
 from simindex.scaleout.wire import partition_of
 from simindex.storage import translation
 
@@ -163,7 +162,7 @@ def test_store_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     plain = Cluster(tmp_path / "plain", store=str(blocked))
     plain.insert(0, 20)
     with pytest.raises(PartitionError, match=r"partition \d at [ab] \(.*file/.*look at the disk") as raised:
-        backup(plain.uri, plain.call_all)
+        plain.handle().backup()
     assert isinstance(raised.value.reason, StoreError)
     assert raised.value.node == socket.gethostname()
     assert sum(plain.counts().values()) == 20

@@ -2,7 +2,7 @@
 
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,7 @@ import simindex
 from simindex.maintenance.stores import FolderObjects
 from simindex.scaleout import CatalogChangedError, MissingObjectError, PartitionError, StoreError
 from simindex.scaleout.catalog import Catalog, Partition
-from simindex.scaleout.host import Host, WayObjects
-from simindex.scaleout.moving import backup, move_partition, plan, restore_place
+from simindex.scaleout.moving import move_partition, plan, restore_place
 from simindex.scaleout.partition import Partition as HostPartition
 
 
@@ -35,15 +34,21 @@ def durable(tmp_path: Path) -> Iterator[Cluster]:
 
 @pytest.fixture
 def bare(tmp_path: Path) -> Iterator[Cluster]:
-    """A cluster without a store: partitions go from host to host."""
+    """A cluster without a store: a partition goes by one that the call names."""
     made = Cluster(tmp_path)
     yield made
     made.close()
 
 
+def move(cluster: Cluster, number: int, place: str, call: Callable[..., Any] | None = None) -> Catalog:
+    """Move a partition, by the store of the catalog where it has one."""
+    folder = str(cluster.folder / place)
+    return move_partition(cluster.uri, number, place, folder, call or cluster.call, str(cluster.folder))
+
+
 def test_backups_are_told_by_the_catalog(cluster: Cluster) -> None:
     cluster.insert(0, 100)
-    reports = backup(cluster.uri, cluster.call_all)
+    reports = cluster.handle().backup()
     catalog = Catalog.load(cluster.uri)
     assert sorted(reports) == [0, 1, 2, 3]
     assert sum(report.documents for report in reports.values()) == 100
@@ -58,7 +63,7 @@ def test_backups_are_told_by_the_catalog(cluster: Cluster) -> None:
 
 def test_a_lost_place_is_restored_elsewhere_with_all_that_was_acknowledged(durable: Cluster) -> None:
     durable.insert(0, 60)
-    backup(durable.uri, durable.call_all)
+    durable.handle().backup()
     durable.insert(60, 40)
     before, old = durable.counts(), Catalog.load(durable.uri)
     durable.end("a")
@@ -121,7 +126,7 @@ def test_a_partition_moves_and_nothing_else_does(kind: str, request: pytest.Fixt
     cluster: Cluster = request.getfixturevalue(kind)
     cluster.insert(0, 100)
     before, old = cluster.counts(), Catalog.load(cluster.uri)
-    new = move_partition(cluster.uri, 2, "b", str(cluster.folder / "b"), cluster.call)
+    new = move(cluster, 2, "b")
     assert cluster.counts() == before
     assert new == Catalog.load(cluster.uri)
     assert [partition.place for partition in new.partitions] == ["a", "b", "b", "b"]
@@ -131,17 +136,17 @@ def test_a_partition_moves_and_nothing_else_does(kind: str, request: pytest.Fixt
     assert sorted(path.name for path in (cluster.folder / "a").iterdir()) == ["00000.simindex"]
     cluster.insert(100, 50)
     assert sum(cluster.counts().values()) == 150
-    assert move_partition(cluster.uri, 2, "b", "/nowhere", cluster.call) == new
+    assert move(cluster, 2, "b") == new
 
 
-def test_it_moves_by_another_store_and_leaves_nothing_there(tmp_path: Path) -> None:
-    cluster = Cluster(tmp_path)
-    cluster.insert(0, 50)
-    before = cluster.counts()
-    move_partition(cluster.uri, 0, "b", str(tmp_path / "b"), cluster.call, store=str(tmp_path / "way"))
-    assert cluster.counts() == before
-    assert not [path for path in (tmp_path / "way").rglob("*") if path.is_file()]
-    cluster.close()
+def test_it_moves_by_another_store_and_leaves_nothing_there(bare: Cluster) -> None:
+    bare.insert(0, 50)
+    before = bare.counts()
+    with pytest.raises(ValueError, match="expected a catalog with a store, or store="):
+        move_partition(bare.uri, 0, "b", str(bare.folder / "b"), bare.call, None)
+    move(bare, 0, "b")
+    assert bare.counts() == before
+    assert not [path for path in (bare.folder / "moving").rglob("*") if path.is_file()]
 
 
 @pytest.mark.parametrize("kind", ["cluster", "durable", "bare"])
@@ -172,7 +177,7 @@ def test_documents_go_in_and_are_found_while_it_moves(kind: str, request: pytest
         thread.start()
     try:
         for number, place in ((0, "b"), (1, "a"), (0, "a")):
-            move_partition(cluster.uri, number, place, str(cluster.folder / place), cluster.call)
+            move(cluster, number, place)
     finally:
         stop.set()
         for thread in threads:
@@ -180,27 +185,6 @@ def test_documents_go_in_and_are_found_while_it_moves(kind: str, request: pytest
     assert not failures
     assert min(seen) >= 0  # nothing acknowledged is ever out of sight
     assert sum(cluster.counts().values()) == done[0]
-
-
-def test_without_a_store_it_goes_from_host_to_host(bare: Cluster) -> None:
-    bare.insert(0, 80)
-    before, asked, commits = bare.counts(), list[str](), list[Catalog]()
-
-    def call(catalog: Catalog, place: str, method: str, *arguments: Any) -> Any:
-        asked.append(f"{place} {method}")
-        answer = bare.call(catalog, place, method, *arguments)
-        if method == "take":
-            assert bare.counts() == before  # it is read meanwhile
-            commits.append(Catalog.load(bare.uri))
-        return answer
-
-    move_partition(bare.uri, 0, "b", str(bare.folder / "b"), call)
-    assert {"a way_sizes", "a way_object"} <= set(asked)
-    assert not {"b way_sizes", "b way_object"} & set(asked)
-    assert [catalog.places for catalog in commits] == [{"a": (0, 2), "b": (1, 3)}]
-    assert bare.counts() == before
-    assert sorted(path.name for path in (bare.folder / "a").iterdir()) == ["00002.simindex"]
-    assert all(bare.call(Catalog.load(bare.uri), "b", "check", "full").values())
 
 
 class KilledError(BaseException):
@@ -228,7 +212,7 @@ def test_a_move_that_was_killed_is_taken_over_by_the_next_one(
         return answer
 
     with pytest.raises(KilledError):
-        move_partition(cluster.uri, 0, "b", str(cluster.folder / "b"), call)
+        move(cluster, 0, "b", call)
     monkeypatch.setattr(Catalog, "replace", replaced)
     assert Catalog.load(cluster.uri).partitions[0].closed is not None
     for place in "ab":
@@ -238,7 +222,7 @@ def test_a_move_that_was_killed_is_taken_over_by_the_next_one(
         CatalogChangedError, match=r"partition 0 at [ab] .*closed for writing while it is moved"
     ):
         cluster._insert(Catalog.load(cluster.uri), bytes(16), range(50, 100))
-    moved = move_partition(cluster.uri, 0, target, str(cluster.folder / target), cluster.call)
+    moved = move(cluster, 0, target)
     assert (moved.partitions[0].place, moved.partitions[0].closed) == (target, None)
     cluster.insert(100, 50)
     assert set(range(50)) | set(range(100, 150)) <= cluster.keys()
@@ -260,7 +244,7 @@ def test_what_is_acknowledged_after_the_source_was_killed_during_the_copy_is_not
             inserting.join(0.2)  # as far as it comes meanwhile
         return answer
 
-    move_partition(cluster.uri, 0, "b", str(cluster.folder / "b"), call)
+    move(cluster, 0, "b", call)
     inserting.join()
     assert cluster.keys() == set(range(150))
 
@@ -282,18 +266,15 @@ def test_a_mover_that_stood_still_loses_nothing(
             inserting.join(0.2)
             assert inserting.is_alive()  # no clock opens the partition
             if is_opened_again:
-                move_partition(cluster.uri, 0, "a", "", cluster.call)
+                move(cluster, 0, "a")
                 inserting.join()
         return answer
 
-    def move() -> Catalog:
-        return move_partition(cluster.uri, 0, "b", str(cluster.folder / "b"), call)
-
     if is_opened_again:
         with pytest.raises(CatalogChangedError, match="this move was given up"):
-            move()
+            move(cluster, 0, "b", call)
     else:
-        move()
+        move(cluster, 0, "b", call)
     inserting.join()
     assert Catalog.load(cluster.uri).partitions[0].place == ("a" if is_opened_again else "b")
     assert cluster.keys() == set(range(150))
@@ -307,29 +288,9 @@ def test_a_copy_of_another_state_is_refused(cluster: Cluster) -> None:
         return "another" if method == "let_go" else answer
 
     with pytest.raises(PartitionError, match="partition 0: expected a copy of the state another at b"):
-        move_partition(cluster.uri, 0, "b", str(cluster.folder / "b"), call)
+        move(cluster, 0, "b", call)
     cluster.insert(50, 20)
     assert cluster.keys() == set(range(70))
-
-
-def test_objects_on_the_way_are_read_and_not_changed(tmp_path: Path) -> None:
-    FolderObjects(tmp_path / "p.way").put("parts/one", b"content")
-    host = Host()
-    way = WayObjects(str(tmp_path / "p"), lambda method, *rest: getattr(host, method)(None, *rest))
-    parts = way.inside("parts")
-    assert way.sizes() == way.sizes("parts") == {"parts/one": 7}
-    assert (parts.sizes(), parts.get("one"), way.get("parts/one")) == ({"one": 7}, b"content", b"content")
-    with pytest.raises(MissingObjectError, match="parts/two"):
-        parts.get("two")
-    with pytest.raises(StoreError, match="and not changed"):
-        parts.put("one", b"")
-    with pytest.raises(StoreError, match="and not changed"):
-        way.create("other", b"")
-    with pytest.raises(StoreError, match="and not changed"):
-        parts.remove(["one"])
-    with pytest.raises(ValueError, match="expected a name"):
-        host.way_object(None, str(tmp_path / "p"), "../other")  # type: ignore[arg-type]
-    host.close()
 
 
 STEPS = "let_go", "take"
@@ -353,12 +314,11 @@ def test_where_a_move_fails_it_stays_and_goes_on(
         return answer
 
     with pytest.raises(OSError, match="No space left"):
-        move_partition(cluster.uri, 0, "b", str(cluster.folder / "b"), failing)
+        move(cluster, 0, "b", failing)
     assert Catalog.load(cluster.uri).partitions == old.partitions
     assert cluster.counts() == before
-    assert not [*(cluster.folder / "a").glob("*.way")]
     cluster.insert(50, 20)
-    move_partition(cluster.uri, 0, "b", str(cluster.folder / "b"), cluster.call)
+    move(cluster, 0, "b")
     assert sum(cluster.counts().values()) == 70
 
 

@@ -20,8 +20,7 @@ from simindex.pairs.ranges import walk_range
 from simindex.pairs.tables import LocalSource, Numbering
 from simindex.pairs.walk_plan import Edges, WalkPlan
 from simindex.scaleout import CatalogChangedError, PartitionError
-from simindex.scaleout.actors import Group
-from simindex.scaleout.calls import Calls, Gathered, Sent, assignment
+from simindex.scaleout.calls import Gathered, Group, LocalCalls, assignment
 from simindex.scaleout.catalog import Catalog, Partition
 from simindex.scaleout.dedup_nodes import Nodes, Step
 from simindex.scaleout.dedup_parts import (
@@ -44,57 +43,45 @@ from simindex.scaleout.wire import Routing, packed, unpacked
 # ---- local ----
 
 
-class LocalCalls(Calls):
-    """Calls that are done at once, with arguments and answers that were pickled as on the way.
+class PickledCalls(LocalCalls):
+    """Calls of hosts in this process, with arguments and answers that were pickled as on the way.
 
     Attributes:
-        hosts: by their places.
         away: places that do not answer.
         repeats: how often a call is done, as if its answers had been lost.
     """
 
-    def __init__(self, catalog: Catalog, hosts: Mapping[str, Host] | None = None) -> None:
-        self.catalog, self.places = catalog, catalog.places
-        self.assignments = {place: assignment(catalog, place) for place in self.places}
-        self.hosts = {place: Host() for place in self.places} if hosts is None else hosts
-        self.away: dict[str, str] = {}
-        self.repeats = 1
+    def __init__(self, catalog: Catalog, away: dict[str, str] | None = None) -> None:
+        self.away, self.repeats = {} if away is None else away, 1
+        super().__init__(catalog)
+
+    @property
+    def hosts(self) -> dict[str, Host]:
+        return {place: self._host(place) for place in self.places}
 
     def send_all(
         self, group: Group, method: str, *arguments: Any, to: Mapping[str, tuple[Any, ...]] | None = None
-    ) -> dict[str, Sent]:
-        to = dict.fromkeys(self.places, ()) if to is None else to
-        return {place: self._done(place, group, method, *own, *arguments) for place, own in to.items()}
+    ) -> dict[str, Any]:
+        own = dict.fromkeys(self.places, ()) if to is None else to
+        there = {place: those for place, those in own.items() if place not in self.away}
+        return dict.fromkeys(own) | super().send_all(group, method, *arguments, to=there)
 
-    def _done(self, place: str, group: Group, method: str, *arguments: Any) -> Sent:
-        if place in self.away:
-            return Sent(None, group, method, arguments)
-        carried, *beside = packed((self.assignments[place], *arguments))
+    def _call(self, place: str, method: str, *arguments: Any) -> Any:
+        carried, *beside = packed((assignment(self.catalog, place), *arguments))
         for array in beside:
             array.flags.writeable = False  # as it lies in Ray's store
         try:
             for _ in range(self.repeats):
-                answer = getattr(self.hosts[place], method)(*unpacked(carried, beside))
+                answer = getattr(self._host(place), method)(*unpacked(carried, beside))
         except Exception as exc:
-            return Sent(pickle.loads(pickle.dumps(exc)), group, method, arguments)
-        return Sent((pickle.loads(pickle.dumps(answer)),), group, method, arguments)
+            raise pickle.loads(pickle.dumps(exc)) from exc
+        return pickle.loads(pickle.dumps(answer))
 
-    def require_fit(self, seconds: float) -> None:
-        """They run in this process."""
-
-    def gather(self, sent: Mapping[str, Sent], seconds: float) -> Gathered:
+    def gather(self, sent: Mapping[str, Any], seconds: float) -> Gathered:
         assert seconds >= 0
-        found = Gathered({}, {})
-        for place, call in sent.items():
-            if isinstance(call.reference, Exception):
-                raise call.reference
-            if call.reference is None and self.have_moved([place]):
-                raise CatalogChangedError(f"{place}: its partitions are elsewhere")
-            if call.reference is None:
-                found.missing[place] = self.away[place]
-            else:
-                found.answers[place] = call.reference[0]
-        return found
+        there = {place: found for place, found in sent.items() if place not in self.away}
+        missing = {place: self.away[place] for place in sent if place in self.away}
+        return super().gather(there, seconds)._replace(missing=missing)
 
 
 class LocalIndex(ScaledIndex):
@@ -108,20 +95,14 @@ class LocalIndex(ScaledIndex):
                 for number in range(partitions)
             ),
         )
-        super().__init__(folder / "catalog", catalog, False, LocalCalls)
+        super().__init__(folder / "catalog", catalog, PickledCalls)
         self.make_partitions()
         catalog.replace(self.uri, None)
 
     @property
-    def local(self) -> LocalCalls:
-        assert isinstance(self._calls, LocalCalls)
+    def local(self) -> PickledCalls:
+        assert isinstance(self._calls, PickledCalls)
         return self._calls
-
-    def close(self) -> None:
-        if not self._is_closed:
-            for host in self.local.hosts.values():
-                host.close()
-        super().close()
 
 
 # ---- local workers ----
@@ -228,8 +209,8 @@ class Cluster:
     def call(self, catalog: Catalog, place: str, method: str, *arguments: Any) -> Any:
         return getattr(self.hosts[place], method)(assignment(catalog, place), *arguments)
 
-    def call_all(self, catalog: Catalog, wanted: Any) -> dict[str, Any]:
-        return {place: self.call(catalog, place, "backup", uris) for place, uris in wanted.items()}
+    def handle(self, away: dict[str, str] | None = None) -> ScaledIndex:
+        return ScaledIndex(self.uri, Catalog.load(self.uri), lambda catalog: _OfCluster(catalog, self, away))
 
     def end(self, place: str) -> None:
         """What is left of a host that was killed: nothing but its folders."""
@@ -281,6 +262,17 @@ class Cluster:
         for number, partition in enumerate(catalog.partitions):
             found |= set(self.call(catalog, partition.place, "keys_from", number, 0, 10_000)[0])
         return found
+
+
+class _OfCluster(PickledCalls):
+    """Calls of the hosts of a cluster."""
+
+    def __init__(self, catalog: Catalog, cluster: Cluster, away: dict[str, str] | None) -> None:
+        self._cluster = cluster
+        super().__init__(catalog, away)
+
+    def _host(self, place: str) -> Host:
+        return self._cluster.hosts[place]
 
 
 # ---- scaled rows ----

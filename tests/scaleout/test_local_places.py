@@ -1,0 +1,108 @@
+"""Partitions in folders of this process, on many disks, without Ray: the calls and answers of one index."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.commands import Run
+
+import simindex
+from simindex import Config, scaleout
+
+CONFIG = Config(num_perm=64, seed=1)
+TEXTS = [
+    f"a text of the number {n // 2} beside {n // 3} and {n // 5} others that are longer" for n in range(120)
+]
+
+
+@pytest.fixture(autouse=True)
+def _no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where Ray is asked for, no head answers."""
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+
+
+def places(folder: Path, names: str = "ab") -> dict[str, str]:
+    return {f"local:{name}": str(folder / name) for name in names}
+
+
+def figures(found: Any) -> list[tuple[Any, ...]]:
+    return sorted((match.key, match.similarity, match.distance) for match in found)
+
+
+def test_answers_are_those_of_one_index(tmp_path: Path) -> None:
+    with (
+        scaleout.create(tmp_path / "c", CONFIG, partitions=5, places=places(tmp_path)) as many,
+        simindex.open(tmp_path / "one", config=CONFIG) as one,
+    ):
+        for index in (many, one):
+            index.insert_many(enumerate(TEXTS))
+            index.remove_many(range(0, 120, 7))
+            assert (
+                index.insert_many_if_new([("new", TEXTS[1]), ("other", "unlike all of them")]).inserted == 1
+            )
+        for text, found, expected in zip(TEXTS, many.query_many(TEXTS), one.query_many(TEXTS), strict=True):
+            assert figures(found) == figures(expected) == figures(many.query(text))
+        assert figures(many.query_simhash(TEXTS[8], 3)) == figures(one.query_simhash(TEXTS[8], 3))
+        assert set(many) == set(one)
+        assert {status["node"] for status in many.status().values()} != set()
+    with scaleout.open(tmp_path / "c") as again:
+        assert len(again) == len(set(again)) == 103
+        assert again.check()
+
+
+def test_partitions_move_and_are_restored_under_open_handles(tmp_path: Path) -> None:
+    uri, folders = tmp_path / "catalog", places(tmp_path)
+    settings: dict[str, Any] = {"store": str(tmp_path / "store"), "durability": "store"}
+    with scaleout.create(uri, CONFIG, partitions=4, places=folders, **settings) as index:
+        index.insert_many(enumerate(TEXTS))
+        with scaleout.open(uri) as other:  # the same hosts: partitions have one writer
+            other.insert("other", "unlike all of them")
+            assert len(index) == 121
+            assert [
+                (one.source, one.target) for one in scaleout.rebalance(uri, places(tmp_path, "abcd"))
+            ] == [
+                ("local:a", "local:c"),
+                ("local:b", "local:d"),
+            ]
+            assert len(index) == len(other) == 121
+        assert sorted(scaleout.backup(uri)) == [0, 1, 2, 3]
+        index.insert("last", "acknowledged after the backup")
+    shutil.rmtree(tmp_path / "d")
+    assert sorted(scaleout.restore(uri, "local:d", {"local:a": str(tmp_path / "a")})) == [3]
+    with scaleout.open(uri) as index:
+        assert len(index) == 122
+        assert index.check()
+
+
+def test_without_a_store_a_partition_goes_by_its_new_folder(tmp_path: Path) -> None:
+    with scaleout.create(tmp_path / "c", CONFIG, partitions=2, places=places(tmp_path, "a")) as index:
+        index.insert_many(enumerate(TEXTS))
+        assert scaleout.move(index.uri, 1, "local:b", str(tmp_path / "b")).places == {
+            "local:a": (0,),
+            "local:b": (1,),
+        }
+        assert len(index) == 120
+        index.insert("new", "a text")
+        with pytest.raises(ValueError, match="expected nodes of a Ray cluster, or places in this process"):
+            scaleout.move(index.uri, 1, "simindex:b", str(tmp_path / "b"))
+        for job in (lambda: scaleout.build([], index.uri), lambda: scaleout.pairs(index.uri)):
+            with pytest.raises(scaleout.UnsupportedError, match="expected a catalog whose places are nodes"):
+                job()
+    assert not [path for path in (tmp_path / "b" / "moving").rglob("*") if path.is_file()]
+
+
+def test_commands_need_no_cluster(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text(
+        "\n".join(json.dumps({"id": n, "text": t}) for n, t in enumerate(TEXTS))
+    )
+    where = [f"--place={place}={folder}" for place, folder in places(tmp_path).items()]
+    assert run("scaleout", "init", "c", "--partitions", 4, *where).code == 0
+    assert json.loads(run("scaleout", "insert", "c", "rows.jsonl", "--json").out)["inserted"] == 120
+    assert (
+        json.loads(run("scaleout", "query", "c", TEXTS[7], "--json").out.splitlines()[0])["similarity"] == 1.0
+    )
+    assert run("scaleout", "move", "c", 0, f"local:b={tmp_path / 'b'}").code == 0
+    status = json.loads(run("scaleout", "status", "c", "--json").out)
+    assert {place: of["partitions"] for place, of in status.items()} == {"local:a": [2], "local:b": [0, 1, 3]}
