@@ -480,7 +480,11 @@ def prove(store: Objects) -> None:
 
         try:
             with ThreadPoolExecutor(_WRITERS) as writers:
-                won = [*writers.map(write, contents)]
+                try:
+                    won = [*writers.map(write, contents)]
+                except BaseException:  # one of them did not start: the others would wait for it for ever
+                    start.abort()
+                    raise
             late = store.create(name, secrets.token_bytes(16))
             read = store.get(name)
         finally:

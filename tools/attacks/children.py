@@ -41,11 +41,14 @@ def be_patient(seconds: float) -> None:
     _least_seconds = seconds
 
 
-def run_child(work: Callable[[], Any], seconds: float) -> tuple[str | None, Any]:
+def run_child(
+    work: Callable[[], Any], seconds: float, most_bytes: int = _MOST_BYTES
+) -> tuple[str | None, Any]:
     """Run `work` in a fork of this process.
 
     Args:
         seconds: until it counts as hanging, or more (`be_patient`).
+        most_bytes: of address space; each thread takes some 136 MB of it.
 
     Returns:
         (None, what it returned), or (HANG or SIGNAL, what is known of its end).
@@ -53,7 +56,7 @@ def run_child(work: Callable[[], Any], seconds: float) -> tuple[str | None, Any]
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
-        _be_child(work, writing)
+        _be_child(work, writing, most_bytes)
     os.close(writing)
     try:
         return _wait_for(child, reading, time.monotonic() + max(seconds, _least_seconds))
@@ -61,11 +64,11 @@ def run_child(work: Callable[[], Any], seconds: float) -> tuple[str | None, Any]
         os.close(reading)
 
 
-def _be_child(work: Callable[[], Any], writing: int) -> None:
+def _be_child(work: Callable[[], Any], writing: int, most_bytes: int) -> None:
     status = 1
     try:
         if "LD_PRELOAD" not in os.environ:  # AddressSanitizer reserves terabytes
-            resource.setrlimit(resource.RLIMIT_AS, (_MOST_BYTES, _MOST_BYTES))
+            resource.setrlimit(resource.RLIMIT_AS, (most_bytes, most_bytes))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         message = pickle.dumps(work())
         with os.fdopen(writing, "wb") as pipe:

@@ -8,7 +8,6 @@ whole or refused. All hosts are in one process, so they die at once.
 from __future__ import annotations
 
 import random
-import secrets
 import shutil
 import threading
 import time
@@ -20,22 +19,18 @@ from typing import Any
 from attacks import script
 from attacks.children import run_child
 from attacks.killing.process import LIFE, Kill, Tell, judged, killed
-from simindex import Config, SimIndexError, Sketcher
-from simindex.scaleout import CatalogChangedError
-from simindex.scaleout.calls import assignment
-from simindex.scaleout.catalog import Catalog, Partition
-from simindex.scaleout.host import Host
-from simindex.scaleout.moving import backup, move_partition, restore_place
-from simindex.scaleout.wire import Routing
+from simindex import Config, SimIndexError, scaleout
+from simindex.scaleout.catalog import Catalog
 
 _CONFIG = Config(seed=1)
-_PLACES = "a", "b"
+_PLACES = "local:a", "local:b"
 _PARTITIONS = 4
 _BATCH = 10
 _BATCHES = 12
 """That are stored before a place is lost, and beside a move."""
 _LONGEST_SECONDS = 0.5
 _SECONDS = 120.0
+_MOST_BYTES = 16 << 30
 
 
 def kill_places(folder: Path, seed: int, life: int) -> list[Kill]:
@@ -45,7 +40,7 @@ def kill_places(folder: Path, seed: int, life: int) -> list[Kill]:
     chance = random.Random(f"places {seed} {life}")
     is_restoring = (life // 10 + seed) % 2 == 0
     has_store = is_restoring or chance.random() < 0.5
-    _require(run_child(partial(_make, work, has_store), _SECONDS))
+    _require(run_child(partial(_make, work, has_store), _SECONDS, _MOST_BYTES))
     name, keys, kills = "restore" if is_restoring else "move", set[int](), list[Kill]()
     for turn in range(LIFE):
         first = _next(keys)
@@ -54,7 +49,7 @@ def kill_places(folder: Path, seed: int, life: int) -> list[Kill]:
         begun, done = death.told.count("("), death.told.count(")")
         least = keys | set(range(first, first + done * _BATCH))
         most = keys | set(range(first, first + begun * _BATCH))
-        end, found = run_child(partial(_look, work, turn, "r" in death.told), _SECONDS)
+        end, found = run_child(partial(_look, work, turn, "r" in death.told), _SECONDS, _MOST_BYTES)
         why = f"{end}: {found}" if end is not None else found if isinstance(found, str) else ""
         if not why and not least <= found <= most:
             why = f"lost {sorted(least - found)[:9]}, found {sorted(found - most)[:9]} that nothing stored"
@@ -69,131 +64,109 @@ def _next(keys: set[int]) -> int:
     return max(keys, default=-1) + 1
 
 
-class _Places:
-    """An index of the catalog in a folder, and a driver of it."""
+def _folder(work: Path, place: str) -> str:
+    return str(work / place.removeprefix("local:"))
 
-    def __init__(self, work: Path) -> None:
-        self.work, self.uri = work, str(work / "catalog")
-        self.hosts = {place: Host() for place in _PLACES}
 
-    def call(self, catalog: Catalog, place: str, method: str, *arguments: Any) -> Any:
-        return getattr(self.hosts[place], method)(assignment(catalog, place), *arguments)
+def _other(place: str) -> str:
+    return _PLACES[place == _PLACES[0]]
 
-    def back_up(self) -> None:
-        backup(
-            self.uri,
-            lambda catalog, wanted: {
-                place: self.call(catalog, place, "backup", uris) for place, uris in wanted.items()
-            },
-        )
 
-    def move(self, number: int, place: str) -> None:
-        move_partition(self.uri, number, place, str(self.work / place), self.call)
+def _move_on(work: Path, number: int) -> None:
+    """Move a partition to the place where it is not."""
+    place = _other(Catalog.load(work / "catalog").partitions[number].place)
+    scaleout.move(work / "catalog", number, place, _folder(work, place))
 
-    def restore(self, lost: str) -> None:
-        (left,) = set(_PLACES) - {lost}
-        shutil.rmtree(self.work / lost, ignore_errors=True)
-        restore_place(self.uri, lost, {left: str(self.work / left)}, self.call)
 
-    def insert(self, numbers: Iterable[int]) -> None:
-        """Store documents; returns when they are acknowledged."""
-        call, items = secrets.token_bytes(16), [(n, f"a text of the number {n}") for n in numbers]
-        while True:
-            catalog = Catalog.load(self.uri)
-            try:
-                routed = Routing(catalog, Sketcher(_CONFIG)).items(items, call).items()
-                for place, (_, documents) in routed:
-                    self.call(catalog, place, "insert", call, documents, "error")
-                return
-            except CatalogChangedError:
-                time.sleep(0.002)
+def _restore_place(work: Path, lost: str) -> None:
+    shutil.rmtree(_folder(work, lost), ignore_errors=True)
+    scaleout.restore(work / "catalog", lost, {_other(lost): _folder(work, _other(lost))})
 
-    def insert_batches(self, first: int, tell: Tell) -> None:
-        """Tell "(" before each batch and ")" behind it."""
-        for start in range(first, first + _BATCHES * _BATCH, _BATCH):
-            tell("(")
-            self.insert(range(start, start + _BATCH))
-            tell(")")
 
-    def keys(self) -> set[int]:
-        catalog = Catalog.load(self.uri)
-        found = set[int]()
-        for number, row in enumerate(catalog.partitions):
-            keys = self.call(catalog, row.place, "keys_from", number, 0, 1 << 20)[0]
-            if found & set(keys):
-                raise AssertionError(f"partition {number} has keys of another one")
-            found |= set(keys)
-        return found
+def _insert(index: scaleout.ScaledIndex, numbers: Iterable[int]) -> None:
+    """Store documents; returns when they are acknowledged."""
+    items = [(number, f"a text of the number {number}") for number in numbers]
+    while True:
+        try:
+            index.insert_many(items, on_conflict="skip")
+            return
+        except scaleout.CatalogChangedError:  # a partition moves
+            time.sleep(0.002)
 
-    def close(self) -> None:
-        for host in self.hosts.values():
-            host.close()
+
+def _insert_batches(index: scaleout.ScaledIndex, first: int, tell: Tell) -> None:
+    """Tell "(" before each batch and ")" behind it."""
+    for start in range(first, first + _BATCHES * _BATCH, _BATCH):
+        tell("(")
+        _insert(index, range(start, start + _BATCH))
+        tell(")")
 
 
 def _make(work: Path, has_store: bool) -> None:
     work.mkdir()
-    rows = [
-        Partition(place, str(work / place / f"{number:05}.simindex"))
-        for number, place in zip(range(_PARTITIONS), _PLACES * _PARTITIONS, strict=False)
-    ]
     durable: dict[str, Any] = {"store": str(work / "store"), "durability": "store"} if has_store else {}
-    catalog = Catalog(_CONFIG, tuple(rows), **durable).replace(str(work / "catalog"), None)
-    places = _Places(work)
-    for place in catalog.places:
-        places.call(catalog, place, "create")
-    if has_store:
-        places.back_up()
-    places.close()
+    places = {place: _folder(work, place) for place in _PLACES}
+    with scaleout.create(
+        work / "catalog", _CONFIG, partitions=_PARTITIONS, places=places, **durable
+    ) as index:
+        if has_store:
+            index.backup()
 
 
 def _move(work: Path, first: int, turn: int, tell: Tell) -> None:
-    places = _Places(work)
-
     def insert() -> None:
         try:
-            places.insert_batches(first, tell)
+            _insert_batches(index, first, tell)
         except Exception as error:
             tell(f"!{type(error).__name__}: {error}")
 
-    load = threading.Thread(target=insert)
-    load.start()
-    number = turn
-    while load.is_alive():
-        number += 1
-        row = Catalog.load(places.uri).partitions[number % _PARTITIONS]
-        places.move(number % _PARTITIONS, _PLACES[row.place == _PLACES[0]])
+    with scaleout.open(work / "catalog") as index:
+        load, number = threading.Thread(target=insert), turn
+        load.start()
+        while load.is_alive():
+            number += 1
+            _move_on(work, number % _PARTITIONS)
 
 
 def _restore(work: Path, first: int, turn: int, tell: Tell) -> None:
     """Tell "r" when a place is about to be lost."""
-    places = _Places(work)
-    places.insert_batches(first, tell)
-    if turn % 3 == 1:
-        places.back_up()
-    places.close()
-    places.hosts = {place: Host() for place in _PLACES}
+    with scaleout.open(work / "catalog") as index:
+        _insert_batches(index, first, tell)
+        if turn % 3 == 1:
+            index.backup()
     tell("r")
-    places.restore(_PLACES[turn % 2])
+    _restore_place(work, _PLACES[turn % 2])
+
+
+def _keys(index: scaleout.ScaledIndex) -> set[int]:
+    keys = list(index)
+    if len(set(keys)) < len(keys):
+        raise AssertionError("a partition has keys of another one")
+    return {int(key) for key in keys}
 
 
 def _look(work: Path, turn: int, is_lost: bool) -> set[int] | str:
     """Return the keys of all partitions, to calls that go on where others were killed, or what is wrong."""
-    places = _Places(work)
+    uri = work / "catalog"
     try:
         if is_lost:
-            places.restore(_PLACES[turn % 2])
-        before = places.keys()
-        for number, row in enumerate(Catalog.load(places.uri).partitions):
-            if row.closed is not None:
-                places.move(number, row.place if turn % 2 else _PLACES[row.place == _PLACES[0]])
-        found = places.keys()
-        if found != before:
-            return f"expected {len(before)} documents as before the move was done again, found {len(found)}"
-        catalog = Catalog.load(places.uri)
-        if any(row.closed is not None for row in catalog.partitions):
-            return "a partition is closed for writing behind the move that was done again"
-        places.insert([_next(found)])
-        places.close()
+            _restore_place(work, _PLACES[turn % 2])
+        with scaleout.open(uri) as index:
+            before = _keys(index)
+            for number, row in enumerate(index.catalog.partitions):
+                if row.closed is not None and turn % 2:
+                    scaleout.move(uri, number, row.place, _folder(work, row.place))
+                elif row.closed is not None:
+                    _move_on(work, number)
+            found = _keys(index)
+            if found != before:
+                return (
+                    f"expected {len(before)} documents as before the move was done again, found {len(found)}"
+                )
+            catalog = Catalog.load(uri)
+            if any(row.closed is not None for row in catalog.partitions):
+                return "a partition is closed for writing behind the move that was done again"
+            _insert(index, [_next(found)])
         return _objection(catalog, work) or found
     except Exception as error:
         return f"{type(error).__name__}: {error}"
