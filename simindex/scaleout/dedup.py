@@ -1,6 +1,6 @@
-"""`scaleout.deduplicate`: `simindex.corpus.deduplicate` with workers on all nodes of a Ray cluster.
+"""`scaleout.deduplicate`: `simindex.corpus.deduplicate` by stages on all nodes of a Ray cluster.
 
-Workers find what is alike by ranges of sorted tables, the calling process decides which rows stay. Reading
+Tasks find what is alike by ranges of sorted tables, the calling process decides which rows stay. Reading
 again, writing, the journal and the report are one machine's: so is the output, byte for byte.
 """
 
@@ -38,7 +38,6 @@ from simindex.parallel import ahead
 from simindex.queries.scheme import Scheme
 from simindex.queries.search import BandQuery, Method
 from simindex.scaleout.actors import ray_module, start
-from simindex.scaleout.dedup_nodes import Nodes, Step, no_step
 from simindex.scaleout.dedup_parts import (
     PART_OF_FILE,
     Making,
@@ -48,12 +47,14 @@ from simindex.scaleout.dedup_parts import (
     parts_of,
     size_for,
 )
+from simindex.scaleout.dedup_stages import Stages, Step, no_step
 from simindex.scaleout.errors import UnsupportedError
+from simindex.scaleout.tasks import RayTasks, Tasks
 from simindex.tuning.curve import DEFAULT_THRESHOLD
 
 _ENTRIES_OF_A_RANGE = 16 << 20
-"""Entries of all tables that a range has, about: a worker who dies costs some seconds. Two rows that are like
-each other share some seven prefixes; the fewer ranges those are in, the less often sketches are asked for."""
+"""Entries of all tables that a range has, about: to do one again costs some seconds. Two rows that are like
+each other share some seven prefixes; the fewer ranges those are in, the less often sketches are read."""
 
 
 class ScaledJob(Job):
@@ -61,8 +62,9 @@ class ScaledJob(Job):
 
     Args:
         sources, sink, threshold, arguments: of `Job`.
-        nodes: given the digest of the job, returns who works for it.
-        memory_bytes: of edges in memory, and of entries that a worker has in memory.
+        tasks: returns what runs the stages.
+        work: folder for what is worked with; ``None``: that of the journal.
+        memory_bytes: of edges in memory, and of entries that a task has in memory.
         max_run: documents of one prefix that are compared two by two.
         part_bytes: bytes of lines that a part of the input has.
         step: called with the progress of each step.
@@ -74,14 +76,15 @@ class ScaledJob(Job):
         sink: Sink | None,
         threshold: float,
         *,
-        nodes: Callable[[str], Nodes],
+        tasks: Callable[[], Tasks],
+        work: str | None,
         memory_bytes: int,
         max_run: int,
         part_bytes: int,
         step: Step,
         **arguments: Any,
     ) -> None:
-        self._make_workers, self._step = nodes, step
+        self._tasks, self._work, self._step = tasks, work, step
         self._memory_bytes, self._max_run, self._part_bytes = memory_bytes, max_run, part_bytes
         others: dict[str, Any] = {
             "against": None,
@@ -93,7 +96,7 @@ class ScaledJob(Job):
         super().__init__(sources, sink, threshold, workers=1, **(others | arguments))
         if not isinstance(self._entries, PathEntries) or not self._entries.can_repeat:
             raise UnsupportedError(
-                "scaleout.deduplicate: expected files, which every worker can read; found an iterable or "
+                "scaleout.deduplicate: expected files, which every node can read; found an iterable or "
                 "standard input"
             )
 
@@ -104,14 +107,12 @@ class ScaledJob(Job):
     def _decisions(self, folder: str, into: Index | None) -> Iterator[Iterator[DecidedRows | Lines]]:
         assert into is None, "there are no indexes beside the input"
         path = os.path.join(folder, "verdicts")
-        workers = self._make_workers(self._digest())
-        try:
-            if not os.path.exists(path):
-                self._decide(folder, path, workers)
-            with open(path, "rb") as file:
-                yield self._as_decided(file, workers)
-        finally:
-            workers.release()
+        name = f"simindex-dedup-{self._digest()}"
+        stages = Stages(os.path.join(self._work or folder, name), self._tasks())
+        if not os.path.exists(path):
+            self._decide(folder, path, stages)
+        with open(path, "rb") as file:
+            yield self._as_decided(file, stages)
 
     # ---- the decision ----
 
@@ -120,22 +121,22 @@ class ScaledJob(Job):
         entries, compares = self._entries, self._query.compares
         return Making(entries.inputs, self._config, compares, self._keep, entries.takes_bad_rows)
 
-    def _decide(self, folder: str, path: str, workers: Nodes) -> None:
-        """Let the workers find what is alike, and write down what goes."""
+    def _decide(self, folder: str, path: str, stages: Stages) -> None:
+        """Let tasks find what is alike, and write down what goes."""
         assert isinstance(self._entries, PathEntries)
         entries, making = self._entries, self._making()
-        size = size_for(entries.inputs, self._part_bytes, workers.parallel)
+        size = size_for(entries.inputs, self._part_bytes, stages.parallel)
         parts = parts_of(entries.inputs, size)
-        lines = workers.count_lines(making, parts)
+        lines = stages.count_lines(making, parts)
         parts = counted(parts, lines)
-        numbering = workers.make(making, parts, self._step)
+        numbering = stages.make(making, parts, self._step)
         read = list(map(PartRead, parts, lines, np.diff(numbering.offsets).tolist()))
         plan, scheme = self._plan()
-        order = self._order(folder, workers, numbering.total)
-        star = Star(plan, self._config.num_perm, order, workers.copies(), self._memory_bytes)
-        each = numbering.total * len(plan.bits) // workers.parallel
-        count = workers.parallel * max(2, -(-each // _ENTRIES_OF_A_RANGE))
-        for found in workers.walk(
+        order = self._order(folder, stages, numbering.total)
+        star = Star(plan, self._config.num_perm, order, stages.copies(), self._memory_bytes)
+        each = numbering.total * len(plan.bits) // stages.parallel
+        count = stages.parallel * max(2, -(-each // _ENTRIES_OF_A_RANGE))
+        for found in stages.walk(
             WalkPlan(plan, scheme.tables, count, folds=False, puts_off=True), self._step
         ):
             if len(found.waiting):
@@ -143,8 +144,8 @@ class ScaledJob(Job):
             if len(found.pairs):
                 star.add_pairs(found.pairs)
         has_bits = self._config.simhash is not None
-        write_verdicts(path, read, star.decided(workers.sketches), workers.labels, has_bits=has_bits)
-        workers.drop()
+        write_verdicts(path, read, star.decided(stages.sketches), stages.labels, has_bits=has_bits)
+        stages.drop()
 
     def _plan(self) -> tuple[PairPlan, Scheme]:
         config, query = self._config, self._query
@@ -157,12 +158,12 @@ class ScaledJob(Job):
         figures = method, distance, recall, False, False, "all", self._max_run, self._memory_bytes
         return plan_pairs(scheme, threshold, *figures, "deduplicate"), scheme  # type: ignore[arg-type]
 
-    def _order(self, folder: str, workers: Nodes, total: int) -> KeepOrder:
+    def _order(self, folder: str, stages: Stages, total: int) -> KeepOrder:
         if self._keep == "first":
             return KeepOrder(total)
         if self._keep == "newest":
             return newest_first(total)
-        return by_rank(self._keep, os.path.join(folder, "order.sqlite"), workers.ranks(), total)
+        return by_rank(self._keep, os.path.join(folder, "order.sqlite"), stages.ranks(), total)
 
     def _digest(self) -> str:
         assert isinstance(self._entries, PathEntries)
@@ -170,7 +171,7 @@ class ScaledJob(Job):
 
     # ---- the output ----
 
-    def _as_decided(self, file: Any, workers: Nodes) -> Iterator[DecidedRows | Lines]:
+    def _as_decided(self, file: Any, stages: Stages) -> Iterator[DecidedRows | Lines]:
         """Yield the rows that are not done yet, with what was decided."""
         assert isinstance(self._entries, PathEntries)
         verdicts = VerdictReader(file, self._config.num_perm, self._plan()[0])
@@ -178,10 +179,10 @@ class ScaledJob(Job):
         by_lines = keeps_lines and self._mode != "annotate"
         are_cut = all(part.part.extent and part.lines == part.rows for part in verdicts.read)
         if by_lines and are_cut and self._on_removed is None:
-            with self._writing_by(workers) as writing:
+            with self._writing_by() as writing:
                 if writing is not None:
                     at = self._output.num_bytes
-                    yield from workers.lines(self._making(), writing, at, self._wanted(verdicts))
+                    yield from stages.lines(writing, at, self._wanted(verdicts))
                     return
         parts = rows_of_parts(
             self._entries.inputs,
@@ -196,8 +197,8 @@ class ScaledJob(Job):
         )
 
     @contextmanager
-    def _writing_by(self, workers: Nodes) -> Iterator[Writing | None]:
-        """Give how those who work write, where the output is a file that all of them see."""
+    def _writing_by(self) -> Iterator[Writing | None]:
+        """Give how tasks write, where the output is a file that is not packed."""
         assert isinstance(self._entries, PathEntries)
         assert isinstance(self._output, LinesOutput)
         path = os.path.abspath(temporary(self._output.path))
@@ -216,10 +217,9 @@ class ScaledJob(Job):
         try:
             with open(seen[0], "w", encoding="ascii") as file:
                 file.write(seen[1])
-            can_write = workers.can_write(self._making(), writing)
+            yield writing
         finally:
             os.remove(seen[0])
-        yield writing if can_write else None
 
     def _wanted(self, verdicts: VerdictReader) -> Iterator[Wanted]:
         """Yield the parts that are not done yet."""
@@ -273,25 +273,25 @@ def deduplicate(
 
     The output is what `simindex.corpus.deduplicate` writes, byte for byte, and so is the report of removed
     rows, but where a limit on candidates was hit there or here (`DedupReport.bounded`). The sketches of
-    each part of the input are sorted on the disk of the node that read it; ranges of band words are compared
+    each part of the input are sorted in a folder that all nodes see; ranges of band words are compared
     by tasks; the calling process decides who stays. The input is read once more then, and written by
     the nodes where they see the output, a file of JSON lines that is not packed; by the calling process else.
 
-    What dies is done again: a worker's part or range by Ray, what a lost node held by the others. The calling
-    process itself goes on as on one machine when it is called again: by the journal beside the output.
+    What dies is done again by Ray, a part or range. The calling process itself goes on as on one machine
+    when it is called again: by the journal beside the output, and what is in the folder.
 
     Args:
         sources: paths of files that every node can read, as in `simindex.corpus.deduplicate`.
         sink, threshold, keep, mode, recall, by, max_distance, config, removed, batch_size, progress,
             on_removed, on_bad_row, journal, force: as there. `progress` is called while the output is
             written. With `on_bad_row` a bad row is passed over; it is reported in the second reading.
-        max_run: documents of one prefix that workers compare two by two; those of longer runs are compared by
+        max_run: documents of one prefix that tasks compare two by two; those of longer runs are compared by
             the calling process with what stays, as on one machine: slower, and the same result.
-        memory_bytes: of buffers of each worker, and of edges in the calling process, which has 4 bytes a row
+        memory_bytes: of buffers of each task, and of edges in the calling process, which has 4 bytes a row
             beside (12 with another order than "first" or "newest"), and 8 a row that is stored as a copy.
         part_bytes: bytes of lines that are one part; other files than plain .jsonl are a part each.
-        work: folder on each node's own disk for what it works with, some hundred bytes a row; default: that
-            of temporary files. It is removed at the end.
+        work: folder that all nodes see, for what is worked with, some hundred bytes a row; default: that of
+            the journal. What is made in it is removed at the end.
         on_step: called as ``on_step(name, done, total)`` with parts and ranges that are done.
         address, ray: of Ray; see `simindex.scaleout.open`.
         others: `against`, `into`, `level`, `explain` and `exact` are refused, for one machine alone keeps
@@ -320,15 +320,16 @@ def deduplicate(
     require_int("part_bytes", part_bytes, 1)
     started = list[bool]()
 
-    def nodes(digest: str) -> Nodes:
+    def tasks() -> Tasks:
         started.append(start(address, ray))
-        return Nodes(digest, None if work is None else os.fspath(work))
+        return RayTasks()
 
     job = ScaledJob(
         sources,
         sink,
         threshold,
-        nodes=nodes,
+        tasks=tasks,
+        work=None if work is None else os.fspath(work),
         step=on_step or no_step,
         **{name: given[name] for name in _OF_THE_JOB},
     )

@@ -1,8 +1,8 @@
-"""What a worker of a deduplication makes of a part of the input: a partition, and later the lines that stay.
+"""What a deduplication makes of a part of the input: a partition, and later the lines that stay.
 
 A partition has the sketches of the part's rows in files (`corpus.dedup.sorting.sketches`), fingerprints,
 copies, and the tables of them in sorted runs; it has its name only when it is complete. Invariant: what is
-made depends on the part, and on what was decided of it, alone: so it may be made again, by any worker.
+made depends on the part, and on what was decided of it, alone: so it may be made again, by any node.
 """
 
 from __future__ import annotations
@@ -233,7 +233,7 @@ def make_partition(making: Making, part: InputPart, folder: str) -> None:
         try:
             os.rename(beside, folder)
         except OSError:
-            if not os.path.isdir(folder):  # another worker was asked for the same, and was faster
+            if not os.path.isdir(folder):  # another task was asked for the same, and was faster
                 raise
     finally:
         shutil.rmtree(beside, ignore_errors=True)
@@ -279,7 +279,7 @@ PART_OF_FILE = 64 << 20
 
 _LEAST_PART = 4 << 20
 _OF_EACH = 4
-"""Parts for each worker, or more: so no worker waits long for the last one."""
+"""Parts for each core, or more: so none waits long for the last one."""
 
 
 def parts_of(inputs: Inputs, size: int = PART_OF_FILE) -> list[InputPart]:
@@ -290,7 +290,7 @@ def parts_of(inputs: Inputs, size: int = PART_OF_FILE) -> list[InputPart]:
     parts: list[InputPart] = []
     for place, path in enumerate(inputs.paths):
         if path == "-":
-            raise SimIndexError("dedup: expected files, which every worker can read; found standard input")
+            raise SimIndexError("dedup: expected files, which every node can read; found standard input")
         extents = extents_of(path, size) if inputs.has_plain_lines(path) else []
         parts += [InputPart(place, extent) for extent in extents] or [InputPart(place, None)]
     return parts
@@ -364,19 +364,14 @@ class Made(NamedTuple):
     Attributes:
         kept: the lines that stay, in pieces of what was read.
         lines: what is to be known of them.
-        room: where the part is in memory; free for another one once these are written.
     """
 
     kept: list[memoryview]
     lines: Lines
-    room: bytearray
 
 
-def lines_of(writing: Writing, wanted: Wanted, room: bytearray) -> Made:
+def lines_of(writing: Writing, wanted: Wanted) -> Made:
     """Return the lines of a part.
-
-    Args:
-        room: that the part is read into, made larger where it is too small; no other part is in it.
 
     Raises:
         InputError: it has other lines than when it was read first.
@@ -384,9 +379,7 @@ def lines_of(writing: Writing, wanted: Wanted, room: bytearray) -> Made:
     part, skipped = wanted.part, wanted.skipped
     extent = part.part.extent
     assert extent is not None
-    if len(room) <= extent.end - extent.begin:
-        room = bytearray(extent.end - extent.begin + 1)
-    content = _read(writing.inputs.paths[part.part.place], extent, room)
+    content = _read(writing.inputs.paths[part.part.place], extent)
     ends = _ends_of_lines(content)
     if len(ends) != part.rows:
         raise InputError(
@@ -407,11 +400,12 @@ def lines_of(writing: Writing, wanted: Wanted, room: bytearray) -> Made:
     firsts, behinds = np.append(begins[:1], ends[gone]), np.append(begins[gone], ends[-1:])
     kept = [content[a:b] for a, b in zip(firsts.tolist(), behinds.tolist(), strict=True) if a < b]
     report = np.frombuffer(b"".join(report_lines), dtype=np.uint8)
-    return Made(kept, Lines(sizes, stays, report, len(wanted.rows.bounded)), room)
+    return Made(kept, Lines(sizes, stays, report, len(wanted.rows.bounded)))
 
 
-def _read(path: str, extent: Extent, room: bytearray) -> memoryview:
+def _read(path: str, extent: Extent) -> memoryview:
     """Return some lines of a file, each with its end."""
+    room = bytearray(extent.end - extent.begin + 1)
     view, size = memoryview(room)[: extent.end - extent.begin], 0
     with open(path, "rb", buffering=0) as file:
         file.seek(extent.begin)

@@ -2,13 +2,12 @@
 
 import json
 import os
-import tempfile
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
-from support.hosts import LocalWorkers, rows_of, written
+from support.hosts import LocalTasks, rows_of, written
 
 from simindex import Config, scaleout
 from simindex.corpus import DedupReport, deduplicate
@@ -19,10 +18,10 @@ from simindex.inputs import Fields, InputError, Inputs
 from simindex.inputs.source import BYTE_ORDER_MARK, Extent
 from simindex.pairs.plan import plan_pairs
 from simindex.pairs.walk_plan import scheme_of_config
-from simindex.scaleout import UnsupportedError, dedup_nodes, dedup_parts
+from simindex.scaleout import ScaleOutError, UnsupportedError, dedup_parts, dedup_stages
 from simindex.scaleout.dedup import ScaledJob
-from simindex.scaleout.dedup_nodes import Worker, no_step
 from simindex.scaleout.dedup_parts import Making, Wanted, Writing, lines_of, size_for
+from simindex.scaleout.dedup_stages import Stages, no_step
 from simindex.sketching.sketch import HAS_SIGNATURE
 
 
@@ -35,18 +34,18 @@ def both(
     sees: bool = True,
     stops: int = 0,
     **named: Any,
-) -> LocalWorkers:
+) -> LocalTasks:
     """Run the job on one machine and by ranges; all files that are left must be the same.
 
     Args:
-        sees: whether workers see the output.
+        sees: whether nodes see the output.
         stops: times that it is broken off while it writes, and gone on with.
     """
     one, many = tmp_path / "one", tmp_path / "many"
     one.mkdir()
     many.mkdir()
-    workers = LocalWorkers(str(tmp_path / "work"))
-    workers.sees = sees
+    tasks = LocalTasks()
+    tasks.sees = sees
     expected = deduplicate(sources, one / f"out{suffix}", **named)
     usual: dict[str, Any] = {
         "threshold": 0.8,
@@ -72,7 +71,8 @@ def both(
         return ScaledJob(
             sources,
             many / f"out{suffix}",
-            nodes=lambda _: workers,
+            tasks=lambda: tasks,
+            work=None,
             memory_bytes=1 << 20,
             max_run=max_run,
             part_bytes=8_000,
@@ -88,10 +88,9 @@ def both(
     for name in [f"out{suffix}", f"out{suffix}.dedup/removed.jsonl"]:
         assert (many / name).read_bytes() == (one / name).read_bytes()
     assert sorted(os.listdir(many)) == sorted(os.listdir(one))
-    assert not os.path.exists(workers.folder)
-    assert workers.is_released
+    assert not list(many.glob("*/simindex-dedup-*"))
     assert expected.removed > 20
-    return workers
+    return tasks
 
 
 @pytest.mark.parametrize(
@@ -100,15 +99,15 @@ def both(
 )
 def test_the_bytes_are_those_of_one_machine(keep: str, mode: Any, tmp_path: Path) -> None:
     sources = [written(tmp_path / f"{seed}.jsonl", rows_of(seed, 150)) for seed in (1, 2)]
-    workers = both(tmp_path, sources, keep=keep, mode=mode, threshold=0.7)
-    assert workers.num_parts > 5
+    tasks = both(tmp_path, sources, keep=keep, mode=mode, threshold=0.7)
+    assert tasks.num_jobs["sketch_part"] > 5
 
 
 @pytest.mark.parametrize(("keep", "threshold"), [("first", 0.4), ("first", 0.7), ("longest", 0.4)])
 def test_long_runs_end_as_on_one_machine(keep: str, threshold: float, tmp_path: Path) -> None:
     sources = [written(tmp_path / "a.jsonl", rows_of(3, 300, newest=0))]
-    workers = both(tmp_path, sources, keep=keep, mode="annotate", threshold=threshold, max_run=16)
-    assert workers.waiting > 100
+    tasks = both(tmp_path, sources, keep=keep, mode="annotate", threshold=threshold, max_run=16)
+    assert tasks.waiting > 100
 
 
 @pytest.mark.parametrize("config", [Config(), None])
@@ -123,8 +122,8 @@ def test_many_unlike_fingerprints_that_share_a_prefix_decide_as_on_one_machine(t
     texts = [" ".join([*shared, *(f"w{random.randrange(9_000)}" for _ in range(30))]) for _ in range(2_000)]
     texts += [f"{text} once" for text in texts[1_000:]]
     rows = [{"id": number, "text": text} for number, text in enumerate(texts)]
-    workers = both(tmp_path, [written(tmp_path / "a.jsonl", rows)], by="simhash", max_run=16)
-    assert workers.waiting > 1_000
+    tasks = both(tmp_path, [written(tmp_path / "a.jsonl", rows)], by="simhash", max_run=16)
+    assert tasks.waiting > 1_000
 
 
 def test_both_halves_are_told_of(tmp_path: Path) -> None:
@@ -140,16 +139,17 @@ def test_those_who_see_the_output_write_it(tmp_path: Path) -> None:
         lines = file.read()
         file.seek(0)
         file.write(BYTE_ORDER_MARK + lines)
-    workers = both(tmp_path, sources)
-    assert workers.num_written == workers.num_parts > 5
+    tasks = both(tmp_path, sources)
+    assert tasks.num_jobs["write_part"] == tasks.num_jobs["sketch_part"] > 5
 
 
-@pytest.mark.parametrize(("suffix", "sees"), [(".jsonl", False), (".jsonl.zst", True)])
-def test_who_does_not_see_the_output_and_packed_ones_leave_it_to_the_caller(
-    suffix: str, sees: bool, tmp_path: Path
-) -> None:
-    sources = [written(tmp_path / "a.jsonl", rows_of(1, 150))]
-    assert not both(tmp_path, sources, suffix, sees=sees).num_written
+def test_a_node_that_does_not_see_the_output_leaves_it_to_the_caller(tmp_path: Path) -> None:
+    both(tmp_path, [written(tmp_path / "a.jsonl", rows_of(1, 150))], sees=False)
+
+
+def test_a_packed_output_is_written_by_the_caller(tmp_path: Path) -> None:
+    tasks = both(tmp_path, [written(tmp_path / "a.jsonl", rows_of(1, 150))], ".jsonl.zst")
+    assert not tasks.num_jobs["write_part"]
 
 
 @pytest.mark.parametrize(("num_bytes", "rows"), [(2_000, 65_536), (1 << 20, 7)])
@@ -162,8 +162,10 @@ def test_an_output_that_workers_write_is_gone_on_with(
     source = written(tmp_path / "a.jsonl", rows_of(1, 300))
     with open(source, "rb+") as file:  # the last line has no end
         file.truncate(os.path.getsize(source) - 1)
-    workers = both(tmp_path, [source], stops=3)
-    assert workers.num_written > workers.num_parts  # those are written again that were broken off
+    tasks = both(tmp_path, [source], stops=3)
+    assert (
+        tasks.num_jobs["write_part"] > tasks.num_jobs["sketch_part"]
+    )  # those are written again that were broken off
 
 
 def test_a_part_that_has_changed_is_told(tmp_path: Path) -> None:
@@ -174,15 +176,13 @@ def test_a_part_that_has_changed_is_told(tmp_path: Path) -> None:
     writing = Writing(inputs, [source], 32, plan, "", ("", ""))
     part = InputPart(0, Extent(0, os.path.getsize(source), 0))
     wanted = Wanted(PartRead(part, 20, 20), 0, 0, RowDecisions([], []))
-    assert len(lines_of(writing, wanted, bytearray()).lines.sizes) == 20
+    assert len(lines_of(writing, wanted).lines.sizes) == 20
     with pytest.raises(InputError, match=r"a\.jsonl: expected the 21 rows .* found 20: the input changed"):
-        lines_of(writing, Wanted(PartRead(part, 21, 21), 0, 0, RowDecisions([], [])), bytearray())
+        lines_of(writing, Wanted(PartRead(part, 21, 21), 0, 0, RowDecisions([], [])))
 
 
 @pytest.mark.parametrize("mark", [b"", BYTE_ORDER_MARK])
-def test_lines_of_parts_are_read_into_the_same_room_and_have_keys_of_any_kind(
-    mark: bytes, tmp_path: Path
-) -> None:
+def test_lines_of_parts_have_keys_of_any_kind(mark: bytes, tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [{"text": "no key"}, {"id": 7, "text": ["a", "list"]}, {"id": 2**70}]
     lines = [json.dumps({"text": "a"} | row).encode() for row in rows]
     lines[2] = json.dumps({"id": {"bytes": "YQ=="}, "text": "a"}).encode()
@@ -193,11 +193,9 @@ def test_lines_of_parts_are_read_into_the_same_room_and_have_keys_of_any_kind(
     plan = plan_pairs(scheme_of_config(Config(num_perm=32)), 0.8, *how)  # type: ignore[arg-type]
     writing = Writing(inputs, [str(source)], 32, plan, "", ("", ""))
     part = PartRead(InputPart(0, Extent(0, source.stat().st_size, 0)), 3, 3)
-    room = bytearray(b"x" * 1_000)
     for gone in ([0, 1, 2], [1], []):
         told = RowDecisions([(place, (9, 0xFFFF - 30 << 16, "0 10 i9", False)) for place in gone], [])
-        made = lines_of(writing, Wanted(part, 0, 0, told), room)
-        assert made.room is room
+        made = lines_of(writing, Wanted(part, 0, 0, told))
         assert b"".join(made.kept) == b"".join(lines[at] + b"\n" for at in range(3) if at not in gone)
         report = [json.loads(line) for line in bytes(made.lines.reported).splitlines()]
         keys = f"{source}:1", 7, {"bytes": "YQ=="}
@@ -210,8 +208,8 @@ def test_tables_of_several_runs_and_equal_rows_end_as_on_one_machine(
 ) -> None:
     monkeypatch.setattr(dedup_parts, "_RUN", 5)
     rows = rows_of(6, 150) + rows_of(6, 150)
-    workers = both(tmp_path, [written(tmp_path / "a.jsonl", rows)], mode="annotate", threshold=0.7)
-    assert workers.num_copies > 10
+    tasks = both(tmp_path, [written(tmp_path / "a.jsonl", rows)], mode="annotate", threshold=0.7)
+    assert tasks.num_copies > 10
 
 
 def test_partitions_of_another_run_of_the_system_are_made_again(
@@ -219,15 +217,24 @@ def test_partitions_of_another_run_of_the_system_are_made_again(
 ) -> None:
     source = written(tmp_path / "in.jsonl", rows_of(1, 30))
     making = Making(Inputs([source]), Config(num_perm=32), HAS_SIGNATURE, "first", False)
-    monkeypatch.chdir(tmp_path)  # which a worker does, too
+    tasks, made = LocalTasks(), set[Path]()
     for boot in ("a", "b"):  # what was not synced may be gone after the first
         (tmp_path / "boot").write_text(boot)
-        monkeypatch.setattr(dedup_nodes, "_BOOT_FILE", str(tmp_path / "boot"))
-        worker = Worker(str(tmp_path), "job", making, str(tmp_path))
-        worker.make(InputPart(0, None), 0)
-        assert (tmp_path / "job" / boot / "000000").is_dir()
-    worker.drop()
+        monkeypatch.setattr(dedup_stages, "_BOOT_FILE", str(tmp_path / "boot"))
+        stages = Stages(str(tmp_path / "job"), tasks)
+        stages.make(making, [InputPart(0, None)], no_step)
+        before = len(made)
+        made |= set((tmp_path / "job").glob("*/000000"))
+        assert len(made) == before + 1
+    stages.drop()
     assert not (tmp_path / "job").exists()
+
+
+def test_a_node_that_does_not_see_the_folder_is_named(tmp_path: Path) -> None:
+    source = written(tmp_path / "in.jsonl", rows_of(1, 30))
+    making = Making(Inputs([source]), Config(num_perm=32), HAS_SIGNATURE, "first", False)
+    with pytest.raises(ScaleOutError, match=r"node .*: expected the folder .*nowhere, .* give work="):
+        dedup_stages.sketch_part((making, str(tmp_path / "nowhere")), (0, InputPart(0, None)))
 
 
 def test_parts_are_small_enough_for_all_who_work(tmp_path: Path) -> None:
@@ -246,20 +253,3 @@ def test_what_one_machine_alone_keeps_is_refused(tmp_path: Path) -> None:
         scaleout.deduplicate([str(tmp_path / "a.jsonl")], None, against="other")
     with pytest.raises(TypeError, match="unexpected keyword argument 'treshold'"):
         scaleout.deduplicate([str(tmp_path / "a.jsonl")], None, treshold=0.5)
-
-
-@pytest.mark.parametrize("work", [None, "given"])
-def test_a_worker_has_its_partitions_in_a_folder_of_its_own_node(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, work: str | None
-) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "of the node"))
-    monkeypatch.chdir(tmp_path)
-    source = written(tmp_path / "in.jsonl", rows_of(1, 30))
-    making = Making(Inputs([source]), Config(num_perm=32), HAS_SIGNATURE, "first", False)
-    worker = Worker(work, "job", making, str(tmp_path))
-    worker.make(InputPart(0, None), 0)
-    folder = tmp_path / (work or "of the node") / "job"
-    assert [path.name for path in folder.glob("*/*")] == ["000000"]
-    assert worker.totals([0])[0] > 0
-    worker.drop()
-    assert not folder.exists()

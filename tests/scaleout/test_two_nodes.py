@@ -12,7 +12,7 @@ from support.ray_nodes import several_nodes
 from simindex import Config, scaleout
 from simindex.corpus import deduplicate
 from simindex.inputs import BadRowError
-from simindex.scaleout import PlaceMissingError, ScaleOutError, StoreError, dedup_nodes
+from simindex.scaleout import PlaceMissingError, ScaleOutError, StoreError, tasks
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ def test_without_a_node_left_deduplication_ends(
     two: Callable[[int], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last test here: the other node is killed, too."""
-    monkeypatch.setattr(dedup_nodes, "_PATIENCE_SECONDS", 2.0)
+    monkeypatch.setattr(tasks, "_PATIENCE_SECONDS", 2.0)
     source, steps = written(tmp_path / "a.jsonl", rows_of(1, 1_500)), list[str]()
 
     def step(name: str, *_: int) -> None:

@@ -1,43 +1,22 @@
 """Hosts and workers of an index over many machines, in this process and without Ray."""
 
 import json
-import os
 import pickle
 import secrets
-import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from random import Random
 from typing import Any
 
-import numpy as np
-
 from simindex import Config, Sketcher
-from simindex.corpus.dedup.sorting.second_pass import InputPart
-from simindex.corpus.dedup.writer_loop import Lines
-from simindex.pairs.ranges import walk_range
-from simindex.pairs.tables import LocalSource, Numbering
-from simindex.pairs.walk_plan import Edges, WalkPlan
 from simindex.scaleout import CatalogChangedError, PartitionError
 from simindex.scaleout.calls import Gathered, Group, LocalCalls, assignment
 from simindex.scaleout.catalog import Catalog, Partition
-from simindex.scaleout.dedup_nodes import Nodes, Step
-from simindex.scaleout.dedup_parts import (
-    Making,
-    SketchTables,
-    Wanted,
-    Writing,
-    lines_of,
-    make_partition,
-    num_lines,
-    ranks_of,
-    tables_of,
-    write_lines,
-)
+from simindex.scaleout.dedup_stages import compare_range, found_in_range
 from simindex.scaleout.host import Host
 from simindex.scaleout.index import ScaledIndex
-from simindex.scaleout.range_hosts import TableHost
 from simindex.scaleout.wire import Routing, packed, unpacked
 
 # ---- local ----
@@ -105,86 +84,37 @@ class LocalIndex(ScaledIndex):
         return self._calls
 
 
-# ---- local workers ----
+# ---- stages ----
 
 
-class LocalWorkers(Nodes):
-    """One host with all partitions."""
+class LocalTasks:
+    """Stages that run in this process, one job after the other.
+
+    Attributes:
+        num_jobs: of each stage, by the name of its function.
+        waiting: documents of long runs that ranges put off.
+        num_copies: rows that parts hold as copies.
+        sees: whether the output is seen where a stage runs.
+    """
 
     parallel = 2
-    sees = True
 
-    def __init__(self, folder: str) -> None:
-        self.folder = folder
-        self.waiting = self.num_written = 0
-        self.is_released = False
+    def __init__(self) -> None:
+        self.num_jobs, self.waiting, self.num_copies, self.sees = Counter[str](), 0, 0, True
 
-    def count_lines(self, making: Making, parts: Sequence[InputPart]) -> list[int]:
-        return [num_lines(making.inputs, part) for part in parts]
-
-    def _path(self, number: int) -> str:
-        return os.path.join(self.folder, f"{number:06}")
-
-    def make(self, making: Making, parts: Sequence[InputPart], step: Step) -> Numbering:
-        for number, part in enumerate(parts):
-            make_partition(making, part, self._path(number))
-            step("parts", number + 1, len(parts))
-        self.num_parts = len(parts)
-        self.host = TableHost[SketchTables](lambda number: tables_of(making, self._path(number)))
-        totals = self.host.totals(range(len(parts)))
-        self.numbering = Numbering([totals[number] for number in range(len(parts))])
-        opened = {number: self.host._tables(number) for number in range(len(parts))}
-        self.source = LocalSource(opened, self.numbering)
-        return self.numbering
-
-    def ranks(self) -> Iterator[list[Any]]:
-        for number in range(self.num_parts):
-            yield ranks_of(self._path(number))
-
-    def copies(self) -> tuple[np.ndarray, np.ndarray]:
-        found = [
-            (
-                leaders + self.numbering.offsets[number].astype(np.uint32),
-                copies + self.numbering.offsets[number].astype(np.uint32),
-            )
-            for number, (leaders, copies) in self.host.copies(range(self.num_parts)).items()
-        ]
-        self.num_copies = sum(len(copies) for _, copies in found)
-        return np.concatenate([a for a, _ in found]), np.concatenate([b for _, b in found])
-
-    def walk(self, walk_plan: WalkPlan, step: Step) -> Iterator[Edges]:
-        for place in range(walk_plan.count):
-            for found in walk_range(walk_plan, walk_plan.tables, self.source, place):
-                if isinstance(found, Edges):
-                    self.waiting += len(found.waiting)
-                    yield found
-            step("ranges", place + 1, walk_plan.count)
-
-    def sketches(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return self.source.sketches(numbers)
-
-    def labels(self, numbers: np.ndarray) -> list[tuple[str, int]]:
-        parts = list(self.numbering.parts(numbers))
-        found = self.host.metadata({number: ranks for number, _, ranks in parts})
-        return [each for number, _, _ in parts for each in found[number]]
-
-    def drop(self) -> None:
-        self.host.close()
-        shutil.rmtree(self.folder)
-
-    def can_write(self, _: Making, writing: Writing) -> bool:
-        return self.sees and Path(writing.seen[0]).read_text() == writing.seen[1]
-
-    def lines(self, _: Making, writing: Writing, at: int, wanted: Iterator[Wanted]) -> Iterator[Lines]:
-        for part in wanted:
-            made = lines_of(writing, part, bytearray())
-            write_lines(writing.path, made.kept, at)
-            at += sum(map(len, made.kept))
-            self.num_written += 1
-            yield made.lines
-
-    def release(self) -> None:
-        self.is_released = True
+    def run(self, function: Callable[[Any, Any], Any], common: Any, jobs: Iterable[Any]) -> Iterator[Any]:
+        known, name = pickle.dumps(common), function.__name__
+        for job in jobs:
+            self.num_jobs[name] += 1
+            own = pickle.loads(known)
+            if name == "write_part" and not self.sees:
+                own = own._replace(seen=("nowhere", ""))
+            answer = function(own, pickle.loads(pickle.dumps(job)))
+            if function is compare_range:
+                self.waiting += sum(len(found.waiting) for found in found_in_range(own, job))
+                tables = [of for of in own.source()._partitions.values() if not job]
+                self.num_copies += sum(len(of.copies()[1]) for of in tables)
+            yield answer
 
 
 # ---- plain hosts ----

@@ -32,7 +32,7 @@ from simindex.inputs import Fields, Inputs
 from simindex.tuning import DEFAULT_THRESHOLD
 
 EXAMPLES = r"""
-simindex scaleout dedup '/shared/news/*.jsonl' -o clean.jsonl.zst --work /nvme/work
+simindex scaleout dedup '/shared/news/*.jsonl' -o clean.jsonl.zst --work /shared/work
 """
 
 
@@ -50,8 +50,8 @@ def run(
         str | None,
         typer.Option(
             metavar="FOLDER",
-            help="On each node's own disk: for what it works with, some hundred bytes a row; removed at the "
-            "end (default: that of temporary files).",
+            help="That all nodes see: for what is worked with, some hundred bytes a row; removed at the end "
+            "(default: that of the journal).",
         ),
     ] = None,
     force: Force = False,
