@@ -6,8 +6,12 @@ examples as they are typed.
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import importlib
-from typing import Any
+import inspect
+from collections.abc import Callable
+from typing import Any, ClassVar, get_type_hints
 
 import typer
 import typer.core
@@ -19,27 +23,76 @@ class LazyGroup(typer.core.TyperGroup):
 
     Attributes:
         package: whose modules they are: one with `run` is a command, one with `app` a group.
-        names: of the modules, in the order of the help.
+        groups: headings of the help, each with the names of its modules.
     """
 
     package: str
-    names: tuple[str, ...]
+    groups: ClassVar[dict[str, tuple[str, ...]]]
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - as typer calls it
         """Return the names of all commands."""
-        return list(self.names)
+        return [name for names in self.groups.values() for name in names]
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - as typer calls it
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command by its name, or `None`."""
-        if cmd_name in self.names and cmd_name not in self.commands:
+        if cmd_name not in self.commands and cmd_name in self.list_commands(ctx):
             module = importlib.import_module(f"{self.package}.{cmd_name}")
             app = getattr(module, "app", None)
             if app is None:
                 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
                 kind = getattr(module, "OwnCommand", Command)
-                app.command(cmd_name, cls=kind, epilog=module.EXAMPLES)(module.run)
+                app.command(cmd_name, cls=kind, epilog=module.EXAMPLES)(with_options(module.run))
             self.commands[cmd_name] = typer.main.get_command(app)
         return self.commands.get(cmd_name)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands under their headings."""
+        width = max(map(len, self.list_commands(ctx)))
+        for heading, names in self.groups.items():
+            with formatter.section(heading):
+                room = formatter.width - 6 - width
+                shown = [(name, self.get_command(ctx, name).get_short_help_str(room)) for name in names]
+                formatter.write_dl([(name.ljust(width), text) for name, text in shown])
+
+
+def with_options(run: Callable[..., None]) -> Callable[..., None]:
+    """Return a command's function with an option for each field of its parameters that are dataclasses.
+
+    Options that several commands share are declared once, as the fields of such a class, whose attribute
+    `heading` they stand under in the help.
+    """
+    hints = get_type_hints(run, include_extras=True)
+    options: dict[str, tuple[str, ...]] = {}
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(run).parameters.items():
+        kind = hints[name]
+        if not dataclasses.is_dataclass(kind):
+            parameters.append(parameter.replace(annotation=kind, kind=inspect.Parameter.KEYWORD_ONLY))
+            continue
+        of_fields = get_type_hints(kind, include_extras=True)
+        options[name] = tuple(field.name for field in dataclasses.fields(kind))
+        parameters += [
+            inspect.Parameter(
+                field.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=field.default,
+                annotation=of_fields[field.name],
+            )
+            for field in dataclasses.fields(kind)
+        ]
+
+    @functools.wraps(run)
+    def call(**values: Any) -> None:
+        made = {
+            name: hints[name](**{field: values.pop(field) for field in own}) for name, own in options.items()
+        }
+        run(**values, **made)
+
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined] # what inspect looks for
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    headings = {field: hints[name].heading for name, own in options.items() for field in own}
+    call.headings = headings  # type: ignore[attr-defined] # for `Command.format_options`
+    return call
 
 
 class Command(typer.core.TyperCommand):
@@ -65,9 +118,16 @@ class Command(typer.core.TyperCommand):
         if shown:
             with formatter.section("Arguments"):
                 formatter.write_dl(shown)
-        records = [p.get_help_record(ctx) for p in self.get_params(ctx) if not _is_argument(p)]
-        with formatter.section("Options"):
-            formatter.write_dl([record for record in records if record is not None])
+        sections: dict[str, list[tuple[str, str]]] = {"Options": []}
+        headings = getattr(self.callback, "headings", {})
+        for parameter in self.get_params(ctx):
+            record = None if _is_argument(parameter) else parameter.get_help_record(ctx)
+            if record is not None:
+                heading = headings.get(parameter.name) or getattr(parameter, "rich_help_panel", None)
+                sections.setdefault(heading or "Options", []).append(record)
+        for heading, records in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - as typer calls it
         """Write the examples, line by line."""

@@ -6,9 +6,8 @@ option given for an existing index is compared with what is stored, and only tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar
 
 import typer
 
@@ -34,37 +33,33 @@ def seed_of(text: str | int) -> int | str:
 
 
 Words = Annotated[
-    int | None, typer.Option(metavar="N", parser=whole(1), help="New index: shingles of N words (default 3).")
+    int | None, typer.Option(metavar="N", parser=whole(1), help="Shingles of N words (default 3).")
 ]
-Chars = Annotated[
-    int | None, typer.Option(metavar="N", parser=whole(1), help="New index: shingles of N characters.")
-]
+Chars = Annotated[int | None, typer.Option(metavar="N", parser=whole(1), help="Shingles of N characters.")]
 Normalize = Annotated[
     str | None,
     typer.Option(
         metavar="STEPS",
-        help="New index: steps out of 'nfkc casefold whitespace', or none (default: the last two).",
+        help="Normalisation: steps out of 'nfkc casefold whitespace', or none (default: the last two).",
     ),
 ]
-NumPerm = Annotated[
-    int | None, typer.Option(metavar="N", parser=whole(), help="New index: MinHash rows (default 128).")
-]
+NumPerm = Annotated[int | None, typer.Option(metavar="N", parser=whole(), help="MinHash rows (default 128).")]
 MaxDistance = Annotated[
     int | None,
     typer.Option(
         metavar="N",
         parser=whole(),
-        help="New index: bits up to which SimHash search is complete (default 3).",
+        help="Bits up to which SimHash search is complete (default 3).",
     ),
 ]
-NoMinhash = Annotated[bool, typer.Option("--no-minhash", help="New index: without MinHash.")]
-NoSimhash = Annotated[bool, typer.Option("--no-simhash", help="New index: without SimHash.")]
+NoMinhash = Annotated[bool, typer.Option("--no-minhash", help="Without MinHash.")]
+NoSimhash = Annotated[bool, typer.Option("--no-simhash", help="Without SimHash.")]
 KeepShingles = Annotated[
     int | None,
     typer.Option(
         metavar="N",
         parser=whole(),
-        help="New index: shingle hashes kept a document, for query --exact (default 0).",
+        help="Shingle hashes kept of each document, for query --exact (default 0).",
     ),
 ]
 Seed = Annotated[
@@ -72,7 +67,7 @@ Seed = Annotated[
     typer.Option(
         metavar="N|random",
         parser=seed_of,
-        help="New index: seed of the hash functions (default 1); random: one that cannot be guessed.",
+        help="Seed of the hash functions (default 1); random: one that cannot be guessed.",
     ),
 ]
 
@@ -83,18 +78,28 @@ def is_given(value: object) -> bool:
 
 
 @dataclass(frozen=True)
-class CreationOptions:
-    """The options of `insert` that say what an index is like; ``None`` or False: not given."""
+class SketchOptions:
+    """What sketches are like; ``None`` or False: not given."""
 
-    words: int | None = None
-    chars: int | None = None
-    normalize: str | None = None
-    num_perm: int | None = None
-    max_distance: int | None = None
-    keep_shingles: int | None = None
-    seed: int | Literal["random"] | None = None
-    no_simhash: bool = False
-    no_minhash: bool = False
+    heading: ClassVar = "Sketches"
+
+    words: Words = None
+    chars: Chars = None
+    normalize: Normalize = None
+    num_perm: NumPerm = None
+    seed: Seed = None
+
+
+@dataclass(frozen=True)
+class CreationOptions(SketchOptions):
+    """What a new index is like; ``None`` or False: not given."""
+
+    heading: ClassVar = "New index"
+
+    max_distance: MaxDistance = None
+    no_minhash: NoMinhash = False
+    no_simhash: NoSimhash = False
+    keep_shingles: KeepShingles = None
 
     def __post_init__(self) -> None:
         given = self.given()
@@ -108,11 +113,6 @@ class CreationOptions:
             if first in given and second in given:
                 names = [f"--{name.replace('_', '-')}" for name in (first, second)]
                 raise typer.BadParameter(f"{names[0]} and {names[1]} exclude each other")
-
-    @classmethod
-    def among(cls, given: Mapping[str, Any]) -> CreationOptions:
-        """Return those among the options of a command."""
-        return cls(**{field.name: given[field.name] for field in fields(cls)})
 
     def given(self) -> set[str]:
         """Return the names of those that were given: 0 is a value, ``None`` and False are none."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from typing import Any
+from typing import Any, ClassVar
 
 import typer
 
@@ -116,8 +116,8 @@ _OF_LIMITS = re.compile(r" \(Limits\.\w+\)")
 def in_options(message: str) -> str:
     """Return what the library says, with options in place of arguments.
 
-    >>> in_options("expected a line of at most 1 KiB, found more; --max-line (Limits.line) sets the limit")
-    'expected a line of at most 1 KiB, found more; --max-line sets the limit'
+    >>> in_options("expected a line of at most 1 KiB, found more; --max-row (Limits.row) sets the limit")
+    'expected a line of at most 1 KiB, found more; --max-row sets the limit'
     """
     message = _OF_LIMITS.sub("", message)
     for call, option in _CALLS.items():
@@ -129,30 +129,14 @@ class Commands(LazyGroup):
     """The commands, with their errors in one line."""
 
     package = "simindex.cli.commands"
-    names = (
-        "insert",
-        "query",
-        "pairs",
-        "clusters",
-        "join",
-        "explain",
-        "remove",
-        "dedup",
-        "expire",
-        "get",
-        "list",
-        "export",
-        "report",
-        "stats",
-        "check",
-        "repair",
-        "compact",
-        "backup",
-        "merge",
-        "resketch",
-        "curve",
-        "scaleout",
-    )
+    groups: ClassVar = {
+        "Build": ("insert", "remove", "expire"),
+        "Ask": ("query", "pairs", "clusters", "join", "explain", "get", "list", "export", "stats"),
+        "Deduplicate a corpus": ("dedup", "report"),
+        "Choose settings": ("curve", "resketch"),
+        "Look after": ("check", "repair", "compact", "backup", "merge"),
+        "Many machines": ("scaleout",),
+    }
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find a command; of those that other programs have, say what is here in their place."""

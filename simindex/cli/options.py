@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from enum import Enum
 from typing import Annotated, Any
 
@@ -15,7 +15,6 @@ import typer
 
 from simindex import Index
 from simindex.format.keys import Key
-from simindex.inputs import Limits
 
 
 class KeySource(Enum):
@@ -152,16 +151,16 @@ RepeatChoice = Annotated[OnRepeat, word_option(OnRepeat, _CONFLICT_HELP)]
 # ---- limits on what is held of an input ----
 
 
-def parse_size(text: str) -> int:
+def size(text: str | int) -> int:
     """Return the bytes of a size that was written on the command line.
 
     Raises:
         typer.BadParameter: it is none.
 
-    >>> parse_size("256MiB"), parse_size("1 gib"), parse_size("100kB"), parse_size("5")
+    >>> size("256MiB"), size("1 gib"), size("100kB"), size("5")
     (268435456, 1073741824, 100000, 5)
     """
-    match = re.fullmatch(r"(\d{1,18}) *(?:([kmgt])(i?))?b?", text.strip().lower(), re.ASCII)
+    match = re.fullmatch(r"(\d{1,18}) *(?:([kmgt])(i?))?b?", str(text).strip().lower(), re.ASCII)
     if match is None or not int(match[1]):
         raise typer.BadParameter(f"expected a size of 1 byte or more, like 256MiB, found {text!r}")
     power = " kmgt".index(match[2] or " ")
@@ -169,42 +168,41 @@ def parse_size(text: str) -> int:
     return int(match[1]) * unit
 
 
-def _size_option(what: str, default: str = "256MiB") -> Any:  # a typer.OptionInfo; its function says Any, too
-    return typer.Option(metavar="SIZE", parser=parse_size, help=f"{what} (default {default}).")
-
-
-MaxLine = Annotated[int | None, _size_option("Longest line, or row of CSV, to hold in memory")]
-MaxCell = Annotated[int | None, _size_option("Largest cell of CSV or Parquet to hold in memory")]
-MaxDocument = Annotated[int | None, _size_option("Largest text file to hold in memory")]
-MaxPage = Annotated[int | None, _size_option("Largest page of a .warc to hold in memory", "8MiB")]
-MaxWindow = Annotated[int | None, _size_option("Memory that a .zst may ask for; zstd --long=31 takes 2GiB")]
+MaxRow = Annotated[
+    int,
+    typer.Option(
+        metavar="SIZE",
+        parser=size,
+        show_default=False,
+        help="Largest line, cell or text file to hold in memory, and window of a .zst; a page of a .warc may "
+        "have a 32nd of it (default 256MiB).",
+    ),
+]
 MaxRatio = Annotated[
+    int,
+    typer.Option(
+        metavar="N",
+        parser=whole(1),
+        help="Refuse a row beyond a quarter of --max-row that unpacks to over N times its compressed size.",
+    ),
+]
+
+# ---- work ----
+
+_RUNNING = "Running"
+"""A heading of the help: options that change no result."""
+
+BatchSize = Annotated[
+    int, typer.Option(metavar="N", parser=whole(1), rich_help_panel=_RUNNING, help="Documents a commit.")
+]
+Workers = Annotated[
     int | None,
     typer.Option(
         metavar="N",
         parser=whole(1),
-        help="Refuse a line over 64MiB that unpacks to more than N times its compressed size (default 100).",
+        rich_help_panel=_RUNNING,
+        help="Threads that make sketches; default: one a core.",
     ),
-]
-
-
-def limits(given: Mapping[str, Any]) -> Limits:
-    """Return the limits on inputs: those among the options that were given in place of the defaults.
-
-    >>> limits({"max_line": 5, "max_cell": None, "workers": 3}) == Limits(line=5)
-    True
-    """
-    names = ("line", "cell", "document", "page", "window", "ratio")
-    found = {name: given.get(f"max_{name}") for name in names}
-    return Limits(**{name: value for name, value in found.items() if value is not None})
-
-
-# ---- work ----
-
-BatchSize = Annotated[int, typer.Option(metavar="N", parser=whole(1), help="Documents a commit.")]
-Workers = Annotated[
-    int | None,
-    typer.Option(metavar="N", parser=whole(1), help="Threads that make sketches; default: one a core."),
 ]
 
 Wait = Annotated[

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import codecs
 import os
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import islice
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import typer
 
@@ -131,29 +131,86 @@ FingerprintBase = Annotated[
 ]
 
 
-def how_to_read(given: Mapping[str, Any]) -> Reading:
-    """Return how inputs are read: what the options say, by their names."""
-    format_ = given["format_"]
-    name = None if format_ is None else format_.name
-    globs = tuple(given["glob"] or ())
-    return Reading(name, given["encoding"], given["delimiter"], globs, given["hidden"])
+@dataclass(frozen=True)
+class FileOptions:
+    """How the rows of files are read."""
+
+    heading: ClassVar = "Inputs"
+
+    id_field: options.IdField = "id"
+    text_field: options.TextField = "text"
+    format_: Format = None
+    encoding: Encoding = "utf-8"
+    delimiter: Delimiter = None
+    glob: options.Globs = None
+    hidden: Hidden = False
+    max_row: options.MaxRow = Limits.row
+    max_ratio: options.MaxRatio = Limits.ratio
+
+    @property
+    def limits(self) -> Limits:
+        """How much of them may be held in memory."""
+        return Limits(self.max_row, self.max_ratio)
+
+    @property
+    def fields(self) -> Fields:
+        """Which field of a row is what."""
+        return Fields(self.id_field, self.text_field)
+
+    def inputs(self, paths: Sequence[str], leave_out: str | None = None, **fields: Any) -> Inputs:
+        """Return the inputs at some paths.
+
+        Args:
+            leave_out: a file in none of their folders.
+            fields: of `Fields`, in place of what the options say.
+        """
+        format_ = None if self.format_ is None else self.format_.name
+        reading = Reading(format_, self.encoding, self.delimiter, tuple(self.glob or ()), self.hidden)
+        return Inputs(
+            paths, replace(self.fields, **fields), reading=reading, limits=self.limits, leave_out=leave_out
+        )
 
 
-def fields(given: Mapping[str, Any]) -> Fields:
-    """Return which fields of a row are what: what the options say, by their names."""
-    key_from = given["key_from"]
-    return Fields(
-        given["id_field"],
-        given["text_field"],
-        given.get("metadata", False),
-        None if key_from is None else key_from.value,
-        given.get("metadata_field"),
-        given["fingerprint_field"],
-        given["fingerprint_base"],
-    )
+@dataclass(frozen=True)
+class KeyOptions(FileOptions):
+    """Also what stands for a missing key, or for a text."""
+
+    key_from: options.KeyOrigin = None
+    fingerprint_field: FingerprintField = None
+    fingerprint_base: FingerprintBase = 16
+
+    @property
+    def fields(self) -> Fields:
+        """Which field of a row is what."""
+        return replace(
+            super().fields,
+            key_from=None if self.key_from is None else self.key_from.value,
+            fingerprint=self.fingerprint_field,
+            fingerprint_base=self.fingerprint_base,
+        )
 
 
-def require_ids(inputs: Sequence[str], fields: Fields, how: Reading, limits: Limits) -> None:
+@dataclass(frozen=True)
+class ComparedOptions(KeyOptions):
+    """The same of rows that are looked up: one without a key has its place."""
+
+    key_from: options.KeyOrigin = options.KeySource.line
+
+
+@dataclass(frozen=True)
+class InsertOptions(KeyOptions):
+    """Also what is kept of a row beside its text."""
+
+    metadata: options.KeepMetadata = False
+    metadata_field: options.MetadataField = None
+
+    @property
+    def fields(self) -> Fields:
+        """Which field of a row is what."""
+        return replace(super().fields, metadata=self.metadata, metadata_from=self.metadata_field)
+
+
+def require_ids(paths: Sequence[str], reads: FileOptions) -> None:
     """Refuse an --id-field that no row at the beginning of the first file has.
 
     A deduplication needs ids for its report alone, so that nothing else would notice a wrong name.
@@ -161,11 +218,10 @@ def require_ids(inputs: Sequence[str], fields: Fields, how: Reading, limits: Lim
     Raises:
         typer.BadParameter: none of these rows has the field.
     """
-    files = [path for path in inputs if os.path.isfile(path)]
-    if fields.id == Fields.id or not files:
+    files = [path for path in paths if os.path.isfile(path)]
+    if reads.id_field == Fields.id or not files:
         return
-    needing_ids = replace(fields, key_from=None, whole_rows=False)
-    with_keys = Inputs(files[:1], needing_ids, reading=how, limits=limits)
+    with_keys = reads.inputs(files[:1])
     first: BadRowError | None = None
     for row in islice(with_keys, _LOOKED_AT):
         if not isinstance(row, BadRowError):

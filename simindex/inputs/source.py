@@ -49,37 +49,49 @@ class Limits:
     """How much of an input may be held in memory at once. Working on it takes a multiple of that.
 
     Attributes:
-        line: bytes of a line, and of a row of .csv with the line ends inside its cells.
-        cell: bytes of a cell of .csv or .parquet.
-        document: bytes of a file that is read whole: a text file, or a .json.
-        page: bytes of a page of a web archive, unpacked.
-        window: bytes of content that a .zst or .xz asks to be remembered while it is read; `zstd --long=31`
-            writes files that ask for 2 GiB. Of .zst it counts as the power of two below.
-        ratio: how many times the size that it has compressed a line or row of a compressed file may have.
-        ratio_from: bytes of a line or row from which on the ratio counts.
+        row: bytes of a row: of a line, a cell, a text file, a .json. A page of a web archive may take a 32nd
+            of it, unpacked; the window that a .zst or .xz asks for as much as a row, or 64 MiB (of .zst the
+            power of two below; `zstd --long=31` writes files that ask for 2 GiB).
+        ratio: how many times its compressed size a row of a compressed file may have, from a quarter of `row`
+            on.
     """
 
-    line: int = 256 * _MIB
-    cell: int = 256 * _MIB
-    document: int = 256 * _MIB
-    page: int = 8 * _MIB
-    window: int = 256 * _MIB
+    row: int = 256 * _MIB
     ratio: int = 100
-    ratio_from: int = 64 * _MIB
+
+    @property
+    def page(self) -> int:
+        """Bytes of a page of a web archive, unpacked."""
+        return max(self.row // 32, 1)
+
+    @property
+    def window(self) -> int:
+        """Bytes of content that a .zst or .xz may ask to be remembered while it is read."""
+        return max(self.row, 64 * _MIB)
+
+    @property
+    def ratio_from(self) -> int:
+        """Bytes of a row from which on the ratio counts."""
+        return self.row // 4
 
     def __post_init__(self) -> None:
         for field in fields(self):
             require_int(field.name, getattr(self, field.name), 1, _MOST)
 
-    def refusal(self, name: str, what: str, found: str = "more") -> str:
-        """Return why something is over the limit of that name: an error's reason.
+    def refusal(self, what: str) -> str:
+        """Return why something that takes too much memory is refused.
 
-        >>> Limits().refusal("line", "a line")
-        'expected a line of at most 256 MiB, found more; --max-line (Limits.line) sets the limit'
+        >>> Limits().refusal("a line")
+        'expected a line of at most 256 MiB, found more; --max-row (Limits.row) sets the limit'
         """
-        size = f"{self.ratio} times its compressed size" if name == "ratio" else _size(getattr(self, name))
-        limit = f"--max-{name} (Limits.{name}) sets the limit"
-        return f"expected {what} of at most {size}, found {found}; {limit}"
+        share = ", 32 times as much," if what == "a page" else ""
+        size = _size({"a page": self.page, "a window": self.window}.get(what, self.row))
+        return f"expected {what} of at most {size}, found more; --max-row (Limits.row){share} sets the limit"
+
+    def refusal_of_ratio(self, what: str) -> str:
+        """Return why something that unpacks to too many times its size is refused."""
+        size = f"{self.ratio} times its compressed size"
+        return f"expected {what} of at most {size}, found more; --max-ratio (Limits.ratio) sets the limit"
 
 
 def _size(num_bytes: int) -> str:
@@ -261,7 +273,7 @@ class Source:
 
     def _whole(self, stream: Stream) -> bytes:
         pieces: list[bytes] = []
-        room = self.limits.document + 1
+        room = self.limits.row + 1
         while room and (piece := stream.file.read(min(room, _WHOLE_PIECE))):
             if not pieces and (packing := _packing_of(piece)) is not None:
                 raise NoTextError(self.name, self._found_packed(packing))
@@ -270,7 +282,7 @@ class Source:
             pieces.append(piece)
             room -= len(piece)
         if not room:
-            raise BadRowError(self.name, self.limits.refusal("document", "a document"))
+            raise BadRowError(self.name, self.limits.refusal("a document"))
         return b"".join(pieces)
 
     def _found_binary(self, piece: bytes) -> str:
@@ -358,7 +370,7 @@ class Lines:
     def careful_from(self) -> int:
         """Bytes that may surely be held; with more, ask `excess`."""
         limits = self._limits
-        return min(limits.line, limits.ratio_from) if self._stream.is_packed else limits.line
+        return limits.ratio_from if self._stream.is_packed else limits.row
 
     def excess(self, what: str, size: int, mark: int) -> str | None:
         """Return why a line or row must not be held, or ``None`` if it may.
@@ -368,13 +380,13 @@ class Lines:
             size: in bytes.
         """
         limits = self._limits
-        if size > limits.line:
-            return limits.refusal("line", what)
+        if size > limits.row:
+            return limits.refusal(what)
         if not self._stream.is_packed or size <= limits.ratio_from:
             return None
-        # Nobody knows where in the compressed file it began: it is credited with all that may be its own.
+        # Where in the compressed file it began is unknown: it is credited with all that may be its own.
         packed = self._stream.packed_bytes - mark + MAX_READ_AHEAD
-        return limits.refusal("ratio", what) if size > limits.ratio * packed else None
+        return limits.refusal_of_ratio(what) if size > limits.ratio * packed else None
 
     def _long_line(self, first: bytes) -> bytes | BadRowError:
         readline = self._stream.file.readline
@@ -398,5 +410,5 @@ def _why(error: Exception, limits: Limits) -> str:
     reason = reason_of(error)
     # The one error of zstd, and of lzma, that another limit helps against; it has no number, only its words.
     if "too much memory" in reason or "Memory usage limit" in reason:
-        return limits.refusal("window", "a window")
+        return limits.refusal("a window")
     return reason

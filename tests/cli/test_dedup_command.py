@@ -181,8 +181,8 @@ def test_dedup_reads_web_archives(run: Run, tmp_path: Path) -> None:
     assert [(row["id"], row["text"]) for row in rows] == [("http://a.b/1", FOX), ("http://a.b/2", SHIP)]
     (told,) = map(json.loads, (tmp_path / "out.jsonl.dedup/removed.jsonl").read_bytes().splitlines())
     assert (told["input"], told["row"], told["duplicate_of"]) == ("a.warc.gz", 3, "http://a.b/1")
-    result = run("insert", "web", "a.warc.gz", "--on-conflict", "skip", "--metadata", "--max-page", "20")
-    assert (result.code, "--max-page" in result.err) == (1, True)
+    result = run("insert", "web", "a.warc.gz", "--on-conflict", "skip", "--metadata", "--max-row", "640")
+    assert (result.code, "a page of at most 20 bytes" in result.err) == (1, True)
 
 
 def test_dedup_by_paragraphs_tells_documents_too(run: Run, tmp_path: Path) -> None:

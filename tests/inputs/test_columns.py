@@ -54,7 +54,7 @@ def test_columns_hold_the_rows_one_by_one(
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "columns.jsonl"
     path.write_text("\n".join(lines) + "\n" * closed)
-    limits = Limits(line=40) if small else Limits()
+    limits = Limits(row=40) if small else Limits()
     inputs = Inputs([str(path), str(path)], FIELDS[place], limits=limits)
     assert _by_columns(inputs) == _one_by_one(inputs)
 
@@ -63,11 +63,11 @@ def test_line_that_is_long_and_longer_than_the_limit(tmp_path: Path) -> None:
     path = tmp_path / "long.jsonl"
     long = json.dumps({"id": 2, "text": "y" * (6 << 20)})
     path.write_text(f'{{"id": 1, "text": "a"}}\n{long}\n{{"id": 3, "text": "b"}}\n{long}')
-    for limits in (Limits(), Limits(line=3 << 20)):
+    for limits in (Limits(), Limits(row=3 << 20)):
         inputs = Inputs([str(path)], limits=limits)
         found = _by_columns(inputs)
         assert found == _one_by_one(inputs)
-        assert [type(row) is str for row in found] == [False, limits.line < 6 << 20] * 2
+        assert [type(row) is str for row in found] == [False, limits.row < 6 << 20] * 2
 
 
 def test_torn_file_gives_the_rows_before_the_tear_and_their_number(tmp_path: Path) -> None:

@@ -76,14 +76,14 @@ def test_folder_passes_over_a_file_that_is_too_large_without_holding_it(tmp_path
         file.truncate(3 << 30)  # sparse: it takes no room on the disk
     tracemalloc.start()
     try:
-        before, bad, behind = Inputs([str(tmp_path)], limits=Limits(document=1 << 20))
+        before, bad, behind = Inputs([str(tmp_path)], limits=Limits(row=1 << 20))
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert (before, behind) == (Row(f"{tmp_path}/a", "good", None), Row(f"{tmp_path}/c", "good", None))
     assert isinstance(bad, BadRowError)
     assert bad.place == str(tmp_path / "b")
-    assert bad.reason.startswith("expected a document of at most 1 MiB, found more; --max-document")
+    assert bad.reason.startswith("expected a document of at most 1 MiB, found more; --max-row")
     assert most < 4 << 20
 
 

@@ -238,7 +238,7 @@ def test_limits_hold_for_every_input(tmp_path: Path) -> None:
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "e").write_text("x" * 100)
     paths = [str(tmp_path / name) for name in ("a.jsonl", "b.csv", "c.txt", "d")]
-    inputs = Inputs(paths, limits=Limits(line=90, cell=90, document=90))
+    inputs = Inputs(paths, limits=Limits(row=90))
     assert [type(row) for row in inputs] == [BadRowError] * 4
     assert [type(row) for row in pickle.loads(pickle.dumps(inputs))] == [BadRowError] * 4
     assert [type(row) for row in Inputs(paths)] == [Row] * 4

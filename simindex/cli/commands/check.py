@@ -33,7 +33,7 @@ def run(
     quick: Quick = False,
     as_json: options.JsonObject = False,
 ) -> None:
-    """Tell whether an index is all right."""
+    """Verify all that an index stores."""
     with bytes_bar() as advance:
         report = check(index, "quick" if quick else "full", progress=advance)
     if as_json:

@@ -22,7 +22,7 @@ from simindex.corpus.dedup.deduplicate import Job
 from simindex.corpus.dedup.journal import JobError
 from simindex.corpus.dedup.paragraphs import cut_for
 from simindex.corpus.outputs.rows import UnfitRowError
-from simindex.inputs import BadRowError, Fields, Inputs
+from simindex.inputs import BadRowError, Inputs
 from simindex.tuning import DEFAULT_THRESHOLD
 
 _TOLD_MISSED = 0.005
@@ -87,6 +87,7 @@ ModeChoice = Annotated[
 RemovedFile = Annotated[
     str | None,
     typer.Option(
+        rich_help_panel="Report",
         metavar="FILE",
         help="Write here a JSON line for each row that goes (default: OUTPUT.dedup/removed.jsonl).",
     ),
@@ -103,19 +104,28 @@ _SplitAt = Annotated[
         "--split",
         metavar="line|blank-line",
         help="With --level paragraph: where one ends; blank-line for texts with lines of one length.",
+        rich_help_panel="Paragraphs",
     ),
 ]
 _MinWords = Annotated[
     int,
     typer.Option(
-        metavar="N", parser=options.whole(1), help="With --level paragraph: shorter ones always stay."
+        rich_help_panel="Paragraphs",
+        metavar="N",
+        parser=options.whole(1),
+        help="With --level paragraph: shorter ones always stay.",
     ),
 ]
 _Explain = Annotated[
     bool,
-    typer.Option("--explain", help="Add the passages that both rows share to the report."),
+    typer.Option(
+        "--explain", help="Add the passages that both rows share to the report.", rich_help_panel="Report"
+    ),
 ]
-_Exact = Annotated[bool, typer.Option("--exact", help="Compare all shingles; takes more disk.")]
+_Exact = Annotated[
+    bool,
+    typer.Option("--exact", rich_help_panel="Comparison", help="Compare all shingles; takes more disk."),
+]
 Recall = Annotated[
     float | None,
     typer.Option(
@@ -123,11 +133,13 @@ Recall = Annotated[
         parser=options.share,
         help="Find this share of the rows right at the threshold, and some that are less similar (default: "
         "about half of them, by estimates; 0.99 of them where all shingles are compared).",
+        rich_help_panel="Comparison",
     ),
 ]
 WithinDistance = Annotated[
     int | None,
     typer.Option(
+        rich_help_panel="Comparison",
         metavar="K",
         parser=options.whole(),
         help="With --by simhash: rows within so many bits, 0 to 8, are like one another (default 3).",
@@ -136,7 +148,9 @@ WithinDistance = Annotated[
 _JsonProgress = Annotated[
     bool,
     typer.Option(
-        "--json-progress", help="Print the progress as JSON lines on stderr, one a second, in place of a bar."
+        "--json-progress",
+        help="Print the progress as JSON lines on stderr, one a second, in place of a bar.",
+        rich_help_panel="Running",
     ),
 ]
 Force = Annotated[
@@ -156,6 +170,7 @@ simindex dedup crawl/*.warc.gz -o pages.jsonl.zst --level paragraph --min-words 
 def run(
     inputs: options.InputPaths,
     output: OutputFile,
+    *,
     threshold: options.Threshold = None,
     by: By = None,
     max_distance: WithinDistance = None,
@@ -171,27 +186,11 @@ def run(
     exact: _Exact = False,
     recall: Recall = None,
     force: Force = False,
-    id_field: options.IdField = "id",
-    text_field: options.TextField = "text",
-    format_: reading.Format = None,
-    encoding: reading.Encoding = "utf-8",
-    delimiter: reading.Delimiter = None,
-    glob: options.Globs = None,
-    hidden: reading.Hidden = False,
+    reads: reading.FileOptions,
     skip_bad_rows: options.SkipBadRows = False,
-    max_line: options.MaxLine = None,
-    max_cell: options.MaxCell = None,
-    max_document: options.MaxDocument = None,
-    max_page: options.MaxPage = None,
-    max_window: options.MaxWindow = None,
-    max_ratio: options.MaxRatio = None,
     batch_size: options.BatchSize = DEFAULT_BATCH_SIZE,
     workers: options.Workers = None,
-    words: creation.Words = None,
-    chars: creation.Chars = None,
-    normalize: creation.Normalize = None,
-    num_perm: creation.NumPerm = None,
-    seed: creation.Seed = None,
+    sketch: creation.SketchOptions,
     json_progress: _JsonProgress = False,
     as_json: options.JsonSummary = False,
 ) -> None:
@@ -207,10 +206,8 @@ def run(
     """
     given = locals()
     require_of_method(by, max_distance, {"threshold": threshold, "exact": exact or None, "recall": recall})
-    fields = Fields(id_field, text_field, key_from="line", whole_rows=True)
-    how, limits = reading.how_to_read(given), options.limits(given)
-    reading.require_ids(inputs, fields, how, limits)
-    rows = Inputs(inputs, fields, reading=how, limits=limits)
+    reading.require_ids(inputs, reads)
+    rows = reads.inputs(inputs, key_from="line", whole_rows=True)
     bad_rows = Reports("bad row")
     total = rows.total_bytes() if json_progress or shows_progress() else None
     waits_for = None if keep == "first" else "reading, and ordering the rows"
@@ -219,7 +216,7 @@ def run(
         job = progress.job = _job(rows, given, progress, bad_rows)
         job.on_looked = progress.looked
         _run(job, bad_rows)
-    reading.note_tally(rows.tally, encoding)
+    reading.note_tally(rows.tally, reads.encoding)
     _summarise(job, output, bad_rows.count, as_json)
 
 
@@ -293,13 +290,12 @@ class _Progress:
 
 def config_of(given: dict[str, Any]) -> Config | None:
     """Return what rows are compared by, of the options; ``None`` where none was given."""
-    names = ("words", "chars", "normalize", "num_perm", "seed")
-    chosen = creation.CreationOptions(**{name: given[name] for name in names})
+    chosen = creation.CreationOptions(**vars(given["sketch"]))
     if not chosen.given():
         return None
     if given["by"] is None or given["by"].value != "simhash":
         return chosen.config(Config(simhash=None))
-    if given["num_perm"] is not None:
+    if chosen.num_perm is not None:
         raise typer.BadParameter("--num-perm does not go with --by simhash")
     cut = chosen.config(Config(shingles=SimHashConfig().shingles))  # the options are about what is compared
     distance = SimHashConfig().max_distance if given["max_distance"] is None else given["max_distance"]

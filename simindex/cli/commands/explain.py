@@ -50,10 +50,10 @@ def run(
         bool, typer.Option("--full", help="Print the texts as a whole, however long they are.")
     ] = False,
     encoding: reading.Encoding = "utf-8",
-    max_document: options.MaxDocument = None,
+    max_row: options.MaxRow = Limits.row,
     as_json: options.JsonObject = False,
 ) -> None:
-    """Show in which passages two texts are alike.
+    """Show the passages that two texts share.
 
     JSON: {"a", "b", "similarity", "passages", "share_a", "share_b"}; a passage is [start in a, end in a,
     start in b, end in b], in code points. The similarity is that of the sets of shingles, exact. A share is
@@ -70,7 +70,7 @@ def run(
         with open_for_reading(index) as stored:
             config = stored.config
     _require_texts(a, b)
-    limits = options.limits({"max_document": max_document}) if max_document else Limits()
+    limits = Limits(max_row)
     texts = read_text(a, limits, encoding), read_text(b, limits, encoding)
     found = explain(*texts, config)
     if as_json:

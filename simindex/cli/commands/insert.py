@@ -172,40 +172,16 @@ zcat logs.csv.gz | simindex insert logs.simindex - --format csv --delimiter ';' 
 def run(
     index: options.NewIndexFolder,
     inputs: options.InputPaths,
-    id_field: options.IdField = "id",
-    text_field: options.TextField = "text",
-    key_from: options.KeyOrigin = None,
-    metadata: options.KeepMetadata = False,
-    metadata_field: options.MetadataField = None,
-    fingerprint_field: reading.FingerprintField = None,
-    fingerprint_base: reading.FingerprintBase = 16,
-    format_: reading.Format = None,
-    encoding: reading.Encoding = "utf-8",
-    delimiter: reading.Delimiter = None,
-    glob: options.Globs = None,
-    hidden: reading.Hidden = False,
+    *,
+    reads: reading.InsertOptions,
     on_conflict: options.ConflictChoice = options.OnConflict.error,
     if_new: _IfNew = None,
     simhash: _BySimhash = False,
     skip_bad_rows: options.SkipBadRows = False,
-    max_line: options.MaxLine = None,
-    max_cell: options.MaxCell = None,
-    max_document: options.MaxDocument = None,
-    max_page: options.MaxPage = None,
-    max_window: options.MaxWindow = None,
-    max_ratio: options.MaxRatio = None,
     wait: options.Wait = 0.0,
     batch_size: options.BatchSize = DEFAULT_BATCH_SIZE,
     workers: options.Workers = None,
-    words: creation.Words = None,
-    chars: creation.Chars = None,
-    normalize: creation.Normalize = None,
-    num_perm: creation.NumPerm = None,
-    max_distance: creation.MaxDistance = None,
-    no_minhash: creation.NoMinhash = False,
-    no_simhash: creation.NoSimhash = False,
-    keep_shingles: creation.KeepShingles = None,
-    seed: creation.Seed = None,
+    settings: creation.CreationOptions,
     as_json: options.JsonSummary = False,
 ) -> None:
     """Build an index, or add to it, from files.
@@ -223,21 +199,18 @@ def run(
     out and counted. Text with bytes that are not of its encoding is read with U+FFFD in their place, and
     counted; in a table or JSON such a row is a bad one.
 
-    What is over one of the limits --max-line to --max-ratio is a bad row.
+    What is over one of the limits --max-row and --max-ratio is a bad row.
 
     With --if-new and --json a line {"key", "matches"} for each row that is left out, because something is
     like it, comes before the summary.
 
     The options for a new index are compared with what is stored when the index exists.
     """
-    given = locals()
     if simhash and if_new is None:
         raise typer.BadParameter("--simhash goes with --if-new")
     if simhash and if_new != DEFAULT_THRESHOLD:
         raise typer.BadParameter("--if-new with --simhash has no threshold, but a distance")
-    settings = creation.CreationOptions.among(given)
-    how, limits = reading.how_to_read(given), options.limits(given)
-    rows = Inputs(inputs, reading.fields(given), reading=how, leave_out=index, limits=limits)
+    rows = reads.inputs(inputs, leave_out=index)
     began = time.monotonic()
     total_bytes = rows.total_bytes() if shows_progress() else None
     with (
@@ -248,7 +221,7 @@ def run(
         feed = _Feed(rows, batch_size, skip_bad_rows, advance, is_stored)
         matched = None if if_new is None else _Matched(if_new, simhash, as_json)
         report = _insert(target, feed, on_conflict.value, batch_size, workers, matched)
-    reading.note_tally(rows.tally, encoding)
+    reading.note_tally(rows.tally, reads.encoding)
     _summarise(report, feed, rows.tally, time.monotonic() - began, as_json, matched)
 
 

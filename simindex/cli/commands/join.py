@@ -6,7 +6,7 @@ The answer is `corpus.join`.
 from __future__ import annotations
 
 import os
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -43,22 +43,8 @@ def run(
         int | None, typer.Option(metavar="N", parser=options.whole(1), help="The first N pairs only.")
     ] = None,
     max_candidates: options.MaxCandidates = DEFAULT_MAX_CANDIDATES,
-    id_field: options.IdField = "id",
-    text_field: options.TextField = "text",
-    key_from: options.KeyOrigin = options.KeySource.line,
-    fingerprint_field: reading.FingerprintField = None,
-    fingerprint_base: reading.FingerprintBase = 16,
-    glob: options.Globs = None,
-    hidden: reading.Hidden = False,
-    format_: reading.Format = None,
-    encoding: reading.Encoding = "utf-8",
-    delimiter: reading.Delimiter = None,
-    max_line: options.MaxLine = None,
-    max_cell: options.MaxCell = None,
-    max_document: options.MaxDocument = None,
-    max_page: options.MaxPage = None,
-    max_window: options.MaxWindow = None,
-    max_ratio: options.MaxRatio = None,
+    *,
+    reads: reading.ComparedOptions,
     as_json: options.JsonLines = False,
 ) -> None:
     """Print the similar pairs of two indexes or inputs.
@@ -67,7 +53,6 @@ def run(
     of B in A where A alone is an index. JSON lines: {"a", "b", "similarity", "distance", "exact",
     "standard_error"}, a being a key of A.
     """
-    given = locals()
     method = method_named(by, threshold, max_distance, recall, exact)
     if a == b == "-":
         raise typer.BadParameter("expected at most one side on standard input, found two")
@@ -78,8 +63,8 @@ def run(
             is_simhash = method == "simhash" or (method is None and not stored.config.num_perm)
             Search(threshold, None, recall, exact, None, is_simhash, max_distance).require(stored)
     with join(
-        _side(a, given),
-        _side(b, given),
+        _side(a, reads),
+        _side(b, reads),
         DEFAULT_THRESHOLD if threshold is None else threshold,
         by=method,
         max_distance=max_distance,
@@ -98,12 +83,11 @@ def run(
             )
 
 
-def _side(side: str, given: dict[str, Any]) -> str | Inputs:
+def _side(side: str, reads: reading.FileOptions) -> str | Inputs:
     """Return an index's path, or what reads an input."""
     if is_index(side):
         return side
-    how, limits = reading.how_to_read(given), options.limits(given)
     try:
-        return Inputs([side], reading.fields(given), reading=how, limits=limits)
+        return reads.inputs([side])
     except FileNotFoundError as exc:
         raise CommandError(f"{side}: no index, file or folder there") from exc

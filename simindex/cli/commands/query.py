@@ -19,7 +19,7 @@ from simindex.corpus import Explanation
 from simindex.corpus import explain as explain_
 from simindex.corpus.texts import texts_of
 from simindex.format.keys import Key
-from simindex.inputs import Inputs, Limits, read_text, tidy_path
+from simindex.inputs import Inputs, read_text, tidy_path
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES
 
 _ROWS_A_TIME = 256
@@ -55,14 +55,6 @@ _Others = Annotated[
     typer.Option(
         "--others",
         help="With --file or --input: leave out the stored document of the same key: the file itself.",
-    ),
-]
-_IdField = Annotated[str, typer.Option(metavar="NAME", help="With --input: the field of a row's key.")]
-_TextField = Annotated[str, typer.Option(metavar="NAME", help="With --input: the field of its text.")]
-_KeyFrom = Annotated[
-    options.KeySource,
-    options.word_option(
-        options.KeySource, "With --input: what stands for a row without a key, as with insert."
     ),
 ]
 
@@ -124,22 +116,8 @@ def run(
     simhash: options.SimHash = False,
     max_distance: options.WithinDistance = None,
     max_candidates: options.MaxCandidates = DEFAULT_MAX_CANDIDATES,
-    id_field: _IdField = "id",
-    text_field: _TextField = "text",
-    key_from: _KeyFrom = options.KeySource.line,
-    fingerprint_field: reading.FingerprintField = None,
-    fingerprint_base: reading.FingerprintBase = 16,
-    glob: options.Globs = None,
-    hidden: reading.Hidden = False,
-    format_: reading.Format = None,
-    encoding: reading.Encoding = "utf-8",
-    delimiter: reading.Delimiter = None,
-    max_line: options.MaxLine = None,
-    max_cell: options.MaxCell = None,
-    max_document: options.MaxDocument = None,
-    max_page: options.MaxPage = None,
-    max_window: options.MaxWindow = None,
-    max_ratio: options.MaxRatio = None,
+    *,
+    reads: reading.ComparedOptions,
     warm: _Warm = False,
     explain: _Explain = None,
     as_json: options.JsonLines = False,
@@ -154,18 +132,17 @@ def run(
     given = locals()
     asked = _only_one(given)
     _require_together(given, asked)
-    by_fingerprint = simhash or fingerprint is not None or fingerprint_field is not None
+    by_fingerprint = simhash or fingerprint is not None or reads.fingerprint_field is not None
     search = Search(threshold, limit, recall, exact, nearest, by_fingerprint, max_distance)
-    how, limits, fields = reading.how_to_read(given), options.limits(given), reading.fields(given)
-    inputs = None if input_ is None else Inputs([input_], fields, reading=how, limits=limits)
-    stored_texts = Inputs(explain, fields, reading=how, limits=limits) if explain else None
+    inputs = None if input_ is None else reads.inputs([input_])
+    stored_texts = reads.inputs(explain) if explain else None
     with open_for_reading(index, max_candidates, warm=warm) as stored:
         search.require(stored)
         if inputs is not None:
             _print_many(stored, search, inputs, others, as_json)
-            reading.note_tally(inputs.tally, encoding)
+            reading.note_tally(inputs.tally, reads.encoding)
             return
-        document, matches = _one(stored, search, given, limits)
+        document, matches = _one(stored, search, given)
         why_none = "" if matches or others else search.why_none(stored, document)
     explained = None if stored_texts is None else _explained(stored.config, document, matches, stored_texts)
     _print_one(matches, as_json, explained)
@@ -183,16 +160,16 @@ def _require_together(given: Mapping[str, Any], asked: str) -> None:
         raise typer.BadParameter(f"--explain goes with TEXT, --file or --key, not with {asked}")
 
 
-def _one(stored: Index, search: Search, given: Mapping[str, Any], limits: Limits) -> tuple[Any, Matches]:
+def _one(stored: Index, search: Search, given: Mapping[str, Any]) -> tuple[Any, Matches]:
     """Return what is compared with, the key of a stored document in a tuple, and its matches."""
     if given["key"] is not None:
         key = options.parse_key(given["key"], given["int_keys"])
         return (key,), search.of_stored(stored, key)
     if given["fingerprint"] is not None:
-        document: Any = reading.parse_fingerprint(given["fingerprint"], given["fingerprint_base"])
+        document: Any = reading.parse_fingerprint(given["fingerprint"], given["reads"].fingerprint_base)
     else:
-        path = given["file"] or ("-" if given["text"] == "-" else None)
-        document = given["text"] if path is None else read_text(path, limits, given["encoding"])
+        path, reads = given["file"] or ("-" if given["text"] == "-" else None), given["reads"]
+        document = given["text"] if path is None else read_text(path, reads.limits, reads.encoding)
     own_keys = [tidy_path(given["file"])] if given["others"] and given["file"] is not None else None
     return document, search.of_documents(stored, [document], own_keys)[0]
 

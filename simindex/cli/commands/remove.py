@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -33,22 +32,8 @@ def run(
         str | None,
         typer.Option(metavar="FILE", help="Rows, or files of a folder, whose keys are as insert makes them."),
     ] = None,
-    id_field: options.IdField = "id",
-    text_field: options.TextField = "text",
-    key_from: options.KeyOrigin = None,
-    fingerprint_field: reading.FingerprintField = None,
-    fingerprint_base: reading.FingerprintBase = 16,
-    format_: reading.Format = None,
-    encoding: reading.Encoding = "utf-8",
-    delimiter: reading.Delimiter = None,
-    glob: options.Globs = None,
-    hidden: reading.Hidden = False,
-    max_line: options.MaxLine = None,
-    max_cell: options.MaxCell = None,
-    max_document: options.MaxDocument = None,
-    max_page: options.MaxPage = None,
-    max_window: options.MaxWindow = None,
-    max_ratio: options.MaxRatio = None,
+    *,
+    reads: reading.KeyOptions,
     wait: options.Wait = 0.0,
     as_json: options.JsonSummary = False,
 ) -> None:
@@ -56,12 +41,11 @@ def run(
 
     Keys that are not in the index are reported, and the exit code is 1; the others are removed all the same.
     """
-    arguments = locals()
-    limits = options.limits(arguments)
-    wanted = reading.given_keys(keys, input_, int_keys, limits) if rows is None or keys or input_ else []
+    wanted = (
+        reading.given_keys(keys, input_, int_keys, reads.limits) if rows is None or keys or input_ else []
+    )
     if rows is not None:
-        fields = replace(reading.fields(arguments), keys_only=True)
-        wanted += _keys_of(Inputs([rows], fields, reading=reading.how_to_read(arguments), limits=limits))
+        wanted += _keys_of(reads.inputs([rows], keys_only=True))
         wanted = list(dict.fromkeys(wanted))
     removed = 0
     missing: list[Key] = []

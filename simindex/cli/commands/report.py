@@ -64,20 +64,8 @@ def run(
             help="Characters to show of all texts; the largest clusters come first.",
         ),
     ] = Bounds.texts,
-    id_field: options.IdField = "id",
-    text_field: options.TextField = "text",
-    key_from: options.KeyOrigin = None,
-    glob: options.Globs = None,
-    hidden: reading.Hidden = False,
-    format_: reading.Format = None,
-    encoding: reading.Encoding = "utf-8",
-    delimiter: reading.Delimiter = None,
-    max_line: options.MaxLine = None,
-    max_cell: options.MaxCell = None,
-    max_document: options.MaxDocument = None,
-    max_page: options.MaxPage = None,
-    max_window: options.MaxWindow = None,
-    max_ratio: options.MaxRatio = None,
+    *,
+    reads: reading.KeyOptions,
 ) -> None:
     """Write a page that shows the near duplicates of an index.
 
@@ -87,10 +75,8 @@ def run(
     the largest clusters, and with --texts any two documents of a cluster side by side, with the passages
     marked that they share.
     """
-    given = locals() | {"fingerprint_field": None, "fingerprint_base": 16}
     bounds = Bounds(most_clusters, members, text_length, texts_length)
-    how, limits, fields = reading.how_to_read(given), options.limits(given), reading.fields(given)
-    inputs = Inputs(texts, fields, reading=how, limits=limits) if texts else None
+    inputs = reads.inputs(texts) if texts else None
     _report(index, output, threshold, inputs, bounds)
 
 

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from simindex.inputs.errors import BadRowError, InputError
 from simindex.inputs.rows import Fields, Row
-from simindex.inputs.source import Cells, Limits, Lines, Newest, Source
+from simindex.inputs.source import Cells, Lines, Newest, Source
 
 
 def read_tsv(source: Source, fields: Fields) -> Iterator[Row | BadRowError]:
@@ -30,7 +30,7 @@ def read(source: Source, fields: Fields, delimiter: str = ",") -> Iterator[Row |
         delimiter: between cells, unless the source has its own.
     """
     delimiter = source.delimiter or delimiter
-    parser = _parser(source.limits.cell)
+    parser = _parser()
     with source.lines() as lines:
         feed = _Feed(lines, source.name)
         reader = parser.reader(feed, strict=True, delimiter=delimiter)
@@ -40,7 +40,7 @@ def read(source: Source, fields: Fields, delimiter: str = ",") -> Iterator[Row |
             try:
                 cells = next(reader, None)
             except parser.Error as exc:
-                yield BadRowError(f"{source.name}:{feed.number}", feed.reason(exc, source.limits))
+                yield BadRowError(f"{source.name}:{feed.number}", f"{exc}{feed.since()}")
                 feed.end_bad_row(exc)
                 continue
             except BadRowError as exc:
@@ -73,16 +73,16 @@ def _is_utf8(cell: str) -> bool:
     return True
 
 
-def _parser(max_cell: int) -> Any:
-    """Return the csv module's parser, in a copy of its own with its own limit on cells, in characters.
+def _parser() -> Any:
+    """Return the csv module's parser, in a copy of its own without its limit on cells: rows have one.
 
-    The module's limit, 128 KiB, is one for the whole process, and is not ours to change; but it is a part
+    The limit, 128 KiB, is one for the whole process, and is not ours to change; but it is a part
     of the extension module's state, of which each loading makes a new one (PEP 489).
     """
     spec = cast("Any", importlib.util.find_spec("_csv"))
     parser: Any = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(parser)
-    parser.field_size_limit(min(max_cell, sys.maxsize))
+    parser.field_size_limit(sys.maxsize)
     return parser
 
 
@@ -124,7 +124,7 @@ class _Feed:
 
     def end_bad_row(self, error: Exception) -> None:
         """Take note of what the parser has against the newest row: a quote that is not closed?"""
-        if str(error).startswith(("field larger", "unexpected end")):
+        if str(error).startswith("unexpected end"):
             self.read_again()
 
     def __iter__(self) -> _Feed:
@@ -147,18 +147,12 @@ class _Feed:
             size = len(self._row) - len(line) + len(line.rstrip(b"\r\n"))
             reason = self._lines.excess("a row", size, self._mark)
             if reason is not None:
-                raise BadRowError(f"{self._name}:{self.number}", reason + self._since())
+                raise BadRowError(f"{self._name}:{self.number}", reason + self.since())
         # Bytes that are not UTF-8 must pass the parser, or the first of them would end the file.
         return line.decode("utf-8", "surrogateescape")
 
-    def reason(self, error: Exception, limits: Limits) -> str:
-        """Return what the parser has to say against the newest row."""
-        reason = str(error)
-        if reason.startswith("field larger than field limit"):
-            reason = limits.refusal("cell", "a cell")
-        return reason + self._since()
-
-    def _since(self) -> str:
+    def since(self) -> str:
+        """Return where the newest row began, if in another line than the newest."""
         if self.number <= self._first:
             return ""
         return f"; the row began in line {self._first:,}: is a quote not closed?"
@@ -170,13 +164,8 @@ def _row(
     place = f"{source.name}:{number}"
     if len(cells) != len(header):
         return BadRowError(place, f"expected {len(header)} columns, found {len(cells)}")
-    try:
-        num_bytes = len("".join(cells).encode("utf-8"))
-    except UnicodeEncodeError:
+    if not _is_utf8("".join(cells)):
         return BadRowError(place, source.wrong_bytes())
-    limit = source.limits.cell
-    if num_bytes > limit and any(len(cell.encode("utf-8")) > limit for cell in cells):
-        return BadRowError(place, source.limits.refusal("cell", "a cell"))
     values: dict[str, Any] = dict(zip(header, cells, strict=True))
     if not values.get(fields.id, True):
         values[fields.id] = None  # an empty cell is how CSV says that there is none

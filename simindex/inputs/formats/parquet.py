@@ -47,11 +47,11 @@ def _rows(source: Source, fields: Fields, parquet: Any) -> Iterator[Row | BadRow
                 rows = _rows_a_time(file.metadata.row_group(group))
                 for batch in file.iter_batches(rows, row_groups=[group], columns=columns):
                     looked_at = batch.select(wanted) if selects else batch
-                    for at, values in enumerate(_values(looked_at, source.limits.cell)):
+                    for at, values in enumerate(_values(looked_at, source.limits.row)):
                         number += 1
                         source.newest = Newest(source.name, number, BatchRow(batch, at))
                         if values is None:
-                            place, reason = f"{source.name}:{number}", source.limits.refusal("cell", "a cell")
+                            place, reason = f"{source.name}:{number}", source.limits.refusal("a cell")
                             yield BadRowError(place, reason)
                         else:
                             yield fields.row(source.name, number, values)

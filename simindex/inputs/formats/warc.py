@@ -140,7 +140,7 @@ def _page(
     except Exception as exc:  # see above
         return BadRowError(place, f"the page cannot be unpacked: {reason_of(exc)}")
     if len(content) > limit:
-        return BadRowError(place, source.limits.refusal("page", "a page"))
+        return BadRowError(place, source.limits.refusal("a page"))
     try:
         text = _text(content, _charset(rest), kind in _HTML, packages)
     except Exception as exc:  # resiliparse's errors derive from several builtins

@@ -85,12 +85,12 @@ def test_csv_leaves_the_limit_of_the_module_as_it_is(tmp_path: Path) -> None:
         csv.field_size_limit(before)
 
 
-def test_csv_cell_over_the_limit_is_a_bad_row_and_reading_goes_on(tmp_path: Path) -> None:
+def test_csv_row_over_the_limit_is_a_bad_row_and_reading_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     content = f"id,text\na,{'x' * 20}\nb,{'x' * 21}\nc,{'Ж' * 11}\nd,fine\n".encode()
-    reason = "expected a cell of at most 20 bytes, found more; --max-cell (Limits.cell) sets the limit"
+    reason = "expected a line of at most 22 bytes, found more; --max-row (Limits.row) sets the limit"
     expected = ["x" * 20, f"{path}:3: {reason}", f"{path}:4: {reason}", "fine"]
-    assert told(path, content, Limits(cell=20)) == expected
+    assert told(path, content, Limits(row=22)) == expected
 
 
 def test_csv_quote_that_is_not_closed_costs_its_own_line(tmp_path: Path) -> None:
@@ -98,16 +98,16 @@ def test_csv_quote_that_is_not_closed_costs_its_own_line(tmp_path: Path) -> None
     rows = [f"{number},document {number:03}" for number in range(100)]
     rows[5] = '5,"never closed'
     content = "\n".join(["id,text", *rows]).encode()
-    found = told(path, content, Limits(line=100))
+    found = told(path, content, Limits(row=100))
     (bad,) = (row for row in found if str(row).startswith(str(path)))
     assert bad == (
-        f"{path}:13: expected a row of at most 100 bytes, found more; --max-line (Limits.line) sets the "
+        f"{path}:13: expected a row of at most 100 bytes, found more; --max-row (Limits.row) sets the "
         "limit; the row began in line 7: is a quote not closed?"
     )
     assert found[:5] == [f"document {number:03}" for number in range(5)]
     documents = [f"document {number:03}" for number in range(6, 100)]
     assert found[6:] == documents
-    assert told(path, content, Limits(cell=50))[6:] == documents
+    assert told(path, content, Limits(row=50))[6:] == documents
     to_the_end = told(path, content, Limits())
     assert str(to_the_end[5]).startswith(f"{path}:101: unexpected end of data; the row began in line 7")
     assert to_the_end[6:] == documents
@@ -118,14 +118,14 @@ def test_csv_quote_that_is_not_closed_costs_its_own_line(tmp_path: Path) -> None
 def test_csv_cell_over_the_limit_does_not_cost_the_rows_behind_it(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     content = b'id,text\n1,"' + b"a line\n" * 50 + b'"\n2,two\n3,three\n'
-    assert told(path, content, Limits(line=100))[-2:] == ["two", "three"]
-    assert told(path, content.replace(b"a line", b'""'), Limits(line=100))[-2:] == ["two", "three"]
+    assert told(path, content, Limits(row=100))[-2:] == ["two", "three"]
+    assert told(path, content.replace(b"a line", b'""'), Limits(row=100))[-2:] == ["two", "three"]
     assert told(path, content, Limits())[1:] == ["two", "three"]
 
 
 def test_csv_row_of_many_small_cells_does_not_grow_without_end(tmp_path: Path) -> None:
     content = b"id,text\n1,one\n" + b'"\n",' * 1_000 + b'"\n2,two\n'
-    found = told(tmp_path / "a.csv", content, Limits(line=100, cell=10))
+    found = told(tmp_path / "a.csv", content, Limits(row=100))
     assert found[0] == "one"
     assert found[-1] == "two"
     assert any("expected a row of at most 100 bytes" in str(row) for row in found)
@@ -134,7 +134,7 @@ def test_csv_row_of_many_small_cells_does_not_grow_without_end(tmp_path: Path) -
 def test_csv_row_of_a_compressed_file_is_bound_by_the_ratio(tmp_path: Path) -> None:
     path = tmp_path / "a.csv.gz"
     packed = gzip.compress(b'id,text\n1,"' + (b"x" * 9_999 + b"\n") * 300 + b"2,two\n")
-    found = told(path, packed, Limits(ratio=2, ratio_from=1 << 20))
+    found = told(path, packed, Limits(row=4 << 20, ratio=2))
     assert any("expected a row of at most 2 times its compressed size" in str(row) for row in found)
     assert found[-1] == "two"
 
@@ -142,7 +142,7 @@ def test_csv_row_of_a_compressed_file_is_bound_by_the_ratio(tmp_path: Path) -> N
 def test_csv_rows_keep_their_lines_behind_a_line_over_the_limit_within_a_row(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(b'text\n"open\none\n' + b"x" * 200 + b"\ntwo\n")
-    rows = list(csv_input.read(Source(str(path), Limits(line=100)), Fields(key_from="line")))
+    rows = list(csv_input.read(Source(str(path), Limits(row=100)), Fields(key_from="line")))
     assert [row.key if isinstance(row, Row) else row.place for row in rows] == [
         f"{path}:4",
         f"{path}:3",

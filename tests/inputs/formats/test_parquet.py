@@ -64,7 +64,7 @@ def test_parquet_cell_over_the_limit_is_a_bad_row_and_reading_goes_on(tmp_path: 
         {"id": 5, "text": "last", "more": [5]},
     ]
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path, row_group_size=2)
-    limits = Limits(cell=50)
+    limits = Limits(row=50)
     found = list(parquet.read(Source(path, limits), Fields()))
     assert [row.key if isinstance(row, Row) else row.place for row in found] == [
         1,
@@ -75,7 +75,7 @@ def test_parquet_cell_over_the_limit_is_a_bad_row_and_reading_goes_on(tmp_path: 
     ]
     assert isinstance(found[1], BadRowError)
     assert found[1].reason == (
-        "expected a cell of at most 50 bytes, found more; --max-cell (Limits.cell) sets the limit"
+        "expected a cell of at most 50 bytes, found more; --max-row (Limits.row) sets the limit"
     )
     with_metadata = list(parquet.read(Source(path, limits), Fields(metadata=True)))
     assert [type(row) for row in with_metadata] == [Row, BadRowError, BadRowError, BadRowError, Row]

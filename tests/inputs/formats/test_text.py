@@ -45,14 +45,14 @@ def test_text_that_is_gone_is_an_os_error(tmp_path: Path) -> None:
 def test_text_over_the_limit_is_a_bad_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(b"x" * 1_000_000)
-    assert len(read_text(str(path), Limits(document=1_000_000))) == 1_000_000
-    (row,) = text.read(Source(str(path), Limits(document=999_999)), Fields())
+    assert len(read_text(str(path), Limits(row=1_000_000))) == 1_000_000
+    (row,) = text.read(Source(str(path), Limits(row=999_999)), Fields())
     assert isinstance(row, BadRowError)
-    reason = "expected a document of at most 999,999 bytes, found more; --max-document (Limits.document) sets"
+    reason = "expected a document of at most 999,999 bytes, found more; --max-row (Limits.row) sets"
     assert str(row) == f"{path}: {reason} the limit"
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"12345")))
     with pytest.raises(BadRowError, match=r"^stdin: expected a document of at most 4 bytes"):
-        read_text("-", Limits(document=4))
+        read_text("-", Limits(row=4))
 
 
 def test_text_for_which_there_is_no_memory_is_a_bad_row(

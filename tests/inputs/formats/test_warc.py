@@ -117,10 +117,11 @@ def test_page_over_the_limit_is_a_bad_row_and_the_next_one_comes(tmp_path: Path)
     bad, good = rows_of(path)
     assert isinstance(bad, BadRowError)
     assert str(bad) == (
-        f"{path}:1: expected a page of at most 8 MiB, found more; --max-page (Limits.page) sets the limit"
+        f"{path}:1: expected a page of at most 8 MiB, found more; --max-row (Limits.row), 32 times as much, "
+        "sets the limit"
     )
     assert isinstance(good, Row)
-    assert all(isinstance(row, Row) for row in rows_of(path, limits=Limits(page=1 << 24)))
+    assert all(isinstance(row, Row) for row in rows_of(path, limits=Limits(row=1 << 29)))
 
 
 def test_page_of_another_packing_is_a_bad_row(tmp_path: Path) -> None:

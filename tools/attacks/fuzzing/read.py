@@ -21,7 +21,7 @@ from typing import Any
 from simindex.inputs import BadRowError, Fields, InputError, Inputs
 from simindex.inputs.source import Limits
 
-_LIMITS = Limits(line=4096, cell=4096, document=1 << 16, page=1 << 14, window=1 << 20, ratio_from=1 << 14)
+_LIMITS = Limits(row=1 << 16)
 _FIELDS = [Fields(key_from="line"), Fields(key_from="content", metadata=True), Fields()]
 _FOLDER = tempfile.TemporaryDirectory(
     prefix="simindex-fuzz-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None

@@ -5,6 +5,8 @@ Ray starts where none runs, and ends with the command; it is meant to run alread
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import typer
 
 from simindex.cli.command import LazyGroup
@@ -12,20 +14,12 @@ from simindex.cli.command import LazyGroup
 
 class _Commands(LazyGroup):
     package = __name__
-    names = (
-        "init",
-        "build",
-        "insert",
-        "query",
-        "pairs",
-        "clusters",
-        "dedup",
-        "status",
-        "backup",
-        "restore",
-        "move",
-        "rebalance",
-    )
+    groups: ClassVar = {
+        "Build": ("init", "build", "insert"),
+        "Ask": ("query", "pairs", "clusters", "status"),
+        "Deduplicate a corpus": ("dedup",),
+        "Look after": ("backup", "restore", "move", "rebalance"),
+    }
 
 
 app = typer.Typer(

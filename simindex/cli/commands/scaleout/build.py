@@ -15,7 +15,6 @@ from simindex.cli import options, reading
 from simindex.cli.commands.scaleout.common_options import Address, Uri
 from simindex.cli.output import counted, figure, note, print_json
 from simindex.cli.progress import work_bar
-from simindex.inputs import Inputs
 
 EXAMPLES = r"""
 simindex scaleout build news.catalog '/shared/news/*.jsonl' --metadata
@@ -25,18 +24,8 @@ simindex scaleout build news.catalog '/shared/news/*.jsonl' --metadata
 def run(
     catalog: Uri,
     inputs: options.InputPaths,
-    id_field: options.IdField = "id",
-    text_field: options.TextField = "text",
-    key_from: options.KeyOrigin = None,
-    metadata: options.KeepMetadata = False,
-    metadata_field: options.MetadataField = None,
-    format_: reading.Format = None,
-    encoding: reading.Encoding = "utf-8",
-    delimiter: reading.Delimiter = None,
-    glob: options.Globs = None,
-    hidden: reading.Hidden = False,
-    fingerprint_field: reading.FingerprintField = None,
-    fingerprint_base: reading.FingerprintBase = 16,
+    *,
+    reads: reading.InsertOptions,
     on_conflict: options.RepeatChoice = options.OnRepeat.skip,
     skip_bad_rows: options.SkipBadRows = False,
     force: Annotated[
@@ -44,12 +33,6 @@ def run(
         typer.Option("--force", help="Forget an unfinished build of other inputs; what is stored stays."),
     ] = False,
     batch_size: options.BatchSize = DEFAULT_BATCH_SIZE,
-    max_line: options.MaxLine = None,
-    max_cell: options.MaxCell = None,
-    max_document: options.MaxDocument = None,
-    max_page: options.MaxPage = None,
-    max_window: options.MaxWindow = None,
-    max_ratio: options.MaxRatio = None,
     address: Address = None,
     as_json: options.JsonSummary = False,
 ) -> None:
@@ -60,9 +43,7 @@ def run(
     """
     from simindex import scaleout
 
-    given = locals()
-    how, limits = reading.how_to_read(given), options.limits(given)
-    rows = Inputs(inputs, reading.fields(given), reading=how, limits=limits)
+    rows = reads.inputs(inputs)
     with work_bar("documents", None) as advance:
         report = scaleout.build(
             rows,

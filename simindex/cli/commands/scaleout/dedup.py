@@ -28,7 +28,7 @@ from simindex.cli.commands.scaleout.common_options import Address
 from simindex.cli.output import Reports, counted, figure, note, print_json
 from simindex.cli.progress import work_bar
 from simindex.corpus import DedupReport
-from simindex.inputs import Fields, Inputs
+from simindex.inputs import Inputs
 from simindex.tuning import DEFAULT_THRESHOLD
 
 EXAMPLES = r"""
@@ -39,6 +39,7 @@ simindex scaleout dedup '/shared/news/*.jsonl' -o clean.jsonl.zst --work /shared
 def run(
     inputs: options.InputPaths,
     output: OutputFile,
+    *,
     threshold: options.Threshold = None,
     by: By = None,
     max_distance: WithinDistance = None,
@@ -55,25 +56,9 @@ def run(
         ),
     ] = None,
     force: Force = False,
-    id_field: options.IdField = "id",
-    text_field: options.TextField = "text",
-    format_: reading.Format = None,
-    encoding: reading.Encoding = "utf-8",
-    delimiter: reading.Delimiter = None,
-    glob: options.Globs = None,
-    hidden: reading.Hidden = False,
+    reads: reading.FileOptions,
     skip_bad_rows: options.SkipBadRows = False,
-    max_line: options.MaxLine = None,
-    max_cell: options.MaxCell = None,
-    max_document: options.MaxDocument = None,
-    max_page: options.MaxPage = None,
-    max_window: options.MaxWindow = None,
-    max_ratio: options.MaxRatio = None,
-    words: creation.Words = None,
-    chars: creation.Chars = None,
-    normalize: creation.Normalize = None,
-    num_perm: creation.NumPerm = None,
-    seed: creation.Seed = None,
+    sketch: creation.SketchOptions,
     address: Address = None,
     as_json: options.JsonSummary = False,
 ) -> None:
@@ -84,10 +69,8 @@ def run(
     """
     given = locals()
     require_of_method(by, max_distance, {"threshold": threshold, "recall": recall})
-    fields = Fields(id_field, text_field, key_from="line", whole_rows=True)
-    how, limits = reading.how_to_read(given), options.limits(given)
-    reading.require_ids(inputs, fields, how, limits)
-    rows = Inputs(inputs, fields, reading=how, limits=limits)
+    reading.require_ids(inputs, reads)
+    rows = reads.inputs(inputs, key_from="line", whole_rows=True)
     bad_rows = Reports("bad row")
     try:
         report = _deduplicated(rows, given, bad_rows)

@@ -30,6 +30,7 @@ class Durability(Enum):
 
 def run(
     catalog: Uri,
+    *,
     partitions: Annotated[
         int, typer.Option(metavar="N", parser=options.whole(1), help="How many there are, for good.")
     ] = 8,
@@ -44,24 +45,15 @@ def run(
             Durability, "What an acknowledged change survives: a crash of its node, or the loss of its disk."
         ),
     ] = Durability.node,
-    words: creation.Words = None,
-    chars: creation.Chars = None,
-    normalize: creation.Normalize = None,
-    num_perm: creation.NumPerm = None,
-    max_distance: creation.MaxDistance = None,
-    no_minhash: creation.NoMinhash = False,
-    no_simhash: creation.NoSimhash = False,
-    keep_shingles: creation.KeepShingles = None,
-    seed: creation.Seed = None,
+    settings: creation.CreationOptions,
     address: Address = None,
 ) -> None:
     """Make an index over many machines: a catalog, and its partitions, empty."""
     from simindex import scaleout
 
-    config = creation.CreationOptions.among(locals()).config(Config())
     with scaleout.create(
         catalog,
-        config,
+        settings.config(Config()),
         partitions=partitions,
         places=places_of(place) if place else None,
         store=store,

@@ -15,7 +15,6 @@ from simindex.cli.failures import REPORTED, CommandError, describe
 from simindex.cli.output import counted, figure, note, print_json
 from simindex.cli.progress import shows_progress, work_bar
 from simindex.cli.reading import Batches
-from simindex.inputs import Inputs
 
 EXAMPLES = r"""
 simindex scaleout insert news.catalog news.jsonl --metadata
@@ -25,26 +24,10 @@ simindex scaleout insert news.catalog news.jsonl --metadata
 def run(
     catalog: Uri,
     inputs: options.InputPaths,
-    id_field: options.IdField = "id",
-    text_field: options.TextField = "text",
-    key_from: options.KeyOrigin = None,
-    metadata: options.KeepMetadata = False,
-    metadata_field: options.MetadataField = None,
-    format_: reading.Format = None,
-    encoding: reading.Encoding = "utf-8",
-    delimiter: reading.Delimiter = None,
-    glob: options.Globs = None,
-    hidden: reading.Hidden = False,
-    fingerprint_field: reading.FingerprintField = None,
-    fingerprint_base: reading.FingerprintBase = 16,
+    *,
+    reads: reading.InsertOptions,
     on_conflict: options.ConflictChoice = options.OnConflict.error,
     batch_size: options.BatchSize = DEFAULT_BATCH_SIZE,
-    max_line: options.MaxLine = None,
-    max_cell: options.MaxCell = None,
-    max_document: options.MaxDocument = None,
-    max_page: options.MaxPage = None,
-    max_window: options.MaxWindow = None,
-    max_ratio: options.MaxRatio = None,
     address: Address = None,
     as_json: options.JsonSummary = False,
 ) -> None:
@@ -53,9 +36,7 @@ def run(
     A bad row ends the run; the rows before it are stored. A run that was broken off stores what
     is missing when it is begun anew with --on-conflict skip.
     """
-    given = locals()
-    how, limits = reading.how_to_read(given), options.limits(given)
-    rows = Inputs(inputs, reading.fields(given), reading=how, limits=limits)
+    rows = reads.inputs(inputs)
     began, done = time.monotonic(), 0
     batches = Batches(rows, batch_size)
     total_bytes = rows.total_bytes() if shows_progress() else None
