@@ -3,13 +3,17 @@
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pyarrow
 import pyarrow.parquet as parquet
 import pytest
+from support.commands import Run
 from support.truth import kept_by_index, texts
 
 from simindex.corpus import deduplicate
 from simindex.corpus.dedup import writer_loop
+from simindex.corpus.dedup.sorting import decisions
+from simindex.corpus.dedup.sorting.sketches import SketchFiles
 from simindex.inputs import InputError
 
 TEXTS = texts(300)
@@ -70,8 +74,51 @@ def test_lines_become_a_table_and_other_columns_are_named(tmp_path: Path) -> Non
     parquet.write_table(table(), tmp_path / "c.parquet")
     with pytest.raises(InputError, match="expected rows of the columns of the first ones"):
         deduplicate(
-            [tmp_path / "b.parquet", tmp_path / "c.parquet", tmp_path / "a.jsonl"],
+            [tmp_path / "b.parquet", tmp_path / "c.parquet"],
             tmp_path / "both.parquet",
             threshold=1.0,
             mode="annotate",
         )
+
+
+@pytest.mark.parametrize("level", ["document", "paragraph"])
+@pytest.mark.parametrize("batch_size", [7, 1000])
+def test_ids_of_two_types_are_refused_in_the_first_reading_and_leave_nothing(
+    tmp_path: Path, run: Run, level: str, batch_size: int
+) -> None:
+    rows: list[Any] = [{"id": n if n < 150 else f"k{n}", "text": text} for n, text in enumerate(TEXTS)]
+    rows[0]["id"] = None
+    rows[140]["id"] = None
+    (tmp_path / "a.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    command = ["dedup", "a.jsonl", "-o", "out.parquet", "--level", level, "--batch-size", batch_size]
+    for _ in range(2):
+        refused = run(*command)
+        assert refused.code == 1
+        assert "a.jsonl:151: expected a number as the id, as in the rows before, found 'k150'" in refused.err
+        assert "goes on there" not in refused.err
+        assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
+    (tmp_path / "a.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows[:150]))
+    assert run(*command).code == 0
+    found = parquet.read_table(tmp_path / "out.parquet")["id"]
+    assert found.type == pyarrow.int64()
+    assert found.to_pylist()[0] is None
+
+
+def test_type_of_ids_is_known_to_a_job_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decisions, "_SECONDS_A_MARK", 0.0)
+    ids = [*range(50), *[None] * 50, *map("k{}".format, range(100, 300))]
+    rows = [{"id": id_, "text": text} for id_, text in zip(ids, TEXTS, strict=True)]
+    (tmp_path / "a.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    add = SketchFiles.add
+
+    def stop(self: SketchFiles, *arguments: Any) -> None:
+        if self.count == 50:
+            raise KeyboardInterrupt
+        add(self, *arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SketchFiles, "add", stop)
+        with pytest.raises(KeyboardInterrupt):
+            deduplicate(tmp_path / "a.jsonl", tmp_path / "out.parquet", batch_size=50, workers=1)
+    with pytest.raises(InputError, match=r"a\.jsonl:101: expected a number as the id"):
+        deduplicate(tmp_path / "a.jsonl", tmp_path / "out.parquet", batch_size=50, workers=1)

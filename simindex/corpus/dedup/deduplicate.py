@@ -26,6 +26,8 @@ from simindex.corpus.dedup.sorting.orders import Keep, OrderError, require_order
 from simindex.corpus.dedup.writer_loop import DecidedRows, Lines, Work
 from simindex.corpus.outputs.distinct import require_distinct
 from simindex.corpus.outputs.output import LinesOutput
+from simindex.corpus.outputs.parquet import ParquetOutput
+from simindex.corpus.outputs.rows import UnfitRowError
 from simindex.corpus.outputs.upload import absolute, upload
 from simindex.corpus.text_file import TextFile
 from simindex.index import Index
@@ -136,7 +138,8 @@ def deduplicate(
     Raises:
         JobError: the output exists, or the journal is another job's.
         InputError: an input cannot be read on, or changed between two readings; BadRowError: a row is none.
-            What was done is kept.
+            What was done is kept. A row that does not fit the format of the output, as an id of another type
+            than those before does not fit .parquet, ends the job for good, and nothing is kept.
         ConfigMismatchError: `config` differs from that of `against`.
         OSError: the output cannot be written; it names the file, and what was done is kept.
 
@@ -287,7 +290,7 @@ class Job:
             self._run_in(journal.folder, journal)
         except BaseException as exc:
             self.state = journal.durable
-            if isinstance(exc, OrderError) or not (resumed or self._has_begun()):
+            if isinstance(exc, OrderError | UnfitRowError) or not (resumed or self._has_begun()):
                 self._writing.drop_partials()
                 journal.drop()  # nothing was done that a later run could lose
             raise
@@ -391,6 +394,7 @@ class Job:
             self._workers,
             looked,
             keeps_sketches=into is not None,
+            has_typed_ids=isinstance(self._output, ParquetOutput),
         )
 
     @contextmanager

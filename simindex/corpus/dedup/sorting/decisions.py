@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
@@ -20,7 +20,7 @@ import numpy as np
 
 from simindex.changes.documents import READY_BATCHES
 from simindex.config import Config
-from simindex.corpus.dedup.entries import Entries, Entry, PathEntries, Spool, SpooledColumns
+from simindex.corpus.dedup.entries import Entries, Entry, PathEntries, Spool, SpooledColumns, shown_key
 from simindex.corpus.dedup.paragraphs import Paragraphs
 from simindex.corpus.dedup.results import Decided
 from simindex.corpus.dedup.rows import READ_AHEAD, Entered, Rows, rows_of
@@ -47,6 +47,7 @@ from simindex.corpus.dedup.sorting.verdict_file import (
 )
 from simindex.corpus.dedup.sorting.verified import verified
 from simindex.corpus.dedup.writer_loop import DecidedRows
+from simindex.corpus.outputs.rows import UnfitRowError
 from simindex.corpus.text_file import TextFile
 from simindex.errors import SimIndexError
 from simindex.inputs.errors import InputError
@@ -91,6 +92,7 @@ class Sorting:
         texts: takes the texts of all rows, or ``None``.
         looked: called with the number of rows looked at so far, and whether that is durable.
         keeps_sketches: whether the sketches of rows that stay are wanted; see `kept`.
+        has_typed_ids: whether all ids have to be of one type, as in a column of a table.
     """
 
     def __init__(
@@ -107,6 +109,7 @@ class Sorting:
         looked: Callable[[int, bool], object],
         *,
         keeps_sketches: bool,
+        has_typed_ids: bool,
     ) -> None:
         self._folder, self._entries, self._query, self._config = folder, entries, query, config
         self._rows: Iterable[Entry] | SpooledColumns = entries
@@ -120,7 +123,7 @@ class Sorting:
                 self._rows = Spool(path, entries)
         documents = entries.documents if isinstance(entries, Paragraphs) else entries
         self._files = documents if isinstance(documents, PathEntries) else None
-        self._keeps_sketches = keeps_sketches
+        self._keeps_sketches, self._has_typed_ids = keeps_sketches, has_typed_ids
         self._batch_size, self._threads, self._looked = batch_size, num_workers(workers), looked
         self._sketcher, self._keep, self._others, self._texts = Sketcher(config), keep, others, texts
         self._scheme = scheme_of_config(config)
@@ -224,8 +227,11 @@ class Sorting:
         if files.mark is not None and files.mark["is_whole"]:
             return seen.parts()
         try:
-            with self._files.quiet() if self._files and self._files.can_repeat else nullcontext():
-                self._fill(files, seen)
+            with (
+                self._files.quiet() if self._files and self._files.can_repeat else nullcontext(),
+                closing(self._with_others(self._sketched(files.count))) as batches,
+            ):
+                self._fill(files, seen, batches)
         except BaseException:
             if seen.count == files.count:  # else it was interrupted between the two
                 with suppress(OSError):  # a full disk, it may be
@@ -234,13 +240,16 @@ class Sorting:
         self._mark(files, seen, is_whole=True)
         return seen.parts()
 
-    def _fill(self, files: SketchFiles, seen: _Seen) -> None:
+    def _fill(
+        self, files: SketchFiles, seen: _Seen, batches: Iterator[tuple[_Sketched, Decided | None]]
+    ) -> None:
         marked = time.monotonic()
         rank = None if self._keep in ("first", "newest") else rank_of(self._keep)
-        parts = rows_of(self._rows, self._batch_size, files.count)
-        for some, found in self._with_others(self._sketched(parts)):
+        for some, found in batches:
             if not len(some.rows):
                 continue
+            if self._has_typed_ids:
+                seen.require_id_type(some.rows)
             if files.count + len(some.rows) > MOST_NUMBERS:
                 most = f"{MOST_NUMBERS + 1:,}"
                 raise SimIndexError(
@@ -268,13 +277,16 @@ class Sorting:
         files.sync(seen.state() | {"is_whole": is_whole}, is_durable=self._entries.can_resume)
         self._looked(files.count, True)
 
-    def _sketched(self, parts: Iterator[Rows | Entered]) -> Iterator[_Sketched]:
+    def _sketched(self, skipped: int) -> Iterator[_Sketched]:
+        parts = rows_of(self._rows, self._batch_size, skipped)
         if self._threads == 1:
             return map(self._sketch, parts)
         parts = self._ahead(parts)
         return in_order(self._sketch, parts, self._threads - 1, READY_BATCHES, attrgetter("num_bytes"))
 
-    def _with_others(self, sketched: Iterator[_Sketched]) -> Iterator[tuple[_Sketched, Decided | None]]:
+    def _with_others(
+        self, sketched: Iterator[_Sketched]
+    ) -> Generator[tuple[_Sketched, Decided | None], None, None]:
         """Yield batches with what the other indexes say of them, which are asked for many at once."""
         if not self._others:
             yield from ((each, None) for each in sketched)
@@ -323,6 +335,10 @@ class Sorting:
         return by_rank(self._keep, os.path.join(self._folder, "order.sqlite"), files.ranks(), files.count)
 
 
+_ID_TYPES = {"s": "a text", "b": "bytes", "i": "a number"}
+"""By their kinds; see `shown_key`."""
+
+
 class _Seen:
     """What is known of each input once it was read.
 
@@ -337,6 +353,7 @@ class _Seen:
     def __init__(self, entries: Entries | Paragraphs, mark: dict[str, Any] | None) -> None:
         self._rows = [0] * len(entries.names) if mark is None else list(mark["rows"])
         self.sources = 0 if mark is None else int(mark["sources"])
+        self._id_type: str | None = None if mark is None else mark["id_type"]
         # Whether the rows so far are the first lines.
         self._are_lines = [False] * len(entries.names) if mark is None else list(mark["are_lines"])
         if mark is None and isinstance(entries, PathEntries) and entries.are_here:
@@ -352,6 +369,27 @@ class _Seen:
             self._rows[place] += count
             at += count
 
+    def require_id_type(self, rows: Rows | Entered) -> None:
+        """Refuse a row whose id is of another type than the ids before; a row without an id is passed over.
+
+        Raises:
+            UnfitRowError: it names the row.
+        """
+        if isinstance(rows, Rows) and {shown_key(key)[0] for key in rows.keys} == {self._id_type}:
+            return
+        for entry in rows:
+            row = entry if entry.part is None else entry.part.whole
+            place, found = f"{row.name}:{row.row}", shown_key(row.key)[0]
+            if row.key == place or found == self._id_type:
+                continue
+            if self._id_type is not None:
+                raise UnfitRowError(
+                    place,
+                    f"expected {_ID_TYPES[self._id_type]} as the id, as in the rows before, found "
+                    f"{row.key!r:.80}; an output of .jsonl takes ids of any type",
+                )
+            self._id_type = found
+
     @property
     def count(self) -> int:
         """Rows in all."""
@@ -359,7 +397,12 @@ class _Seen:
 
     def state(self) -> dict[str, Any]:
         """Return it as JSON has it."""
-        return {"rows": self._rows, "are_lines": self._are_lines, "sources": self.sources}
+        return {
+            "rows": self._rows,
+            "are_lines": self._are_lines,
+            "sources": self.sources,
+            "id_type": self._id_type,
+        }
 
     def parts(self) -> list[PartRead]:
         """Return the inputs, a part each."""
