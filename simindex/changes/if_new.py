@@ -322,7 +322,6 @@ class _Compared:
 
     Args:
         rows: of `MATCHES`, without a figure, by query.
-        first: number of the batch's first document.
     """
 
     def __init__(self, rows: np.ndarray, first: int, count: int) -> None:

@@ -79,11 +79,9 @@ class Pending:
     """Changes that are not committed yet.
 
     Attributes:
-        first_number: the number of its first document.
         inserted_at: the time that its documents get, in microseconds since 1970-01-01 UTC.
         by_key: encoded key -> number, of its documents that were not removed again.
         removed: committed documents to be removed, with their records.
-        dropped: own documents that were removed again.
         touched: committed documents whose age it renews, to `inserted_at`.
         runs: (time, first number) -> number behind, of runs of ages to be stored; 0: to be removed.
         tail: the youngest run that it leaves of those that are committed; ``None``: as it was.
@@ -311,11 +309,7 @@ def change_of_ages(pending: Pending, tail: Run, view: View) -> tuple[Puts, dict[
 
 
 def _left_by_all(leaving: dict[int, int], view: View) -> list[tuple[int, int]]:
-    """Return the runs of touches, as (time, first number), that only documents lie in that leave them.
-
-    Args:
-        leaving: number -> time of the touch.
-    """
+    """Return the runs of touches, as (time, first number), that only documents lie in that leave them."""
     left = []
     for number, seen_at in leaving.items():
         behind = view.run_behind(seen_at, number)

@@ -93,7 +93,6 @@ class Prepared:
 
     Attributes:
         merged: the steps of merging that go with it.
-        segment: values of the new documents' segment.
         flags: number -> REMOVED flags to be set.
         groups: leader -> live documents that share its sketch; 0: none is left.
         touched: records that are stored anew, with another age.

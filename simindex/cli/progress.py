@@ -23,7 +23,6 @@ class JobProgress(NamedTuple):
     """How far a deduplication is.
 
     Attributes:
-        rows: done, those before an interruption included.
         read_bytes: of the input, as it lies on disk.
         looked_at: rows that were looked at, where all are before the first is written; else 0.
         share: of all work that is done, 0..1; ``None`` where it is unknown.
@@ -67,7 +66,6 @@ def work_bar(noun: str, total: int | None, *, prints_results: bool = False) -> I
     """Show a bar for the length of the block.
 
     Args:
-        noun: what is counted, in the plural.
         total: bytes of the input, or documents, as `Advance` counts them; ``None`` where unknown, as with a
             pipe: then no remaining time is shown.
         prints_results: whether results go to stdout meanwhile.

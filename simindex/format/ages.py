@@ -27,7 +27,6 @@ class Run(NamedTuple):
 
     Attributes:
         time: microseconds since 1970-01-01 UTC.
-        behind: the number behind the last one.
     """
 
     time: int

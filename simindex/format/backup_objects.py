@@ -45,7 +45,6 @@ class StoredSegment(NamedTuple):
     """A segment that lies in a store.
 
     Attributes:
-        id: as the index's manifest has it.
         parts: in the order of the values.
     """
 

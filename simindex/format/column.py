@@ -41,7 +41,6 @@ class Column(NamedTuple):
     """A run of chunks in a segment: a sorted table, the sketch column, fences, a filter, or a bitmap.
 
     Attributes:
-        table: table number in the database keys.
         total: entries, rows or words in all.
         per_chunk: how many of them a chunk has, but for the last.
         widths: bytes of each of its arrays an entry: keys or words, fingerprints, numbers; 0: no such array.
@@ -88,7 +87,6 @@ class Chunks:
         firsts: int64: where the chunks of each column begin, and the end.
         tables, numbers: int64, one a chunk: its table and which chunk of it, as in its database key.
         sizes: int64, its bytes, seals included.
-        num_blocks: sealed blocks of all of them.
     """
 
     firsts: np.ndarray

@@ -34,7 +34,6 @@ class Header(NamedTuple):
 
     Attributes:
         blocks: of a fingerprint; 0 without SimHash.
-        config: the stored form of the configuration.
         identity: 16 random bytes, drawn at creation, which the index's backups share.
     """
 

@@ -35,8 +35,6 @@ class Manifest(NamedTuple):
     """Which segments are live, and the counters. Replaced whole by every commit.
 
     Attributes:
-        next_number: the number of the next document.
-        next_segment: the id of the next segment.
         num_copies: stored documents that share the sketch of an earlier one.
         tail_first: the first number of the youngest run of ages, which ends at `next_number`.
         sources: what its sketches are of: OF_DOCUMENTS, OF_ROWS, or 0 where there are none of both.

@@ -29,7 +29,6 @@ class Done(NamedTuple):
     """A note of a call.
 
     Attributes:
-        turn: notes that were made before it.
         call: its id, 16 bytes.
         answer: what it answered: a value of msgpack.
     """

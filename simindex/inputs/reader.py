@@ -33,7 +33,6 @@ class Format(NamedTuple):
     """How the files of a format are read.
 
     Attributes:
-        read: gives the rows of a source.
         may_be_packed: whether such files may also be compressed, or come from standard input.
         has_delimiter: whether something stands between cells.
         columns: gives the rows of a source as columns, faster than `read`; ``None``: it is not.

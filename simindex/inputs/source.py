@@ -182,12 +182,10 @@ class Source:
 
     Args:
         path: of a file or folder; "-" is standard input.
-        limits: on what is held of it.
         encoding: of its text: the name of a text encoding of Python.
         delimiter: between the cells of CSV; ``None``: what the format says.
 
     Attributes:
-        name: what it is called in messages.
         tally: what was not read of it, or not as it stands.
         newest: the row that was yielded last; ``None`` before the first.
         extent: the lines of it that are read; ``None``: all.

@@ -73,7 +73,6 @@ def backup_index(
     and compact meanwhile.
 
     Args:
-        path: the folder of an index.
         uri: of the backup, which is of this index alone; see `open_store`.
         progress: called as ``progress(done)`` with bytes.
         position: returns, just before the snapshot, up to which number the batches of the commit log are

@@ -279,7 +279,6 @@ class Difference:
     """What makes a database of the backup equal to that of the index.
 
     Attributes:
-        removed: keys that are to go.
         changed: keys whose values are to be put, other ones or new ones among those that are there.
         tail: from this key on everything is new, and follows all that is there; ``None``: nothing is.
     """

@@ -193,7 +193,6 @@ class Uploads:
 
     Attributes:
         there: names of the parts that the store had, with their bytes.
-        copied_bytes: of parts that were uploaded.
         reused_bytes: of parts that were given and were there.
     """
 

@@ -50,7 +50,6 @@ class Saved(NamedTuple):
     """A document that was saved.
 
     Attributes:
-        record: as it was stored.
         words, fingerprint: its sketch; ``None`` where it is lost.
     """
 
@@ -60,11 +59,7 @@ class Saved(NamedTuple):
 
 
 class Builder:
-    """Writes a new index. Made by `building`.
-
-    Attributes:
-        session: of it.
-    """
+    """Writes a new index. Made by `building`."""
 
     def __init__(self, session: Session, scheme: Scheme, sources: int) -> None:
         self.session, self._scheme, self._sources = session, scheme, sources
@@ -175,13 +170,7 @@ _BATCH_BYTES = 16 << 20
 
 
 class Source:
-    """An index that is read; made by `opened`.
-
-    Attributes:
-        path: of it.
-        scheme, config, layout: as stored.
-        manifest: of the snapshot.
-    """
+    """An index that is read; made by `opened`."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

@@ -278,7 +278,6 @@ def check(
     values, not damaged ones.
 
     Args:
-        path: its folder.
         level: "full" or "quick".
         progress: called as ``progress(done, total)`` with bytes.
 

@@ -83,9 +83,6 @@ class Documents:
 
     Attributes:
         parts: the live documents by segment, in the order of the manifest.
-        marks: number -> flags of a removal.
-        groups: leader -> live documents.
-        num_documents, num_copies: live ones.
         is_whole: whether every record could be read, and so nothing that is missing was merely not read.
         are_marks_whole: whether every mark could.
     """

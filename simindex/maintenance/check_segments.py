@@ -52,11 +52,7 @@ def with_zeros(
 
 
 class StoredTables:
-    """The tables of a segment that is loaded, alone in a directory.
-
-    Attributes:
-        errors: damage that was met so far.
-    """
+    """The tables of a segment that is loaded, alone in a directory."""
 
     def __init__(self, geometry: Geometry, entry: SegmentEntry, directory: Directory) -> None:
         self._geometry, self._entry, self._directory = geometry, entry, directory
@@ -177,11 +173,7 @@ class Numbers:
 
 
 class _Seen:
-    """Entries of a table, by the numbers that they name.
-
-    Attributes:
-        is_seen: which of the known numbers.
-    """
+    """Entries of a table, by the numbers that they name."""
 
     def __init__(self, num_known: int) -> None:
         self.is_seen = np.zeros(num_known, dtype=bool)

@@ -207,8 +207,6 @@ def replay(path: str | os.PathLike[str], objects: Objects, covered: int) -> tupl
     one, and how many documents there are.
 
     Args:
-        path: of the index.
-        objects: the store of its backup.
         covered: the last batch that is part of the backup.
 
     Raises:

@@ -43,8 +43,6 @@ class Rows:
 
     Attributes:
         numbers: int64, absolute.
-        words, fingerprints: of each.
-        by_tables: bool: which have lost their seals.
     """
 
     numbers: np.ndarray
@@ -257,9 +255,7 @@ def _filled(numbers: np.ndarray, kept: np.ndarray, named: np.ndarray, span: int)
     that the tables name, if they are as many.
 
     Args:
-        kept: which are proven.
         named: what the tables name, ascending.
-        span: all are below it.
     """
     filled = np.where(kept, numbers.astype(np.int64), -1)
     place = 0
@@ -362,7 +358,6 @@ class _Table:
 
     Attributes:
         numbers: int64, ascending.
-        keys: of each.
         key_sectors, number_sectors: of the memory, which are those of the file.
     """
 

@@ -185,7 +185,6 @@ def repair(
     segment's sketches.
 
     Args:
-        source: folder of the damaged index.
         destination: folder of the new one: missing, or empty.
         progress: called as ``progress(done, total)`` with documents.
 

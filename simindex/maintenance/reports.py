@@ -22,7 +22,6 @@ class Problem:
         message: what was expected and what was found.
         database: that it lies in: "documents", "segments", ...
         page: number of the page in ``data.mdb``.
-        segment: id of the segment.
         table: its name, as in errors: "keys", "band 3", "sketches", "filter of band 3".
         chunk, block: numbers of the chunk in the table, and of the sealed block in the chunk.
         first_key, behind_key: database keys in hexadecimal, from the first to before the other: what a page
@@ -123,15 +122,12 @@ class RepairReport:
     """What a repair saved, and what was lost.
 
     Attributes:
-        source, destination: folders.
-        documents: saved, with key and metadata.
         sketches: of them, those with their sketch: all that is stored of it fitted its seal.
         sketches_by_tables: of the sketches, those whose seal was lost, and which the tables agree with: at
             least half of their words, and none that contradicts. In a segment of one value, where the tables
             have lost their seal with it, none that contradicts out of a sector that is otherwise right.
         without_sketch: keys of saved documents that have lost their sketch: they are stored, but are similar
             to nothing until they are inserted again; the first thousand.
-        num_without_sketch: how many there are.
         expected_documents: that there were, as the manifest says.
         lost: (first, behind) of the numbers of documents whose records are lost, as far as the key tables
             tell which there were; the first thousand ranges.
@@ -182,12 +178,10 @@ class BackupReport:
     """What `Index.backup` did.
 
     Attributes:
-        path: the folder of the backup.
         created: whether it was made anew; False where an older backup was brought up to date.
         documents: stored documents, of the state that was backed up.
         copied_segments, reused_segments: which were copied now, and which the older backup had.
         copied_bytes, reused_bytes: of these segments, and of records and other entries that were written.
-        seconds: from the call to the end.
         pinned_seconds: of these, how long one snapshot of the index was held, so that the space of what was
             removed meanwhile could not be used again.
     """
@@ -208,15 +202,12 @@ class StoreBackupReport:
     """What `backup_index` did.
 
     Attributes:
-        uri: of the backup.
         created: whether there was none before.
         documents: stored documents, of the state that was backed up.
         made_at: when, in microseconds since 1970-01-01 UTC.
         copied_segments, reused_segments: which were uploaded now, and which the store had.
         copied_bytes: that were uploaded, records and other entries included.
-        reused_bytes: that the store had already.
         removed_objects: that the new backup does not need, and batches of the commit log that are part of it.
-        seconds: from the call to the end.
         pinned_seconds: of these, how long one snapshot of the index was held, so that the space of what was
             removed meanwhile could not be used again.
     """
@@ -239,13 +230,8 @@ class RestoreReport:
     """What `restore_index` did.
 
     Attributes:
-        uri: of the backup.
-        path: the folder of the index.
-        documents: that it holds now.
-        num_bytes: that were read.
         batches: of the commit log that were done again.
         last_batch: the number of the last one, or of the last one that the backup has.
-        seconds: from the call to the end.
     """
 
     uri: str

@@ -36,7 +36,6 @@ def resketch(
     `simindex.merge`.
 
     Args:
-        source: the folder of the index.
         destination: a folder that does not exist or is empty.
         num_perm: MinHash rows, at most those that are stored; 0: no MinHash, and no kept shingles. ``None``:
             as stored.

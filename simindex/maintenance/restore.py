@@ -106,8 +106,6 @@ class _Step(NamedTuple):
     """A part of a backup, and what it is.
 
     Attributes:
-        part: by which its object is found.
-        database: that its entries belong to.
         entry: of the segment, and `pieces`, its values; ``None`` of a small database.
     """
 

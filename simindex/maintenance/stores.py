@@ -170,7 +170,6 @@ class Objects(ABC):
         Args:
             name: of the content; it is read by `current`, not by `get`.
             old: what the caller has read; ``None``: nothing must be there.
-            new: the next content.
 
         Raises:
             StoreError: the store cannot be read or written; whether it was exchanged, shows `current`.

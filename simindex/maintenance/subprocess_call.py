@@ -51,7 +51,6 @@ def run(
     """Run ``function(send_value, *arguments)`` in a new process and return what it returns.
 
     Args:
-        function: of a module, by its name.
         arguments: values that Python's literals can write, and so the function's result that msgpack can
             hold.
         on_message: called with each value that the function sends.

@@ -51,7 +51,6 @@ def work_folder(folder: Path, work: str, opened: Callable[[Path], AbstractContex
     """Make a folder for a ``with`` block; it appears at its end, and not at all where the block fails.
 
     Args:
-        folder: of `place_of`.
         work: what is done, for the name of the folder meanwhile.
         opened: opens what is made in the folder meanwhile, and locks it.
 

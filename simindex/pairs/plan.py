@@ -33,7 +33,6 @@ class PairPlan:
     Attributes:
         threshold: of the similarity, in (0, 1]; of MinHash.
         cut: least estimate that is returned where it is no exact one.
-        first_table: the first of the method's tables.
         bits: of the prefix of each of them.
         masks: uint64, which bits of a table's band word, or of the fingerprint, make the prefix.
         min_agree: agreeing rows of a candidate, at least.

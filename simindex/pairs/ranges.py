@@ -29,7 +29,6 @@ class RangeEnd(NamedTuple):
 
     Attributes:
         bounded: what was not compared all with all.
-        long_runs: rows of LONG_RUN of its table.
     """
 
     compared: int = 0

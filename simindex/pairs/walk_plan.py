@@ -80,7 +80,6 @@ class Earlier(NamedTuple):
     """What a table's walk needs to know of the walks before it.
 
     Attributes:
-        longs: long runs of the tables before.
         copies: a bit for each number whose sketch equals an earlier one; ``None``: not yet known, or all
             documents take part.
     """

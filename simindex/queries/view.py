@@ -160,11 +160,7 @@ class Reader:
         return fresh
 
     def own(self, transaction_id: int, map_generation: int) -> Snapshot | None:
-        """Return the snapshot of this handle's own last commit where nothing has to be read for it.
-
-        Args:
-            transaction_id: of that commit, the newest one.
-        """
+        """Return the snapshot of this handle's own last commit where nothing has to be read for it."""
         last, own = self._last, self._expected
         if last is None or last.map_generation != map_generation:
             return None
@@ -211,7 +207,6 @@ class PendingView(NamedTuple):
     """What an open transaction adds to a snapshot.
 
     Attributes:
-        segments: its documents as segments in memory.
         by_key: encoded key -> number of its live documents; the numbers ascend.
         gone: numbers that it removed or dropped.
         record: returns the record of one of its documents; ``None`` for another number.

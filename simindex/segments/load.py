@@ -115,7 +115,6 @@ class Segment:
     """A live segment: the addresses of its chunks, and what keeps them valid.
 
     Attributes:
-        entry: what the manifest says of it.
         places: of its chunks; ``None`` of one that is one value.
     """
 

@@ -31,7 +31,6 @@ class MemorySegment:
 
         Args:
             sketches: CHUNK_ROW, the chunks of the sketch column.
-            held: whatever the rows have addresses of.
         """
         self.entry = entry
         self.row = segment_row(

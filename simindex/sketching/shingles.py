@@ -64,7 +64,6 @@ def shingle_hashes(text: str, shingles: Shingles, seed: int) -> np.ndarray:
 
     Args:
         text: at most 1 GiB of UTF-8.
-        shingles: how it is normalised and cut.
         seed: of the hash, 0..2**64-1.
 
     Raises:

@@ -123,7 +123,6 @@ def prove_records(base: int, num_pages: int, page_bytes: int, record: bytes, pat
 
     Args:
         base: address of page 0.
-        num_pages: that the file holds.
         record: what LMDB keeps of the tree in that state.
         path: as `prove_entrance` takes it; and raises what that does.
     """

@@ -31,14 +31,10 @@ class Environment:
     Attributes:
         env: LMDB's; for who is inside, or keeps everybody out. py-lmdb counts the calls under way, and a
             child that is forked in the middle of one would wait for ever when it closes what it inherits.
-        folder: its real path.
-        identity: (device, inode) of its data file.
         lock_inode: of its lock file; ``None`` where there is none.
         writable: whether it may be written to.
-        gate: counts who is inside a transaction.
         handles: the stores that share it; one that became garbage has left.
         databases: LMDB's handles by name; none where the file holds nothing yet.
-        pins: snapshots that outlive a call.
         map_generation: another one when the map moves; addresses from before are void.
         checked_id: newest transaction id that was seen not to be moved away from.
         looked_at: when its place in the file system was looked at, by the monotonic clock.

@@ -214,9 +214,6 @@ def _is_whole(env: lmdb.Environment, path: str, kept: Kept) -> bool:
     The writer then lengthens it, but may not have come to it yet, or may have been killed before: so
     the file is looked at again, and at last walked through (read, not mapped) for pages in use.
 
-    Args:
-        kept: the file that LMDB has.
-
     Returns:
         False: another file has taken its place meanwhile, so nothing is said of it.
 

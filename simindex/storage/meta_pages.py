@@ -92,9 +92,6 @@ def wrong_last_page(file: PageFile, records: Iterable[DatabaseRecord]) -> Iterat
     Every page up to the last is in use once or free, so by their counts they are not more. They are counted
     where the file is longer alone: no file is shorter than its last pages in use, and one that a commit has
     made longer stays so.
-
-    Args:
-        records: of all named databases.
     """
     if file.num_pages <= file.meta.last_page + 1:
         return
@@ -185,11 +182,7 @@ def _num_free(file: PageFile) -> int:
 
 
 def _free_nodes(file: PageFile, meta: Meta, followed: slice) -> Nodes | None:
-    """Return the entries of the lowest pages of a free list; ``None`` where it is damaged.
-
-    Args:
-        followed: which branches of each level.
-    """
+    """Return the entries of the lowest pages of a free list; ``None`` where it is damaged."""
     pages = np.array([min(meta.free.root, _NOWHERE)], dtype=np.int64)
     for level in range(1, meta.free.depth + 1):
         if not ((pages >= META_PAGES) & (pages < file.num_pages)).all():
@@ -211,11 +204,6 @@ class OlderMeta:
 
     Where that write fails, LMDB puts back the number alone, beside the roots of the commit that failed
     (`mdb_env_write_meta`). Nothing tells these bytes from a stored commit whose number was damaged.
-
-    Args:
-        data: path of the file.
-        page_bytes: of a page.
-        commit: number of the commit.
     """
 
     def __init__(self, data: str, page_bytes: int, commit: int) -> None:

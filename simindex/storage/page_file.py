@@ -56,8 +56,6 @@ class DatabaseRecord(NamedTuple):
     Attributes:
         pad: of no meaning but in the record of the free list, where it is the size of a page.
         flags: 0 in a simindex index but for the free list's integer keys.
-        depth: levels, the leaves among them.
-        branch_pages, leaf_pages, overflow_pages, entries: counts.
         root: number of its page; `NO_PAGE` where it is empty.
     """
 
@@ -85,7 +83,6 @@ class Meta(NamedTuple):
     Attributes:
         free, main: the trees of the free list and of the named databases.
         last_page: number of the last page that was ever used.
-        transaction: number of the commit.
     """
 
     free: DatabaseRecord
@@ -101,9 +98,6 @@ class PageFile:
     Attributes:
         octets: uint8: the file.
         halves: uint16: the same, for LMDB's structs lie at even places.
-        page_bytes: of a page.
-        num_pages: whole pages of the file.
-        meta: the meta page that counts.
     """
 
     octets: np.ndarray

@@ -29,7 +29,6 @@ class Header(NamedTuple):
 
     Attributes:
         numbers: int64: as each page says of itself.
-        flags: of each.
         lower, upper: where its pointers end and its nodes begin.
         spread: of an overflow page: how many pages its value has.
     """
@@ -83,7 +82,6 @@ class Nodes(NamedTuple):
 
     Attributes:
         page: int64: the place of its page among those that were asked for.
-        keys: of each.
         key_bytes: int64: the length of each key.
         numbers: int64: in a branch the child page; in a leaf the length of the value.
         flags: int64: of a leaf's node.
@@ -110,9 +108,6 @@ SOUND, VALUE_OUTSIDE = 1, 2
 def prove_pages(file: PageFile, pages: np.ndarray, *, are_leaves: bool) -> np.ndarray:
     """Return of each page whether it is sound, without its nodes: uint8, `SOUND`, `VALUE_OUTSIDE` for a sound
     leaf with a value that reaches behind the pages of the file, or 0.
-
-    Args:
-        file, pages, are_leaves: as in `read_nodes`.
     """
     proven = np.empty(len(pages), dtype=np.uint8)
     octets = file.octets[: file.num_used * file.page_bytes]

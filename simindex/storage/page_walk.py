@@ -39,7 +39,6 @@ class Finding(NamedTuple):
     """Something wrong with pages.
 
     Attributes:
-        message: what was expected and found.
         database: whose tree it is; empty where it is nobody's.
         page: number of the page, -1: several.
         first, behind: keys that lie there, as far as the pages above say: from the first to before the other;
@@ -73,11 +72,7 @@ class Tree:
     """A database as far as its tree can be walked.
 
     Attributes:
-        name: of the database.
-        record: what LMDB keeps of it.
         leaves: int64: numbers of its sound leaf pages, in order of keys.
-        findings: what is wrong.
-        num_entries: in these leaves.
     """
 
     file: PageFile
@@ -136,8 +131,6 @@ class Walked:
 
     Attributes:
         trees: the six databases by name; those that could be found.
-        usage: the account of pages.
-        findings: what is wrong with pages.
     """
 
     file: PageFile

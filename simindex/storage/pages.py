@@ -99,9 +99,7 @@ class MappedFile:
         """Open a file; ``None`` where it cannot be, or is another one.
 
         Args:
-            path: of the file.
             identity: the (device, inode) that it is to have.
-            base, num_bytes: where it is mapped.
         """
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -170,7 +168,6 @@ class PageMap:
         read then but for its format.
 
         Args:
-            env: that of the value.
             value: out of a transaction that is open.
             num_pages: pages of the map that are in use.
         """
@@ -213,9 +210,7 @@ class PageMap:
         """Return where the values of neighbouring keys lie, by a walk of its own over the tree.
 
         Args:
-            tree: its depth and root.
             first: the first key, of which the others have the length.
-            count: of keys.
             num_pages: pages of the map that are in use.
 
         Returns:
@@ -240,7 +235,6 @@ class PageMap:
         It follows branch pages as LMDB does; what lies below one that does not look as expected is left out.
 
         Args:
-            root: number of the tree's root page.
             depth: of the tree: 1 where the root is a leaf.
             numbers: uint64, ascending: the keys are their 8 bytes, big-endian, as all of the tree are.
             num_pages: pages of the map that are in use.

@@ -88,9 +88,7 @@ class NewFile:
 
         Args:
             txn: of the old file, of copies and not of views.
-            first: key to begin at.
             behind: first key that is not to be copied; ``None``: there is none.
-            without: keys that are left out.
             append: whether the keys follow those that are there, so that pages become full.
 
         Returns:
@@ -133,7 +131,6 @@ def replace_file(store: Store, expected_bytes: int, build: Callable[[NewFile], b
     """Put a new file in the data file's place. The lock file stays.
 
     Args:
-        expected_bytes: of the new file, about.
         build: fills the new file; where it returns False, the old file stays.
 
     Returns:
@@ -176,7 +173,6 @@ def new_file(folder: Path, expected_bytes: int) -> Iterator[NewFile]:
 
     Args:
         folder: without a data file, and of the caller alone.
-        expected_bytes: of the file, about.
 
     Raises:
         IndexFullError, DiskError: the disk does not take it.
@@ -258,7 +254,6 @@ def _renumber(data: Path, last: int, number: int) -> None:
     Args:
         data: the new file, which nobody has open.
         last: number of its last commit, of the parity of `number`.
-        number: of the old file's last commit.
     """
     earlier = number - len(_BOTH_META_PAGES)
     with open(data, "rb+") as file:

@@ -87,8 +87,6 @@ class Store:
     writable handle at a time, any number of reading ones. Durable: what `commit` returned from.
 
     Attributes:
-        path: the folder.
-        data: the data file in it.
         writable: whether it may commit.
         is_closed: whether `close` has begun; then nothing is written any more.
         is_pinned: whether its read transactions are all of one snapshot, until `refresh`.

@@ -102,7 +102,6 @@ class ReadTransaction(Visitor):
 
         Args:
             first: the first key, of which the others have the length.
-            count: of keys.
 
         Returns:
             ``None`` where there are fewer keys, or the pages of the map cannot be looked into.
@@ -200,11 +199,7 @@ class ReadTransaction(Visitor):
                 map_pages(*place)
 
     def map_values(self, database: str) -> None:
-        """Bring the large values that are in memory into this process's map, and read no other.
-
-        Args:
-            database: whose keys have one length.
-        """
+        """Bring the large values that are in memory into this process's map, and read no other."""
         with self._txn.cursor(db=self._database(database)) as cursor:
             first = bytes(cursor.key()) if cursor.first() else b""
         found = self.values(database, first, self.count(database)) if first else None

@@ -262,9 +262,7 @@ def test_insert_stores_the_batches_before_a_line_over_the_limit(run: Run, tmp_pa
     assert run("insert", "all", "a.jsonl", "--max-row", "3 kB").code == 0
 
 
-@pytest.mark.parametrize(
-    ("name", "place"), [("a.csv", "a.csv:2"), ("a.txt", "a.txt"), (".", "./a.csv")]
-)
+@pytest.mark.parametrize(("name", "place"), [("a.csv", "a.csv:2"), ("a.txt", "a.txt"), (".", "./a.csv")])
 def test_insert_names_the_place_and_the_option_of_what_is_over_a_limit(
     run: Run, tmp_path: Path, name: str, place: str
 ) -> None:
@@ -273,7 +271,7 @@ def test_insert_names_the_place_and_the_option_of_what_is_over_a_limit(
     result = run("insert", "news", name, "--max-row", "50")
     assert result.code == 1
     assert result.err.startswith(f"simindex: {place}: expected a ")
-    assert f"of at most 50 bytes, found more; --max-row sets the limit" in result.err
+    assert "of at most 50 bytes, found more; --max-row sets the limit" in result.err
 
 
 def test_insert_takes_a_window_and_a_ratio(run: Run, tmp_path: Path) -> None:

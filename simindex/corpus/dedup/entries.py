@@ -51,7 +51,6 @@ class Entry(NamedTuple):
         place: its source among the sources, from 0.
         row: in its file, from 1; 0 where the file is the row.
         key: its id; made of its place where it has none.
-        metadata: of an item of an iterable.
         content: as it stands in its input; see `inputs.Newest`.
         part: of which row it is a paragraph.
     """

@@ -17,11 +17,7 @@ from simindex.sketching.sketch import Sketch
 
 
 def store_kept(kept: Iterable[tuple[str, Sketch]], into: Index, names: Sequence[str]) -> None:
-    """Add the rows that stay to an index.
-
-    Args:
-        kept: label (`entries.labelled`) and sketch of each.
-    """
+    """Add the rows that stay to an index."""
 
     def items() -> Iterator[tuple[Key, Any, Any]]:
         taken, before = set[Key](), set[Key]()  # of the batch that is not stored yet, at least

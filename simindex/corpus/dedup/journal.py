@@ -33,7 +33,6 @@ class State:
 
     Attributes:
         phase: "reading", "storing" (into an index), "publishing" or "done".
-        read, kept, removed, bounded: rows so far, as in `DedupReport`.
         documents, dropped: rows that were cut into paragraphs, and those of which nothing is left.
         looked: rows that were looked at, where all are before the first is written.
     """

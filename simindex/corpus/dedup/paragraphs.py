@@ -78,9 +78,6 @@ def paragraph_key(document: Key, place: int) -> str | bytes:
 class Paragraphs:
     """The paragraphs of documents as rows, numbered through, each under ``document#number`` from 1 on.
 
-    Attributes:
-        documents: the rows that they are of.
-
     A document without a paragraph is one without words, so that none is lost.
     """
 

@@ -22,7 +22,6 @@ class Rows(Sequence[Entry]):
     """Rows of an input, in order.
 
     Attributes:
-        num_bytes: what they take in memory, about.
         bad: what stood between them and is no row.
     """
 
@@ -121,7 +120,6 @@ def rows_of(entries: Iterable[Entry] | SpooledColumns, size: int, skipped: int) 
 
     Args:
         size: how many at most; fewer where they take `PART_BYTES`.
-        skipped: of the first, which are done.
     """
     if isinstance(entries, PathEntries | SpooledColumns):
         yield from rows_by_columns(entries, size, skipped)

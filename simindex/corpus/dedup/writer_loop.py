@@ -308,7 +308,6 @@ class _Cut(NamedTuple):
     """A place where a frame ends.
 
     Attributes:
-        state: how far the job was there.
         output, report, rollup: give the marks of the files there.
     """
 

@@ -50,7 +50,6 @@ class FramedFile:
 
     Attributes:
         waiting: bytes that wait for the end of the frame.
-        num_bytes: of whole frames that are written.
         in_thread: whether frames are packed and written by a thread; to be set before the first.
     """
 

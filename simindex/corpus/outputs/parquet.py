@@ -28,7 +28,6 @@ class ParquetOutput:
 
     Attributes:
         waiting: bytes that wait for the end of their frame, about.
-        num_bytes: of the parts that are written.
     """
 
     def __init__(self, path: str, partial: str) -> None:

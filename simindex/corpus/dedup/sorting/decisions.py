@@ -134,7 +134,6 @@ class Sorting:
         """Yield the rows with their verdicts.
 
         Args:
-            skipped: of the first, which are done.
             by_lines: whether lines are enough, where they are rows.
         """
         path = os.path.join(self._folder, "verdicts")

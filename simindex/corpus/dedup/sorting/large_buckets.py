@@ -77,9 +77,6 @@ class LongRunRows:
 def room_by_chance(total: int, bits: Sequence[int]) -> int:
     """Return how many documents may share a prefix in one table for their number alone, as an index has it.
 
-    Args:
-        bits: of the prefix of each table.
-
     >>> room_by_chance(1_000_000, [32]), room_by_chance(1_000_000, [9] * 16)
     (0, 4096)
     """

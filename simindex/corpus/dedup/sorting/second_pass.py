@@ -53,7 +53,6 @@ class LineRows(Rows):
 
     Args:
         first: number in the whole input of the first one.
-        number: of the first line in it.
     """
 
     def __init__(self, first: int, inputs: Inputs, place: int, number: int, lines: list[bytes]) -> None:

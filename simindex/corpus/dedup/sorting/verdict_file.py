@@ -41,7 +41,6 @@ class RemovedRows(NamedTuple):
     Attributes:
         numbers: of them, ascending.
         kept: number of the row that each is like.
-        scores: how similar they are; see `scored_edges`.
         has_bits: whether both have a fingerprint.
         estimates: fields of the similarity that kept shingles say; ``None``: the rows of the sketches do.
     """

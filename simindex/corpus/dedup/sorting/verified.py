@@ -25,7 +25,6 @@ def verified(
 
     Args:
         edges: ascending; one may come several times.
-        pairs: that are compared in one go.
     """
     waiting, count = [np.empty(0, dtype=np.uint64)], 0
     newest = None
