@@ -129,6 +129,15 @@ class LocalSource:
         while (piece := entries.next_piece()) is not None:
             yield piece[0], piece[1] + offset
 
+    def copies(self) -> Piece:
+        """Return (leaders, copies) of all partitions, by number; see `Tables.copies`."""
+        leaders, copies = [np.empty(0, dtype=np.uint32)], [np.empty(0, dtype=np.uint32)]
+        for number, tables in self._partitions.items():
+            offset, some = self._numbering.offsets[number].astype(np.uint32), tables.copies()
+            leaders.append(some[0] + offset)
+            copies.append(some[1] + offset)
+        return np.concatenate(leaders), np.concatenate(copies)
+
     def sketches(self, numbers: np.ndarray) -> Piece:
         """Return (words, fingerprints); see `Source`."""
         parts = [

@@ -10,7 +10,6 @@ import os
 import shutil
 import socket
 import time
-import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -37,7 +36,7 @@ from simindex.scaleout.dedup_parts import (
     write_lines,
 )
 from simindex.scaleout.errors import ScaleOutError
-from simindex.scaleout.tasks import Tasks
+from simindex.scaleout.tasks import Tasks, read_found, write_found
 
 Step = Callable[[str, int, int], object]
 """Is called as step(name, done, total)."""
@@ -103,22 +102,15 @@ def compare_range(common: Comparing, place: int) -> None:
     path = _range(common.folder, common.walk_plan, place)
     if os.path.exists(path):
         return
-    plan, beside = common.walk_plan, f"{path}.{uuid.uuid4().hex}.partial"
-    with open(beside, "wb") as file:
-        for found in walk_range(plan, plan.tables, common.source(), place):
-            if isinstance(found, Edges):
-                for column in (found.pairs, found.waiting, np.array(found.begins)):
-                    np.save(file, column, allow_pickle=False)
-    os.replace(beside, path)
+    plan = common.walk_plan
+    write_found(path, walk_range(plan, plan.tables, common.source(), place))
 
 
 def found_in_range(common: Comparing, place: int) -> Iterator[Edges]:
     """Yield what a range has."""
-    path = _range(common.folder, common.walk_plan, place)
-    with open(path, "rb") as file:
-        while file.tell() < os.path.getsize(path):
-            pairs, waiting, begins = (np.load(file, allow_pickle=False) for _ in range(3))
-            yield Edges(pairs=pairs, waiting=waiting, begins=bool(begins))
+    for found in read_found(_range(common.folder, common.walk_plan, place)):
+        if isinstance(found, Edges):
+            yield found
 
 
 def size_lines(writing: Writing, wanted: Wanted) -> Lines:
@@ -188,12 +180,7 @@ class Stages:
 
     def copies(self) -> tuple[np.ndarray, np.ndarray]:
         """Return (leaders, copies), by number."""
-        leaders, copies = [np.empty(0, dtype=np.uint32)], [np.empty(0, dtype=np.uint32)]
-        for tables, offset in zip(self._tables, self._numbering.offsets.astype(np.uint32), strict=False):
-            of_part = tables.copies()
-            leaders.append(of_part[0] + offset)
-            copies.append(of_part[1] + offset)
-        return np.concatenate(leaders), np.concatenate(copies)
+        return self._source.copies()
 
     def sketches(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (words, fingerprints) of ascending numbers."""

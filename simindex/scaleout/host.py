@@ -337,6 +337,12 @@ class Host:
                 reports[number] = partitions[number].back_up(uri)
         return reports
 
+    def copy(self, assignment: Assignment, folder: str) -> None:
+        """Copy each partition into a folder, as of its newest commit."""
+        for number, partition in self.partitions(assignment).items():
+            with naming(assignment, number):
+                partition.backup(os.path.join(folder, f"{number:05}"))
+
     def restore(self, assignment: Assignment, number: int, uri: str, path: str) -> RestoreReport:
         """Make a partition of its backup, in a folder of its own."""
         with naming(assignment, number):

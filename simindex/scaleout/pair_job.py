@@ -1,22 +1,24 @@
 """Pairs and clusters of an index over many machines, by ranges of its sorted tables.
 
-`pairs` and `clusters` are what a program calls, `Walk` and `ScaledPairs` the work, without Ray; `Partitions`
-lets an actor a core, beside the hosts that write, walk the ranges. A pair comes once; a document is in one
-cluster at most. An actor that dies is not started again, for its snapshots are gone with it: then the job
-ends with an error, and is begun anew.
+`pairs` and `clusters` are what a program calls, `Walk` and `ScaledPairs` the work. Hosts copy their
+partitions into a folder that all nodes see, and tasks walk ranges of the copies; partitions of this process
+are read where they are, by this process. A pair comes once; a document is in one cluster at most.
 """
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from itertools import combinations, product
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from simindex.checks import require_callable
+from simindex.checks import local_path, require_callable
 from simindex.config import Config
 from simindex.format.keys import Key
 from simindex.format.rows import NO_VALUE
@@ -24,15 +26,18 @@ from simindex.pairs.clusters import Linkage, group, require_linkage
 from simindex.pairs.merged_entries import set_bits
 from simindex.pairs.pair import Bounded, Pair
 from simindex.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES, Copies, PairPlan, plan_pairs
-from simindex.pairs.ranges import RangeEnd
+from simindex.pairs.ranges import RangeEnd, walk_range
+from simindex.pairs.snapshot_tables import PinnedTables
+from simindex.pairs.tables import LocalSource, Numbering
 from simindex.pairs.union_find import Forest, edges_between
 from simindex.pairs.walk_plan import Earlier, Edges, LongRuns, WalkPlan, scheme_of_config
-from simindex.queries.search import Method
-from simindex.scaleout.actors import SHARE, answer, ray_module, start
-from simindex.scaleout.calls import require_cluster
+from simindex.queries.search import Method, require_comparable
+from simindex.remote import is_remote
+from simindex.scaleout.actors import RayCalls, ray_module, start
+from simindex.scaleout.calls import Calls, is_local
 from simindex.scaleout.catalog import Catalog
-from simindex.scaleout.errors import PlaceMissingError, ScaleOutError
-from simindex.scaleout.range_hosts import Hosts, RangeHost, host_as_actor, lost, swept
+from simindex.scaleout.errors import ScaleOutError
+from simindex.scaleout.tasks import InProcess, RayTasks, Tasks, read_found, write_found
 from simindex.sketching.estimate import row_estimates
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE
 from simindex.tuning.curve import DEFAULT_THRESHOLD
@@ -271,109 +276,113 @@ def _listed(forest: Forest, walkers: Partitions) -> Iterator[list[Key]]:
             begun = []
 
 
+class _Walking(NamedTuple):
+    """What the ranges of a table have in common.
+
+    Attributes:
+        folders: of all partitions.
+        work: folder for what ranges have.
+    """
+
+    folders: tuple[str, ...]
+    config: Config
+    work: str
+    walk_plan: WalkPlan
+    table: int
+    earlier: Earlier
+
+    def path(self, place: int) -> str:
+        """Return the file of a range."""
+        kind = "copies" if self.walk_plan.folds and self.earlier.copies is None else str(self.table)
+        return os.path.join(self.work, f"range-{kind}-{place}")
+
+
+def walk_of_range(common: _Walking, place: int) -> None:
+    """Write what a range of a table has into a file."""
+    with _Opened(common.folders, common.config) as opened:
+        found = walk_range(common.walk_plan, [common.table], opened.source, place, common.earlier)
+        write_found(common.path(place), found)
+
+
+class _Opened(ExitStack):
+    """Snapshots of partitions, open in this process."""
+
+    def __init__(self, folders: Sequence[str], config: Config) -> None:
+        super().__init__()
+        self.tables = list[PinnedTables]()
+        try:
+            for folder in folders:
+                self.tables.append(PinnedTables(folder, config))
+                self.callback(self.tables[-1].close)
+        except BaseException:
+            self.close()
+            raise
+        self.numbering = Numbering([tables.total for tables in self.tables])
+        self.source = LocalSource(dict(enumerate(self.tables)), self.numbering)
+
+
 class Partitions:
-    """The partitions of a catalog, and the actors that walk them.
+    """Snapshots of partitions, and the stages that walk them.
 
     Args:
+        folders: of the partitions, which all who work see; nothing is changed there.
         half: of a sketch, that is compared.
-        seconds: how long a place has to answer at first.
+        tasks: run the stages.
+        work: folder for what ranges have.
 
     Attributes:
         numbering: of the documents of all partitions.
 
     Raises:
-        PlaceMissingError: one does not.
         ValueError: the documents of a partition cannot be compared.
     """
 
-    def __init__(self, catalog: Catalog, half: int, seconds: float) -> None:
-        self._ray = ray_module()
-        self._actors: list[Any] = []
-        host_of: dict[int, int] = {}
-        places = list[str]()
-        for place, numbers in catalog.places.items():
-            count = min(len(numbers), self._cores(place))
-            for nth in range(count):
-                own = {number: catalog.partitions[number].path for number in numbers[nth::count]}
-                options = {"num_cpus": 0, "resources": {place: SHARE}}
-                host_of |= dict.fromkeys(own, len(self._actors))
-                arguments = own.__getitem__, catalog.config
-                self._actors.append(host_as_actor(RangeHost, arguments, options, restarts=False))
-                places.append(place)
+    def __init__(self, folders: Sequence[str], config: Config, half: int, tasks: Tasks, work: str) -> None:
+        self._folders, self._config, self._tasks, self._work = tuple(folders), config, tasks, work
+        self._opened = _Opened(folders, config)
+        self.numbering = self._opened.numbering
         try:
-            self._wait(catalog, places, seconds)
-            self._hosts = Hosts(self._actors, host_of)
-            self._hosts.number()
-            self.numbering = self._hosts.numbering
-            for at, actor in enumerate(self._actors):
-                answer(actor.require.remote(self._hosts.partitions(at), half))
+            for tables in self._opened.tables:
+                tables.read(partial(require_comparable, compares=half))
         except BaseException:
             self.close()
             raise
 
-    def _cores(self, place: str) -> int:
-        """Return how many cores the nodes of a place have."""
-        nodes = (node["Resources"] for node in self._ray.nodes() if node["Alive"])
-        return max(1, int(sum(node.get("CPU", 0) for node in nodes if place in node)))
-
-    def _wait(self, catalog: Catalog, places: list[str], seconds: float) -> None:
-        coming = [actor.ready.remote() for actor in self._actors]
-        done, _ = self._ray.wait(coming, num_returns=len(coming), timeout=seconds)
-        late = sorted({place for place, one in zip(places, coming, strict=True) if one not in set(done)})
-        if late:
-            numbers = tuple(sorted(number for place in late for number in catalog.places[place]))
-            raise PlaceMissingError(
-                f"expected all places to answer within {seconds:g} s, found none of {', '.join(late)}, of "
-                f"partitions {', '.join(map(str, numbers))}; start the nodes again, or restore them",
-                partitions=numbers,
-                reasons=dict.fromkeys(late, "no answer within the deadline"),
-            )
-
     @property
     def parallel(self) -> int:
         """How many walk at a time."""
-        return len(self._actors)
+        return self._tasks.parallel
 
     def swept(
         self, walk_plan: WalkPlan, table: int, earlier: Earlier, step: Callable[[int], object]
     ) -> Iterator[Edges | RangeEnd]:
         """Yield what all ranges of a table have."""
-        return swept(walk_plan, [table], lambda: self._hosts, self._recover, step, earlier)
-
-    def _recover(self, reason: Exception) -> None:
-        raise _gone(reason) from reason
+        common = _Walking(self._folders, self._config, self._work, walk_plan, table, earlier)
+        for place, _ in enumerate(self._tasks.run(walk_of_range, common, range(walk_plan.count))):
+            yield from read_found(common.path(place))
+            os.remove(common.path(place))
+            step(place + 1)
 
     def live(self, numbers: np.ndarray, limit: int) -> list[list[Live]]:
         """Return the live documents of sketches by ascending numbers, oldest first."""
-        return [[Live(*one) for one in some] for some in self._ask(self._hosts.documents, numbers, limit)]
+        return [
+            [Live(*one) for one in some]
+            for part, _, ranks in self.numbering.parts(numbers)
+            for some in self._opened.tables[part].documents(ranks, limit)
+        ]
 
     def keys(self, numbers: np.ndarray) -> list[Key | None]:
         """Return the keys of documents by ascending numbers; ``None`` for one that is removed."""
-        keys: list[Key | None] = self._ask(self._hosts.keys, numbers)
-        return keys
+        parts = self.numbering.parts(numbers)
+        return [key for part, _, ranks in parts for key in self._opened.tables[part].keys(ranks)]
 
     def copies(self) -> tuple[np.ndarray, np.ndarray]:
         """Return (leaders, copies): documents that are stored as copies, by number."""
-        copies: tuple[np.ndarray, np.ndarray] = self._ask(self._hosts.copies)
-        return copies
-
-    def _ask(self, question: Callable[..., Any], *arguments: Any) -> Any:
-        try:
-            return question(*arguments)
-        except lost() as exc:
-            raise _gone(exc) from exc
+        return self._opened.source.copies()
 
     def close(self) -> None:
-        """End the actors. Twice is allowed."""
-        while self._actors:
-            self._ray.kill(self._actors.pop())
-
-
-def _gone(reason: Exception) -> ScaleOutError:
-    return ScaleOutError(
-        "expected the snapshots of all partitions until the end, found that of one gone with its process or "
-        f"node ({str(reason).splitlines()[0]}); begin again"
-    )
+        """Let go of the snapshots. Twice is allowed."""
+        self._opened.close()
 
 
 _SECONDS = 30.0
@@ -391,14 +400,15 @@ def pairs(
     memory_bytes: int = DEFAULT_MEMORY_BYTES,
     progress: Callable[[int, int], object] | None = None,
     seconds: float = _SECONDS,
+    work: str | os.PathLike[str] | None = None,
     address: str | None = None,
     ray: Mapping[str, Any] | None = None,
 ) -> ScaledPairs:
     """Stream all pairs of similar documents of an index over many machines, each once.
 
-    The sorted tables of all partitions are walked together, range by range, by an actor on each core of the
-    places; as `Index.pairs` does it in one index. Each partition is seen as of its newest commit at the call;
-    there is no commit over all of them.
+    The sorted tables of all partitions are walked together, range by range, by a task on each core of the
+    cluster; as `Index.pairs` does it in one index. Each partition is seen as of its newest commit at the
+    call, of which its host makes a copy; there is no commit over all of them.
 
     Args:
         uri: of the catalog.
@@ -406,9 +416,11 @@ def pairs(
             compared with are its first documents in the order of partitions, so `bounded` pairs may be others
             than those of one index.
         copies: as there; the first of equal documents is that of the lowest partition, the oldest one there.
-        memory_bytes: of buffers of each actor.
+        memory_bytes: of buffers of each task.
         progress: called as ``progress(done, total)`` with ranges of tables.
         seconds: how long a place has to answer at first.
+        work: folder that all nodes see, for copies of the partitions, which are removed at the end; default:
+            ``CATALOG.work``. Partitions in this process are not copied.
         address, ray: as of `simindex.scaleout.open`.
 
     Returns:
@@ -418,10 +430,9 @@ def pairs(
     Raises:
         ValueError: as `Index.pairs`.
         PlaceMissingError: a place does not answer.
-        ScaleOutError: while it is iterated over: an actor is gone, and its snapshots with it.
+        ScaleOutError: a node does not see `work`, or none is left.
     """
-    started, walk = _walk("pairs", locals(), copies=copies)
-    return ScaledPairs(walk, _ray_end if started else None)
+    return ScaledPairs(*_walk("pairs", locals(), copies=copies))
 
 
 def clusters(
@@ -436,23 +447,25 @@ def clusters(
     memory_bytes: int = DEFAULT_MEMORY_BYTES,
     progress: Callable[[int, int], object] | None = None,
     seconds: float = _SECONDS,
+    work: str | os.PathLike[str] | None = None,
     address: str | None = None,
     ray: Mapping[str, Any] | None = None,
 ) -> Iterator[list[Key]]:
     """Stream the clusters of similar documents of an index over many machines: lists of two keys or more.
 
-    A *component* is what pairs hold together, however long the chain; each actor hands on no more pairs than
+    A *component* is what pairs hold together, however long the chain; each task hands on no more pairs than
     hold together what it has found, and the calling process joins them. A *star* has a centre, its first
-    member, and every other one is a pair with it; the actors hand on all pairs, and the calling process takes
+    member, and every other one is a pair with it; the tasks hand on all pairs, and the calling process takes
     them in order. Both as of `Index.clusters`, but for what is older: here documents come in the order of
     partitions, and of age in each, which is that of iteration. So the stars are those of one index that the
     documents were stored in in this order, and others than of one that has them by age.
 
     Args:
         linkage: "components" or "star".
-        uri, threshold, by, max_distance, recall, max_run, progress, seconds, address, ray: as of `pairs`. The
+        uri, threshold, by, max_distance, recall, max_run, progress, seconds, work, address, ray: as of
+            `pairs`. The
             calling process has 4 bytes a document, and 8 a copy.
-        memory_bytes: of buffers of each actor; of the calling process as much for the pairs of stars, 8 bytes
+        memory_bytes: of buffers of each task; of the calling process as much for the pairs of stars, 8 bytes
             each. What does not fit lies in a temporary file without a name (in ``TMPDIR``).
 
     Yields:
@@ -464,37 +477,69 @@ def clusters(
         PlaceMissingError, ScaleOutError: as `pairs`.
     """
     require_linkage(linkage)
-    started, walk = _walk("clusters", locals(), forests=linkage == "components")
-    return _until_end(clusters_of(walk, linkage, memory_bytes), started)
+    walk, at_end = _walk("clusters", locals(), forests=linkage == "components")
+    return _until_end(clusters_of(walk, linkage, memory_bytes), at_end)
 
 
 def _walk(
     call: str, given: Mapping[str, Any], *, copies: Copies = "first", forests: bool = False
-) -> tuple[bool, Walk]:
-    """Open the partitions; returns whether Ray was started, and the walk."""
+) -> tuple[Walk, Callable[[], object]]:
+    """Open the partitions; returns the walk, and what is called at its end."""
     require_callable("progress", given["progress"])
-    catalog = Catalog.load(given["uri"])
-    require_cluster(call, catalog)
+    uri, catalog = os.fspath(given["uri"]), Catalog.load(given["uri"])
     method = given["by"], given["max_distance"], given["recall"], False, False
     sizes = copies, given["max_run"], given["memory_bytes"]
     plan = plan_pairs(scheme_of_config(catalog.config), given["threshold"], *method, *sizes, call)
-    started = start(given["address"], given["ray"])
-    try:
-        half = HAS_SIGNATURE if plan.method == "minhash" else HAS_FINGERPRINT
-        partitions = Partitions(catalog, half, given["seconds"])
-    except BaseException:
-        _ray_end() if started else None
-        raise
-    return started, Walk(partitions, catalog.config, plan, given["progress"], forests=forests)
+    half = HAS_SIGNATURE if plan.method == "minhash" else HAS_FINGERPRINT
+    is_here, above = is_local(catalog.places), given["work"]
+    if above is None and is_remote(uri) and not is_here:
+        raise ValueError(
+            "work: expected a folder that all nodes see, for the catalog is in a store; found none"
+        )
+    above = os.path.abspath(local_path(f"{uri}.work" if above is None else above)) if not is_here else None
+    with ExitStack() as ends:
+        work = ends.enter_context(_folder(above))
+        folders = [partition.path for partition in catalog.partitions]
+        if not is_here:
+            if start(given["address"], given["ray"]):
+                ends.callback(ray_module().shutdown)
+            folders = _copied(RayCalls(catalog), work, given["seconds"])
+        tasks = InProcess() if is_here else RayTasks()
+        partitions = Partitions(folders, catalog.config, half, tasks, work)
+        walk = Walk(partitions, catalog.config, plan, given["progress"], forests=forests)
+        return walk, ends.pop_all().close
+    raise AssertionError("no context of these ends an error")
 
 
-def _until_end(found: Iterator[list[Key]], started: bool) -> Iterator[list[Key]]:
+@contextmanager
+def _folder(above: str | None) -> Iterator[str]:
+    """Give a folder of its own that is removed at the end; ``None``: among temporary files."""
+    if above is not None:
+        os.makedirs(above, exist_ok=True)
+    with TemporaryDirectory(prefix="simindex-", dir=above) as folder:
+        yield folder
+    if above is not None:
+        with suppress(OSError):
+            os.rmdir(above)
+
+
+def _copied(calls: Calls, work: str, seconds: float) -> list[str]:
+    """Let hosts copy their partitions; returns the folders of the copies."""
+    calls.every("asks", "count", seconds=seconds)
+    calls.every("jobs", "copy", work, seconds=math.inf)
+    folders = [os.path.join(work, f"{number:05}") for number in range(len(calls.catalog.partitions))]
+    for number, folder in enumerate(folders):
+        if not os.path.isdir(folder):
+            raise ScaleOutError(
+                f"expected a copy of partition {number} at {folder}, found none: "
+                f"{calls.catalog.partitions[number].place} does not see it; give work= a folder that all "
+                "nodes see under the same path"
+            )
+    return folders
+
+
+def _until_end(found: Iterator[list[Key]], at_end: Callable[[], object]) -> Iterator[list[Key]]:
     try:
         yield from found
     finally:
-        if started:
-            _ray_end()
-
-
-def _ray_end() -> None:
-    ray_module().shutdown()
+        at_end()

@@ -9,20 +9,28 @@ from __future__ import annotations
 
 import os
 import time
+import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
+
 from simindex.errors import SimIndexError
 from simindex.imports import optional_module
+from simindex.pairs.pair import Bounded
+from simindex.pairs.ranges import RangeEnd
+from simindex.pairs.walk_plan import Edges
 from simindex.scaleout.actors import answer, probe, ray_module, why_unfit
 from simindex.scaleout.errors import ScaleOutError
 
 _T = TypeVar("_T")
 
 _TASKS_A_CORE = 2
+
+_COLUMNS_OF_EDGES = 4
 
 _LOOK_SECONDS = 3.0
 
@@ -39,6 +47,16 @@ class Tasks(Protocol):
 
     def run(self, function: Callable[[Any, Any], _T], common: object, jobs: Iterable[Any]) -> Iterator[_T]:
         """Yield ``function(common, job)`` of each job, in order; a few jobs are taken ahead."""
+
+
+class InProcess:
+    """Stages that the calling process runs, one job after the other."""
+
+    parallel = 1
+
+    def run(self, function: Callable[[Any, Any], _T], common: object, jobs: Iterable[Any]) -> Iterator[_T]:
+        """Yield what a function returns for each job; see `Tasks.run`."""
+        return (function(common, job) for job in jobs)
 
 
 class RayTasks:
@@ -104,6 +122,36 @@ class RayTasks:
             why = why_unfit(probe(scheduling_strategy=on_node)) if _cores(node) else None
             if why is not None:
                 raise ScaleOutError(f"no worker can run on node {node['NodeName']}; {why}")
+
+
+def write_found(path: str, found: Iterable[Edges | RangeEnd]) -> None:
+    """Write what a range has into a file, whole or not at all."""
+    beside = f"{path}.{uuid.uuid4().hex}.partial"
+    with open(beside, "wb") as file:
+        for one in found:
+            columns: tuple[np.ndarray, ...]
+            if isinstance(one, Edges):
+                columns = one.pairs, one.copies, one.waiting, np.array(one.begins)
+            else:
+                columns = one.long_runs, np.array([one.compared, *one.bounded], dtype=np.int64)
+            np.save(file, np.array(len(columns)), allow_pickle=False)
+            for column in columns:
+                np.save(file, column, allow_pickle=False)
+    os.replace(beside, path)
+
+
+def read_found(path: str) -> Iterator[Edges | RangeEnd]:
+    """Yield what a range has, as `write_found` wrote it."""
+    with open(path, "rb") as file:
+        size = os.path.getsize(path)
+        while file.tell() < size:
+            count = int(np.load(file, allow_pickle=False))
+            columns = [np.load(file, allow_pickle=False) for _ in range(count)]
+            if count == _COLUMNS_OF_EDGES:
+                yield Edges(columns[0], columns[1], columns[2], bool(columns[3]))
+            else:
+                compared, runs, entries = columns[1].tolist()
+                yield RangeEnd(compared, Bounded(runs, entries), columns[0])
 
 
 def _cores(node: dict[str, Any]) -> int:

@@ -52,6 +52,21 @@ def test_answers_are_those_of_one_index(tmp_path: Path) -> None:
         assert again.check()
 
 
+def test_pairs_and_clusters_are_those_of_one_index(tmp_path: Path) -> None:
+    with (
+        scaleout.create(tmp_path / "c", CONFIG, partitions=5, places=places(tmp_path)) as many,
+        simindex.open(tmp_path / "one", config=CONFIG) as one,
+    ):
+        for index in (many, one):
+            index.insert_many(enumerate(TEXTS))
+        with scaleout.pairs(many.uri, 0.6) as pairs:
+            found = {(frozenset((pair.a, pair.b)), pair.similarity) for pair in pairs}
+        wanted = {(frozenset((pair.a, pair.b)), pair.similarity) for pair in one.pairs(0.6, copies="all")}
+        assert found == wanted != set()
+        groups = {frozenset(keys) for keys in scaleout.clusters(many.uri, 0.6)}
+        assert groups == {frozenset(keys) for keys in one.clusters(0.6)}
+
+
 def test_partitions_move_and_are_restored_under_open_handles(tmp_path: Path) -> None:
     uri, folders = tmp_path / "catalog", places(tmp_path)
     settings: dict[str, Any] = {"store": str(tmp_path / "store"), "durability": "store"}
@@ -87,9 +102,8 @@ def test_without_a_store_a_partition_goes_by_its_new_folder(tmp_path: Path) -> N
         index.insert("new", "a text")
         with pytest.raises(ValueError, match="expected nodes of a Ray cluster, or places in this process"):
             scaleout.move(index.uri, 1, "simindex:b", str(tmp_path / "b"))
-        for job in (lambda: scaleout.build([], index.uri), lambda: scaleout.pairs(index.uri)):
-            with pytest.raises(scaleout.UnsupportedError, match="expected a catalog whose places are nodes"):
-                job()
+        with pytest.raises(scaleout.UnsupportedError, match="expected a catalog whose places are nodes"):
+            scaleout.build([], index.uri)
     assert not [path for path in (tmp_path / "b" / "moving").rglob("*") if path.is_file()]
 
 

@@ -15,7 +15,6 @@ import simindex
 from simindex import scaleout
 from simindex.scaleout.actors import HERE
 from simindex.scaleout.catalog import Partition
-from simindex.scaleout.pair_job import Partitions
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -111,9 +110,7 @@ def test_commands_make_fill_and_ask(run: Run, tmp_path: Path) -> None:
     assert run("scaleout", "query", "none", "x").code == 1
 
 
-def test_pairs_and_clusters_are_found_and_printed(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pairs_and_clusters_are_found_and_printed(run: Run, tmp_path: Path) -> None:
     with scaleout.create(tmp_path / "c", partitions=3) as index, simindex.open(tmp_path / "one") as one:
         index.insert_many(enumerate(TEXTS[:60]))
         one.insert_many(enumerate(TEXTS[:60]))
@@ -124,9 +121,6 @@ def test_pairs_and_clusters_are_found_and_printed(
         found = [(frozenset((pair.a, pair.b)), pair.similarity) for pair in pairs]
     assert len(found) == len(set(found)) == len(wanted) > 20
     assert set(found) == wanted
-    monkeypatch.setattr(
-        Partitions, "_cores", lambda *_: 1
-    )  # one actor from here on: each takes long to start
     with simindex.open(tmp_path / "in-order") as one:
         one.insert_many((key, TEXTS[int(key)]) for key in in_order)
         assert list(scaleout.clusters(tmp_path / "c", 0.6, "star")) == list(one.clusters(0.6, "star")) != []
@@ -139,6 +133,7 @@ def test_pairs_and_clusters_are_found_and_printed(
     assert shown < {pair for pair, _ in wanted}
     assert len(shown) == 2
     assert run("scaleout", "pairs", "c", "--max-distance", 2).code == 2
+    assert not (tmp_path / "c.work").exists()
     with scaleout.open(tmp_path / "c") as index:
         index.stop()
 

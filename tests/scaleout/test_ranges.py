@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 import simindex
 from simindex import Config, CorruptIndexError, Layout, SimHashConfig
-from simindex.format.layout import FIRST_BAND_TABLE
 from simindex.pairs import candidates
 from simindex.pairs.fetched import FetchedSketches, PieceEntries, entries_in_runs
 from simindex.pairs.merged_entries import EVERY_KEY, set_bits
@@ -25,9 +24,8 @@ from simindex.pairs.ranges import RangeEnd, walk_range
 from simindex.pairs.runs import Block, LongPart, bounds_of, runs_of
 from simindex.pairs.snapshot_tables import PinnedTables
 from simindex.pairs.table_walk import EqualSketches
-from simindex.pairs.tables import LocalSource, Numbering, Slice, merged
+from simindex.pairs.tables import LocalSource, Numbering, merged
 from simindex.pairs.walk_plan import Earlier, Edges, LongRuns, WalkPlan, scheme_of_config
-from simindex.scaleout.range_hosts import Bundle, RangeHost
 from simindex.sketching.estimate import row_estimates
 
 TINY = Layout(2, 7, 256)
@@ -197,40 +195,6 @@ def test_slices_of_a_table_are_the_table(
         assert [entry for bound in bounds for entry in entries(*bound, capacity)] == whole
         some = data.draw(st.sampled_from([key for key, _ in whole] or [5]))
         assert entries(some, some + 1, capacity) == [entry for entry in whole if entry[0] == some]
-
-
-@pytest.mark.parametrize("capacity", [5, 64, 10_000])
-def test_a_bundle_has_its_slices_in_order_whoever_is_asked_again(capacity: int) -> None:
-    items = [(key, frozenset(f"{key} {number}" for number in range(5))) for key in range(60)]
-    parts = [items[:40], items[40:]]
-    with partitioned(parts, Config(num_perm=16, simhash=None)) as partitions:
-        paths = dict(enumerate(each.path for each in partitions))
-        numbering = Numbering([each.ranks.total for each in partitions])
-        source = LocalSource(dict(enumerate(partitions)), numbering)
-        slices = tuple(Slice(FIRST_BAND_TABLE + band, 0, EVERY_KEY) for band in (0, 1))
-        whole = [
-            [(place, *entry) for keys, numbers in some for entry in zip(keys, numbers, strict=True)]
-            for place, some in enumerate(source.slices(slices, 1_000))
-        ]
-        wanted = Bundle((0, 1), slices, capacity)
-        host, found, is_last = RangeHost(paths.__getitem__), list[Any](), False
-        nth = 0
-        while not is_last:
-            pieces, is_last = host.bundle(b"one", numbering, wanted, nth)
-            again = RangeHost(paths.__getitem__)  # as one that was started anew
-            other, _ = again.bundle(b"one", numbering, wanted, nth)
-            again.close()
-            assert [(p, k.tolist(), n.tolist()) for p, k, n in pieces] == [
-                (p, k.tolist(), n.tolist()) for p, k, n in other
-            ]
-            for place, keys, numbers in pieces:
-                found += [(place, *entry) for entry in zip(keys, numbers, strict=True)]
-            nth += 1
-        host.close()
-        assert nth > 1 or capacity > 120
-        assert found == [entry for some in whole for entry in some]
-        assert len(whole) == 2
-        assert len(found) == 120
 
 
 pieces_of_keys = st.lists(st.lists(st.integers(0, 12), max_size=12), max_size=5)

@@ -1,74 +1,26 @@
 """Pairs and clusters of partitions against those of one index, without Ray."""
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
+from support.hosts import LocalTasks
 
 import simindex
-from simindex import Config, SimHashConfig
+from simindex import ClosedError, Config, SimHashConfig
 from simindex.format.keys import Key
 from simindex.maintenance import merge
 from simindex.pairs.plan import plan_pairs
-from simindex.pairs.ranges import RangeEnd, walk_range
-from simindex.pairs.tables import LocalSource, Numbering
-from simindex.pairs.walk_plan import Earlier, Edges, WalkPlan, scheme_of_config
-from simindex.scaleout.pair_job import Live, Partitions, ScaledPairs, Walk, clusters_of
-from simindex.scaleout.range_hosts import RangeHost
+from simindex.pairs.walk_plan import scheme_of_config
+from simindex.scaleout.pair_job import Partitions, ScaledPairs, Walk, clusters_of
 from simindex.scaleout.wire import partition_of
+from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE
 
 CONFIG = Config(num_perm=64, simhash=SimHashConfig(3, shingles=simindex.WordShingles(1)))
-
-
-class LocalWalkers(Partitions):
-    """One host that has all partitions."""
-
-    parallel = 2
-
-    def __init__(self, paths: list[str]) -> None:
-        self._host = RangeHost(paths.__getitem__, CONFIG)
-        self._numbers = range(len(paths))
-        totals = self._host.totals(self._numbers)
-        self.numbering = Numbering([totals[number] for number in self._numbers])
-        opened = {number: self._host._tables(number) for number in self._numbers}
-        self._source = LocalSource(opened, self.numbering)
-        self.emitted = 0
-        self.is_open = True
-
-    def swept(
-        self, walk_plan: WalkPlan, table: int, earlier: Earlier, step: Callable[[int], object]
-    ) -> Iterator[Edges | RangeEnd]:
-        for place in range(walk_plan.count):
-            for found in walk_range(walk_plan, [table], self._source, place, earlier):
-                if isinstance(found, Edges):
-                    self.emitted += len(found.pairs) + len(found.copies)
-                yield found
-            step(place + 1)
-
-    def live(self, numbers: np.ndarray, limit: int) -> list[list[Live]]:
-        parts = list(self.numbering.parts(numbers))
-        found = self._host.documents({number: ranks for number, _, ranks in parts}, limit)
-        return [[Live(*one) for one in some] for number, _, _ in parts for some in found[number]]
-
-    def keys(self, numbers: np.ndarray) -> list[Key | None]:
-        parts = list(self.numbering.parts(numbers))
-        found = self._host.keys({number: ranks for number, _, ranks in parts})
-        return [key for number, _, _ in parts for key in found[number]]
-
-    def copies(self) -> tuple[np.ndarray, np.ndarray]:
-        offsets = self.numbering.offsets.astype(np.uint32)
-        found = self._host.copies(self._numbers)
-        leaders, copies = zip(
-            *((some[0] + offsets[n], some[1] + offsets[n]) for n, some in found.items()), strict=True
-        )
-        return np.concatenate(leaders), np.concatenate(copies)
-
-    def close(self) -> None:
-        self._host.close()
-        self.is_open = False
 
 
 def documents() -> list[tuple[Key, str]]:
@@ -112,7 +64,17 @@ def paths(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 def walk_of(paths: list[str], by: Any, copies: Any, *, forests: bool = False, threshold: float = 0.7) -> Walk:
     given = threshold if by == "minhash" else 0.8
     plan = plan_pairs(scheme_of_config(CONFIG), given, by, None, None, False, False, copies, 1_000, 1 << 20)
-    return Walk(LocalWalkers(paths), CONFIG, plan, None, forests=forests)
+    half = HAS_SIGNATURE if by == "minhash" else HAS_FINGERPRINT
+    walkers = Partitions(paths, CONFIG, half, LocalTasks(), os.path.dirname(paths[0]))
+    return Walk(walkers, CONFIG, plan, None, forests=forests)
+
+
+def is_open(walk: Walk) -> bool:
+    try:
+        walk.walkers.keys(np.zeros(1, np.uint32))
+    except ClosedError:
+        return False
+    return True
 
 
 def figures(pairs: Any) -> list[tuple[frozenset[Key], float | None, int | None]]:
@@ -131,7 +93,7 @@ def test_all_pairs_are_those_of_one_index_each_once(paths: list[str], one: simin
     assert len(found) == len(set(found))
     assert set(found) == set(wanted)
     assert len(wanted) > 200
-    assert not walk.walkers.is_open  # type: ignore[attr-defined]
+    assert not is_open(walk)
 
 
 @pytest.mark.parametrize("by", ["minhash", "simhash"])
@@ -156,7 +118,7 @@ def test_components_are_those_of_one_index(paths: list[str], one: simindex.Index
     assert set(found) == {frozenset(keys) for keys in one.clusters(0.7)}
     assert max(map(len, found)) > 10
     assert told[-1][0] == told[-1][1]
-    assert not walk.walkers.is_open  # type: ignore[attr-defined]
+    assert not is_open(walk)
 
 
 def one_in_order(folder: Path, paths: list[str]) -> simindex.Index:
@@ -181,7 +143,7 @@ def test_stars_are_those_of_one_index_in_the_order_of_partitions(
         groups = list(one.clusters(linkage="components", by=by, **given))
     assert {key for star in found for key in star} < {key for group in groups for key in group}
     assert len(found) > 10
-    assert not walk.walkers.is_open  # type: ignore[attr-defined]
+    assert not is_open(walk)
 
 
 @pytest.mark.parametrize("seed", [3, 5, 12, 18])
@@ -221,8 +183,9 @@ def test_ranges_hand_on_no_more_pairs_than_hold_documents_together(tmp_path: Pat
             index.insert_many((key, f"{shared} {key}") for key in range(number * 100, number * 100 + 100))
     every, forest = walk_of(paths, "minhash", "first"), walk_of(paths, "minhash", "first", forests=True)
     num_pairs = len(list(ScaledPairs(every)))
+    emitted = sum(len(found.pairs) + len(found.copies) for found in forest.found())
     (cluster,) = clusters_of(forest, "components", 1 << 20)
     assert len(cluster) == 200
     tables, ranges = 8, 4
     most = tables * ranges * len(cluster)
-    assert forest.walkers.emitted < most < num_pairs  # type: ignore[attr-defined]
+    assert 0 < emitted < most < num_pairs

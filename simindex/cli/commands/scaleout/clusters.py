@@ -13,7 +13,7 @@ import typer
 from simindex.cli import options
 from simindex.cli.commands.clusters import Linkage, LinkageChoice, print_clusters
 from simindex.cli.commands.pairs import By, MaxDistance, MaxRun, method_named
-from simindex.cli.commands.scaleout.common_options import Address, Uri
+from simindex.cli.commands.scaleout.common_options import Address, Uri, Work
 from simindex.pairs.plan import DEFAULT_MAX_RUN
 from simindex.tuning.curve import DEFAULT_THRESHOLD
 
@@ -34,6 +34,7 @@ def run(
     limit: Annotated[
         int | None, typer.Option(metavar="N", parser=options.whole(1), help="The first N clusters only.")
     ] = None,
+    work: Work = None,
     address: Address = None,
     as_json: options.JsonLines = False,
 ) -> None:
@@ -49,6 +50,7 @@ def run(
         max_distance=max_distance,
         recall=recall,
         max_run=max_run,
+        work=work,
         address=address,
     )
     print_clusters(islice(found, limit), as_json)

@@ -30,7 +30,14 @@ Store = Annotated[
     str | None,
     typer.Option(
         metavar="URI",
-        help="By which it goes: what both nodes see; default: the catalog's store, or from node to node.",
+        help="A folder or URI that both nodes see, by which it goes; default: the catalog's store.",
+    ),
+]
+Work = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="That all nodes see, for copies of the partitions; removed at the end (default: CATALOG.work).",
     ),
 ]
 

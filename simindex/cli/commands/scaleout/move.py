@@ -30,7 +30,8 @@ def run(
     store: Store = None,
     address: Address = None,
 ) -> None:
-    """Move a partition to another node. Queries go on; changes to it wait until it has moved."""
+    """Move a partition to another node. Queries go on; changes to it are refused until it has
+    moved."""
     from simindex import scaleout
 
     ((resource, folder),) = places_of([place]).items()

@@ -20,7 +20,7 @@ from simindex.cli.commands.pairs import (
     print_some,
     tell_bounded,
 )
-from simindex.cli.commands.scaleout.common_options import Address, Uri
+from simindex.cli.commands.scaleout.common_options import Address, Uri, Work
 from simindex.cli.output import note
 from simindex.cli.progress import work_bar
 from simindex.pairs.plan import DEFAULT_MAX_RUN
@@ -42,6 +42,7 @@ def run(
     limit: Annotated[
         int | None, typer.Option(metavar="N", parser=options.whole(1), help="The first N pairs only.")
     ] = None,
+    work: Work = None,
     address: Address = None,
     as_json: options.JsonLines = False,
 ) -> None:
@@ -57,6 +58,7 @@ def run(
         recall=recall,
         copies="all" if copies is CopyWord.all else "first",
         max_run=max_run,
+        work=work,
         address=address,
     )
     with found, work_bar("pairs", None, prints_results=True) as advance:
