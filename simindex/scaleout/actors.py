@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from simindex.imports import optional_module
-from simindex.scaleout.calls import Calls, Gathered, Group, assignment
+from simindex.scaleout.calls import Calls, Gathered, Group, LocalCalls, assignment, is_local
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.errors import ScaleOutError
 from simindex.scaleout.host import Assignment, Host
@@ -308,6 +308,11 @@ class RayCalls(Calls):
     def stop(self) -> None:
         """End the actors of all places."""
         stop_hosts(self.catalog.id, list(self.places))
+
+
+def calls_of(catalog: Catalog) -> Calls:
+    """Return what calls the hosts of a catalog: in this process, or actors of Ray."""
+    return LocalCalls(catalog) if is_local(catalog.places) else RayCalls(catalog)
 
 
 def stop_hosts(catalog: str, places: list[str]) -> None:

@@ -12,8 +12,8 @@ from simindex.checks import local_path, require_int
 from simindex.config import Config, require_equal
 from simindex.maintenance.reports import RestoreReport, StoreBackupReport
 from simindex.maintenance.stores import open_store
-from simindex.scaleout.actors import HERE, RayCalls, ray_module, start
-from simindex.scaleout.calls import LOCAL, Calls, LocalCalls, is_local
+from simindex.scaleout.actors import HERE, calls_of, ray_module, start
+from simindex.scaleout.calls import LOCAL, is_local
 from simindex.scaleout.catalog import MOST_PARTITIONS, Catalog, Durability, Partition
 from simindex.scaleout.errors import PlaceMissingError
 from simindex.scaleout.index import ScaledIndex
@@ -193,11 +193,6 @@ def _connect(
             f"places: expected nodes of a Ray cluster, or places in this process ({LOCAL}:NAME), found both"
         )
     return ray_module().shutdown if where == {False} and start(address, ray) else None
-
-
-def calls_of(catalog: Catalog) -> Calls:
-    """Return what calls the hosts of a catalog: in this process, or actors of Ray."""
-    return LocalCalls(catalog) if is_local(catalog.places) else RayCalls(catalog)
 
 
 def _call(catalog: Catalog, place: str, method: str, *arguments: Any) -> Any:

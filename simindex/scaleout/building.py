@@ -16,9 +16,8 @@ import pickle
 import secrets
 import socket
 import time
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
@@ -35,12 +34,13 @@ from simindex.inputs import BadRowError, InputError, Inputs, Row
 from simindex.inputs.errors import NoTextError
 from simindex.maintenance.stores import MissingObjectError, Objects, open_store
 from simindex.remote import is_remote
-from simindex.scaleout.actors import RayCalls, answer, ray_module, start
-from simindex.scaleout.calls import Calls, require_cluster
+from simindex.scaleout.actors import calls_of, start
+from simindex.scaleout.calls import Calls, is_local, require_cluster
 from simindex.scaleout.catalog import Catalog, digest_of
-from simindex.scaleout.errors import ScaleOutError, SourceError, UnfinishedBuildError
+from simindex.scaleout.errors import SourceError, UnfinishedBuildError
 from simindex.scaleout.index import ScaledIndex
 from simindex.scaleout.input_parts import Part, counted, parts_of
+from simindex.scaleout.tasks import InProcess, RayTasks, Tasks
 
 
 class Counts(NamedTuple):
@@ -289,30 +289,35 @@ def _ids(prefix: str) -> Callable[[], bytes]:
 
 
 def insert_part(
-    how: How, catalog: Catalog, number: int, part: Part, carrier: Callable[[Catalog], Calls] = RayCalls
+    how: How, catalog: Catalog, number: int, part: Part, carrier: Callable[[Catalog], Calls] = calls_of
 ) -> Counts:
     """Store the documents of a part; returns what became of its rows, all of it acknowledged."""
     rows = _Rows(part, how)
     index = _Feeder(how, catalog, _ids(f"{how.job}/{number}"), carrier)
-    report = index.insert_many(rows, on_conflict=how.on_conflict, batch_size=how.batch_size)
+    with index:
+        report = index.insert_many(rows, on_conflict=how.on_conflict, batch_size=how.batch_size)
     return Counts(*report, rows.bad)
 
 
+def insert_job(common: tuple[How, Catalog], job: tuple[int, Part]) -> Counts | Exception:
+    """Store the documents of a part; returns what became of its rows, or what went wrong."""
+    try:
+        return insert_part(*common, *job)
+    except Exception as exc:
+        return exc
+
+
 def insert_rows(
-    how: How, catalog: Catalog, rows: list[tuple[Any, ...]], carrier: Callable[[Catalog], Calls] = RayCalls
+    how: How, catalog: Catalog, rows: list[tuple[Any, ...]], carrier: Callable[[Catalog], Calls] = calls_of
 ) -> Counts:
     """Store documents that are all there, under an id that their content gives."""
     content = xxhash.xxh3_128_hexdigest(pickle.dumps(rows, protocol=5))
     index = _Feeder(how, catalog, _ids(f"{how.job}/{content}"), carrier)
-    return Counts(*index.insert_many(rows, on_conflict=how.on_conflict, batch_size=how.batch_size))
+    with index:
+        return Counts(*index.insert_many(rows, on_conflict=how.on_conflict, batch_size=how.batch_size))
 
 
 Progress = Callable[[int, int], object]
-
-_RETRIES = 10
-"""How often Ray does a part again whose node or process has died."""
-
-_TASKS_A_CORE = 2
 
 
 def build(
@@ -379,9 +384,9 @@ def build(
         require_int("part_bytes", part_bytes, 1)
     uri, began = os.fspath(uri), time.monotonic()
     catalog = Catalog.load(uri)
-    require_cluster("build", catalog)
     how = How(uri, secrets.token_hex(16), on_conflict, skip_bad_rows, batch_size)
     if _is_dataset(sources):
+        require_cluster("build of a Dataset", catalog)
         start(address, ray)
         columns = {"key": id, "text": text, "metadata": metadata}
         return _build_dataset(sources, catalog, how, columns, progress, began)
@@ -392,103 +397,42 @@ def build(
     parts = parts_of(_inputs(sources), part_bytes)
     journal = Journal(uri, _digest(parts, how), force=force)
     resumed = len(journal.done)
-    start(address, ray)
-    _Build(catalog, how, parts, journal, progress).run()
+    tasks: Tasks = InProcess()
+    if not is_local(catalog.places):
+        start(address, ray)
+        tasks = RayTasks()
+    _run(tasks, catalog, replace(how, job=journal.job, folder=os.getcwd()), parts, journal, progress)
     report = BuildReport(*_total(journal.done.values()), len(parts), resumed, time.monotonic() - began)
     journal.forget()
     return report
 
 
-class _Build:
-    """The tasks of a build.
+def _run(
+    tasks: Tasks, catalog: Catalog, how: How, parts: list[Part], journal: Journal, progress: Progress | None
+) -> None:
+    """Do all parts that are not done. Where one fails, those under way are finished first."""
+    if any(part.extent is not None for part in parts):
+        if journal.lines is None:
+            journal.note_lines(list(tasks.run(count_part, how, parts)))
+        parts = counted(parts, journal.lines or [])
+    ahead = [job for job in enumerate(parts) if job[0] not in journal.done]
+    failure: Exception | None = None
 
-    Args:
-        journal: its parts are not done again.
-    """
+    def asking() -> Iterator[tuple[int, Part]]:
+        for job in ahead:
+            if failure is not None:
+                return
+            yield job
 
-    def __init__(
-        self, catalog: Catalog, how: How, parts: list[Part], journal: Journal, progress: Progress | None
-    ) -> None:
-        self._ray = ray_module()
-        self._catalog, self._parts, self._journal, self._progress = catalog, parts, journal, progress
-        self._how = replace(how, job=journal.job, folder=os.getcwd())
-        self._most = max(2, int(_TASKS_A_CORE * self._ray.cluster_resources().get("CPU", 1)))
-
-    def run(self) -> None:
-        """Do all parts that are not done. Where one fails, those under way are finished first."""
-        self._count_lines()
-        insert = self._task(insert_part)
-        ahead = deque(number for number in range(len(self._parts)) if number not in self._journal.done)
-        failure: Exception | None = None
-
-        def send(number: int) -> Any:
-            return insert.remote(self._how, self._catalog, number, self._parts[number])
-
-        with closing(self._dealt(ahead, send)) as dealt:
-            for number, reference in dealt:
-                try:
-                    self._take(number, Counts(*self._answer(reference)))
-                except Exception as exc:
-                    failure = failure or exc
-                if failure is not None:
-                    ahead.clear()
-        if failure is not None:
-            raise failure
-
-    def _count_lines(self) -> None:
-        """Number the lines of files that are cut, unless an earlier call has counted them."""
-        ahead = deque(number for number, part in enumerate(self._parts) if part.extent is not None)
-        if not ahead:
-            return
-        if self._journal.lines is None:
-            count, lines = self._task(count_part), [0] * len(self._parts)
-
-            def send(number: int) -> Any:
-                return count.remote(self._how, self._parts[number])
-
-            with closing(self._dealt(ahead, send)) as dealt:
-                for number, reference in dealt:
-                    lines[number] = self._answer(reference)
-            self._journal.note_lines(lines)
-        assert self._journal.lines is not None
-        self._parts = counted(self._parts, self._journal.lines)
-
-    def _task(self, function: Callable[..., object]) -> Any:
-        options = {"num_cpus": 1, "max_retries": _RETRIES, "scheduling_strategy": "SPREAD"}
-        return self._ray.remote(**options)(function)
-
-    def _dealt(self, ahead: deque[int], send: Callable[[int], Any]) -> Generator[tuple[int, Any], None, None]:
-        """Yield (number, reference of the answer) of parts that tasks are sent for, a few at a time.
-
-        Args:
-            ahead: more may come, or all go, while they are dealt out. Those under way come in any case.
-        """
-        under_way: dict[Any, int] = {}
-        try:
-            while under_way or ahead:
-                while ahead and len(under_way) < self._most:
-                    number = ahead.popleft()
-                    under_way[send(number)] = number
-                (reference,), _ = self._ray.wait(list(under_way))
-                yield under_way.pop(reference), reference
-        finally:
-            for reference in under_way:
-                self._ray.cancel(reference, recursive=False)  # no call of a host is taken back, see `owed`
-
-    def _answer(self, reference: Any) -> Any:
-        try:
-            return answer(reference)
-        except self._ray.exceptions.RayError as exc:
-            raise ScaleOutError(
-                f"build: a task has died {_RETRIES + 1} times: {str(exc).splitlines()[0]}; what is done is "
-                "noted, build again to go on"
-            ) from exc
-
-    def _take(self, number: int, counts: Counts) -> None:
-        self._journal.note(number, counts)
-        if self._progress is not None:
-            done = self._journal.done
-            self._progress(_total(done.values()).documents, len(done))
+    for found, (number, _) in zip(tasks.run(insert_job, (how, catalog), asking()), ahead, strict=False):
+        if isinstance(found, Exception):
+            failure = failure or found
+            continue
+        journal.note(number, Counts(*found))
+        if progress is not None:
+            progress(_total(journal.done.values()).documents, len(journal.done))
+    if failure is not None:
+        raise failure
 
 
 def _inputs(sources: Any) -> Inputs:

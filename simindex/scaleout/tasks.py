@@ -92,7 +92,7 @@ class RayTasks:
                 under_way.popleft()
         finally:
             for reference in under_way:
-                self._ray.cancel(reference)
+                self._ray.cancel(reference, recursive=False)  # no call of a host is taken back
 
     def _answer(self, reference: Any) -> Any:
         cores_at = time.monotonic()

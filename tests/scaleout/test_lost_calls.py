@@ -3,7 +3,6 @@ caller waits for any more is never taken back."""
 
 import pickle
 import time
-from collections import deque
 from collections.abc import Sequence
 from contextlib import closing
 from functools import cache
@@ -14,9 +13,8 @@ from typing import Any
 import pytest
 from support.hosts import Cluster
 
-from simindex.scaleout import actors
+from simindex.scaleout import actors, tasks
 from simindex.scaleout.actors import RayCalls, Sent
-from simindex.scaleout.building import _Build
 from simindex.scaleout.calls import assignment
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.wire import unpacked
@@ -148,16 +146,26 @@ def test_a_change_that_got_lost_is_not_sent_out_of_its_order(cluster: Cluster) -
     cluster.close()
 
 
-def test_a_build_that_is_broken_off_takes_no_call_of_a_host_back() -> None:
+def test_a_job_that_is_broken_off_takes_no_call_of_a_host_back(monkeypatch: pytest.MonkeyPatch) -> None:
     cancelled = list[tuple[int, bool]]()
 
     class Tasks(Engine):
         def cancel(self, reference: int, recursive: bool = True) -> None:  # as Ray has it
             cancelled.append((reference, recursive))
 
-    build = _Build.__new__(_Build)
-    build._ray, build._most = Tasks(), 3
-    build._ray.answers |= dict.fromkeys(range(10), b"")
-    with closing(build._dealt(deque(range(10)), lambda number: number)) as dealt:
-        assert next(dealt) == (0, 0)
-    assert cancelled == [(1, False), (2, False)]
+        def put(self, value: object) -> object:
+            return value
+
+        def nodes(self) -> list[Any]:
+            return []
+
+        def remote(self, **_: object) -> Any:
+            return lambda _: SimpleNamespace(remote=lambda _function, _known, job: job)
+
+    engine = Tasks()
+    engine.answers |= {0: pickle.dumps("done")}
+    monkeypatch.setattr(tasks, "ray_module", lambda: engine)
+    monkeypatch.setattr(tasks, "answer", lambda reference: engine.answers[reference])
+    with closing(tasks.RayTasks().run(lambda _common, job: job, None, iter(range(10)))) as running:  # type: ignore[type-var]
+        assert next(running) == pickle.dumps("done")
+    assert cancelled == [(0, False), (1, False)]
