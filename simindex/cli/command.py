@@ -6,10 +6,12 @@ examples as they are typed.
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import functools
-import importlib
+import importlib.util
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any, ClassVar, get_type_hints
 
@@ -50,9 +52,7 @@ class LazyGroup(typer.core.TyperGroup):
         width = max(map(len, self.list_commands(ctx)))
         for heading, names in self.groups.items():
             with formatter.section(heading):
-                room = formatter.width - 6 - width
-                shown = [(name, self.get_command(ctx, name).get_short_help_str(room)) for name in names]
-                formatter.write_dl([(name.ljust(width), text) for name, text in shown])
+                formatter.write_dl([(name.ljust(width), _about(f"{self.package}.{name}")) for name in names])
 
 
 def with_options(run: Callable[..., None]) -> Callable[..., None]:
@@ -135,6 +135,18 @@ class Command(typer.core.TyperCommand):
             with formatter.section("Examples"):
                 for line in self.epilog.strip().splitlines():
                     formatter.write(f"{'':{formatter.current_indent}}{line}\n")
+
+
+def _about(module: str) -> str:
+    """Return the first sentence of a command's help, without importing it."""
+    found = importlib.util.find_spec(module)
+    assert found is not None
+    assert found.origin is not None
+    with open(found.origin, "rb") as file:
+        tree = ast.parse(file.read())
+    (run,) = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "run")
+    first = " ".join((ast.get_docstring(run) or "").split("\n\n")[0].split())
+    return re.split(r"(?<=[.;:]) ", first)[0].rstrip(";:.") + "."
 
 
 def _is_argument(parameter: Any) -> bool:

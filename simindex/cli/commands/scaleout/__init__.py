@@ -32,5 +32,5 @@ app = typer.Typer(
 
 
 @app.callback()
-def _about() -> None:
+def run() -> None:
     """An index over many machines, by Ray: see docs/scaleout.md."""
