@@ -55,8 +55,10 @@ class WriterLock:
         except BlockingIOError:
             self.abandon()
             return False
-        except BaseException:
+        except BaseException as exc:
             self.abandon()
+            if isinstance(exc, OSError):  # the file system has no locks
+                exc.filename = self._place
             raise
         return True
 

@@ -1,5 +1,7 @@
 """The folder of an index: what may lie in it, and the lock that only one writer gets."""
 
+import errno
+import fcntl
 import multiprocessing
 import os
 import re
@@ -164,6 +166,20 @@ def test_writer_lock_is_for_one_until_it_is_released(tmp_path: Path) -> None:
     lock.release()
     lock.release()  # without effect
     WriterLock(str(tmp_path)).release()
+
+
+def test_file_system_without_locks_is_an_error_that_names_the_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(fcntl, "flock", refuse)
+        with pytest.raises(OSError, match=rf"No locks available: '.*{WRITER_LOCK_FILE}'"):
+            simindex.open(tmp_path / "i")
+    with simindex.open(tmp_path / "i") as index:
+        index.insert("a", "a document")
 
 
 def test_writer_lock_is_waited_for_and_the_error_says_how_long(tmp_path: Path) -> None:
