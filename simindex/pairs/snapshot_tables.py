@@ -5,9 +5,9 @@ A handle of its own, and what is read of it in pieces: ranges of sorted tables, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from threading import RLock
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -101,12 +101,6 @@ class PinnedTables:
             leaders.append(self.ranks.of(piece[0]))
             copies.append(piece[1])
         return np.concatenate(leaders), np.concatenate(copies)
-
-    def metadata(self, ranks: Sequence[int]) -> list[tuple[Any, int]]:
-        """Return (metadata, which halves of a sketch it has) of live documents by their ranks."""
-        numbers = self.ranks.numbers(np.array(ranks, dtype=np.uint32)).tolist()
-        records = self.read(lambda view: [view.record(number) for number in numbers])
-        return [(None, 0) if record is None else (record.metadata, record.present) for record in records]
 
     def keys(self, ranks: np.ndarray) -> list[Key | None]:
         """Return the keys of documents by their ranks; ``None`` for one that is removed."""

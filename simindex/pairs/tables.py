@@ -6,7 +6,7 @@ Source: merging of sorted runs, Knuth, The Art of Computer Programming, volume 3
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -49,9 +49,6 @@ class Tables(Protocol):
 
     def copies(self) -> Piece:
         """Return (leaders, copies), uint32, of rows that are in no slice, for their sketch is a leader's."""
-
-    def metadata(self, ranks: Sequence[int]) -> list[tuple[Any, int]]:
-        """Return what is known of rows, and which halves of a sketch they have."""
 
     def close(self) -> None:
         """Let go of it."""

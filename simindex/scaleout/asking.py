@@ -61,8 +61,8 @@ none."""
 class Asking:
     """The questions that `ScaledIndex` answers.
 
-    A call that meets a later version of the catalog than the handle's is made once more by that, with the
-    id that it had: a partition that has done its part answers what it answered.
+    A call that meets a later version of the catalog than the handle's is made again by that, with the id
+    that it had: a partition that has done its part answers what it answered.
 
     Args:
         uri: of the catalog.
@@ -120,18 +120,18 @@ class Asking:
                     self._go_by(catalog)
             return self._newest is not calls
 
-    def _once_more(self, calls: Calls, call: Callable[[Calls], T], again: Callable[[Calls], T]) -> T:
+    def _once_more(self, calls: Calls, call: Callable[[Calls], T], again: Callable[[], T]) -> T:
         """Return what a call returns, or, where the catalog is another one by now, what `again` does."""
         try:
             return call(calls)
         except MOVED:
             if not self._has_reloaded(calls):
                 raise
-        return again(self._calls)
+        return again()
 
     def _call(self, call: Callable[[Calls], T]) -> T:
-        """Return what a call returns, by the catalog of the handle, or by a later one."""
-        return self._once_more(self._calls, call, call)
+        """Return what a call returns, made again as often as the catalog has changed meanwhile."""
+        return self._once_more(self._calls, call, lambda: self._call(call))
 
     def query(
         self,
@@ -270,7 +270,7 @@ class Asking:
             def take(calls: Calls) -> ScaledAnswers:
                 return self._merged(query, calls, calls.gather(sent, deadline), len(batch), on_missing)
 
-            answers = self._once_more(calls, take, lambda _: self._ask(query, batch, on_missing, seconds))
+            answers = self._once_more(calls, take, lambda: self._ask(query, batch, on_missing, seconds))
             partial.update(answers.partial)
             missing.update(answers.missing)
             results.extend(answers)

@@ -397,10 +397,7 @@ class Host:
         partitions = self.partitions(assignment)
 
         def named(number: int) -> T:
-            try:
-                return ask(partitions[number])
-            except (SimIndexError, OSError) as exc:  # as `naming`, which a query would pay for 8 times
-                _raise_named(exc, assignment, number)
+            return self._asked(assignment, partitions[number], number, ask)
 
         numbers = [number for number, _ in assignment.partitions]
         if side_by_side and self._threads > 1 and len(numbers) > 1:
@@ -439,9 +436,25 @@ class Host:
         return results  # type: ignore[return-value] # none is an exception
 
     def _one(self, assignment: Assignment, number: int, ask: Callable[[Partition], T]) -> T:
-        partition = self.partitions(assignment)[number]
+        return self._asked(assignment, self.partitions(assignment)[number], number, ask)
+
+    def _asked(
+        self, assignment: Assignment, partition: Partition, number: int, ask: Callable[[Partition], T]
+    ) -> T:
+        """Return what a function returns of a partition, opened again where a move closed it meanwhile."""
+        for _ in range(_OPENINGS):
+            try:
+                return ask(partition)
+            except ClosedError:
+                partition = self.partitions(assignment)[number]
+            except (SimIndexError, OSError) as exc:  # as `naming`, which a query would pay for 8 times
+                _raise_named(exc, assignment, number)
         with naming(assignment, number):
             return ask(partition)
+
+
+_OPENINGS = 5
+"""A move closes a partition three times at its old place: for writing, at each version of the catalog."""
 
 
 _OF_THE_CALLER = (KeyExistsError, PartitionError, CatalogChangedError)

@@ -192,7 +192,7 @@ class ScaledIndex(Asking):
                 found = calls.gather(sent, self._change_seconds)
                 return list(calls.whole("insert_many", found).values())
 
-            def again(_: Calls) -> list[Any]:
+            def again() -> list[Any]:
                 return self._insert(lambda calls: calls.routing.items(items, call), on_conflict)
 
             for counts in self._once_more(calls, take, again):
