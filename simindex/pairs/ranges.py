@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from simindex.format.layout import Geometry
 from simindex.format.rows import LONG_RUN, PAIR_ROW
-from simindex.pairs.candidates import verified_candidates
-from simindex.pairs.fetched import FetchedSketches, PieceEntries
+from simindex.pairs.fetched import ABSENT, FetchedSketches, PieceEntries, Sketches
 from simindex.pairs.pair import Bounded
 from simindex.pairs.plan import PairPlan
 from simindex.pairs.runs import Block, runs_of
 from simindex.pairs.table_walk import EqualSketches, TableWalk
-from simindex.pairs.tables import Piece, Slice, Source
+from simindex.pairs.tables import Piece, SketchSource, Slice, Source
 from simindex.pairs.union_find import Forest, edges_between
 from simindex.pairs.walk_plan import Earlier, Edges, LongRuns, WalkPlan
 
@@ -55,8 +55,8 @@ def walk_range(
         if first < behind
     }
     if walk_plan.puts_off:
-        find = verified_candidates if plan.method == "minhash" else _edges_of_blocks
-        found = find(walk_plan, place, list(slices), source, list(slices.values()))
+        entries_of = zip(slices, source.slices(list(slices.values()), plan.capacity), strict=True)
+        found = compared_tables(entries_of, plan, source, walk_plan.geometry)
         yield from _together(found, forests=walk_plan.forests)
         yield end
         return
@@ -75,29 +75,37 @@ def walk_range(
     yield end
 
 
-def _edges_of_blocks(
-    walk_plan: WalkPlan, _place: int, tables: Sequence[int], source: Source, wanted: Sequence[Slice]
+def compared_tables(
+    tables: Iterable[tuple[int, Iterator[Piece]]], plan: PairPlan, source: SketchSource, geometry: Geometry
 ) -> Iterator[Edges]:
-    """Yield the pairs of a range run by run, and the documents of its long runs."""
-    plan, sketches = walk_plan.plan, FetchedSketches(source, walk_plan.geometry)
-    for table, pieces in zip(tables, source.slices(wanted, plan.capacity), strict=True):
-        yield from compared_runs(pieces, table, plan, sketches)
+    """Yield the pairs of some tables run by run, and the documents of their long runs, which are put off.
 
-
-def compared_runs(
-    pieces: Iterator[Piece], table: int, plan: PairPlan, sketches: FetchedSketches
-) -> Iterator[Edges]:
-    """Yield the pairs of a table run by run, and the documents of its long runs.
+    A pair comes in the first table in which both stand in one run that is compared.
 
     Args:
-        pieces: entries of the table in order.
+        tables: number of each, ascending, and its entries in order.
     """
-    for part in runs_of(pieces, plan.bits[table], plan.max_run):
-        if not isinstance(part, Block):
-            yield Edges.put_off(part)
-            continue
-        entries = PieceEntries(iter([(part.keys, part.numbers)]), plan.bits[table], plan)
-        yield from map(Edges, TableWalk(plan, table, entries, sketches, LongRuns.none(table)).steps())
+    sketches, longs = FetchedSketches(source, geometry), LongRuns.none()
+    for table, pieces in tables:
+        longs = longs.up_to(table)
+        firsts: list[np.ndarray] = []
+        for part in runs_of(pieces, plan.bits[table], plan.max_run):
+            if not isinstance(part, Block):
+                firsts += [part.numbers[:1]] * part.is_first
+                yield Edges.put_off(part)
+                continue
+            entries = PieceEntries(iter([(part.keys, part.numbers)]), plan.bits[table], plan)
+            yield from map(Edges, TableWalk(plan, table, entries, sketches, longs).steps())
+        if firsts:
+            longs = longs.with_table(_put_off(plan, table, Sketches.fetched(source, np.concatenate(firsts))))
+
+
+def _put_off(plan: PairPlan, table: int, firsts: Sketches) -> np.ndarray:
+    """Return runs of which nothing was compared as rows of LONG_RUN, by the sketch of a document of each."""
+    rows = np.full(len(firsts.numbers), ABSENT, dtype=LONG_RUN)
+    keys = firsts.words[:, table] if plan.method == "minhash" else firsts.fingerprints
+    rows["prefix"] = keys & plan.masks[table]
+    return rows
 
 
 def _together(found: Iterator[Edges], *, forests: bool) -> Iterator[Edges]:

@@ -70,6 +70,10 @@ class LongRuns(NamedTuple):
         """Return those of so many tables that have none."""
         return cls([0] * (tables + 1), np.zeros(0, dtype=LONG_RUN))
 
+    def up_to(self, table: int) -> LongRuns:
+        """Return them for a walk of this table: those between that were not walked have none."""
+        return self._replace(firsts=self.firsts + [len(self.rows)] * (table + 1 - len(self.firsts)))
+
     def with_table(self, rows: np.ndarray) -> LongRuns:
         """Return them with those of the next table."""
         rows = rows[np.argsort(rows["prefix"])]

@@ -17,9 +17,8 @@ import numpy as np
 from simindex import _kernel
 from simindex.corpus.dedup.sorting.sketches import SketchFiles, band_name
 from simindex.format.layout import Geometry
-from simindex.pairs.fetched import FetchedSketches
 from simindex.pairs.plan import PairPlan
-from simindex.pairs.ranges import compared_runs
+from simindex.pairs.ranges import compared_tables
 from simindex.pairs.runs import edges_of_runs, places_within, runs_among
 from simindex.pairs.union_find import edges_between, ends_of
 from simindex.pairs.walk_plan import Edges
@@ -153,7 +152,7 @@ def candidates(
 def short_prefixes(
     tables: list[Table], sketches: SketchFiles, compared: np.ndarray, plan: PairPlan, geometry: Geometry
 ) -> Iterator[Edges]:
-    """Yield the pairs of rows that share a short prefix and match, and the rows of long runs.
+    """Return the pairs of rows that share a short prefix and match, and the rows of long runs.
 
     Short prefixes are shared by chance, by so many that their pairs are not written down before they are
     compared: a run is compared where it stands.
@@ -162,10 +161,8 @@ def short_prefixes(
         compared: bool, by number: which rows take part.
         plan: with the longest run that is compared two by two.
     """
-    fetched = FetchedSketches(sketches, geometry)
-    for number, table in enumerate(tables):
-        for entries in _sorted(table.keys, len(compared), compared, ENTRIES, table.prefix_bits):
-            yield from compared_runs(iter([entries]), number, plan, fetched)
+    entries = (_sorted(table.keys, len(compared), compared, ENTRIES, table.prefix_bits) for table in tables)
+    return compared_tables(enumerate(entries), plan, sketches, geometry)
 
 
 def _sorted(
