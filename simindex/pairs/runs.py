@@ -12,7 +12,6 @@ import numpy as np
 
 from simindex.pairs.merged_entries import EVERY_KEY
 from simindex.pairs.tables import Piece
-from simindex.pairs.union_find import edges_between
 
 BLOCK = 1 << 16
 """Entries whose sketches are in memory at a time, about."""
@@ -102,32 +101,3 @@ def _cut(
         )
         yield Block(keys[first:behind], numbers[first:behind])
         first = behind
-
-
-def runs_among(keys: np.ndarray, shift: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return (where each begins, how many are in it) of the runs of two or more keys that are equal but for
-    their last bits."""
-    is_equal = (keys[1:] ^ keys[:-1]) >> np.uint64(shift) == 0
-    at = np.flatnonzero(is_equal)
-    begins = np.flatnonzero(np.diff(at, prepend=-2) != 1)
-    return at[begins], np.diff(np.append(begins, len(at))) + 1
-
-
-def edges_of_runs(numbers: np.ndarray, begins: np.ndarray, sizes: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield the pairs of rows that stand in one run, as edges (`edges_between`).
-
-    Args:
-        begins, sizes: of the runs, two rows or more each; see `runs_among`.
-    """
-    distance = 1
-    while len(begins):
-        places = places_within(begins, sizes - distance)
-        yield edges_between(numbers[places], numbers[places + distance])
-        distance += 1
-        begins, sizes = begins[sizes > distance], sizes[sizes > distance]
-
-
-def places_within(begins: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Return begin..begin+size-1 of each, one after the other."""
-    ends = np.cumsum(sizes)
-    return np.repeat(begins - (ends - sizes), sizes) + np.arange(int(ends[-1]) if len(ends) else 0)

@@ -19,7 +19,6 @@ from simindex.corpus.dedup.sorting.sketches import SketchFiles, band_name
 from simindex.format.layout import Geometry
 from simindex.pairs.plan import PairPlan
 from simindex.pairs.ranges import compared_tables
-from simindex.pairs.runs import edges_of_runs, places_within, runs_among
 from simindex.pairs.union_find import edges_between, ends_of
 from simindex.pairs.walk_plan import Edges
 from simindex.parallel import ahead
@@ -60,8 +59,8 @@ def copies_among(sketches: SketchFiles, compared: np.ndarray, entries: int = ENT
     leaders, copies = [np.empty(0, dtype=np.uint32)], [np.empty(0, dtype=np.uint32)]
     digests = partial(sketches.parts, "digests")
     for keys, numbers in _sorted(digests, sketches.count, compared, entries, _KEY_BITS):
-        begins, sizes = runs_among(keys, 0)
-        places = places_within(begins, sizes)
+        begins, sizes = _runs_among(keys, 0)
+        places = _places_within(begins, sizes)
         members = numbers[places]
         firsts = np.minimum.reduceat(members, np.cumsum(sizes) - sizes) if len(sizes) else members
         firsts = np.repeat(firsts, sizes)
@@ -134,16 +133,16 @@ def candidates(
         for table in tables
     )
     for table, keys, numbers in ahead(ranges, 1) if threads > 1 else ranges:
-        begins, sizes = runs_among(keys, _KEY_BITS - table.prefix_bits)
+        begins, sizes = _runs_among(keys, _KEY_BITS - table.prefix_bits)
         is_long = sizes > table.long_run
         runs = zip(begins[is_long].tolist(), sizes[is_long].tolist(), strict=True)
         yield np.empty(0, dtype=np.uint64), [np.sort(numbers[begin : begin + size]) for begin, size in runs]
         begins, sizes = begins[~is_long], sizes[~is_long]
         if table.max_distance is None:
-            for edges in edges_of_runs(numbers, begins, sizes):
+            for edges in _edges_of_runs(numbers, begins, sizes):
                 yield edges, []
             continue
-        for edges in edges_of_runs(np.arange(len(keys)), begins, sizes):
+        for edges in _edges_of_runs(np.arange(len(keys)), begins, sizes):
             a, b = ends_of(edges)
             is_near = np.bitwise_count(keys[a] ^ keys[b]) <= table.max_distance
             yield edges_between(numbers[a[is_near]], numbers[b[is_near]]), []
@@ -194,3 +193,32 @@ def _of_range(
         keys.append(some[here])
         numbers.append((here + first).astype(np.uint32))
     return np.concatenate(keys), np.concatenate(numbers)
+
+
+def _runs_among(keys: np.ndarray, shift: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return (where each begins, how many are in it) of the runs of two or more keys that are equal but for
+    their last bits."""
+    is_equal = (keys[1:] ^ keys[:-1]) >> np.uint64(shift) == 0
+    at = np.flatnonzero(is_equal)
+    begins = np.flatnonzero(np.diff(at, prepend=-2) != 1)
+    return at[begins], np.diff(np.append(begins, len(at))) + 1
+
+
+def _edges_of_runs(numbers: np.ndarray, begins: np.ndarray, sizes: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield the pairs of rows that stand in one run, as edges (`edges_between`).
+
+    Args:
+        begins, sizes: of the runs, two rows or more each; see `_runs_among`.
+    """
+    distance = 1
+    while len(begins):
+        places = _places_within(begins, sizes - distance)
+        yield edges_between(numbers[places], numbers[places + distance])
+        distance += 1
+        begins, sizes = begins[sizes > distance], sizes[sizes > distance]
+
+
+def _places_within(begins: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Return begin..begin+size-1 of each, one after the other."""
+    ends = np.cumsum(sizes)
+    return np.repeat(begins - (ends - sizes), sizes) + np.arange(int(ends[-1]) if len(ends) else 0)

@@ -13,7 +13,7 @@ import numpy as np
 from simindex.changes.if_new import MOST_IN_BUCKET
 from simindex.corpus.dedup.sorting.orders import KeepOrder
 from simindex.corpus.dedup.sorting.scored_edges import SCORED_EDGE, edges_of, scores_of
-from simindex.pairs.candidates import equal_rows
+from simindex.corpus.dedup.sorting.verified import equal_rows
 from simindex.pairs.plan import PairPlan
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES
 
