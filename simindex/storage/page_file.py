@@ -20,6 +20,7 @@ import numpy as np
 from simindex.errors import CorruptIndexError
 from simindex.storage.folder import DATA_FILE
 from simindex.storage.lmdb_file import ENGINE, Kept
+from simindex.storage.pages import DATA_FORMAT, DATABASE, MAGIC, META
 from simindex.storage.translation import MAX_READERS, translated
 
 PAGE_HEADER_BYTES = 16
@@ -33,11 +34,8 @@ NO_PAGE = 2**64 - 1
 MOST_DEPTH = 32
 """Levels of a tree: CURSOR_STACK of LMDB."""
 
-_MAGIC, _DATA_FORMAT = 0xBEEFC0DE, 1
-_META = struct.Struct("<II8xQ")  # magic, data format, (address of the map), size of the map
-_DATABASE = struct.Struct("<IHHQQQQQ")
 _LAST = struct.Struct("<QQ")  # last page, transaction
-META_BYTES = PAGE_HEADER_BYTES + _META.size + 2 * _DATABASE.size + _LAST.size
+META_BYTES = PAGE_HEADER_BYTES + META.size + 2 * DATABASE.size + _LAST.size
 """Of a meta page; LMDB writes nothing behind them."""
 
 COMMIT_AT = META_BYTES - 8
@@ -71,9 +69,9 @@ class DatabaseRecord(NamedTuple):
     @classmethod
     def of(cls, value: bytes) -> DatabaseRecord | None:
         """Return a record as it is stored; ``None`` for other bytes."""
-        if len(value) != _DATABASE.size:
+        if len(value) != DATABASE.size:
             return None
-        found = cls(*_DATABASE.unpack(value))
+        found = cls(*DATABASE.unpack(value))
         return found if found.depth <= MOST_DEPTH else None
 
 
@@ -144,15 +142,15 @@ def _meta_at(octets: np.ndarray, place: int) -> Meta | None:
     content = octets[place : place + META_BYTES].tobytes()
     if len(content) < META_BYTES:
         return None
-    magic, version, _ = _META.unpack_from(content, PAGE_HEADER_BYTES)
-    if (magic, version) != (_MAGIC, _DATA_FORMAT):
+    magic, version, _ = META.unpack_from(content, PAGE_HEADER_BYTES)
+    if (magic, version) != (MAGIC, DATA_FORMAT):
         return None
-    at = PAGE_HEADER_BYTES + _META.size
-    free = DatabaseRecord.of(content[at : at + _DATABASE.size])
-    main = DatabaseRecord.of(content[at + _DATABASE.size : at + 2 * _DATABASE.size])
+    at = PAGE_HEADER_BYTES + META.size
+    free = DatabaseRecord.of(content[at : at + DATABASE.size])
+    main = DatabaseRecord.of(content[at + DATABASE.size : at + 2 * DATABASE.size])
     if free is None or main is None:
         return None
-    return Meta(free, main, *_LAST.unpack_from(content, at + 2 * _DATABASE.size))
+    return Meta(free, main, *_LAST.unpack_from(content, at + 2 * DATABASE.size))
 
 
 def read_pages(path: str, transaction: int | None = None) -> PageFile:

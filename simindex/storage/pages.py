@@ -28,10 +28,10 @@ from simindex import _kernel
 _PAGE = struct.Struct("=QHHHH")  # page number, padding, flags, lower, upper
 _NODE = struct.Struct("=HHHH")  # length of the value (low, high half), flags, length of the key
 _NUMBER = struct.Struct("=Q")
-_DATABASE = struct.Struct("=IHHQQQQQ")  # padding, flags, depth, pages of three kinds, entries, root
-_META = struct.Struct("=II")  # magic, data format
-_BRANCH_PAGE, _LEAF_PAGE, _BIG_VALUE = 0x01, 0x02, 0x01
-_MAGIC, _DATA_FORMAT = 0xBEEFC0DE, 1
+DATABASE = struct.Struct("=IHHQQQQQ")  # padding, flags, depth, pages of three kinds, entries, root
+META = struct.Struct("=II8xQ")  # magic, data format, (address of the map), size of the map
+_LEAF_PAGE, _BIG_VALUE = 0x02, 0x01
+MAGIC, DATA_FORMAT = 0xBEEFC0DE, 1
 
 KNOWN_ENGINES = frozenset({(0, 9)})
 """(major, minor) of the LMDBs whose pages are laid out as above."""
@@ -51,7 +51,7 @@ def engine_of(env: lmdb.Environment) -> tuple[int, int]:
 
 def tree_of(record: bytes) -> tuple[int, int]:
     """Return depth and root page of a named database, from its record in the main one."""
-    _, _, depth, *_, root = _DATABASE.unpack(record)
+    _, _, depth, *_, root = DATABASE.unpack(record)
     return depth, root
 
 
@@ -180,8 +180,8 @@ class PageMap:
             return None
         base = page - number * page_bytes
         # Pages 0 and 1 are the meta pages of every file.
-        meta = _META.unpack(_bytes_at(base + _PAGE.size, _META.size))
-        return cls(base, page_bytes) if meta == (_MAGIC, _DATA_FORMAT) else None
+        magic, version, _ = META.unpack(_bytes_at(base + _PAGE.size, META.size))
+        return cls(base, page_bytes) if (magic, version) == (MAGIC, DATA_FORMAT) else None
 
     def find(self, key: memoryview, num_pages: int) -> tuple[int, int] | None:
         """Return (address, length) of a large value.
@@ -257,18 +257,13 @@ class PageMap:
         none = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint64)
         if not 0 < number < num_pages:
             return none
-        page = np.frombuffer(_bytes_at(self.base + number * self.page_bytes, self.page_bytes), dtype=np.uint8)
-        found, _, flags, lower, _ = _PAGE.unpack(page[: _PAGE.size].tobytes())
-        longest = _NODE.size + _NUMBER.size
-        if found != number or not flags & _BRANCH_PAGE or not _PAGE.size + 4 <= lower <= self.page_bytes:
-            return none
-        nodes = page[_PAGE.size : lower & -2].view(np.uint16).astype(np.int64)
-        # The first node has no key, and may be the last bytes of the page; what is read behind it is unused.
-        fields = page[np.minimum(nodes[:, None] + np.arange(longest), self.page_bytes - 1)]
-        low, high, top, key_bytes = fields[:, : _NODE.size].copy().view(np.uint16).astype(np.int64).T
-        keys = fields[1:, _NODE.size :].copy().view(">u8")[:, 0].astype(np.uint64)
+        octets = (ctypes.c_uint8 * (num_pages * self.page_bytes)).from_address(self.base)
+        page = octets, self.page_bytes, np.array([number], dtype=np.int64), False
+        columns = np.empty((7, _kernel.count_nodes(*page)), dtype=np.int64)
+        found = _kernel.read_nodes(*page, False, np.empty(1, dtype=bool), columns)
+        _, keys, _, key_bytes, children, *_ = columns[:, :found]
         are_numbers = (key_bytes[1:] == _NUMBER.size).all()
-        return (low | high << 16 | top << 32, keys) if are_numbers else none
+        return (children, keys[1:].view(np.uint64)) if are_numbers else none
 
 
 _MADV_POPULATE_READ, _MADV_WILLNEED = 22, 3
