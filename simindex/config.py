@@ -21,6 +21,9 @@ NORMALIZE_STEPS = ("nfkc", "casefold", "whitespace")
 
 _MAX_SHINGLE_SIZE = 1024
 
+MOST_KEPT_SHINGLES = 1_000_000
+"""All shingle hashes of nearly every document: what `keep_shingles` goes up to."""
+
 
 def _normalize_steps(value: str | Iterable[str] | None) -> tuple[str, ...]:
     """Return the named steps in the order of application, each once."""
@@ -156,7 +159,7 @@ class Config:
         require_int("num_perm", self.num_perm, 0, 1024, multiple=8)
         if self.simhash is not None and not isinstance(self.simhash, SimHashConfig):
             raise TypeError(f"simhash: expected a SimHashConfig or None, found {self.simhash!r}")
-        require_int("keep_shingles", self.keep_shingles, 0, 1_000_000)
+        require_int("keep_shingles", self.keep_shingles, 0, MOST_KEPT_SHINGLES)
         if self.seed != "random":
             if isinstance(self.seed, str):
                 raise ValueError(f'seed: expected 0..2**64-1 or "random", found {self.seed!r}')

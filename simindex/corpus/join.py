@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 from simindex import index as face
 from simindex.batching import bytes_of, in_parts
 from simindex.checks import require_callable
-from simindex.config import Config, both_values, differing_fields
-from simindex.corpus.dedup.comparison import MOST_KEPT
+from simindex.config import MOST_KEPT_SHINGLES, Config, both_values, differing_fields
 from simindex.corpus.dedup.entries import entries_of
 from simindex.errors import ConfigMismatchError
 from simindex.format.keys import Key
@@ -103,7 +102,7 @@ def join(
         if left is not None and right is not None:
             _require_comparable(left, right)
         keys_are_metadata = asked is None
-        stored = config or Config(keep_shingles=MOST_KEPT if exact else 0)
+        stored = config or Config(keep_shingles=MOST_KEPT_SHINGLES if exact else 0)
         if asked is not None:
             stored = asked.config
         method = method_of("join", stored, by, threshold, max_distance, recall, exact)

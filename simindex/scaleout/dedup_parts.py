@@ -18,8 +18,8 @@ import numpy as np
 
 from simindex import _kernel
 from simindex.config import Config
-from simindex.corpus.dedup.entries import place_of
-from simindex.corpus.dedup.results import Place, removed_row
+from simindex.corpus.dedup.entries import Place, place_of
+from simindex.corpus.dedup.results import removed_row
 from simindex.corpus.dedup.rows import rows_by_columns
 from simindex.corpus.dedup.sorting.candidates import copies_among
 from simindex.corpus.dedup.sorting.orders import Keep, rank_of

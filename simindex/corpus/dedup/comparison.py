@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import simindex.index as face
 from simindex.checks import require_int
-from simindex.config import Config, SimHashConfig
+from simindex.config import MOST_KEPT_SHINGLES, Config, SimHashConfig
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES, BandQuery, FingerprintQuery, Method, method_of
 from simindex.tuning.match_odds import band_plan
 
@@ -43,16 +43,12 @@ def config_for(
             "draw one and keep it (secrets.randbits(64)), or give an index that has one (against=, into=)"
         )
     if config is None:
-        config = Config(keep_shingles=MOST_KEPT if exact and by != "simhash" else 0)
+        config = Config(keep_shingles=MOST_KEPT_SHINGLES if exact and by != "simhash" else 0)
         if by == "simhash" and max_distance is not None and max_distance > SimHashConfig().max_distance:
             config = replace(config, simhash=SimHashConfig(max_distance))
         if not has_into:
             config = _halved(config, by)
     return config
-
-
-MOST_KEPT = 1_000_000
-"""All shingle hashes of nearly every document: what `keep_shingles` goes up to."""
 
 
 def _halved(config: Config, by: str | None) -> Config:
@@ -92,6 +88,6 @@ def comparison_for(
         require_int("max_distance", distance, 0, most)
         return FingerprintQuery(distance, 1, DEFAULT_MAX_CANDIDATES), config
     if exact and not config.keep_shingles and not any(map(os.path.exists, others)):
-        config = replace(config, keep_shingles=MOST_KEPT)
+        config = replace(config, keep_shingles=MOST_KEPT_SHINGLES)
     band_plan(threshold, config.num_perm, recall)  # refuses one out of range
     return BandQuery(threshold, recall, 1, exact, DEFAULT_MAX_CANDIDATES), config

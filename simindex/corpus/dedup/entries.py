@@ -17,7 +17,6 @@ from simindex.arrow import keyed_documents
 from simindex.batching import bytes_of, in_parts
 from simindex.changes.documents import repeatable
 from simindex.checks import require_many
-from simindex.corpus.dedup.results import Place
 from simindex.errors import SimIndexError
 from simindex.format.keys import Key, encode_key
 from simindex.inputs import BadRowError, Columns, Fields, InputError, Inputs, Row, remote
@@ -25,6 +24,20 @@ from simindex.inputs.folder import Selection
 from simindex.remote import is_remote
 
 T = TypeVar("T")
+
+
+class Place(NamedTuple):
+    """Where a row is: what it is known by, for ids may be missing or given twice.
+
+    Attributes:
+        input: the path of its file, as given; ``None`` for a document of an index.
+        row: its row or line there, from 1; 0 where the whole file is the row. Of an iterable: its number.
+        paragraph: of that row, from 1; ``None`` where rows are compared as a whole.
+    """
+
+    input: str | None
+    row: int
+    paragraph: int | None = None
 
 
 class Part(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from simindex.corpus.dedup.entries import Place
 from simindex.corpus.explain import Explanation
 from simindex.format.keys import Key
 from simindex.jsonable import plain
@@ -86,20 +87,6 @@ class SeenRow(NamedTuple):
     metadata: Any
     seen_share: float
     seen: list[dict[str, Any]]
-
-
-class Place(NamedTuple):
-    """Where a row is: what it is known by, for ids may be missing or given twice.
-
-    Attributes:
-        input: the path of its file, as given; ``None`` for a document of an index.
-        row: its row or line there, from 1; 0 where the whole file is the row. Of an iterable: its number.
-        paragraph: of that row, from 1; ``None`` where rows are compared as a whole.
-    """
-
-    input: str | None
-    row: int
-    paragraph: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
