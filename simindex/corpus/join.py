@@ -16,7 +16,7 @@ from simindex import index as face
 from simindex.batching import bytes_of, in_parts
 from simindex.checks import require_callable
 from simindex.config import MOST_KEPT_SHINGLES, Config, both_values, differing_fields
-from simindex.corpus.dedup.entries import entries_of
+from simindex.corpus.entries import entries_of
 from simindex.errors import ConfigMismatchError
 from simindex.format.keys import Key
 from simindex.index import Index

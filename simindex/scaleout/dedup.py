@@ -18,16 +18,16 @@ from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.checks import require_callable, require_int
 from simindex.config import Config
 from simindex.corpus.dedup.deduplicate import Job
-from simindex.corpus.dedup.entries import PathEntries
 from simindex.corpus.dedup.journal import digest_of
+from simindex.corpus.dedup.orders import Keep, KeepOrder, by_rank, newest_first
 from simindex.corpus.dedup.output_files import Mode, Sink
 from simindex.corpus.dedup.results import DedupReport, Removed
 from simindex.corpus.dedup.rows import READ_AHEAD
-from simindex.corpus.dedup.sorting.orders import Keep, KeepOrder, by_rank, newest_first
-from simindex.corpus.dedup.sorting.second_pass import PartRead, rows_of_parts
-from simindex.corpus.dedup.sorting.star import Star
-from simindex.corpus.dedup.sorting.verdict_file import VerdictReader, write_verdicts
+from simindex.corpus.dedup.second_pass import PartRead, rows_of_parts
+from simindex.corpus.dedup.star import Star
+from simindex.corpus.dedup.verdict_file import VerdictReader, write_verdicts
 from simindex.corpus.dedup.writer_loop import DecidedRows, Lines
+from simindex.corpus.entries import PathEntries
 from simindex.corpus.outputs.output import LinesOutput, temporary
 from simindex.index import Index
 from simindex.inputs import BadRowError

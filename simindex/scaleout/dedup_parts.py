@@ -1,6 +1,6 @@
 """What a deduplication makes of a part of the input: a partition, and later the lines that stay.
 
-A partition has the sketches of the part's rows in files (`corpus.dedup.sorting.sketches`), fingerprints,
+A partition has the sketches of the part's rows in files (`corpus.dedup.sketches`), fingerprints,
 copies, and the tables of them in sorted runs; it has its name only when it is complete. Invariant: what is
 made depends on the part, and on what was decided of it, alone: so it may be made again, by any node.
 """
@@ -18,15 +18,15 @@ import numpy as np
 
 from simindex import _kernel
 from simindex.config import Config
-from simindex.corpus.dedup.entries import Place, place_of
+from simindex.corpus.dedup.candidates import copies_among
+from simindex.corpus.dedup.orders import Keep, rank_of
 from simindex.corpus.dedup.results import removed_row
 from simindex.corpus.dedup.rows import rows_by_columns
-from simindex.corpus.dedup.sorting.candidates import copies_among
-from simindex.corpus.dedup.sorting.orders import Keep, rank_of
-from simindex.corpus.dedup.sorting.second_pass import InputPart, PartEntries, PartRead
-from simindex.corpus.dedup.sorting.sketches import Names, SketchFiles, sketch_rows
-from simindex.corpus.dedup.sorting.verdict_file import RowDecisions, Verdicts
+from simindex.corpus.dedup.second_pass import InputPart, PartEntries, PartRead
+from simindex.corpus.dedup.sketches import Names, SketchFiles, sketch_rows
+from simindex.corpus.dedup.verdict_file import RowDecisions, Verdicts
 from simindex.corpus.dedup.writer_loop import Lines
+from simindex.corpus.entries import Place, place_of
 from simindex.corpus.outputs.frames import naming, write_pieces
 from simindex.errors import SimIndexError
 from simindex.format.layout import FIRST_BAND_TABLE

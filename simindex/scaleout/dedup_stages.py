@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xxhash
 
-from simindex.corpus.dedup.sorting.second_pass import InputPart
+from simindex.corpus.dedup.second_pass import InputPart
 from simindex.corpus.dedup.writer_loop import Lines
 from simindex.inputs import Inputs
 from simindex.pairs.ranges import walk_range

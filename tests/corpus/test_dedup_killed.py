@@ -18,8 +18,7 @@ from support.truth import texts, write_lines
 
 import simindex
 from simindex.corpus import deduplicate
-from simindex.corpus.dedup import writer_loop
-from simindex.corpus.dedup.sorting import decisions
+from simindex.corpus.dedup import decisions, writer_loop
 
 TEXTS = texts(200)
 

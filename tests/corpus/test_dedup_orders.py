@@ -10,7 +10,7 @@ from support.truth import kept_by_index, texts
 
 from simindex.corpus import deduplicate
 from simindex.corpus.dedup.journal import JobError
-from simindex.corpus.dedup.sorting.orders import by_rank
+from simindex.corpus.dedup.orders import by_rank
 from simindex.inputs import BadRowError, Fields, InputError, Inputs
 
 TEXTS = [text[: len(text) - number % 9] for number, text in enumerate(texts(500))]

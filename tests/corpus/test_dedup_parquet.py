@@ -11,9 +11,8 @@ from support.commands import Run
 from support.truth import kept_by_index, texts
 
 from simindex.corpus import deduplicate
-from simindex.corpus.dedup import writer_loop
-from simindex.corpus.dedup.sorting import decisions
-from simindex.corpus.dedup.sorting.sketches import SketchFiles
+from simindex.corpus.dedup import decisions, writer_loop
+from simindex.corpus.dedup.sketches import SketchFiles
 from simindex.inputs import InputError
 
 TEXTS = texts(300)

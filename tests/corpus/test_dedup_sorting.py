@@ -14,14 +14,14 @@ from support.truth import kept_by_index, lines, texts, write_lines
 import simindex
 from simindex import Config, SimHashConfig, SimIndexError
 from simindex.corpus import Removed, deduplicate
+from simindex.corpus.dedup import candidates, decisions, verified
 from simindex.corpus.dedup.rows import Rows, rows_by_columns
-from simindex.corpus.dedup.sorting import candidates, decisions, verified
-from simindex.corpus.dedup.sorting.sketches import SketchFiles
-from simindex.corpus.dedup.sorting.verdict_file import write_verdicts
+from simindex.corpus.dedup.sketches import SketchFiles
+from simindex.corpus.dedup.verdict_file import write_verdicts
 from simindex.inputs import BadRowError, InputError
 
 TEXTS = texts(400, seed=7)
-WRITE = "simindex.corpus.dedup.sorting.decisions.write_verdicts"
+WRITE = "simindex.corpus.dedup.decisions.write_verdicts"
 
 
 def told(folder: Path, name: str) -> list[Any]:
@@ -275,7 +275,7 @@ def test_decisions_that_fit_no_row_end_the_job(
             self.__dict__ |= rows.__dict__
             self._first += shift
 
-    monkeypatch.setattr("simindex.corpus.dedup.sorting.second_pass.rows_by_columns", shifted)
+    monkeypatch.setattr("simindex.corpus.dedup.second_pass.rows_by_columns", shifted)
     with pytest.raises(SimIndexError, match="decisions and rows do not belong together"):
         deduplicate([tmp_path / "a.jsonl", entries], tmp_path / "out.jsonl", batch_size=50)
     assert not (tmp_path / "out.jsonl").exists()

@@ -12,10 +12,9 @@ from support.truth import kept_by_index, lines, texts, write_lines
 
 import simindex
 from simindex.corpus import Removed, deduplicate
-from simindex.corpus.dedup import writer_loop
-from simindex.corpus.dedup.entries import PathEntries
+from simindex.corpus.dedup import other_indexes, writer_loop
 from simindex.corpus.dedup.journal import JobError
-from simindex.corpus.dedup.sorting import other_indexes
+from simindex.corpus.entries import PathEntries
 from simindex.inputs import BadRowError, Fields, InputError, Inputs, Reading
 from simindex.inputs.streams import require_unpacker
 from simindex.sketching.sketch import SketchBatch

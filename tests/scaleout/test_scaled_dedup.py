@@ -12,8 +12,8 @@ from support.hosts import LocalTasks, rows_of, written
 from simindex import Config, scaleout
 from simindex.corpus import DedupReport, deduplicate
 from simindex.corpus.dedup import writer_loop
-from simindex.corpus.dedup.sorting.second_pass import InputPart, PartRead
-from simindex.corpus.dedup.sorting.verdict_file import RowDecisions
+from simindex.corpus.dedup.second_pass import InputPart, PartRead
+from simindex.corpus.dedup.verdict_file import RowDecisions
 from simindex.inputs import Fields, InputError, Inputs
 from simindex.inputs.source import BYTE_ORDER_MARK, Extent
 from simindex.pairs.plan import plan_pairs

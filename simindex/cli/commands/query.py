@@ -17,7 +17,7 @@ from simindex.cli.reading import Batches
 from simindex.cli.searching import Search
 from simindex.corpus import Explanation
 from simindex.corpus import explain as explain_
-from simindex.corpus.texts import texts_of
+from simindex.corpus.report.texts import texts_of
 from simindex.format.keys import Key
 from simindex.inputs import Inputs, read_text, tidy_path
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES

@@ -18,7 +18,7 @@ from simindex.cli.output import counted, note
 from simindex.corpus.report.job_files import is_journal, overview_of_journal, read_journal
 from simindex.corpus.report.overview import Overview, overview_of
 from simindex.corpus.report.report import Bounds, Subject, keys_of, report_of, subject_of, subject_of_job
-from simindex.corpus.texts import in_paragraphs, texts_of
+from simindex.corpus.report.texts import in_paragraphs, texts_of
 from simindex.format.keys import Key
 from simindex.inputs import BadRowError, Inputs, Row
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from simindex.corpus.dedup.entries import Entry, Place, place_of
 from simindex.corpus.dedup.paragraphs import Rest
 from simindex.corpus.dedup.results import AnnotatedRow, KeptRow, Removed, SeenRow, Verdict
+from simindex.corpus.entries import Entry, Place, place_of
 from simindex.corpus.outputs.rows import Note, Written, values_of
 from simindex.corpus.text_file import TextFile
 from simindex.jsonable import plain

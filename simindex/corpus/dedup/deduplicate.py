@@ -15,15 +15,15 @@ from simindex.checks import require_int
 from simindex.config import Config
 from simindex.corpus.dedup.annotations import Annotator
 from simindex.corpus.dedup.comparison import comparison_for
-from simindex.corpus.dedup.entries import PathEntries, entries_of
+from simindex.corpus.dedup.decisions import Sorting
 from simindex.corpus.dedup.into_index import store_kept
 from simindex.corpus.dedup.journal import Journal, State, folder_beside
+from simindex.corpus.dedup.orders import Keep, OrderError, require_order
 from simindex.corpus.dedup.output_files import Mode, Sink, Writing
 from simindex.corpus.dedup.paragraphs import Cut, Gathering, Level, Paragraphs, Split, cut_for
 from simindex.corpus.dedup.results import DedupReport, Removed
-from simindex.corpus.dedup.sorting.decisions import Sorting
-from simindex.corpus.dedup.sorting.orders import Keep, OrderError, require_order
 from simindex.corpus.dedup.writer_loop import DecidedRows, Lines, Work
+from simindex.corpus.entries import PathEntries, entries_of
 from simindex.corpus.outputs.distinct import require_distinct
 from simindex.corpus.outputs.output import LinesOutput
 from simindex.corpus.outputs.parquet import ParquetOutput

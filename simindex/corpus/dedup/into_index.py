@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from simindex.changes.documents import DEFAULT_BATCH_SIZE
-from simindex.corpus.dedup.entries import place_of
+from simindex.corpus.entries import place_of
 from simindex.format.keys import Key
 from simindex.index import Index
 from simindex.sketching.sketch import Sketch

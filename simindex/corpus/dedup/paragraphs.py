@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple, get_args
 
 from simindex.checks import require_int
-from simindex.corpus.dedup.entries import Entries, Entry, Part, Spool
 from simindex.corpus.dedup.results import Removed
+from simindex.corpus.entries import Entries, Entry, Part, Spool
 from simindex.corpus.outputs.output import Output
 from simindex.corpus.outputs.rows import with_text
 from simindex.format.keys import Key

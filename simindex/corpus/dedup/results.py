@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from simindex.corpus.dedup.entries import Place
+from simindex.corpus.entries import Place
 from simindex.corpus.explain import Explanation
 from simindex.format.keys import Key
 from simindex.jsonable import plain

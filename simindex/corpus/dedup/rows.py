@@ -11,7 +11,7 @@ from sys import getsizeof
 from typing import Any, Protocol, TypeVar, overload
 
 from simindex.batching import PART_BYTES, bytes_of, in_parts
-from simindex.corpus.dedup.entries import Entry, PathEntries, SpooledColumns
+from simindex.corpus.entries import Entry, PathEntries, SpooledColumns
 from simindex.inputs import BadRowError, Columns
 
 READ_AHEAD = 3

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from simindex.corpus.dedup.annotations import Annotator
-from simindex.corpus.dedup.entries import Entry
 from simindex.corpus.dedup.journal import Journal, State
 from simindex.corpus.dedup.paragraphs import Gathering, Rest
 from simindex.corpus.dedup.results import Decided, Removed, Verdict
 from simindex.corpus.dedup.rows import Rows
+from simindex.corpus.entries import Entry
 from simindex.corpus.outputs.frames import UNDER_WAY
 from simindex.corpus.outputs.output import LinesOutput, Mark, Output
 from simindex.corpus.text_file import TextFile

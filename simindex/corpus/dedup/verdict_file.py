@@ -12,8 +12,8 @@ import numpy as np
 
 from simindex.corpus.dedup.results import Decided, Verdict
 from simindex.corpus.dedup.rows import Entered, Rows
-from simindex.corpus.dedup.sorting.scored_edges import agree_and_distance
-from simindex.corpus.dedup.sorting.star import Outcome
+from simindex.corpus.dedup.scored_edges import agree_and_distance
+from simindex.corpus.dedup.star import Outcome
 from simindex.corpus.dedup.writer_loop import DecidedRows
 from simindex.corpus.outputs.frames import replacing
 from simindex.errors import SimIndexError

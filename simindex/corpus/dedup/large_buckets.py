@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from simindex.changes.if_new import MOST_IN_BUCKET
-from simindex.corpus.dedup.sorting.orders import KeepOrder
-from simindex.corpus.dedup.sorting.scored_edges import SCORED_EDGE, edges_of, scores_of
-from simindex.corpus.dedup.sorting.verified import equal_rows
+from simindex.corpus.dedup.orders import KeepOrder
+from simindex.corpus.dedup.scored_edges import SCORED_EDGE, edges_of, scores_of
+from simindex.corpus.dedup.verified import equal_rows
 from simindex.pairs.plan import PairPlan
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from simindex.corpus.dedup.entries import Entry
 from simindex.corpus.dedup.rows import Rows, rows_by_columns
+from simindex.corpus.entries import Entry
 from simindex.inputs import Columns, Inputs
 from simindex.inputs.source import BYTE_ORDER_MARK, Extent
 

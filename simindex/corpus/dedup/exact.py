@@ -10,9 +10,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from simindex.corpus.dedup.sorting.orders import KeepOrder
-from simindex.corpus.dedup.sorting.scored_edges import agree_and_distance
-from simindex.corpus.dedup.sorting.sketches import SketchFiles
+from simindex.corpus.dedup.orders import KeepOrder
+from simindex.corpus.dedup.scored_edges import agree_and_distance
+from simindex.corpus.dedup.sketches import SketchFiles
 from simindex.pairs.plan import PairPlan
 from simindex.pairs.union_find import ends_of
 from simindex.sketching.estimate import Estimate, best_estimate

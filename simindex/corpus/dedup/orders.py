@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from simindex.corpus.dedup.entries import Entry
 from simindex.corpus.dedup.journal import JobError
 from simindex.corpus.dedup.results import KeptRow
+from simindex.corpus.entries import Entry
 from simindex.corpus.outputs.rows import values_of
 from simindex.corpus.sqlite_file import SqliteFile
 from simindex.inputs import InputError

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from simindex import _kernel
-from simindex.corpus.dedup.sorting.sketches import SketchFiles, band_name
+from simindex.corpus.dedup.sketches import SketchFiles, band_name
 from simindex.format.layout import Geometry
 from simindex.pairs.plan import PairPlan
 from simindex.pairs.ranges import compared_tables

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from simindex import _kernel
-from simindex.corpus.dedup.sorting.large_buckets import LongRunRows
-from simindex.corpus.dedup.sorting.orders import KeepOrder
-from simindex.corpus.dedup.sorting.scored_edges import SCORED_EDGE, edges_of, scores_of
+from simindex.corpus.dedup.large_buckets import LongRunRows
+from simindex.corpus.dedup.orders import KeepOrder
+from simindex.corpus.dedup.scored_edges import SCORED_EDGE, edges_of, scores_of
 from simindex.format.rows import NO_VALUE
 from simindex.pairs.plan import PairPlan
 from simindex.pairs.sorted_edges import SortedEdges

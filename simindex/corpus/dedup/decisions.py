@@ -20,33 +20,27 @@ import numpy as np
 
 from simindex.changes.documents import READY_BATCHES
 from simindex.config import Config
-from simindex.corpus.dedup.entries import Entries, Entry, PathEntries, Spool, SpooledColumns, shown_key
+from simindex.corpus.dedup.candidates import LONG_RUN, candidates, copies_among, short_prefixes, tables_of
+from simindex.corpus.dedup.exact import ExactComparison
+from simindex.corpus.dedup.large_buckets import room_by_chance
+from simindex.corpus.dedup.orders import Keep, KeepOrder, by_rank, newest_first, rank_of
+from simindex.corpus.dedup.other_indexes import OtherIndexes, together
 from simindex.corpus.dedup.paragraphs import Paragraphs
 from simindex.corpus.dedup.results import Decided
 from simindex.corpus.dedup.rows import READ_AHEAD, Entered, Rows, rows_of
-from simindex.corpus.dedup.sorting.candidates import (
-    LONG_RUN,
-    candidates,
-    copies_among,
-    short_prefixes,
-    tables_of,
-)
-from simindex.corpus.dedup.sorting.exact import ExactComparison
-from simindex.corpus.dedup.sorting.large_buckets import room_by_chance
-from simindex.corpus.dedup.sorting.orders import Keep, KeepOrder, by_rank, newest_first, rank_of
-from simindex.corpus.dedup.sorting.other_indexes import OtherIndexes, together
-from simindex.corpus.dedup.sorting.second_pass import InputPart, PartRead, rows_of_parts
-from simindex.corpus.dedup.sorting.sketches import Names, SketchFiles, sketch_rows
-from simindex.corpus.dedup.sorting.star import Outcome, Star
-from simindex.corpus.dedup.sorting.verdict_file import (
+from simindex.corpus.dedup.second_pass import InputPart, PartRead, rows_of_parts
+from simindex.corpus.dedup.sketches import Names, SketchFiles, sketch_rows
+from simindex.corpus.dedup.star import Outcome, Star
+from simindex.corpus.dedup.verdict_file import (
     OF_OTHERS,
     OfOthers,
     VerdictReader,
     removed_numbers,
     write_verdicts,
 )
-from simindex.corpus.dedup.sorting.verified import verified
+from simindex.corpus.dedup.verified import verified
 from simindex.corpus.dedup.writer_loop import DecidedRows
+from simindex.corpus.entries import Entries, Entry, PathEntries, Spool, SpooledColumns, shown_key
 from simindex.corpus.outputs.rows import UnfitRowError
 from simindex.corpus.text_file import TextFile
 from simindex.errors import SimIndexError

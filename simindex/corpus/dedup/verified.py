@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from simindex.corpus.dedup.sorting.sketches import SketchFiles
+from simindex.corpus.dedup.sketches import SketchFiles
 from simindex.format.rows import NO_VALUE, PAIR_ROW
 from simindex.pairs.union_find import ends_of
 
