@@ -32,7 +32,7 @@ class InputPart(NamedTuple):
 
 
 class PartEntries:
-    """The rows of a part, numbered from 0 in it; see `corpus.dedup.entries`.
+    """The rows of a part, numbered from 0 in it; see `corpus.entries`.
 
     Args:
         takes_bad_rows: whether a row that is none is passed over.
