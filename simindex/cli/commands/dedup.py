@@ -25,7 +25,7 @@ from simindex.corpus.outputs.rows import UnfitRowError
 from simindex.inputs import BadRowError, Inputs
 from simindex.tuning import DEFAULT_THRESHOLD
 
-_TOLD_MISSED = 0.005
+_LEAST_MISSED = 0.005
 """Least share of missed rows that is printed."""
 
 
@@ -352,7 +352,10 @@ def _summarise(job: Job, output: str, num_bad: int, as_json: bool) -> None:
         f"{figure(state.removed)} removed, {counted(num_bad, 'bad row')}; {state.seconds:,.1f} s, "
         f"{figure(rate)} rows/s"
     )
-    if job.missed >= _TOLD_MISSED:
-        note(
-            f"expected to stay by mistake: {job.missed:.0%} of the rows right at the threshold (see --recall)"
-        )
+    note_missed(job.missed)
+
+
+def note_missed(missed: float) -> None:
+    """Print the expected share of missed rows, from a hundredth on."""
+    if missed >= _LEAST_MISSED:
+        note(f"expected to stay by mistake: {missed:.0%} of the rows right at the threshold (see --recall)")

@@ -20,6 +20,7 @@ from simindex.cli.commands.dedup import (
     RemovedFile,
     WithinDistance,
     config_of,
+    note_missed,
     passed_over,
     require_of_method,
 )
@@ -83,6 +84,7 @@ def run(
         f"{counted(report.read, 'row')} read, {figure(report.kept)} kept, {figure(report.removed)} removed, "
         f"{counted(bad_rows.count, 'bad row')}; {report.seconds:,.1f} s"
     )
+    note_missed(report.missed)
 
 
 def _deduplicated(rows: Inputs, given: dict[str, Any], bad_rows: Reports) -> DedupReport:
