@@ -91,7 +91,7 @@ def test_deduplication_takes_a_number_or_the_seed_of_an_index(tmp_path: Path) ->
     rows = [(n, f"one text of some words {n // 2}") for n in range(6)]
     kept: list[object] = []
     deduplicate = simindex.corpus.deduplicate
-    with pytest.raises(ValueError, match="seed: expected a number, for a job that is gone on with"):
+    with pytest.raises(ValueError, match="seed: expected a number, for a job that is resumed"):
         deduplicate(rows, kept.append, config=Config(seed="random"))
     with simindex.open(tmp_path / "i", config=Config(seed="random")):
         pass
