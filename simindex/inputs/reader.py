@@ -11,7 +11,7 @@ import errno
 import glob
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -172,8 +172,8 @@ class Inputs:
         source.extent = extent
         yield from self._read_columns(source)
 
-    def rows_of(self, place: int, extent: Extent) -> Rows:
-        """Yield the rows of some lines of an input with `has_plain_lines`, as iterating does."""
+    def rows_of(self, place: int, extent: Extent | None) -> Rows:
+        """Yield the rows of one input, or of some of its lines, as iterating does; see `columns_of`."""
         self.place = place
         source = self._open(self._paths[place])
         source.extent = extent
@@ -255,24 +255,6 @@ class Inputs:
     def bytes_read(self) -> int:
         """Bytes of the inputs read so far by the latest iteration, as they lie on disk."""
         return self._bytes_done + (0 if self._source is None else self._source.bytes_read)
-
-    def of(self, paths: Sequence[str], *, as_of_folder: bool = False) -> Inputs:
-        """Return other inputs that are read in the same way.
-
-        Args:
-            as_of_folder: whether they are read as if they were found in a folder.
-        """
-        reading = self._reading
-        if as_of_folder and reading.format is None:
-            reading = replace(reading, format="text")
-        if reading.delimiter is not None:
-            is_cells = any(FORMATS[self._format_of(path)].has_delimiter for path in paths)
-            reading = reading if is_cells else replace(reading, delimiter=None)
-        return Inputs(paths, self._fields, reading=reading, leave_out=self._leave_out, limits=self._limits)
-
-    def files_of(self, folder: str) -> Iterator[str | BadRowError]:
-        """Yield the path of each file of a folder that is taken, in the order in which they are read."""
-        return self._selection.files(folder)
 
     def total_bytes(self) -> int | None:
         """Return the bytes of all inputs, or ``None`` if one of them is a pipe. Looks at every file."""

@@ -21,8 +21,6 @@ from simindex.scaleout.errors import (
     PartitionError,
     PlaceMissingError,
     ScaleOutError,
-    SourceError,
-    UnfinishedBuildError,
     UnsupportedError,
 )
 from simindex.scaleout.index import ScaledIndex
@@ -40,10 +38,8 @@ __all__ = [
     "ScaleOutError",
     "ScaledIndex",
     "ScaledPairs",
-    "SourceError",
     "StoreBackupReport",
     "StoreError",
-    "UnfinishedBuildError",
     "UnprovenStoreError",
     "UnsupportedError",
     "backup",

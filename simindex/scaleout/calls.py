@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from simindex.errors import SimIndexError
 from simindex.scaleout.catalog import Catalog
-from simindex.scaleout.errors import CatalogChangedError, PlaceMissingError, UnsupportedError
+from simindex.scaleout.errors import CatalogChangedError, PlaceMissingError
 from simindex.scaleout.host import Assignment, Host
 from simindex.scaleout.wire import Routing
 from simindex.sketching.sketcher import Sketcher
@@ -31,15 +31,6 @@ LOCAL = "local"
 def is_local(places: Iterable[str]) -> bool:
     """Return whether the calling process is the host of all places."""
     return all(place.partition(":")[0] == LOCAL for place in places)
-
-
-def require_cluster(call: str, catalog: Catalog) -> None:
-    """Refuse a catalog whose partitions are in this process, where the work is that of a cluster's nodes."""
-    if is_local(catalog.places):
-        raise UnsupportedError(
-            f"{call}: expected a catalog whose places are nodes of a Ray cluster, found {LOCAL} ones; open "
-            "partitions by themselves, or join them by simindex.merge"
-        )
 
 
 class Gathered(NamedTuple):

@@ -38,17 +38,10 @@ from simindex.parallel import ahead
 from simindex.queries.scheme import Scheme
 from simindex.queries.search import BandQuery, Method
 from simindex.scaleout.actors import ray_module, start
-from simindex.scaleout.dedup_parts import (
-    PART_OF_FILE,
-    Making,
-    Wanted,
-    Writing,
-    counted,
-    parts_of,
-    size_for,
-)
+from simindex.scaleout.dedup_parts import Making, Wanted, Writing
 from simindex.scaleout.dedup_stages import Stages, Step, no_step
 from simindex.scaleout.errors import UnsupportedError
+from simindex.scaleout.input_parts import PART_BYTES, parts_of
 from simindex.scaleout.tasks import RayTasks, Tasks
 from simindex.tuning.curve import DEFAULT_THRESHOLD
 
@@ -125,17 +118,15 @@ class ScaledJob(Job):
         """Let tasks find what is alike, and write down what goes."""
         assert isinstance(self._entries, PathEntries)
         entries, making = self._entries, self._making()
-        size = size_for(entries.inputs, self._part_bytes, stages.parallel)
-        parts = parts_of(entries.inputs, size)
-        lines = stages.count_lines(making, parts)
-        parts = counted(parts, lines)
+        parallel, run = stages.tasks.parallel, stages.tasks.run
+        parts, lines = parts_of(entries.inputs, self._part_bytes, parallel, run)
         numbering = stages.make(making, parts, self._step)
         read = list(map(PartRead, parts, lines, np.diff(numbering.offsets).tolist()))
         plan, scheme = self._plan()
         order = self._order(folder, stages, numbering.total)
         star = Star(plan, self._config.num_perm, order, stages.copies(), self._memory_bytes)
-        each = numbering.total * len(plan.bits) // stages.parallel
-        count = stages.parallel * max(2, -(-each // _ENTRIES_OF_A_RANGE))
+        each = numbering.total * len(plan.bits) // parallel
+        count = parallel * max(2, -(-each // _ENTRIES_OF_A_RANGE))
         for found in stages.walk(
             WalkPlan(plan, scheme.tables, count, folds=False, puts_off=True), self._step
         ):
@@ -257,7 +248,7 @@ def deduplicate(
     batch_size: int = DEFAULT_BATCH_SIZE,
     max_run: int = DEFAULT_MAX_RUN,
     memory_bytes: int = DEFAULT_MEMORY_BYTES,
-    part_bytes: int = PART_OF_FILE,
+    part_bytes: int = PART_BYTES,
     work: str | os.PathLike[str] | None = None,
     progress: Callable[[int], object] | None = None,
     on_step: Step | None = None,

@@ -20,7 +20,6 @@ import xxhash
 
 from simindex.corpus.dedup.second_pass import InputPart
 from simindex.corpus.dedup.writer_loop import Lines
-from simindex.inputs import Inputs
 from simindex.pairs.ranges import walk_range
 from simindex.pairs.tables import LocalSource, Numbering
 from simindex.pairs.walk_plan import Edges, WalkPlan
@@ -30,7 +29,6 @@ from simindex.scaleout.dedup_parts import (
     Writing,
     lines_of,
     make_partition,
-    num_lines,
     ranks_of,
     tables_of,
     write_lines,
@@ -79,11 +77,6 @@ def _part(folder: str, number: int) -> str:
 def _range(folder: str, walk_plan: WalkPlan, place: int) -> str:
     name = f"range-{walk_plan.plan.max_run}-{place:06}-of-{walk_plan.count}"
     return os.path.join(folder, name)
-
-
-def count_part(inputs: Inputs, part: InputPart) -> int:
-    """Return how many lines a part has."""
-    return num_lines(inputs, part)
 
 
 def sketch_part(common: tuple[Making, str], job: tuple[int, InputPart]) -> None:
@@ -142,21 +135,13 @@ class Stages:
         tasks: run them.
 
     Attributes:
+        tasks: as given.
         num_written: parts of the output that were written.
     """
 
     def __init__(self, home: str, tasks: Tasks) -> None:
-        self._home, self._tasks = os.path.abspath(home), tasks
+        self._home, self.tasks = os.path.abspath(home), tasks
         self.num_written = 0
-
-    @property
-    def parallel(self) -> int:
-        """How many work at a time."""
-        return self._tasks.parallel
-
-    def count_lines(self, making: Making, parts: Sequence[InputPart]) -> list[int]:
-        """Return how many lines each part has."""
-        return list(self._tasks.run(count_part, making.inputs, parts))
 
     def make(self, making: Making, parts: Sequence[InputPart], step: Step) -> Numbering:
         """Make the partitions of all parts, and number their rows."""
@@ -165,7 +150,7 @@ class Stages:
         name = xxhash.xxh3_64_hexdigest(f"{_this_boot()} {cuts}".encode())
         self._making, self._folder = making, os.path.join(self._home, name)
         os.makedirs(self._folder, exist_ok=True)
-        made = self._tasks.run(sketch_part, (making, self._folder), enumerate(parts))
+        made = self.tasks.run(sketch_part, (making, self._folder), enumerate(parts))
         for done, _ in enumerate(made, 1):
             step("parts", done, len(parts))
         self._tables = [tables_of(making, _part(self._folder, number)) for number in range(len(parts))]
@@ -194,7 +179,7 @@ class Stages:
     def walk(self, walk_plan: WalkPlan, step: Step) -> Iterator[Edges]:
         """Yield what all ranges of all tables have."""
         common, count = Comparing(self._making, self._folder, self._numbering, walk_plan), walk_plan.count
-        for place, _ in enumerate(self._tasks.run(compare_range, common, range(count))):
+        for place, _ in enumerate(self.tasks.run(compare_range, common, range(count))):
             yield from found_in_range(common, place)
             step("ranges", place + 1, count)
 
@@ -208,13 +193,13 @@ class Stages:
                 yield one
 
         def placing(at: int) -> Iterator[tuple[Wanted, int]]:
-            for lines in self._tasks.run(size_lines, writing, asking()):
+            for lines in self.tasks.run(size_lines, writing, asking()):
                 one = asked.popleft()
                 placed.append((one, at, lines))
                 yield one, at
                 at += int(lines.sizes[lines.stays].sum())
 
-        for is_written in self._tasks.run(write_part, writing, placing(at)):
+        for is_written in self.tasks.run(write_part, writing, placing(at)):
             one, place, lines = placed.popleft()
             if not is_written:  # that node does not see the output
                 write_part(writing, (one, place))

@@ -5,8 +5,6 @@
         ├── CatalogChangedError                another process replaced the catalog
         ├── PartitionError                     a partition cannot be opened, read or written
         ├── PlaceMissingError  (TimeoutError)  a place did not answer within the deadline
-        ├── SourceError                        a node cannot read what is built from
-        ├── UnfinishedBuildError               a build of other sources has to go on first
         └── UnsupportedError   (TypeError)     a call of `Index` that many machines cannot keep
 
 Damage and another format of the catalog are the index's own errors: `CorruptIndexError`, `FormatError`,
@@ -81,22 +79,6 @@ class PlaceMissingError(ScaleOutError, TimeoutError):
         super().__init__(message, place=next(iter(reasons), None) if reasons else None)
         self.partitions = partitions
         self.reasons = dict(reasons or {})
-
-
-class SourceError(ScaleOutError):
-    """A node cannot read what an index is built from, or finds another file there than the driver.
-
-    Attributes:
-        path: the file, or ``file:number`` of a row that is no document.
-    """
-
-    def __init__(self, message: str, *, node: str | None = None, path: str | None = None) -> None:
-        super().__init__(message, node=node)
-        self.path = path
-
-
-class UnfinishedBuildError(ScaleOutError):
-    """A build of other sources was begun, and is not finished. Nothing was changed."""
 
 
 class UnsupportedError(ScaleOutError, TypeError):

@@ -78,7 +78,7 @@ class ScaledIndex(Asking):
         at_end: Callable[[], object] | None = None,
     ) -> None:
         super().__init__(os.fspath(uri), catalog, carrier)
-        self._new_call, self._at_end = new_call, at_end
+        self._at_end = at_end
 
     # ---- life ----
 
@@ -204,7 +204,7 @@ class ScaledIndex(Asking):
             for part in in_parts(rows, batch_size * len(self.catalog.partitions), bytes_of_item):
                 if len(under_way) == UNDER_WAY:
                     take_oldest()
-                calls, call = self._calls, self._new_call()
+                calls, call = self._calls, new_call()
                 routed = calls.routing.items(part.values, call)
                 sent = calls.send_all("changes", "insert", on_conflict, to=routed)
                 under_way.append((calls, sent, part.values, call))
@@ -341,7 +341,7 @@ class ScaledIndex(Asking):
         by_distance = is_by_distance(query)
         settled = settle(documents, outside, within, stored, on_conflict, by_distance, query.limit)
         if settled.places:
-            new, call = documents.taken(settled.places), self._new_call()
+            new, call = documents.taken(settled.places), new_call()
             self._insert(lambda calls: calls.routing.documents(new, call), on_conflict)
         return settled
 

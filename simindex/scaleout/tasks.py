@@ -11,8 +11,8 @@ import os
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any, Protocol, TypeVar
 
@@ -23,7 +23,7 @@ from simindex.imports import optional_module
 from simindex.pairs.pair import Bounded
 from simindex.pairs.ranges import RangeEnd
 from simindex.pairs.walk_plan import Edges
-from simindex.scaleout.actors import answer, probe, ray_module, why_unfit
+from simindex.scaleout.actors import answer, probe, ray_module, start, why_unfit
 from simindex.scaleout.errors import ScaleOutError
 
 _T = TypeVar("_T")
@@ -57,6 +57,20 @@ class InProcess:
     def run(self, function: Callable[[Any, Any], _T], common: object, jobs: Iterable[Any]) -> Iterator[_T]:
         """Yield what a function returns for each job; see `Tasks.run`."""
         return (function(common, job) for job in jobs)
+
+
+@contextmanager
+def tasks_on(address: str | None, ray: Mapping[str, Any] | None, *, is_here: bool = False) -> Iterator[Tasks]:
+    """Give what runs stages: the calling process, or Ray, which ends with the block where it starts there."""
+    if is_here:
+        yield InProcess()
+        return
+    has_started = start(address, ray)
+    try:
+        yield RayTasks()
+    finally:
+        if has_started:
+            ray_module().shutdown()
 
 
 class RayTasks:

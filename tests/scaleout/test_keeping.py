@@ -155,7 +155,7 @@ def test_commands_look_after_an_index(run: Run, tmp_path: Path) -> None:
     assert done.code == 0, done.err
     assert json.loads(done.out)["inserted"] == 80
     again = run("scaleout", "build", "c", str(tmp_path / "?.jsonl"))
-    assert "0 documents inserted, 0 replaced, 80 skipped, 0 bad rows; 1 range, 0 of them" in again.err
+    assert "0 documents inserted, 0 replaced, 80 skipped, 0 bad rows; 2 parts, 0 of them" in again.err
     assert "4 partitions with 80 documents" in run("scaleout", "backup", "c").err
     moved = run("scaleout", "move", "c", 0, f"simindex:b={folders['simindex:b']}")
     assert (moved.code, moved.err) == (0, "partition 0 is at simindex:b\n")

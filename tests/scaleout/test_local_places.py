@@ -105,19 +105,6 @@ def test_without_a_store_a_partition_goes_by_its_new_folder(tmp_path: Path) -> N
     assert not [path for path in (tmp_path / "b" / "moving").rglob("*") if path.is_file()]
 
 
-def test_files_are_built_by_the_calling_process(tmp_path: Path) -> None:
-    rows = [json.dumps({"id": number, "text": text}) + "\n" for number, text in enumerate(TEXTS)]
-    (tmp_path / "rows.jsonl").write_text("".join(rows))
-    with scaleout.create(tmp_path / "c", CONFIG, partitions=3, places=places(tmp_path)) as index:
-        report = scaleout.build(tmp_path / "rows.jsonl", index.uri, part_bytes=2_000)
-        assert (report.inserted, report.skipped) == (120, 0)
-        assert report.ranges > 3
-        assert sorted(index) == list(range(120))
-        (tmp_path / "rows.jsonl").write_text(rows[0] + "[]\n")
-        with pytest.raises(scaleout.SourceError, match=r"rows\.jsonl:2"):
-            scaleout.build(tmp_path / "rows.jsonl", index.uri)
-
-
 def test_commands_need_no_cluster(run: Run, tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text(
         "\n".join(json.dumps({"id": n, "text": t}) for n, t in enumerate(TEXTS))

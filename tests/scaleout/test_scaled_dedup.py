@@ -20,7 +20,7 @@ from simindex.pairs.plan import plan_pairs
 from simindex.pairs.walk_plan import scheme_of_config
 from simindex.scaleout import ScaleOutError, UnsupportedError, dedup_parts, dedup_stages
 from simindex.scaleout.dedup import ScaledJob
-from simindex.scaleout.dedup_parts import Making, Wanted, Writing, lines_of, size_for
+from simindex.scaleout.dedup_parts import Making, Wanted, Writing, lines_of
 from simindex.scaleout.dedup_stages import Stages, no_step
 from simindex.sketching.sketch import HAS_SIGNATURE
 
@@ -235,17 +235,6 @@ def test_a_node_that_does_not_see_the_folder_is_named(tmp_path: Path) -> None:
     making = Making(Inputs([source]), Config(num_perm=32), HAS_SIGNATURE, "first", False)
     with pytest.raises(ScaleOutError, match=r"node .*: expected the folder .*nowhere, .* give work="):
         dedup_stages.sketch_part((making, str(tmp_path / "nowhere")), (0, InputPart(0, None)))
-
-
-def test_parts_are_small_enough_for_all_who_work(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    path.touch()
-    os.truncate(path, 64 << 20)
-    inputs = Inputs([str(path)])
-    assert size_for(inputs, 64 << 20, 1) == 16 << 20
-    assert size_for(inputs, 64 << 20, 2) == 8 << 20
-    assert size_for(inputs, 64 << 20, 100) == 4 << 20
-    assert size_for(inputs, 1_000, 2) == 1_000
 
 
 def test_what_one_machine_alone_keeps_is_refused(tmp_path: Path) -> None:

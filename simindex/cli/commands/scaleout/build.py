@@ -6,9 +6,6 @@ The work is `simindex.scaleout.build`.
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
-
-import typer
 
 from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.cli import options, reading
@@ -28,10 +25,6 @@ def run(
     reads: reading.InsertOptions,
     on_conflict: options.RepeatChoice = options.OnRepeat.skip,
     skip_bad_rows: options.SkipBadRows = False,
-    force: Annotated[
-        bool,
-        typer.Option("--force", help="Forget an unfinished build of other inputs; what is stored stays."),
-    ] = False,
     batch_size: options.BatchSize = DEFAULT_BATCH_SIZE,
     address: Address = None,
     as_json: options.JsonSummary = False,
@@ -51,7 +44,6 @@ def run(
             on_conflict=on_conflict.value,
             skip_bad_rows=skip_bad_rows,
             batch_size=batch_size,
-            force=force,
             progress=advance,
             address=address,
         )
@@ -61,6 +53,6 @@ def run(
     note(
         f"{counted(report.inserted, 'document')} inserted, {figure(report.replaced)} replaced, "
         f"{figure(report.skipped)} skipped, {counted(report.bad, 'bad row')}; "
-        f"{counted(report.ranges, 'range')}, {figure(report.resumed)} of them done before; "
+        f"{counted(report.parts, 'part')}, {figure(report.resumed)} of them done before; "
         f"{report.seconds:,.1f} s"
     )
