@@ -273,9 +273,10 @@ def deduplicate(
 
     Args:
         sources: paths of files that every node can read, as in `simindex.corpus.deduplicate`.
-        sink, threshold, keep, mode, recall, by, max_distance, config, removed, batch_size, progress,
-            on_removed, on_bad_row, journal, force: as there. `progress` is called while the output is
-            written. With `on_bad_row` a bad row is passed over; it is reported in the second reading.
+        sink, threshold, keep, mode, recall, by, max_distance, config, removed, batch_size: as there.
+        journal, force, on_removed: as there.
+        progress, on_bad_row: as there; `progress` is called while the output is written. With `on_bad_row`
+            a bad row is passed over; it is reported in the second reading.
         max_run: documents of one prefix that tasks compare two by two; those of longer runs are compared by
             the calling process with what stays, as on one machine: slower, and the same result.
         memory_bytes: of buffers of each task, and of edges in the calling process, which has 4 bytes a row

@@ -59,9 +59,9 @@ def first_rows(matrix: Sequence[Sequence[int]], order: Sequence[int]) -> list[in
 def row_hashing(
     matrix: Sequence[Sequence[int]], functions: Sequence[Callable[[int], int]], first_row: int = 0
 ) -> Iterator[list[list[float]]]:
-    """Yield the slots [function][column] after each row; the last are the signatures (seeds 002 to 004).
+    """Yield the slots, a list for each function with one for each column, after each row (seeds 002 to 004).
 
-    One pass: a hash function of the row's number stands in for each permutation.
+    One pass: a hash function of the row's number stands in for each permutation. The last are the signatures.
 
     >>> list(row_hashing([[1, 0], [0, 1], [1, 1]], [lambda x: 2 * x % 3]))
     [[[0, inf]], [[0, 2]], [[0, 1]]]

@@ -14,8 +14,11 @@ from simindex.checks import require_share
 ROW_VALUES = 256
 """A stored row has 8 bits, so two unequal rows agree by chance in one of 256 cases."""
 
-DEFAULT_THRESHOLD, DEFAULT_RECALL = 0.8, 0.95
-"""The similarity that a query asks for, and the odds of a candidate there, where nothing else is said."""
+DEFAULT_THRESHOLD = 0.8
+"""The similarity that a query asks for where no threshold is given."""
+
+DEFAULT_RECALL = 0.95
+"""The least odds that a document right at the threshold becomes a candidate."""
 
 MAX_ROWS = 8
 """Rows of a band word."""
