@@ -5,7 +5,7 @@ A handle of its own, and what is read of it in pieces: ranges of sorted tables, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from threading import RLock
 from typing import TypeVar
 
@@ -16,6 +16,7 @@ from simindex.errors import SimIndexError
 from simindex.format.keys import Key
 from simindex.format.layout import COPY_TABLE
 from simindex.pairs.merged_entries import EVERY_KEY, Ranks, TableEntries
+from simindex.pairs.tables import Piece
 from simindex.queries.scheme import Scheme, scheme_of
 from simindex.queries.view import Reader, View
 from simindex.storage.lmdb_file import DEFAULT_MAP_BYTES
@@ -87,6 +88,12 @@ class PinnedTables:
         dead = self.ranks.dead if dead is None else dead
         return TableEntries(self.read, self.ranks, table, dead, capacity, first, behind)
 
+    def pieces(self, table: int, first: int, behind: int, capacity: int) -> Iterator[Piece]:
+        """Yield the entries of a slice; see `Tables.pieces`."""
+        entries = self.slice(table, first, behind, capacity)
+        while (piece := entries.next_piece()) is not None:
+            yield piece
+
     def sketches(self, ranks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (words, fingerprints) that are stored under some ranks."""
         numbers = self.ranks.numbers(ranks)
@@ -95,11 +102,10 @@ class PinnedTables:
     def copies(self) -> tuple[np.ndarray, np.ndarray]:
         """Return (leaders, copies): ranks, uint32, of the documents that are stored as copies and live, each
         beside the rank that its sketch is stored under, ascending. 8 bytes a copy."""
-        entries = self.slice(COPY_TABLE, 0, EVERY_KEY, _COPIES_AT_ONCE)
         leaders, copies = [np.empty(0, dtype=np.uint32)], [np.empty(0, dtype=np.uint32)]
-        while (piece := entries.next_piece()) is not None:
-            leaders.append(self.ranks.of(piece[0]))
-            copies.append(piece[1])
+        for keys, ranks in self.pieces(COPY_TABLE, 0, EVERY_KEY, _COPIES_AT_ONCE):
+            leaders.append(self.ranks.of(keys))
+            copies.append(ranks)
         return np.concatenate(leaders), np.concatenate(copies)
 
     def keys(self, ranks: np.ndarray) -> list[Key | None]:

@@ -27,13 +27,6 @@ class Slice(NamedTuple):
     behind: int
 
 
-class Entries(Protocol):
-    """The entries of a slice."""
-
-    def next_piece(self) -> Piece | None:
-        """Return the next entries, with ranks in the place of numbers; ``None`` at the end."""
-
-
 class Tables(Protocol):
     """The sorted tables of a partition, and what they are of; as `PinnedTables` has them."""
 
@@ -41,8 +34,8 @@ class Tables(Protocol):
     def total(self) -> int:
         """How many ranks there are."""
 
-    def slice(self, table: int, first: int, behind: int, capacity: int) -> Entries:
-        """Return the entries of a table whose keys are in first..behind-1."""
+    def pieces(self, table: int, first: int, behind: int, capacity: int) -> Iterator[Piece]:
+        """Yield the entries of a table whose keys are in first..behind-1: keys and ranks."""
 
     def sketches(self, ranks: np.ndarray) -> Piece:
         """Return (words, fingerprints)."""
@@ -122,9 +115,8 @@ class LocalSource:
 
     def _slice(self, partition: int, wanted: Slice, capacity: int) -> Iterator[Piece]:
         offset = self._numbering.offsets[partition].astype(np.uint32)
-        entries = self._partitions[partition].slice(*wanted, capacity)
-        while (piece := entries.next_piece()) is not None:
-            yield piece[0], piece[1] + offset
+        for keys, ranks in self._partitions[partition].pieces(*wanted, capacity):
+            yield keys, ranks + offset
 
     def copies(self) -> Piece:
         """Return (leaders, copies) of all partitions, by number; see `Tables.copies`."""

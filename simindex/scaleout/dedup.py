@@ -7,12 +7,16 @@ again, writing, the journal and the report are one machine's: so is the output, 
 from __future__ import annotations
 
 import os
-import secrets
+import shutil
+import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
+from itertools import chain
 from typing import Any
 
 import numpy as np
+import xxhash
 
 from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.checks import require_callable, require_int
@@ -28,39 +32,46 @@ from simindex.corpus.dedup.star import Star
 from simindex.corpus.dedup.verdict_file import VerdictReader, write_verdicts
 from simindex.corpus.dedup.writer_loop import DecidedRows, Lines
 from simindex.corpus.entries import PathEntries
-from simindex.corpus.outputs.output import LinesOutput, temporary
+from simindex.corpus.outputs.output import LinesOutput
 from simindex.index import Index
 from simindex.inputs import BadRowError
-from simindex.inputs.streams import without_packing
 from simindex.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES, PairPlan, plan_pairs
+from simindex.pairs.tables import LocalSource, Numbering
 from simindex.pairs.walk_plan import WalkPlan, scheme_of_config
 from simindex.parallel import ahead
 from simindex.queries.scheme import Scheme
 from simindex.queries.search import BandQuery, Method
-from simindex.scaleout.actors import ray_module, start
-from simindex.scaleout.dedup_parts import Making, Wanted, Writing
-from simindex.scaleout.dedup_stages import Stages, Step, no_step
+from simindex.scaleout.dedup_stages import (
+    Comparing,
+    Sketching,
+    SketchTables,
+    Wanted,
+    Writing,
+    compare_range,
+    sketch_part,
+    write_part,
+)
 from simindex.scaleout.errors import UnsupportedError
 from simindex.scaleout.input_parts import PART_BYTES, parts_of
-from simindex.scaleout.tasks import RayTasks, Tasks
+from simindex.scaleout.tasks import Tasks, edges_of, tasks_on
 from simindex.tuning.curve import DEFAULT_THRESHOLD
 
 _ENTRIES_OF_A_RANGE = 16 << 20
 """Entries of all tables that a range has, about: to do one again costs some seconds. Two rows that are like
 each other share some seven prefixes; the fewer ranges those are in, the less often sketches are read."""
 
+_BOOT_FILE = "/proc/sys/kernel/random/boot_id"
+
+Step = Callable[[str, int, int], object]
+"""Is called as step(name, done, total)."""
+
 
 class ScaledJob(Job):
-    """A job with its arguments and those who work; see `deduplicate`.
+    """A job with its arguments; see `deduplicate`.
 
     Args:
-        sources, sink, threshold, arguments: of `Job`.
-        tasks: returns what runs the stages.
-        work: folder for what is worked with; ``None``: that of the journal.
-        memory_bytes: of edges in memory, and of entries that a task has in memory.
-        max_run: documents of one prefix that are compared two by two.
-        part_bytes: bytes of lines that a part of the input has.
-        step: called with the progress of each step.
+        tasks: runs the stages.
+        others: of `Job`, and of `deduplicate`.
     """
 
     def __init__(
@@ -69,24 +80,19 @@ class ScaledJob(Job):
         sink: Sink | None,
         threshold: float,
         *,
-        tasks: Callable[[], Tasks],
-        work: str | None,
+        tasks: AbstractContextManager[Tasks],
+        work: str | os.PathLike[str] | None,
         memory_bytes: int,
         max_run: int,
         part_bytes: int,
-        step: Step,
-        **arguments: Any,
+        on_step: Step | None,
+        **others: Any,
     ) -> None:
-        self._tasks, self._work, self._step = tasks, work, step
-        self._memory_bytes, self._max_run, self._part_bytes = memory_bytes, max_run, part_bytes
-        others: dict[str, Any] = {
-            "against": None,
-            "into": None,
-            "cut": None,
-            "explain": False,
-            "exact": False,
-        }
-        super().__init__(sources, sink, threshold, workers=1, **(others | arguments))
+        self._tasks, self._work, self._part_bytes = tasks, work, part_bytes
+        self._memory_bytes, self._max_run = memory_bytes, max_run
+        self._step: Step = on_step or (lambda *_: None)
+        others |= {"against": None, "into": None, "cut": None, "explain": False, "exact": False}
+        super().__init__(sources, sink, threshold, workers=1, **others)
         if not isinstance(self._entries, PathEntries) or not self._entries.can_repeat:
             raise UnsupportedError(
                 "scaleout.deduplicate: expected files, which every node can read; found an iterable or "
@@ -98,129 +104,133 @@ class ScaledJob(Job):
 
     @contextmanager
     def _decisions(self, folder: str, into: Index | None) -> Iterator[Iterator[DecidedRows | Lines]]:
-        assert into is None, "there are no indexes beside the input"
+        assert into is None
+        assert isinstance(self._entries, PathEntries)
         path = os.path.join(folder, "verdicts")
-        name = f"simindex-dedup-{self._digest()}"
-        stages = Stages(os.path.join(self._work or folder, name), self._tasks())
-        if not os.path.exists(path):
-            self._decide(folder, path, stages)
-        with open(path, "rb") as file:
-            yield self._as_decided(file, stages)
+        digest = digest_of(self._job | self._entries.digest())
+        home = os.path.join(os.path.abspath(self._work or folder), f"simindex-dedup-{digest}")
+        with self._tasks as tasks:
+            if not os.path.exists(path):
+                self._decide(folder, path, home, tasks)
+            with open(path, "rb") as file:
+                yield self._as_decided(file, home, tasks)
+        shutil.rmtree(home, ignore_errors=True)
 
     # ---- the decision ----
 
-    def _making(self) -> Making:
-        assert isinstance(self._entries, PathEntries)
-        entries, compares = self._entries, self._query.compares
-        return Making(entries.inputs, self._config, compares, self._keep, entries.takes_bad_rows)
-
-    def _decide(self, folder: str, path: str, stages: Stages) -> None:
+    def _decide(self, folder: str, path: str, home: str, tasks: Tasks) -> None:
         """Let tasks find what is alike, and write down what goes."""
         assert isinstance(self._entries, PathEntries)
-        entries, making = self._entries, self._making()
-        parallel, run = stages.tasks.parallel, stages.tasks.run
-        parts, lines = parts_of(entries.inputs, self._part_bytes, parallel, run)
-        numbering = stages.make(making, parts, self._step)
-        read = list(map(PartRead, parts, lines, np.diff(numbering.offsets).tolist()))
+        entries = self._entries
+        parts, lines = parts_of(entries.inputs, self._part_bytes, tasks.parallel, tasks.run)
+        # How the input is cut says what its partitions hold.
+        cuts = repr([(part.place, *(part.extent or ())[:2]) for part in parts])
+        below = os.path.join(home, xxhash.xxh3_64_hexdigest(f"{_this_boot()} {cuts}".encode()))
+        os.makedirs(below, exist_ok=True)
+        compares, takes_bad = self._query.compares, entries.takes_bad_rows
+        sketching = Sketching(below, entries.inputs, self._config, compares, self._keep, takes_bad)
+        for done, _ in enumerate(tasks.run(sketch_part, sketching, enumerate(parts)), 1):
+            self._step("parts", done, len(parts))
+        tables = [sketching.partition(number) for number in range(len(parts))]
+        numbering = Numbering([each.total for each in tables])
+        source, total = LocalSource(dict(enumerate(tables)), numbering), numbering.total
         plan, scheme = self._plan()
-        order = self._order(folder, stages, numbering.total)
-        star = Star(plan, self._config.num_perm, order, stages.copies(), self._memory_bytes)
-        each = numbering.total * len(plan.bits) // parallel
-        count = parallel * max(2, -(-each // _ENTRIES_OF_A_RANGE))
-        for found in stages.walk(
-            WalkPlan(plan, scheme.tables, count, folds=False, puts_off=True), self._step
-        ):
-            if len(found.waiting):
-                star.add_run(found.waiting, begins=found.begins)
-            if len(found.pairs):
-                star.add_pairs(found.pairs)
+        order = self._order(folder, tables, total)
+        star = Star(plan, self._config.num_perm, order, source.copies(), self._memory_bytes)
+        each = total * len(plan.bits) // tasks.parallel
+        count = tasks.parallel * max(2, -(-each // _ENTRIES_OF_A_RANGE))
+        walk = WalkPlan(plan, scheme.tables, count, folds=False, puts_off=True)
+        comparing = Comparing(sketching, numbering, walk)
+        for place, _ in enumerate(tasks.run(compare_range, comparing, range(count))):
+            for found in edges_of(comparing.path(place)):
+                if len(found.waiting):
+                    star.add_run(found.waiting, begins=found.begins)
+                if len(found.pairs):
+                    star.add_pairs(found.pairs)
+            self._step("ranges", place + 1, count)
+
+        def labels(numbers: np.ndarray) -> list[tuple[str, int]]:
+            ranks = numbering.parts(numbers)
+            return [label for part, _, some in ranks for label in tables[part].labels(some)]
+
         has_bits = self._config.simhash is not None
-        write_verdicts(path, read, star.decided(stages.sketches), stages.labels, has_bits=has_bits)
-        stages.drop()
+        read = list(map(PartRead, parts, lines, np.diff(numbering.offsets).tolist()))
+        write_verdicts(path, read, star.decided(source.sketches), labels, has_bits=has_bits)
+        for part in tables:
+            part.close()
+        shutil.rmtree(home, ignore_errors=True)
 
     def _plan(self) -> tuple[PairPlan, Scheme]:
-        config, query = self._config, self._query
-        scheme = scheme_of_config(config)
-        by_rows = isinstance(query, BandQuery)
-        threshold = query.threshold if isinstance(query, BandQuery) else DEFAULT_THRESHOLD
-        method: Any = "minhash" if by_rows else "simhash"
-        distance = None if isinstance(query, BandQuery) else query.max_distance
-        recall = query.recall if isinstance(query, BandQuery) else None
-        figures = method, distance, recall, False, False, "all", self._max_run, self._memory_bytes
-        return plan_pairs(scheme, threshold, *figures, "deduplicate"), scheme  # type: ignore[arg-type]
+        scheme, query = scheme_of_config(self._config), self._query
+        sizes = False, False, "all", self._max_run, self._memory_bytes, "deduplicate"
+        if isinstance(query, BandQuery):
+            return plan_pairs(scheme, query.threshold, "minhash", None, query.recall, *sizes), scheme  # type: ignore[arg-type]
+        by_bits = "simhash", query.max_distance, None
+        return plan_pairs(scheme, DEFAULT_THRESHOLD, *by_bits, *sizes), scheme  # type: ignore[arg-type]
 
-    def _order(self, folder: str, stages: Stages, total: int) -> KeepOrder:
+    def _order(self, folder: str, tables: list[SketchTables], total: int) -> KeepOrder:
         if self._keep == "first":
             return KeepOrder(total)
         if self._keep == "newest":
             return newest_first(total)
-        return by_rank(self._keep, os.path.join(folder, "order.sqlite"), stages.ranks(), total)
-
-    def _digest(self) -> str:
-        assert isinstance(self._entries, PathEntries)
-        return digest_of(self._job | self._entries.digest())
+        ranks = chain.from_iterable(part.files.ranks() for part in tables)
+        return by_rank(self._keep, os.path.join(folder, "order.sqlite"), ranks, total)
 
     # ---- the output ----
 
-    def _as_decided(self, file: Any, stages: Stages) -> Iterator[DecidedRows | Lines]:
+    def _as_decided(self, file: Any, home: str, tasks: Tasks) -> Iterator[DecidedRows | Lines]:
         """Yield the rows that are not done yet, with what was decided."""
         assert isinstance(self._entries, PathEntries)
+        inputs, bad = self._entries.inputs, self._entries.takes_bad_rows
         verdicts = VerdictReader(file, self._config.num_perm, self._plan()[0])
         keeps_lines = isinstance(self._output, LinesOutput) and self._output.keeps_lines
         by_lines = keeps_lines and self._mode != "annotate"
         are_cut = all(part.part.extent and part.lines == part.rows for part in verdicts.read)
         if by_lines and are_cut and self._on_removed is None:
-            with self._writing_by() as writing:
-                if writing is not None:
-                    at = self._output.num_bytes
-                    yield from stages.lines(writing, at, self._wanted(verdicts))
-                    return
+            yield from self._lines_made(verdicts, home, tasks)
+            return
         parts = rows_of_parts(
-            self._entries.inputs,
-            verdicts.read,
-            self._batch_size,
-            self.state.read,
-            takes_bad_rows=self._entries.takes_bad_rows,
-            by_lines=by_lines,
+            inputs, verdicts.read, self._batch_size, self.state.read, takes_bad_rows=bad, by_lines=by_lines
         )
         yield from verdicts.decided_rows(
             parts if by_lines else ahead(parts, READ_AHEAD), self._entries.take_bad
         )
 
-    @contextmanager
-    def _writing_by(self) -> Iterator[Writing | None]:
-        """Give how tasks write, where the output is a file that is not packed."""
+    def _lines_made(self, verdicts: VerdictReader, home: str, tasks: Tasks) -> Iterator[Lines]:
+        """Yield the lines of the parts that are not done yet, which tasks make."""
         assert isinstance(self._entries, PathEntries)
-        assert isinstance(self._output, LinesOutput)
-        path = os.path.abspath(temporary(self._output.path))
-        seen = f"{path}.seen", secrets.token_hex()
-        writing = Writing(
-            self._entries.inputs,
-            self._entries.names,
-            self._config.num_perm,
-            self._plan()[0],
-            path,
-            seen,
-        )
-        if without_packing(self._output.path.lower()) != self._output.path.lower():
-            yield None
-            return
-        try:
-            with open(seen[0], "w", encoding="ascii") as file:
-                file.write(seen[1])
-            yield writing
-        finally:
-            os.remove(seen[0])
+        entries, done, under_way = self._entries, self.state.read, deque[Wanted]()
+        os.makedirs(home, exist_ok=True)
 
-    def _wanted(self, verdicts: VerdictReader) -> Iterator[Wanted]:
-        """Yield the parts that are not done yet."""
-        behind, done = 0, self.state.read
-        for part in verdicts.read:
-            first, behind = behind, behind + part.rows
-            if behind > done:
-                skipped = max(done - first, 0)
-                yield Wanted(part, first, skipped, verdicts.next_rows(first + skipped, behind))
-        verdicts.finish()
+        def wanted() -> Iterator[Wanted]:
+            behind = 0
+            for part in verdicts.read:
+                first, behind = behind, behind + part.rows
+                if behind > done:
+                    under_way.append(Wanted(part, first, verdicts.next_rows(first, behind)))
+                    yield under_way[-1]
+            verdicts.finish()
+
+        writing = Writing(home, entries.inputs, entries.names, self._config.num_perm, self._plan()[0])
+        for made in tasks.run(write_part, writing, wanted()):
+            part, first, rows = under_way.popleft()
+            skipped = max(done - first, 0)
+            stays = np.ones(part.rows, dtype=bool)
+            stays[[place for place, _ in rows.removed]] = False
+            kept, reported = (int(made.sizes[:skipped][some[:skipped]].sum()) for some in (stays, ~stays))
+            bounded = sum(place >= skipped for place in rows.bounded)
+            with open(made.path, "rb") as file:
+                file.seek(kept)
+                report = memoryview(made.report)[reported:]
+                yield Lines(file, made.sizes[skipped:], stays[skipped:], report, bounded)
+            os.remove(made.path)
+
+
+def _this_boot() -> str:
+    """Return an id of this run of the system: what was written, not synced, is whole in it."""
+    with suppress(OSError), open(_BOOT_FILE, encoding="ascii") as file:
+        return file.read().strip()
+    return f"process-{os.getpid()}-{time.time_ns()}"
 
 
 _ON_ONE_MACHINE = {"against": None, "into": None, "level": "document", "explain": False, "exact": False}
@@ -228,7 +238,8 @@ _ON_ONE_MACHINE = {"against": None, "into": None, "level": "document", "explain"
 
 _OF_THE_JOB = (
     *("keep", "mode", "recall", "by", "max_distance", "config", "removed", "batch_size", "progress"),
-    *("on_removed", "on_bad_row", "journal", "force", "memory_bytes", "max_run", "part_bytes"),
+    *("on_removed", "on_bad_row", "journal", "force", "memory_bytes", "max_run", "part_bytes", "work"),
+    "on_step",
 )
 """Arguments that are handed on as they are."""
 
@@ -265,8 +276,8 @@ def deduplicate(
     The output is what `simindex.corpus.deduplicate` writes, byte for byte, and so is the report of removed
     rows, but where a limit on candidates was hit there or here (`DedupReport.bounded`). The sketches of
     each part of the input are sorted in a folder that all nodes see; ranges of band words are compared
-    by tasks; the calling process decides who stays. The input is read once more then, and written by
-    the nodes where they see the output, a file of JSON lines that is not packed; by the calling process else.
+    by tasks; the calling process decides who stays. The input is read once more then; where rows stay as the
+    lines of JSON that they were, tasks make the lines of each part, and the calling process joins them.
 
     What dies is done again by Ray, a part or range. The calling process itself goes on as on one machine
     when it is called again: by the journal beside the output, and what is in the folder.
@@ -310,23 +321,5 @@ def deduplicate(
             )
     require_callable("on_step", on_step)
     require_int("part_bytes", part_bytes, 1)
-    started = list[bool]()
-
-    def tasks() -> Tasks:
-        started.append(start(address, ray))
-        return RayTasks()
-
-    job = ScaledJob(
-        sources,
-        sink,
-        threshold,
-        tasks=tasks,
-        work=None if work is None else os.fspath(work),
-        step=on_step or no_step,
-        **{name: given[name] for name in _OF_THE_JOB},
-    )
-    try:
-        return job.run()
-    finally:
-        if any(started):
-            ray_module().shutdown()
+    same = {name: given[name] for name in _OF_THE_JOB}
+    return ScaledJob(sources, sink, threshold, tasks=tasks_on(address, ray), **same).run()

@@ -168,6 +168,11 @@ def read_found(path: str) -> Iterator[Edges | RangeEnd]:
                 yield RangeEnd(compared, Bounded(runs, entries), columns[0])
 
 
+def edges_of(path: str) -> Iterator[Edges]:
+    """Yield the pairs and long runs that a range has, without what it cost."""
+    return (found for found in read_found(path) if isinstance(found, Edges))
+
+
 def _cores(node: dict[str, Any]) -> int:
     return int(node["Resources"].get("CPU", 0))
 

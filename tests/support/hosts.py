@@ -14,9 +14,10 @@ from simindex import Config, Sketcher
 from simindex.scaleout import CatalogChangedError, PartitionError
 from simindex.scaleout.calls import Gathered, Group, LocalCalls, assignment
 from simindex.scaleout.catalog import Catalog, Partition
-from simindex.scaleout.dedup_stages import compare_range, found_in_range
+from simindex.scaleout.dedup_stages import compare_range
 from simindex.scaleout.host import Host
 from simindex.scaleout.index import ScaledIndex
+from simindex.scaleout.tasks import edges_of
 from simindex.scaleout.wire import Routing, packed, unpacked
 
 # ---- local ----
@@ -94,24 +95,21 @@ class LocalTasks:
         num_jobs: of each stage, by the name of its function.
         waiting: documents of long runs that ranges put off.
         num_copies: rows that parts hold as copies.
-        sees: whether the output is seen where a stage runs.
     """
 
     parallel = 2
 
     def __init__(self) -> None:
-        self.num_jobs, self.waiting, self.num_copies, self.sees = Counter[str](), 0, 0, True
+        self.num_jobs, self.waiting, self.num_copies = Counter[str](), 0, 0
 
     def run(self, function: Callable[[Any, Any], Any], common: Any, jobs: Iterable[Any]) -> Iterator[Any]:
         known, name = pickle.dumps(common), function.__name__
         for job in jobs:
             self.num_jobs[name] += 1
             own = pickle.loads(known)
-            if name == "write_part" and not self.sees:
-                own = own._replace(seen=("nowhere", ""))
             answer = function(own, pickle.loads(pickle.dumps(job)))
             if function is compare_range:
-                self.waiting += sum(len(found.waiting) for found in found_in_range(own, job))
+                self.waiting += sum(len(found.waiting) for found in edges_of(own.path(job)))
                 tables = [of for of in own.source()._partitions.values() if not job]
                 self.num_copies += sum(len(of.copies()[1]) for of in tables)
             yield answer

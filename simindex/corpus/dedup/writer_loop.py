@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import compress
-from typing import Any, NamedTuple, Protocol
+from typing import Any, BinaryIO, NamedTuple, Protocol
 
 import numpy as np
 
@@ -30,18 +30,20 @@ DecidedRows = tuple[Sequence[Entry], Decided]
 
 
 class Lines(NamedTuple):
-    """Rows of the input, one after the other, with the decision on each; those that stay are written already.
+    """Rows of the input, one after the other, with the decision on each, whose lines are made already.
 
     Attributes:
-        sizes: int64: bytes of each row's line, in the output or in `reported`.
+        kept: a file of the lines that stay, where the first of these rows begins.
+        sizes: int64: bytes of each row's line, in `kept` or in `reported`.
         stays: bool: whether it is in the output.
-        reported: uint8: lines of the report.
+        reported: lines of the report.
         bounded: rows that stay though not all was looked at.
     """
 
+    kept: BinaryIO
     sizes: np.ndarray
     stays: np.ndarray
-    reported: np.ndarray
+    reported: memoryview
     bounded: int
 
 
@@ -164,7 +166,7 @@ class Work:
         return True
 
     def _take_made(self, lines: Lines) -> None:
-        """Take rows that are written, up to each place where a frame ends."""
+        """Take rows whose lines are made, up to each place where a frame ends."""
         state, count = self._job.state, len(lines.sizes)
         assert isinstance(self._output, LinesOutput)
         assert isinstance(self._report, LinesOutput)
@@ -179,8 +181,8 @@ class Work:
             behind = int(np.searchsorted(both, both[at] + room))
             behind = min(max(behind, at + 1), at + FRAME_ROWS - (state.read - self._row_of_cut))
             ends, behind = behind <= count, min(behind, count)
-            self._output.count_written(int(kept[behind] - kept[at]))
-            self._report.write_lines([lines.reported[reported[at] : reported[behind]].data])
+            self._output.write_lines([lines.kept.read(int(kept[behind] - kept[at]))])
+            self._report.write_lines([lines.reported[reported[at] : reported[behind]]])
             state.read += behind - at
             state.kept += int(kept_rows[behind] - kept_rows[at])
             state.removed += behind - at - int(kept_rows[behind] - kept_rows[at])

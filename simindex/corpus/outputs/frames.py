@@ -13,7 +13,7 @@ from __future__ import annotations
 import errno
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import IO, Any
@@ -22,9 +22,6 @@ from simindex.inputs.streams import require_unpacker
 
 UNDER_WAY = 2
 """Frames that a thread has not written yet."""
-
-_PIECES = 1_024
-"""That the system takes in one go."""
 
 
 def packer(name: str) -> Callable[[bytes], bytes]:
@@ -60,7 +57,6 @@ class FramedFile:
         self.in_thread = False
         self._pack = packer(name)
         self._pieces: list[bytes | memoryview] = []
-        self._num_written = 0
         self._file: Any = None
         self._thread: ThreadPoolExecutor | None = None
         self._under_way: deque[Future[int]] = deque()
@@ -71,21 +67,12 @@ class FramedFile:
         self._pieces += content
         self.waiting += sum(map(len, content))
 
-    def count_written(self, num_bytes: int) -> None:
-        """Take note of content of the frame that another process has written at its place."""
-        self._num_written += num_bytes
-        self.waiting += num_bytes
-
     def cut(self) -> None:
         """End the frame and write it, or have it written.
 
         Raises:
             OSError: it cannot be written, on a full disk for one, or one before it; the error names the file.
         """
-        if self._num_written:
-            assert not self._pieces
-            self.num_bytes += self._num_written
-            self._num_written = self.waiting = 0
         if not self._pieces:
             return
         content = b"".join(self._pieces)
@@ -184,17 +171,6 @@ def write_all(file: Any, content: bytes | memoryview) -> None:
     left = memoryview(content)
     while left:
         left = left[file.write(left) :]
-
-
-def write_pieces(file: Any, pieces: Sequence[bytes | memoryview], at: int) -> None:
-    """Write pieces one behind the other, without copying them, into a file without a buffer."""
-    for first in range(0, len(pieces), _PIECES):
-        some = pieces[first : first + _PIECES]
-        size, done = sum(map(len, some)), os.pwritev(file.fileno(), some, at)
-        if done < size:  # a full disk takes a part before it says so
-            file.seek(at + done)
-            write_all(file, memoryview(b"".join(some))[done:])
-        at += size
 
 
 @contextmanager

@@ -91,10 +91,6 @@ class LinesOutput:
         """Take lines that are made already."""
         self._file.add(*lines)
 
-    def count_written(self, num_bytes: int) -> None:
-        """Take note of lines that another process has written at their place; not for packed files."""
-        self._file.count_written(num_bytes)
-
     def cut(self) -> None:
         """End the frame."""
         self._file.cut()
