@@ -1,4 +1,4 @@
-"""Programs of README, guide and howto, as a typed user has them: `mypy --strict` finds nothing in them.
+"""Programs of the documents, as a typed user has them: `mypy --strict` finds nothing in them.
 
 Of other projects' libraries some have no types of their own; that is not counted.
 """
@@ -22,9 +22,11 @@ def programs() -> dict[str, str]:
     for page in (ROOT / "README.md", ROOT / "docs" / "guide.md"):
         blocks = _BLOCK.findall(page.read_text(encoding="utf-8"))
         found |= {f"{page.stem.lower()}_{number}.py": block for number, (_, block) in enumerate(blocks, 1)}
-    for page in sorted((ROOT / "docs" / "howto").glob("*.md")):
+    folders = ROOT / "docs" / "howto", ROOT / "docs" / "course"
+    for page in sorted(page for folder in folders for page in folder.glob("*.md")):
         blocks = _BLOCK.findall(page.read_text(encoding="utf-8"))
         name = page.stem.replace("-", "_")
+        name = f"course_{name}" if name[0].isdigit() else name
         found |= {f"{name}_{title}": block for title, block in blocks if title}
         if whole := "\n".join(block for title, block in blocks if not title):
             found[f"{name}_page.py"] = whole
@@ -61,6 +63,7 @@ def test_programs_of_the_documents_are_typed_and_what_is_wrong_is_found(tmp_path
         "guide_1.py",
         "guide_2.py",
         "crawler_page.py",
+        "course_08_segments_page.py",
         "web_service_reader.py",
     } <= sources.keys()
     done = checked(tmp_path, sources | {"wrong.py": WRONG})
