@@ -38,3 +38,18 @@ def test_any_table_can_be_too_long_for_one_value(table: int) -> None:
     for longest, fits in (3, True), (4, False):
         counts = [longest if at == table else 0 for at in range(4)]
         assert geometry.fits_one_value(SegmentEntry._make([1, 0, 9, *counts, 3, 0, b""])) is fits
+
+
+def test_segment_of_nothing_but_a_sketch_for_a_copy_stays_when_it_is_rewritten(tmp_path: Path) -> None:
+    common, own = (
+        "one text that two documents have in common",
+        "another text of many words, of which number {}",
+    )
+    with simindex.open(tmp_path / "index", "x") as index:
+        index.insert_many([("first", common), *((n, own.format(n)) for n in range(3))])
+        index.insert("copy", common)
+        index.remove_many(["first", *range(3)])
+        index.insert("last", own.format("last"))  # rewrites a segment that is mostly dead
+        assert index.stats().entries["keys"] == 2
+        assert [match.key for match in index.query(common, 1.0)] == ["copy"]
+        assert index.check().ok
