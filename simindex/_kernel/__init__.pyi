@@ -15,6 +15,8 @@ MIN_BITMAP_BITS: int
 LINE_WORDS: int
 FILTER_SLACK: int
 KEPT_BITS: int
+ROUNDS: int
+BLOCK_ROWS: int
 REPRESENTATIVES: int
 CUT_CANDIDATES: int
 CUT_BUCKET: int
@@ -25,7 +27,7 @@ class Damage(Exception):  # noqa: N818 - the kernel's own, never seen by users
 
 def sketch_texts(
     plan: _Array,
-    coefficients: _Array,
+    functions: _Array,
     classes: _Array,
     folds: _Array,
     texts: Sequence[str],
@@ -38,7 +40,7 @@ def sketch_texts(
 ) -> bytes: ...
 def sketch_hashes(
     plan: _Array,
-    coefficients: _Array,
+    functions: _Array,
     hashes: _Array,
     words: _Array,
     fingerprint: _Array,

@@ -90,7 +90,7 @@ static shingling shingling_of(const uint64_t *fields) {
     return (shingling){(int)fields[0], (uint32_t)fields[1], (int)fields[2], (int)fields[3]};
 }
 
-/* plan, coefficients */
+/* plan, functions */
 static void take_plan(buffers *held, PyObject *const *args, sketch_plan *plan) {
     const uint64_t *fields = take(held, args[0], READABLE, PLAN_LENGTH * 8, "plan");
     *plan = (sketch_plan){0};
@@ -105,7 +105,9 @@ static void take_plan(buffers *held, PyObject *const *args, sketch_plan *plan) {
     plan->with_fingerprint = (int)fields[PLAN_FINGERPRINT];
     plan->seed = fields[PLAN_SEED];
     plan->num_perm = (uint32_t)fields[PLAN_NUM_PERM];
-    plan->coefficients = take(held, args[1], READABLE, plan->num_perm * 8, "coefficients");
+    size_t blocks = (plan->num_perm + BLOCK_ROWS - 1) / BLOCK_ROWS;
+    plan->multipliers = take(held, args[1], READABLE, blocks * ROUNDS * 8 + plan->num_perm * 8, "functions");
+    if (!held->failed) plan->coefficients = (const uint32_t *)(plan->multipliers + blocks * ROUNDS);
 }
 
 /* classes, folds */
@@ -145,7 +147,7 @@ static int append_kept(kept_values *all, const smallest *kept) {
     return 0;
 }
 
-/* (plan, coefficients, classes, folds, texts, words, fingerprints, present, keep, kept_counts): with a `keep`
+/* (plan, functions, classes, folds, texts, words, fingerprints, present, keep, kept_counts): with a `keep`
  * of 1 or more the kept hashes of all texts, uint32 as bytes, and how many each has into kept_counts (uint32). */
 FUNCTION(sketch_texts) {
     sketch_plan plan;
@@ -298,7 +300,7 @@ FUNCTION_OF_ONE(unpack_kept) {
     return result;
 }
 
-/* (plan, coefficients, hashes, words, fingerprint, present): one document from its shingle hashes. */
+/* (plan, functions, hashes, words, fingerprint, present): one document from its shingle hashes. */
 FUNCTION(sketch_hashes) {
     sketch_plan plan;
     size_t count;

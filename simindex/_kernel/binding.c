@@ -107,6 +107,8 @@ static int execute(PyObject *module) {
         PyModule_AddIntConstant(module, "LINE_WORDS", LINE_WORDS) < 0 ||
         PyModule_AddIntConstant(module, "FILTER_SLACK", FILTER_SLACK) < 0 ||
         PyModule_AddIntConstant(module, "KEPT_BITS", KEPT_BITS) < 0 ||
+        PyModule_AddIntConstant(module, "ROUNDS", ROUNDS) < 0 ||
+        PyModule_AddIntConstant(module, "BLOCK_ROWS", BLOCK_ROWS) < 0 ||
         PyModule_AddIntConstant(module, "REPRESENTATIVES", REPRESENTATIVES) < 0 ||
         PyModule_AddIntConstant(module, "CUT_CANDIDATES", CUT_CANDIDATES) < 0 ||
         PyModule_AddIntConstant(module, "CUT_BUCKET", CUT_BUCKET) < 0)

@@ -94,6 +94,9 @@ int unpack_kept(const uint8_t *packed, size_t length, uint32_t *values, size_t c
 
 /* ---- sketch.c, the rest: what a sketch is made of ---- */
 
+#define ROUNDS 3u        /* of Fast Similarity Sketching */
+#define BLOCK_ROWS 128u  /* among which a round chooses */
+
 /* Everything a sketch depends on besides the text. num_perm 0: no signature; with_fingerprint 0: none. */
 typedef struct {
     alphabet letters;
@@ -101,6 +104,7 @@ typedef struct {
     int with_fingerprint;
     uint64_t seed;
     uint32_t num_perm;
+    const uint64_t *multipliers;   /* ROUNDS for each block of BLOCK_ROWS */
     const uint32_t *coefficients;  /* a_0..a_n-1, then b_0..b_n-1 */
 } sketch_plan;
 

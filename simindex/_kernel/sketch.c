@@ -364,44 +364,80 @@ PER_CPU void hash_shingles(const cut_scratch *scratch, const shingling *how, siz
     }
 }
 
-/* Rows in groups that stay in registers while the hashes pass by. */
-#define ROW_GROUP 64
+/* ---- rows: Fast Similarity Sketching (Dahlgaard, Knudsen and Thorup 2017) ----
+ *
+ * A row is the least key of its document's hashes, round << 30 | value. In a round each hash goes to one row
+ * of a block of 128, by the top 7 bits of a product, and takes the next 30 for its value. Rows that no round
+ * fills take the least of all hashes, in "round" 3. As a key of a later round never replaces one of an earlier,
+ * a round is left out where each row has an earlier key: a long text takes one. Rows of a block behind num_perm
+ * are filled by the way and not read. */
 
-static inline __attribute__((always_inline)) void update_row_group(const uint32_t *x, size_t count,
-                                                                   const uint32_t *a, const uint32_t *b,
-                                                                   uint32_t *minima, size_t rows) {
-    uint32_t low[ROW_GROUP];
-    for (size_t i = 0; i < rows; i++) low[i] = minima[i];
+#define VALUE_BITS 30
+#define INTO_CLONES static inline __attribute__((always_inline))
+#define KEYS_OF(plan) (((plan)->num_perm + BLOCK_ROWS - 1) / BLOCK_ROWS * BLOCK_ROWS)
+
+INTO_CLONES uint32_t largest_key(const uint32_t *keys, size_t rows) {
+    uint32_t largest = 0;
+    for (size_t i = 0; i < rows; i++) largest = keys[i] > largest ? keys[i] : largest;
+    return largest;
+}
+
+INTO_CLONES void one_round(const uint64_t *hashes, size_t count, uint64_t multiplier, uint32_t round,
+                             uint32_t *keys) {
     for (size_t j = 0; j < count; j++) {
-        uint32_t value = x[j];
-        for (size_t i = 0; i < rows; i++) {
-            uint32_t h = a[i] * value + b[i];
-            low[i] = h < low[i] ? h : low[i];
+        uint64_t product = hashes[j] * multiplier;
+        uint32_t key = (uint32_t)(product >> (57 - VALUE_BITS)) & ((1u << VALUE_BITS) - 1);
+        uint32_t *row = keys + (product >> 57);
+        key |= round << VALUE_BITS;
+        *row = key < *row ? key : *row;
+    }
+}
+
+/* Bring the least (a x + b) mod 2^32 of all hashes to eight rows, some of which no round has filled; the others
+ * have lesser keys. The eight stay in registers while the hashes pass by. */
+INTO_CLONES void fill_rows(const uint64_t *hashes, size_t count, const uint32_t *a, const uint32_t *b, uint32_t *keys) {
+    uint32_t least[8];
+    memset(least, 0xFF, sizeof least);
+    for (size_t j = 0; j < count; j++) {
+        uint32_t x = (uint32_t)hashes[j];
+        for (size_t i = 0; i < 8; i++) {
+            uint32_t h = a[i] * x + b[i];
+            least[i] = h < least[i] ? h : least[i];
         }
     }
-    for (size_t i = 0; i < rows; i++) minima[i] = low[i];
-}
-
-/* minima[i] = min(minima[i], a_i * low32(hash) + b_i) over the hashes. */
-PER_CPU static void update_rows(const uint64_t *hashes, size_t count, const uint32_t *coefficients, uint32_t num_perm,
-                         uint32_t *minima) {
-    uint32_t x[HASH_BLOCK];
-    for (size_t done = 0; done < count; done += HASH_BLOCK) {
-        size_t n = count - done < HASH_BLOCK ? count - done : HASH_BLOCK;
-        for (size_t j = 0; j < n; j++) x[j] = (uint32_t)hashes[done + j];
-        size_t row = 0;
-        for (; row + ROW_GROUP <= num_perm; row += ROW_GROUP)
-            update_row_group(x, n, coefficients + row, coefficients + num_perm + row, minima + row, ROW_GROUP);
-        for (; row < num_perm; row += 8)
-            update_row_group(x, n, coefficients + row, coefficients + num_perm + row, minima + row, 8);
+    for (size_t i = 0; i < 8; i++) {
+        uint32_t key = ROUNDS << VALUE_BITS | least[i] >> (32 - VALUE_BITS);
+        keys[i] = key < keys[i] ? key : keys[i];
     }
 }
 
-/* Eight rows of 8 bits a word, row 1 in the most significant byte. */
-static void pack_rows(const uint32_t *minima, uint32_t num_perm, uint64_t *words) {
+/* Bring more hashes of a document to its keys, one for each row of whole blocks; all ones before the first. */
+PER_CPU static void update_rows(const sketch_plan *plan, const uint64_t *hashes, size_t count, uint32_t *keys) {
+    const uint64_t *multipliers = plan->multipliers;
+    const uint32_t *a = plan->coefficients, *b = a + plan->num_perm;
+    for (uint32_t first = 0; first < plan->num_perm; first += BLOCK_ROWS, multipliers += ROUNDS) {
+        size_t rows = plan->num_perm - first < BLOCK_ROWS ? plan->num_perm - first : BLOCK_ROWS;
+        uint32_t *block = keys + first;
+        for (uint32_t round = 0; round < ROUNDS && largest_key(block, rows) >> VALUE_BITS >= round; round++)
+            one_round(hashes, count, multipliers[round], round, block);
+        for (size_t i = 0; i < rows; i += 8)
+            if (largest_key(block + i, 8) >> VALUE_BITS == ROUNDS)
+                fill_rows(hashes, count, a + first + i, b + first + i, block + i);
+    }
+}
+
+/* Eight rows of 8 bits a word, row 1 in the most significant byte. The keys are mixed before (MurmurHash3's
+ * permutation, Appleby): the low bits of the least key of very many hashes are no longer random. */
+PER_CPU static void pack_rows(const uint32_t *keys, uint32_t num_perm, uint64_t *words) {
+    uint8_t rows[MAX_NUM_PERM];
+    for (uint32_t i = 0; i < num_perm; i++) {
+        uint32_t value = (keys[i] ^ keys[i] >> 16) * 0x85EBCA6Bu;
+        value = (value ^ value >> 13) * 0xC2B2AE35u;
+        rows[i] = (uint8_t)(value ^ value >> 16);
+    }
     for (uint32_t band = 0; band < num_perm / 8; band++) {
         uint64_t word = 0;
-        for (int row = 0; row < 8; row++) word = word << 8 | (minima[band * 8 + row] & 0xFF);
+        for (int row = 0; row < 8; row++) word = word << 8 | rows[band * 8 + row];
         words[band] = word;
     }
 }
@@ -485,19 +521,19 @@ int sketch_text(const sketch_plan *plan, const uint8_t *text, size_t length, con
     size_t num_tokens = 0;
     int has = 0;
     if (plan->num_perm) {
-        uint32_t minima[MAX_NUM_PERM];
+        uint32_t keys[MAX_NUM_PERM];
         num_tokens = cut(&plan->letters, &plan->signature, text, length, scratch);
         size_t total = num_shingles(num_tokens, plan->signature.size);
-        memset(minima, 0xFF, sizeof(uint32_t) * plan->num_perm);
+        memset(keys, 0xFF, sizeof(uint32_t) * KEYS_OF(plan));
         if (kept) smallest_begin(kept);
         for (size_t first = 0; first < total; first += HASH_BLOCK) {
             size_t n = total - first < HASH_BLOCK ? total - first : HASH_BLOCK;
             hash_shingles(scratch, &plan->signature, num_tokens, first, n, plan->seed, hashes);
-            update_rows(hashes, n, plan->coefficients, plan->num_perm, minima);
+            update_rows(plan, hashes, n, keys);
             if (kept) smallest_add(kept, hashes, n);
         }
         if (kept) smallest_end(kept);
-        pack_rows(minima, plan->num_perm, words);
+        pack_rows(keys, plan->num_perm, words);
         if (total) has |= HAS_SIGNATURE;
         else memset(words, 0, plan->num_perm);
     }
@@ -526,10 +562,10 @@ int sketch_hashes(const sketch_plan *plan, const uint64_t *hashes, size_t count,
     *fingerprint = 0;
     memset(words, 0, plan->num_perm);
     if (plan->num_perm && count) {
-        uint32_t minima[MAX_NUM_PERM];
-        memset(minima, 0xFF, sizeof(uint32_t) * plan->num_perm);
-        update_rows(hashes, count, plan->coefficients, plan->num_perm, minima);
-        pack_rows(minima, plan->num_perm, words);
+        uint32_t keys[MAX_NUM_PERM];
+        memset(keys, 0xFF, sizeof(uint32_t) * KEYS_OF(plan));
+        update_rows(plan, hashes, count, keys);
+        pack_rows(keys, plan->num_perm, words);
         has |= HAS_SIGNATURE;
     }
     if (plan->with_fingerprint && count) {

@@ -1,7 +1,8 @@
 """The family of hash functions behind the rows of a signature, and the words that rows are packed into.
 
-Sources: MinHash, Broder 1997; SplitMix64, Steele et al. 2014; b-bit MinHash, Li and Koenig 2010. Invariant:
-the same bits on every machine; they are a contract, docs/hashing.md.
+Sources: MinHash, Broder 1997; Fast Similarity Sketching, Dahlgaard, Knudsen and Thorup 2017; SplitMix64, Steele
+et al. 2014; b-bit MinHash, Li and Koenig 2010. Invariant: the same bits on every machine; they are a contract,
+docs/hashing.md.
 """
 
 from __future__ import annotations
@@ -9,7 +10,14 @@ from __future__ import annotations
 import numpy as np
 import xxhash
 
+from simindex import _kernel
 from simindex.config import Config, config_to_dict
+
+ROUNDS, BLOCK_ROWS = _kernel.ROUNDS, _kernel.BLOCK_ROWS
+"""Rounds in which each shingle goes to one row, and the rows among which a round chooses."""
+
+_ROUND_DRAWS_FROM = 2 * 1024
+"""The draws before are the coefficients of as many rows as a signature can have."""
 
 
 def splitmix64(seed: int, count: int) -> np.ndarray:
@@ -43,6 +51,28 @@ def row_coefficients(num_perm: int, seed: int) -> np.ndarray:
     """
     high = (splitmix64(seed, 2 * num_perm) >> np.uint64(32)).astype(np.uint32)
     return np.ascontiguousarray(np.stack([high[0::2] | np.uint32(1), high[1::2]]))
+
+
+def round_multipliers(num_perm: int, seed: int) -> np.ndarray:
+    """Return the multiplier of each round of each block of 128 rows: the top 7 bits of its product with a hash,
+    mod 2^64, choose the row, and the next 30 are the value.
+
+    Returns:
+        uint64, all odd, shape (blocks, 3). Those of fewer rows are the first of more.
+
+    >>> [hex(one) for one in round_multipliers(8, 1)[0, :2]]
+    ['0x3e03ca0c2bc3e563', '0xdac8138e8eedb30d']
+
+    Source: multiply-shift, Dietzfelbinger et al. 1997.
+    """
+    blocks = -(-num_perm // BLOCK_ROWS)
+    draws = splitmix64(seed, _ROUND_DRAWS_FROM + ROUNDS * blocks)[_ROUND_DRAWS_FROM:]
+    return (draws | np.uint64(1)).reshape(blocks, ROUNDS)
+
+
+def hash_functions(num_perm: int, seed: int) -> bytes:
+    """Return the functions of all rows as the kernel takes them: the multipliers, then the coefficients."""
+    return round_multipliers(num_perm, seed).tobytes() + row_coefficients(num_perm, seed).tobytes()
 
 
 def band_words(rows: np.ndarray) -> np.ndarray:

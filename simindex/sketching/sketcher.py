@@ -1,7 +1,8 @@
 """`Sketcher`: make MinHash signatures and SimHash fingerprints of many documents.
 
-Sources: MinHash, Broder 1997; b-bit MinHash, Li and Koenig 2010; SimHash, Charikar 2002. Invariant: a
-document's sketch depends on the configuration alone, not on the others of its batch.
+Sources: Fast Similarity Sketching, Dahlgaard, Knudsen and Thorup 2017; b-bit MinHash, Li and Koenig 2010;
+SimHash, Charikar 2002. Invariant: a document's sketch depends on the configuration alone, not on the others of
+its batch.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from simindex.config import Config, Shingles
 from simindex.errors import ConfigMismatchError
 from simindex.sketching import alphabet
 from simindex.sketching.document import Document, shingles_in
-from simindex.sketching.hash_family import origin_of, row_coefficients
+from simindex.sketching.hash_family import hash_functions, origin_of
 from simindex.sketching.shingles import (
     cutting_fields,
     prepare,
@@ -96,7 +97,7 @@ class Sketcher:
     def __init__(self, config: Config | None = None) -> None:
         self.config = config if config is not None else Config()
         self.origin = origin_of(self.config)
-        self._coefficients = row_coefficients(self.config.num_perm, self.config.hash_seed).tobytes()
+        self._functions = hash_functions(self.config.num_perm, self.config.hash_seed)
         simhash = self.config.simhash
         signature = self.config.shingles
         features = simhash.shingles if simhash else signature
@@ -163,7 +164,7 @@ class Sketcher:
         words, fingerprint, present = bytearray(self.config.num_perm), bytearray(8), bytearray(1)
         _kernel.sketch_texts(
             self._whole.plan,
-            self._coefficients,
+            self._functions,
             alphabet.class_table(),
             alphabet.fold_table(),
             (text,),
@@ -248,7 +249,7 @@ class Sketcher:
         counts = np.empty(len(texts), dtype=np.uint32) if step.keep else _NO_COUNTS
         kept = _kernel.sketch_texts(
             step.plan,
-            self._coefficients,
+            self._functions,
             alphabet.class_table(),
             alphabet.fold_table(),
             prepared,
@@ -275,7 +276,7 @@ class Sketcher:
             hashes = ready_hashes(shingles_in(document, config.shingles), config.hash_seed)
         _kernel.sketch_hashes(
             self._whole.plan,
-            self._coefficients,
+            self._functions,
             hashes,
             batch.words[at],
             batch.fingerprints[at : at + 1],

@@ -21,7 +21,7 @@ named by their numbers:
     seed 003  Busca por Similaridade, slides (Soares da Silva, 2013, after Ullman): banding, the S-curve
     seed 004  Алгоритмы MinHash и SimHash, a lecture (Gorshkov): bags of words, SimHash, sorted lists
 
-Invariant: what a result depends on (shingles, `shingle_hash`, `row_coefficients` to `row_values`,
+Invariant: what a result depends on (shingles, `shingle_hash`, `row_coefficients`, `similarity_rows`, `row_values`,
 `band_words`, `estimated_jaccard`, `best_jaccard`, both SimHashes, blocks and `permutation_orders`) equals the
 library bit for bit. Character tables are those of the running Python; the library's stand still at Unicode
 14.0, so texts with later characters may be cut otherwise.
@@ -58,11 +58,14 @@ from simindex.textbook.minhash import (
     jaccard,
     kept_jaccard,
     minhash_rows,
+    mix32,
     permutation_minhash,
+    round_multipliers,
     row_coefficients,
     row_hashing,
     row_values,
     signature_agreement,
+    similarity_rows,
 )
 from simindex.textbook.permutations import PermutationTables, blocks, permutation_orders, permute, restore
 from simindex.textbook.shingles import character_class, character_shingles, normalize, word_shingles, words
@@ -91,6 +94,7 @@ __all__ = [
     "jaccard",
     "kept_jaccard",
     "minhash_rows",
+    "mix32",
     "normalize",
     "permutation_minhash",
     "permutation_orders",
@@ -98,6 +102,7 @@ __all__ = [
     "pick_bands",
     "prefix_probability",
     "restore",
+    "round_multipliers",
     "row_coefficients",
     "row_hashing",
     "row_values",
@@ -106,6 +111,7 @@ __all__ = [
     "signature_agreement",
     "simhash",
     "simhash_counters",
+    "similarity_rows",
     "sorted_neighbours",
     "splitmix64",
     "stars",

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simindex.checks import require_share
+from simindex.checks import require_int, require_share
 from simindex.config import Config
 from simindex.tuning.curve import (
     DEFAULT_RECALL,
@@ -27,7 +27,7 @@ from simindex.tuning.curve import (
     candidate_probability,
     compared_bits,
 )
-from simindex.tuning.estimator import similarity_table
+from simindex.tuning.estimator import similarity_table, spread
 
 FOUND_PROBABILITIES = (0.5, 0.95, 0.99)
 """The odds for which reports say how similar a document has to be."""
@@ -177,12 +177,26 @@ def _log_ways(num_perm: int) -> np.ndarray:
     return np.array([math.log(math.comb(num_perm, agree)) for agree in range(num_perm + 1)])
 
 
-def _odds_of_agreement(similarity: float, num_perm: int) -> np.ndarray:
-    """Return the probability of each number of agreeing rows, 0..num_perm: a binomial distribution."""
+def _odds_of_agreement(similarity: float, num_perm: int, shingles: int | None = None) -> np.ndarray:
+    """Return the probability of each number of agreeing rows, 0..num_perm: a binomial distribution.
+
+    With a number of shingles the hypergeometric one of the variance that `spread` gives: rows drawn without
+    replacement from N = (n - f)/(1 - f), Np of which agree, N no whole number.
+    """
     agree = similarity + (1 - similarity) / ROW_VALUES
     counts = np.arange(num_perm + 1)
     if agree == 1:
         return np.where(counts == num_perm, 1.0, 0.0)
+    share = 1.0
+    if shingles is not None and 0 < similarity < 1:
+        # The rows that agree by chance are independent of one another.
+        equal = similarity * (1 - similarity) * (1 - 1 / ROW_VALUES) ** 2 / (agree * (1 - agree))
+        share = 1 - equal * (1 - spread(num_perm, shingles))
+    if share < 1 - _ROUNDING:
+        drawn_from = (num_perm - share) / (1 - share)
+        logs = _log_choices(drawn_from * agree, counts) + _log_choices(drawn_from * (1 - agree), counts[::-1])
+        exact: np.ndarray = np.exp(logs - logs.max())
+        return exact / exact.sum()
     odds: np.ndarray = np.exp(
         _log_ways(num_perm) + counts * math.log(agree) + counts[::-1] * math.log1p(-agree)
     )
@@ -190,15 +204,32 @@ def _odds_of_agreement(similarity: float, num_perm: int) -> np.ndarray:
     return odds
 
 
-def returned_probability(similarity: float, num_perm: int, plan: BandPlan) -> float:
+def _log_choices(size: float, counts: np.ndarray) -> np.ndarray:
+    """Return the logarithms of C(size, count), without those of size! that all share; -inf beyond the size."""
+    return np.array(
+        [
+            -math.lgamma(count + 1) - math.lgamma(size - count + 1) if count < size + 1 else -math.inf
+            for count in counts.tolist()
+        ]
+    )
+
+
+def returned_probability(
+    similarity: float, num_perm: int, plan: BandPlan, shingles: int | None = None
+) -> float:
     """Return `match_probability` of a plan; the similarity is believed. Cost: about 20 us at 128 rows."""
     first = plan.min_agree
-    odds = _odds_of_agreement(similarity, num_perm)[first:]
+    odds = _odds_of_agreement(similarity, num_perm, shingles)[first:]
     return min(1.0, float(odds @ candidate_shares(num_perm, plan.prefix_bits)[first:]))
 
 
 def match_probability(
-    similarity: float, threshold: float, config: Config, recall: float | None = None
+    similarity: float,
+    threshold: float,
+    config: Config,
+    recall: float | None = None,
+    *,
+    shingles: int | None = None,
 ) -> float:
     """Return the probability that a query returns a document of that exact Jaccard similarity.
 
@@ -210,6 +241,8 @@ def match_probability(
         threshold: of the query, in (0, 1].
         config: the settings of the index; `num_perm` counts.
         recall: of the query; ``None``: the estimate is cut at the threshold.
+        shingles: different shingles of both documents together, 1 or more; ``None``: very many. Fewer make
+            the estimate more exact: see `simindex.tuning.estimator.spread`.
 
     Returns:
         0..1: the sum over a = m..n of C(n, a) p^a (1 - p)^(n - a) g(a), with n = num_perm,
@@ -217,7 +250,8 @@ def match_probability(
         probability that a agreeing rows at random places make a candidate: 1 - u(a) / C(n, a), where u(a) is
         the coefficient of x^a in ((1 + x)^8 - x^r (1 + x)^(7 - r) (x + t))^b, b = n/8, for a prefix of r
         whole rows and d bits more, t = (2^(8 - d) - 1)/255.
-        It takes the rows for independent. A limit on candidates (`truncated`) is not in it, nor
+        That takes the rows for independent; with `shingles` a hypergeometric distribution of their smaller
+        variance stands for the binomial one. A limit on candidates (`truncated`) is not in it, nor
         ``exact=True``, where a document whose similarity is exact is found as `candidate_probability` says.
 
     Raises:
@@ -227,12 +261,17 @@ def match_probability(
     >>> from simindex import Config
     >>> [round(match_probability(s, 0.8, Config()), 3) for s in (0.7, 0.8, 0.85, 0.9)]
     [0.005, 0.508, 0.938, 1.0]
+    >>> [round(match_probability(s, 0.8, Config(), shingles=144), 3) for s in (0.7, 0.8, 0.85, 0.9)]
+    [0.0, 0.5, 0.983, 1.0]
     >>> round(match_probability(0.8, 0.8, Config(), recall=0.95), 3)
     0.956
     """
     require_share("similarity", similarity, zero=True)
     _require_minhash(config)
-    return returned_probability(similarity, config.num_perm, band_plan(threshold, config.num_perm, recall))
+    if shingles is not None:
+        require_int("shingles", shingles, 1)
+    plan = band_plan(threshold, config.num_perm, recall)
+    return returned_probability(similarity, config.num_perm, plan, shingles)
 
 
 def similarity_for(
@@ -269,13 +308,16 @@ def found_similarity(probability: float, num_perm: int, plan: BandPlan) -> float
     return high
 
 
-def threshold_for(similarity: float, config: Config, miss: float = 0.01) -> float:
+def threshold_for(
+    similarity: float, config: Config, miss: float = 0.01, *, shingles: int | None = None
+) -> float:
     """Return the threshold to ask for, so that documents of that similarity are hardly missed.
 
     Args:
         similarity: exact Jaccard similarity in (0, 1] of the least similar documents that are wanted.
         config: the settings of the index.
         miss: the share of them that may be missed, in (0, 1).
+        shingles: as in `match_probability`.
 
     Returns:
         The highest threshold, in steps of 0.001, at which `match_probability` of the similarity is at least
@@ -289,6 +331,8 @@ def threshold_for(similarity: float, config: Config, miss: float = 0.01) -> floa
     >>> from simindex import Config
     >>> threshold_for(0.8, Config()), threshold_for(0.8, Config(num_perm=512))
     (0.709, 0.758)
+    >>> threshold_for(0.8, Config(), shingles=144)
+    0.741
     """
     require_share("similarity", similarity)
     require_share("miss", miss)
@@ -296,12 +340,12 @@ def threshold_for(similarity: float, config: Config, miss: float = 0.01) -> floa
     wanted = 1 - miss - _ROUNDING
 
     def finds(thousandths: int) -> bool:
-        return match_probability(similarity, thousandths / 1000, config) >= wanted
+        return match_probability(similarity, thousandths / 1000, config, shingles=shingles) >= wanted
 
     if not finds(1):
         raise ValueError(
             f"similarity: expected one that {config.num_perm} rows find with probability {1 - miss:g}, found "
-            f"{similarity}, which is found with {match_probability(similarity, 0.001, config):.3g} at most; "
+            f"{similarity}, which is found with {match_probability(similarity, 0.001, config, shingles=shingles):.3g} at most; "
             "build the index with a larger num_perm"
         )
     return bisect_left(range(1, 1001), True, key=lambda thousandths: not finds(thousandths)) / 1000

@@ -36,11 +36,11 @@ def sketch_arguments(documents: Sequence[object]) -> list[Any]:
     plan = sketcher._whole.plan
     tables = alphabet.class_table(), alphabet.fold_table()
     room = np.zeros((len(documents), 2), "u8"), np.zeros(len(documents), "u8"), np.zeros(len(documents), "u1")
-    return [plan, sketcher._coefficients, *tables, documents, *room, 5, np.zeros(len(documents), "u4")]
+    return [plan, sketcher._functions, *tables, documents, *room, 5, np.zeros(len(documents), "u4")]
 
 
 NAMES = [
-    "plan", "coefficients", "classes", "folds", None, "words", "fingerprints", "present", None, "kept_counts",
+    "plan", "functions", "classes", "folds", None, "words", "fingerprints", "present", None, "kept_counts",
 ]  # fmt: skip
 
 

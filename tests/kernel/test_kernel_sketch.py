@@ -8,7 +8,7 @@ from support.texts import any_texts, normalize_steps, uint64s
 
 from simindex import _kernel, textbook
 from simindex.config import CharShingles, Config, Shingles, SimHashConfig, WordShingles
-from simindex.sketching.hash_family import row_coefficients
+from simindex.sketching.hash_family import round_multipliers, row_coefficients
 from simindex.sketching.shingles import ready_hashes, shingle_hashes, shingles_of
 from simindex.sketching.sketch import Sketch
 from simindex.sketching.sketcher import Sketcher
@@ -28,8 +28,8 @@ def textbook_sketch(text: str, config: Config) -> tuple[list[int] | None, int | 
     words = fingerprint = None
     signature = [textbook.shingle_hash(s, config.hash_seed) for s in textbook_shingles(text, config.shingles)]
     if config.num_perm and signature:
-        coefficients = textbook.row_coefficients(config.num_perm, config.hash_seed)
-        words = textbook.band_words(textbook.row_values(textbook.minhash_rows(signature, coefficients)))
+        rows = textbook.similarity_rows(signature, config.num_perm, config.hash_seed)
+        words = textbook.band_words(textbook.row_values(rows))
     if config.simhash:
         features = textbook_shingles(text, config.simhash.shingles)
         if features:
@@ -109,6 +109,22 @@ def test_row_coefficients_equal_their_twin(num_perm: int, seed: int) -> None:
     assert list(zip(*row_coefficients(num_perm, seed).tolist(), strict=True)) == textbook.row_coefficients(
         num_perm, seed
     )
+    assert round_multipliers(num_perm, seed).tolist() == textbook.round_multipliers(num_perm, seed)
+
+
+@settings(max_examples=60)
+@given(st.lists(uint64s, min_size=1, max_size=700), st.sampled_from([8, 128, 136, 320]))
+@example([0], 128)
+@example(list(range(600)), 128)
+def test_rows_of_hashes_equal_their_twin(hashes: list[int], num_perm: int) -> None:
+    """Hashes that are no hashes, too: small integers leave rows to be filled whose rounds come late."""
+    sketcher = Sketcher(Config(num_perm=num_perm, simhash=None, seed=7))
+    words, fingerprints, present = np.zeros((1, num_perm // 8), "u8"), np.zeros(1, "u8"), np.zeros(1, "u1")
+    _kernel.sketch_hashes(
+        sketcher._whole.plan, sketcher._functions, np.array(hashes, "u8"), words, fingerprints, present
+    )
+    rows = textbook.similarity_rows(hashes, num_perm, 7)
+    assert words[0].tolist() == textbook.band_words(textbook.row_values(rows))
 
 
 @settings(max_examples=60)
@@ -119,7 +135,7 @@ def test_simhash_equals_its_twin(hashes: list[int]) -> None:
     words, fingerprints, present = np.zeros((1, 0), "u8"), np.zeros(1, "u8"), np.zeros(1, "u1")
     _kernel.sketch_hashes(
         sketcher._whole.plan,
-        sketcher._coefficients,
+        sketcher._functions,
         np.array(hashes, "u8"),
         words,
         fingerprints,

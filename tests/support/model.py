@@ -32,13 +32,14 @@ class Model:
         self.config = config
         self.documents: dict[Key, ModelDocument] = {}
         self.now = 0
-        self._coefficients = textbook.row_coefficients(config.num_perm, config.hash_seed)
 
     def document(self, shingles: Collection[str], metadata: object = None) -> ModelDocument:
         hashes = [textbook.shingle_hash(s, self.config.hash_seed) for s in shingles]
         rows = fingerprint = None
         if hashes and self.config.num_perm:
-            rows = textbook.row_values(textbook.minhash_rows(hashes, self._coefficients))
+            rows = textbook.row_values(
+                textbook.similarity_rows(hashes, self.config.num_perm, self.config.hash_seed)
+            )
         if hashes and self.config.simhash:
             fingerprint = textbook.simhash(hashes)
         return ModelDocument(frozenset(shingles), metadata, rows, fingerprint, self.now, self.now)

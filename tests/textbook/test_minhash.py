@@ -231,6 +231,36 @@ def test_textbook_minhash_of_a_union_is_the_lesser_of_each_row(
     assert textbook.minhash_rows([x % 2**32 for x in hashes_a], coefficients) == rows_a
 
 
+@given(st.lists(UINT64, min_size=1, max_size=30), st.sampled_from([8, 64, 128, 136]))
+def test_textbook_similarity_rows_of_fewer_rows_are_the_first_of_more(hashes: list[int], num_perm: int) -> None:
+    rows = textbook.similarity_rows(hashes, 264, 3)
+    assert textbook.similarity_rows(hashes, num_perm, 3) == rows[:num_perm]
+    assert textbook.similarity_rows([*hashes, *hashes[::-1]], 264, 3) == rows
+
+
+@given(st.lists(UINT64, min_size=1, max_size=30), st.lists(UINT64, min_size=1, max_size=30))
+def test_textbook_similarity_row_of_a_union_is_that_of_one_side(a: list[int], b: list[int]) -> None:
+    """The least key of a union is the least of either, whatever the mixing afterwards."""
+    rows_a, rows_b, both = (textbook.similarity_rows(some, 128, 1) for some in (a, b, a + b))
+    assert all(row in pair for row, *pair in zip(both, rows_a, rows_b, strict=True))
+
+
+def test_textbook_similarity_rows_agree_as_the_sets_do_and_vary_less() -> None:
+    """2,000 pairs of 20 elements, 18 of them common: Jaccard 18/22. Bounds: the mean within five of its
+    standard errors; the deviation, which is 0.0288 and 0.0341 with independent rows, within five of its own
+    (0.0288 / sqrt(2 * 2,000) = 0.0005). A chance of a false alarm below 1 in 500,000, were the draws not fixed.
+    """
+    draws, found = textbook.splitmix64(20261123), []
+    for _ in range(2_000):
+        members = [next(draws) for _ in range(22)]
+        rows = [textbook.similarity_rows(some, 128, 5) for some in (members[:20], members[2:])]
+        found.append(textbook.signature_agreement(*rows))
+    mean = sum(found) / len(found)
+    deviation = math.sqrt(sum((share - mean) ** 2 for share in found) / len(found))
+    assert abs(mean - 18 / 22) < 5 * 0.0288 / math.sqrt(2_000)
+    assert abs(deviation - 0.0286) < 0.0026
+
+
 @given(UINT64, st.integers(0, 2**32 - 1))
 def test_textbook_rows_of_one_hash_can_be_undone(seed: int, x: int) -> None:
     for a, b in textbook.row_coefficients(8, seed):  # an odd a is invertible: the row is a permutation
@@ -239,7 +269,11 @@ def test_textbook_rows_of_one_hash_can_be_undone(seed: int, x: int) -> None:
 
 
 def test_textbook_no_hashes_have_no_signature_and_no_fingerprint() -> None:
-    for function in (lambda: textbook.minhash_rows([], [(1, 0)]), lambda: textbook.simhash([])):
+    for function in (
+        lambda: textbook.minhash_rows([], [(1, 0)]),
+        lambda: textbook.similarity_rows([], 8, 1),
+        lambda: textbook.simhash([]),
+    ):
         with pytest.raises(ValueError, match="found none"):
             function()
     with pytest.raises(ValueError, match="found none"):

@@ -19,7 +19,9 @@ from support.truth import (
 )
 
 import simindex
-from simindex import Config, tuning
+from simindex import Config, Sketcher, WordShingles, _kernel, tuning
+from simindex.sketching.shingles import shingle_hashes
+from simindex.tuning import estimator
 from simindex.tuning.curve import DEFAULT_RECALL
 from simindex.tuning.estimator import similarity_table
 from simindex.tuning.match_odds import band_plan, candidate_shares, found_similarity, returned_probability
@@ -96,7 +98,7 @@ def test_match_probability_is_that_of_an_index(
             index.insert_many((f"{common} {place}", stored) for place, (stored, _) in enumerate(pairs))
             matches = index.query_many([asked for _, asked in pairs], threshold, recall=recall)
             found = np.mean([[m.key for m in ms] == [f"{common} {p}"] for p, ms in enumerate(matches)])
-            expected = tuning.match_probability(similarity, threshold, index.config, recall)
+            expected = tuning.match_probability(similarity, threshold, index.config, recall, shingles=100)
             assert abs(found - expected) <= 5 * np.sqrt(expected * (1 - expected) / 1_000) + 1 / 1_000
 
 
@@ -114,11 +116,50 @@ def test_match_probability_is_that_of_licences(threshold: float, recall: float |
         is_candidate = shares_prefix(rows[first], rows[second], plan.prefix_bits)
         is_found = is_candidate & (agree.sum(axis=1) >= plan.min_agree)
         found.append(np.bincount(place, is_found, minlength=10) / sizes)
-    config, (values, which) = Config(), np.unique(similarities, return_inverse=True)
-    odds = np.array([tuning.match_probability(s, threshold, config, recall) for s in values.tolist()])
+    sizes_of = np.array([len(set(shingle_hashes(text, WordShingles(3), 1).tolist())) for text in texts])
+    unions = (sizes_of[first] + sizes_of[second]) / (1 + similarities)
+    kinds = np.stack([similarities, np.rint(unions)])
+    values, which = np.unique(kinds, axis=1, return_inverse=True)
+    config = Config()
+    odds = np.array(
+        [
+            tuning.match_probability(similarity, threshold, config, recall, shingles=int(union))
+            for similarity, union in values.T.tolist()
+        ]
+    )
     expected = np.bincount(place, odds[which], minlength=10) / sizes
     share, error = np.mean(found, axis=0), np.std(found, axis=0, ddof=1) / np.sqrt(len(found))
     assert np.all(np.abs(share - expected) <= 6 * error + 0.005), (share, expected)
+
+
+@pytest.mark.parametrize("union", [22, 144, 1_667])
+def test_match_probability_is_that_of_so_many_shingles(union: int) -> None:
+    """4,000 pairs at each of five similarities around 0.8: within 0.02, which binomial odds are not below 1,000
+    shingles. Five standard errors of a share of 4,000 are 0.04 at one half, and 0.02 are 2.5: with 15 shares a
+    chance of a false alarm of 1 in 6, were the seed not fixed."""
+    rng, config = np.random.default_rng(27), Config(simhash=None)
+    sketcher, plan = Sketcher(config), band_plan(0.8, NUM_PERM)
+    for offset in (-0.1, -0.04, 0.0, 0.04, 0.1):
+        common = round((0.8 + offset) * union)
+        middle, agree, is_candidate = common + (union - common) // 2, [], []
+        for _ in range(4_000):
+            hashes = rng.integers(0, 2**64, union, dtype=np.uint64)
+            a, b = (
+                rows_of_hashes(sketcher, some)
+                for some in (hashes[:middle], np.concatenate([hashes[:common], hashes[middle:]]))
+            )
+            agree.append(int((a == b).sum()))
+            is_candidate.append(bool(shares_prefix(a[None], b[None], plan.prefix_bits)[0]))
+        found = float(np.mean(np.array(is_candidate) & (np.array(agree) >= plan.min_agree)))
+        expected = tuning.match_probability(common / union, 0.8, config, shingles=union)
+        assert abs(found - expected) <= 0.02, (common / union, found, expected)
+
+
+def rows_of_hashes(sketcher: Sketcher, hashes: np.ndarray) -> np.ndarray:
+    """The rows of one document from hashes of shingles, uint8, shape (num_perm,)."""
+    words, other, present = np.zeros((1, NUM_PERM // 8), "u8"), np.zeros(1, "u8"), np.zeros(1, "u1")
+    _kernel.sketch_hashes(sketcher._whole.plan, sketcher._functions, hashes, words, other, present)
+    return words.astype(">u8").view("u1")[0]
 
 
 @given(shares, st.floats(0, 1), st.floats(0, 1), row_counts, st.none() | shares)
@@ -247,3 +288,7 @@ def test_arguments_out_of_range_are_refused_by_name(
 ) -> None:
     with pytest.raises(error, match="expected"):
         call()
+
+
+def test_rounds_and_blocks_are_those_of_the_kernel() -> None:
+    assert (estimator.ROUNDS, estimator.BLOCK_ROWS) == (_kernel.ROUNDS, _kernel.BLOCK_ROWS)
