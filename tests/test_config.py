@@ -139,7 +139,7 @@ def test_config_is_frozen_and_hashable() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"hashing": None}, "hashing contract: expected version 2, found None"),
+        ({"hashing": None}, "hashing contract: expected version 3, found None"),
         ({"colour": "red"}, r"stored configuration: unknown fields \['colour'\]"),
         ({"seed": -1}, "stored configuration: expected known fields"),
         ({"shingles": {"kind": "words"}}, "stored configuration: expected known fields"),

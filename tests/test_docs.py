@@ -250,7 +250,7 @@ def vectors() -> list[dict[str, Any]]:
         vector["size"] = int(size)
         vector["steps"] = () if vector["normalize"] == "none" else tuple(vector["normalize"].split())
         vector["seed"] = int(vector["seed"])
-        for name in ("minima", "words"):
+        for name in ("rows", "words"):
             values = vector.get(name, "none")
             vector[name] = None if values == "none" else [int(value, 16) for value in values.split()]
         fingerprint = vector["fingerprint"]
@@ -294,9 +294,9 @@ def test_hashing_vector_equals_the_textbook(vector: dict[str, Any]) -> None:
     assert list(zip(hashes, shingles, strict=True)) == vector["hash"]
     assert hashes == [xxhash.xxh64_intdigest(shingle.encode(), seed) for shingle in shingles]
     if hashes:
-        minima = textbook.minhash_rows(hashes, textbook.row_coefficients(16, seed))
-        assert minima[:4] == vector["minima"]
-        assert textbook.band_words(textbook.row_values(minima)) == vector["words"]
+        rows = textbook.similarity_rows(hashes, 16, seed)
+        assert rows[:4] == vector["rows"]
+        assert textbook.band_words(textbook.row_values(rows)) == vector["words"]
     features = [textbook.shingle_hash(word, seed) for word in textbook.words(text)]
     assert (textbook.simhash(features) if features else None) == vector["fingerprint"]
 
@@ -307,9 +307,9 @@ def test_hashing_tables_hold() -> None:
         assert textbook.xxh64(raw, int(seed)) == int(expected, 16) == xxhash.xxh64_intdigest(raw, int(seed))
     rows = table_rows(HASHING, "seed")
     assert len(rows) == 2
-    for seed, *coefficients in rows:
+    for seed, *values in rows:
         flat = [value for pair in textbook.row_coefficients(3, int(seed)) for value in pair]
-        assert flat == [int(value, 16) for value in coefficients]
+        assert [*flat, *textbook.round_multipliers(3, int(seed))[0]] == [int(value, 16) for value in values]
         assert simindex.sketching.hash_family.row_coefficients(3, int(seed)).T.ravel().tolist() == flat
     keys = table_rows(HASHING, "key")
     assert len(keys) == 6

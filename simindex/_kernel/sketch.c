@@ -373,6 +373,7 @@ PER_CPU void hash_shingles(const cut_scratch *scratch, const shingling *how, siz
  * are filled by the way and not read. */
 
 #define VALUE_BITS 30
+#define ROW_GROUP 64
 #define INTO_CLONES static inline __attribute__((always_inline))
 #define KEYS_OF(plan) (((plan)->num_perm + BLOCK_ROWS - 1) / BLOCK_ROWS * BLOCK_ROWS)
 
@@ -393,21 +394,35 @@ INTO_CLONES void one_round(const uint64_t *hashes, size_t count, uint64_t multip
     }
 }
 
-/* Bring the least (a x + b) mod 2^32 of all hashes to eight rows, some of which no round has filled; the others
- * have lesser keys. The eight stay in registers while the hashes pass by. */
-INTO_CLONES void fill_rows(const uint64_t *hashes, size_t count, const uint32_t *a, const uint32_t *b, uint32_t *keys) {
-    uint32_t least[8];
-    memset(least, 0xFF, sizeof least);
+/* Bring the least (a x + b) mod 2^32 of all hashes to rows some of which no round has filled; the others have
+ * lesser keys. They stay in registers while the hashes pass by. */
+INTO_CLONES void fill_rows(const uint32_t *x, size_t count, const uint32_t *a, const uint32_t *b, uint32_t *keys,
+                           size_t rows) {
+    uint32_t least[ROW_GROUP];
+    for (size_t i = 0; i < rows; i++) least[i] = ~0u;
     for (size_t j = 0; j < count; j++) {
-        uint32_t x = (uint32_t)hashes[j];
-        for (size_t i = 0; i < 8; i++) {
-            uint32_t h = a[i] * x + b[i];
+        uint32_t value = x[j];
+        for (size_t i = 0; i < rows; i++) {
+            uint32_t h = a[i] * value + b[i];
             least[i] = h < least[i] ? h : least[i];
         }
     }
-    for (size_t i = 0; i < 8; i++) {
+    for (size_t i = 0; i < rows; i++) {
         uint32_t key = ROUNDS << VALUE_BITS | least[i] >> (32 - VALUE_BITS);
         keys[i] = key < keys[i] ? key : keys[i];
+    }
+}
+
+/* The rows of a block that no round has filled. Where most are empty, all are worked out together. */
+INTO_CLONES void fill_block(const uint64_t *hashes, size_t count, const uint32_t *a, const uint32_t *b,
+                            uint32_t *block, size_t rows) {
+    uint32_t x[HASH_BLOCK];
+    for (size_t done = 0; done < count; done += HASH_BLOCK) {
+        size_t n = count - done < HASH_BLOCK ? count - done : HASH_BLOCK, i = 0;
+        for (size_t j = 0; j < n; j++) x[j] = (uint32_t)hashes[done + j];
+        for (; n < ROW_GROUP && i + ROW_GROUP <= rows; i += ROW_GROUP) fill_rows(x, n, a + i, b + i, block + i, ROW_GROUP);
+        for (; i < rows; i += 8)
+            if (largest_key(block + i, 8) >> VALUE_BITS == ROUNDS) fill_rows(x, n, a + i, b + i, block + i, 8);
     }
 }
 
@@ -420,9 +435,7 @@ PER_CPU static void update_rows(const sketch_plan *plan, const uint64_t *hashes,
         uint32_t *block = keys + first;
         for (uint32_t round = 0; round < ROUNDS && largest_key(block, rows) >> VALUE_BITS >= round; round++)
             one_round(hashes, count, multipliers[round], round, block);
-        for (size_t i = 0; i < rows; i += 8)
-            if (largest_key(block + i, 8) >> VALUE_BITS == ROUNDS)
-                fill_rows(hashes, count, a + first + i, b + first + i, block + i);
+        if (largest_key(block, rows) >> VALUE_BITS == ROUNDS) fill_block(hashes, count, a + first, b + first, block, rows);
     }
 }
 
