@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from simindex import _kernel
-from simindex.tuning.estimator import error_table, similarity_table
+from simindex.tuning.estimator import error_table, similarity_table, spread
 
 KEPT_VALUES = 2**_kernel.KEPT_BITS
 """A kept shingle hash is below this."""
@@ -56,9 +56,10 @@ def best_estimate(agree: int, num_perm: int, a: np.ndarray, b: np.ndarray, keep:
     Where both kept fewer than `keep` hashes they kept all, and the similarity is common over union. Else
     every hash below the least bound of the two (the largest kept one of a document that kept `keep`) is
     known of both: u hashes of the union, c of them common, drawn at random out of a share f of all. c/u has
-    the variance s(1 - s)(1 - f)/u, and the estimate from rows s(1 - s)/num_perm; their mean, weighted by the
-    inverse of it, has s(1 - s) / (num_perm + u/(1 - f)), which is never more than that of the rows alone.
-    The standard error is its root, with s(1 - s) taken from num_perm + u draws as in `error_table`.
+    the variance s(1 - s)(1 - f)/u, and the estimate from rows s(1 - s)/n, with n = num_perm divided by the
+    `spread` of rows of u/f shingles; their mean, weighted by the inverse, has s(1 - s) / (n + u/(1 - f)),
+    which is never more than that of the rows alone. The standard error is its root, with s(1 - s) taken from
+    n + u draws as in `error_table`.
 
     Args:
         agree: agreeing rows, 0..num_perm.
@@ -80,11 +81,11 @@ def best_estimate(agree: int, num_perm: int, a: np.ndarray, b: np.ndarray, keep:
     below_a, below_b = a[: a.searchsorted(bound)], b[: b.searchsorted(bound)]
     common = _kernel.num_common(below_a, below_b)
     union = len(below_a) + len(below_b) - common
-    weight = union / (1 - int(bound) / KEPT_VALUES)
+    share = int(bound) / KEPT_VALUES
+    weight = union / (1 - share)
     from_kept = common / union if union else 0.0
-    similarity = (num_perm * row_estimates(num_perm)[agree].similarity + weight * from_kept) / (
-        num_perm + weight
-    )
-    drawn = num_perm + union
+    rows = num_perm / spread(num_perm, round(union / share) if share else 0)
+    similarity = (rows * row_estimates(num_perm)[agree].similarity + weight * from_kept) / (rows + weight)
+    drawn = rows + union
     share = (drawn * similarity + 2) / (drawn + 4)
-    return Estimate(similarity, False, math.sqrt(share * (1 - share) / (num_perm + weight)))
+    return Estimate(similarity, False, math.sqrt(share * (1 - share) / (rows + weight)))

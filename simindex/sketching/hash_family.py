@@ -1,8 +1,8 @@
 """The family of hash functions behind the rows of a signature, and the words that rows are packed into.
 
-Sources: MinHash, Broder 1997; Fast Similarity Sketching, Dahlgaard, Knudsen and Thorup 2017; SplitMix64, Steele
-et al. 2014; b-bit MinHash, Li and Koenig 2010. Invariant: the same bits on every machine; they are a contract,
-docs/hashing.md.
+Sources: MinHash, Broder 1997; Fast Similarity Sketching, Dahlgaard, Knudsen and Thorup 2017; SplitMix64,
+Steele et al. 2014; b-bit MinHash, Li and Koenig 2010. Invariant: the same bits on every machine; they are a
+contract, docs/hashing.md.
 """
 
 from __future__ import annotations
@@ -54,8 +54,9 @@ def row_coefficients(num_perm: int, seed: int) -> np.ndarray:
 
 
 def round_multipliers(num_perm: int, seed: int) -> np.ndarray:
-    """Return the multiplier of each round of each block of 128 rows: the top 7 bits of its product with a hash,
-    mod 2^64, choose the row, and the next 30 are the value.
+    """Return the multiplier of each round of each block of 128 rows.
+
+    The top 7 bits of its product with a hash, mod 2^64, choose the row, and the next 30 are the value.
 
     Returns:
         uint64, all odd, shape (blocks, 3). Those of fewer rows are the first of more.

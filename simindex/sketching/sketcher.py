@@ -1,8 +1,8 @@
 """`Sketcher`: make MinHash signatures and SimHash fingerprints of many documents.
 
 Sources: Fast Similarity Sketching, Dahlgaard, Knudsen and Thorup 2017; b-bit MinHash, Li and Koenig 2010;
-SimHash, Charikar 2002. Invariant: a document's sketch depends on the configuration alone, not on the others of
-its batch.
+SimHash, Charikar 2002. Invariant: a document's sketch depends on the configuration alone, not on the others
+of its batch.
 """
 
 from __future__ import annotations

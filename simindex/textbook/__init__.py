@@ -21,10 +21,10 @@ named by their numbers:
     seed 003  Busca por Similaridade, slides (Soares da Silva, 2013, after Ullman): banding, the S-curve
     seed 004  Алгоритмы MinHash и SimHash, a lecture (Gorshkov): bags of words, SimHash, sorted lists
 
-Invariant: what a result depends on (shingles, `shingle_hash`, `row_coefficients`, `similarity_rows`, `row_values`,
-`band_words`, `estimated_jaccard`, `best_jaccard`, both SimHashes, blocks and `permutation_orders`) equals the
-library bit for bit. Character tables are those of the running Python; the library's stand still at Unicode
-14.0, so texts with later characters may be cut otherwise.
+Invariant: what a result depends on (shingles, `shingle_hash`, `row_coefficients`, `similarity_rows`,
+`row_values`, `band_words`, `estimated_jaccard`, `best_jaccard`, both SimHashes, blocks and
+`permutation_orders`) equals the library bit for bit. Character tables are those of the running Python; the
+library's stand still at Unicode 14.0, so texts with later characters may be cut otherwise.
 """
 
 from simindex.textbook.banding import (
@@ -66,6 +66,7 @@ from simindex.textbook.minhash import (
     row_values,
     signature_agreement,
     similarity_rows,
+    spread,
 )
 from simindex.textbook.permutations import PermutationTables, blocks, permutation_orders, permute, restore
 from simindex.textbook.shingles import character_class, character_shingles, normalize, word_shingles, words
@@ -114,6 +115,7 @@ __all__ = [
     "similarity_rows",
     "sorted_neighbours",
     "splitmix64",
+    "spread",
     "stars",
     "universal_hash",
     "weighted_simhash",

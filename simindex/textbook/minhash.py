@@ -134,10 +134,10 @@ def similarity_rows(hashes: Collection[int], num_perm: int, seed: int) -> list[i
     In each round every hash x goes to one row of 128, the top 7 bits of m*x mod 2**64 for the round's
     multiplier m, with the next 30 bits for its value. A row takes the least value of the first round that
     brings it one. A row that no round fills takes the least (a*x + b) mod 2**32 of all hashes, without its
-    low 2 bits. So the key of a hash in a row is (round, value), and the row is the least key of the set, mixed.
+    low 2 bits. So the key of a hash in a row is (round, value), and the row is the least key, mixed.
 
-    Why two sets agree in a row with the probability of their Jaccard similarity: in a fixed row the keys of the
-    members of the union are drawn independently and from one distribution, so that each member is equally
+    Why two sets agree in a row with the probability of their Jaccard similarity: in a fixed row the keys of
+    the members of the union are drawn independently and from one distribution, so that each member is equally
     likely to have the least; and the rows agree when that member is in both sets. Rows of one round have
     different members, so they are draws without replacement: the estimate varies less than with independent
     rows, and never more.
@@ -153,9 +153,7 @@ def similarity_rows(hashes: Collection[int], num_perm: int, seed: int) -> list[i
     """
     if not hashes:
         raise ValueError("hashes: expected one or more, found none")
-    keys = [
-        ROUNDS << 30 | least >> 2 for least in minhash_rows(hashes, row_coefficients(num_perm, seed))
-    ]
+    keys = [ROUNDS << 30 | least >> 2 for least in minhash_rows(hashes, row_coefficients(num_perm, seed))]
     for block, multipliers in enumerate(round_multipliers(num_perm, seed)):
         for number, multiplier in enumerate(multipliers):
             for x in hashes:
@@ -238,6 +236,27 @@ def kept_jaccard(kept_a: Iterable[int], kept_b: Iterable[int], n: int) -> float:
     return len(set_a & set_b & set(sorted(set_a | set_b)[:n])) / n
 
 
+def spread(num_perm: int, shingles: int) -> float:
+    """Return the variance of the share of equal `similarity_rows`, divided by that of independent rows.
+
+    Args:
+        shingles: of both sets together.
+
+    Two rows that the same round fills first have different shingles, drawn without replacement; with
+    probability S they are such two. Others are independent. For 128 rows it is 1 - 127 S / (shingles - 1).
+
+    >>> [round(spread(128, shingles), 2) for shingles in (1, 22, 144, 1667)]
+    [1.0, 0.68, 0.55, 0.92]
+    """
+    if shingles < 2:
+        return 1.0
+    one_empty, both_empty = (1 - 1 / BLOCK_ROWS) ** shingles, (1 - 2 / BLOCK_ROWS) ** shingles
+    same_round = (1 - 2 * one_empty + both_empty) * sum(both_empty**number for number in range(ROUNDS))
+    blocks, rest = divmod(num_perm, BLOCK_ROWS)
+    others = (blocks * BLOCK_ROWS * (BLOCK_ROWS - 1) + rest * (rest - 1)) / num_perm
+    return 1 - others * same_round / (shingles - 1)
+
+
 def best_jaccard(
     rows_a: Sequence[int], rows_b: Sequence[int], kept_a: Iterable[int], kept_b: Iterable[int], n: int
 ) -> float:
@@ -245,7 +264,8 @@ def best_jaccard(
 
     Exact when both kept fewer than n, hence all. Else all hashes of both below the least n-th one are known:
     of u of the union, c are in both (Cohen and Kaplan 2009). They are a share f of all, so c/u counts for
-    u / (1 - f) rows in the mean with `estimated_jaccard`: each is weighted by its inverse variance.
+    u / (1 - f) rows in the mean with `estimated_jaccard`, whose rows count for more the fewer shingles there
+    are (`spread`): each is weighted by its inverse variance.
 
     >>> best_jaccard([1] * 8, [1] * 8, [1, 2], [2, 3], n=5)
     0.3333333333333333
@@ -257,9 +277,11 @@ def best_jaccard(
         return jaccard(set_a, set_b)
     bound = min(max(hashes) for hashes in (set_a, set_b) if len(hashes) == n)
     below_a, below_b = ({x for x in hashes if x < bound} for hashes in (set_a, set_b))
-    weight = len(below_a | below_b) / (1 - bound / 2**28)
-    by_rows = len(rows_a) * estimated_jaccard(rows_a, rows_b)
-    return (by_rows + weight * jaccard(below_a, below_b)) / (len(rows_a) + weight)
+    share, union = bound / 2**28, len(below_a | below_b)
+    weight = union / (1 - share)
+    rows = len(rows_a) / spread(len(rows_a), round(union / share) if share else 0)
+    by_rows = rows * estimated_jaccard(rows_a, rows_b)
+    return (by_rows + weight * jaccard(below_a, below_b)) / (rows + weight)
 
 
 def brute_force_matches(

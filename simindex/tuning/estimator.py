@@ -11,8 +11,7 @@ from functools import cache, lru_cache
 from simindex.tuning.curve import ROW_VALUES
 
 ROUNDS, BLOCK_ROWS = 3, 128
-"""Rounds of a signature in which each shingle goes to one row, and the rows among which a round chooses; a test
-holds them equal to the kernel's."""
+"""Rounds in which each shingle goes to one row, and the rows among which a round chooses: the kernel's."""
 
 
 @cache
@@ -76,4 +75,4 @@ def spread(num_perm: int, shingles: int) -> float:
     same_round = (1 - 2 * one_empty + both_empty) * sum(both_empty**number for number in range(ROUNDS))
     blocks, rest = divmod(num_perm, BLOCK_ROWS)
     others = (blocks * BLOCK_ROWS * (BLOCK_ROWS - 1) + rest * (rest - 1)) / num_perm
-    return max(0.0, 1 - others * same_round / (shingles - 1))
+    return 1 - others * same_round / (shingles - 1)

@@ -196,7 +196,8 @@ def _odds_of_agreement(similarity: float, num_perm: int, shingles: int | None = 
         drawn_from = (num_perm - share) / (1 - share)
         logs = _log_choices(drawn_from * agree, counts) + _log_choices(drawn_from * (1 - agree), counts[::-1])
         exact: np.ndarray = np.exp(logs - logs.max())
-        return exact / exact.sum()
+        exact /= exact.sum()
+        return exact
     odds: np.ndarray = np.exp(
         _log_ways(num_perm) + counts * math.log(agree) + counts[::-1] * math.log1p(-agree)
     )
@@ -205,7 +206,7 @@ def _odds_of_agreement(similarity: float, num_perm: int, shingles: int | None = 
 
 
 def _log_choices(size: float, counts: np.ndarray) -> np.ndarray:
-    """Return the logarithms of C(size, count), without those of size! that all share; -inf beyond the size."""
+    """Return the logarithms of C(size, count), without the size! that all share; -inf beyond."""
     return np.array(
         [
             -math.lgamma(count + 1) - math.lgamma(size - count + 1) if count < size + 1 else -math.inf
@@ -343,9 +344,10 @@ def threshold_for(
         return match_probability(similarity, thousandths / 1000, config, shingles=shingles) >= wanted
 
     if not finds(1):
+        found = match_probability(similarity, 0.001, config, shingles=shingles)
         raise ValueError(
             f"similarity: expected one that {config.num_perm} rows find with probability {1 - miss:g}, found "
-            f"{similarity}, which is found with {match_probability(similarity, 0.001, config, shingles=shingles):.3g} at most; "
+            f"{similarity}, which is found with {found:.3g} at most; "
             "build the index with a larger num_perm"
         )
     return bisect_left(range(1, 1001), True, key=lambda thousandths: not finds(thousandths)) / 1000

@@ -547,11 +547,12 @@ def test_exact_of_long_documents_is_nearer_than_the_estimate_and_cut_by_it(tmp_p
     """1,000 pairs of 90 shingles with a similarity of 0.8 exactly, 16 and 60 hashes kept of each.
 
     At a threshold of 0.6 every pair comes back: six standard errors away. That 16 kept are better on average
-    is the least that 1,000 pairs can show (7 %), 60 are better by a third.
+    is the least that 1,000 pairs can show (4 %), 60 are better by a fifth: 128 rows are as good as 233 that
+    are independent, at so few shingles.
     """
     pairs = pairs_of_similarity(1_000, 80, 100, seed=3)
     asked = [document for _, document in pairs]
-    for keep, gain in ((16, 1.0), (60, 0.67)):
+    for keep, gain in ((16, 1.0), (60, 0.8)):
         with simindex.open(tmp_path / str(keep), "x", Config(simhash=None, keep_shingles=keep)) as index:
             index.insert_many((place, stored) for place, (stored, _) in enumerate(pairs))
             by_rows = index.query_many(asked, 0.6)

@@ -78,13 +78,14 @@ def test_best_estimate_is_unbiased_never_worse_than_rows_and_knows_its_error(
     """1,500 pairs of about 90 shingles, each with rows and kept hashes of its own.
 
     Bounds: five standard errors of the mean; the two root mean squares, by the same pairs, with 2 % for
-    chance (16 kept of 90 improve by 7 %, and the estimates are nearly the same); two standard errors hold
+    chance (16 kept of 90 improve by 4 %, and the estimates are nearly the same; 64 are 178 rows beside the
+    128, which are as good as 233 of so few shingles: 0.75 of the error); two standard errors hold
     0.9545 of a normal error, four deviations below and above in 1,500 pairs. The seed is fixed.
     """
     best, rows, said = errors(keep, common, union)
     assert abs(best.mean()) < 5 * best.std() / math.sqrt(len(best))
     assert np.sqrt(np.mean(best**2)) <= 1.02 * np.sqrt(np.mean(rows**2))
     if keep >= 64:
-        assert np.sqrt(np.mean(best**2)) < 0.7 * np.sqrt(np.mean(rows**2))
+        assert np.sqrt(np.mean(best**2)) < 0.8 * np.sqrt(np.mean(rows**2))
     assert 0.92 <= np.mean(np.abs(best) <= 2 * said) <= 0.985
     assert said.min() > 0

@@ -232,7 +232,9 @@ def test_textbook_minhash_of_a_union_is_the_lesser_of_each_row(
 
 
 @given(st.lists(UINT64, min_size=1, max_size=30), st.sampled_from([8, 64, 128, 136]))
-def test_textbook_similarity_rows_of_fewer_rows_are_the_first_of_more(hashes: list[int], num_perm: int) -> None:
+def test_textbook_similarity_rows_of_fewer_rows_are_the_first_of_more(
+    hashes: list[int], num_perm: int
+) -> None:
     rows = textbook.similarity_rows(hashes, 264, 3)
     assert textbook.similarity_rows(hashes, num_perm, 3) == rows[:num_perm]
     assert textbook.similarity_rows([*hashes, *hashes[::-1]], 264, 3) == rows
@@ -248,7 +250,8 @@ def test_textbook_similarity_row_of_a_union_is_that_of_one_side(a: list[int], b:
 def test_textbook_similarity_rows_agree_as_the_sets_do_and_vary_less() -> None:
     """2,000 pairs of 20 elements, 18 of them common: Jaccard 18/22. Bounds: the mean within five of its
     standard errors; the deviation, which is 0.0288 and 0.0341 with independent rows, within five of its own
-    (0.0288 / sqrt(2 * 2,000) = 0.0005). A chance of a false alarm below 1 in 500,000, were the draws not fixed.
+    (0.0288 / sqrt(2 * 2,000) = 0.0005). A chance of a false alarm below 1 in
+    500,000, were the draws not fixed.
     """
     draws, found = textbook.splitmix64(20261123), []
     for _ in range(2_000):

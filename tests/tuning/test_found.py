@@ -134,9 +134,9 @@ def test_match_probability_is_that_of_licences(threshold: float, recall: float |
 
 @pytest.mark.parametrize("union", [22, 144, 1_667])
 def test_match_probability_is_that_of_so_many_shingles(union: int) -> None:
-    """4,000 pairs at each of five similarities around 0.8: within 0.02, which binomial odds are not below 1,000
-    shingles. Five standard errors of a share of 4,000 are 0.04 at one half, and 0.02 are 2.5: with 15 shares a
-    chance of a false alarm of 1 in 6, were the seed not fixed."""
+    """4,000 pairs at each of five similarities around 0.8: within 0.02, which binomial odds are not where
+    there are few shingles. At one half that is 2.5 standard errors of a share of 4,000, elsewhere more: a
+    chance of a false alarm of 1 in 20, were the seed not fixed."""
     rng, config = np.random.default_rng(27), Config(simhash=None)
     sketcher, plan = Sketcher(config), band_plan(0.8, NUM_PERM)
     for offset in (-0.1, -0.04, 0.0, 0.04, 0.1):

@@ -179,13 +179,13 @@ def test_one_snapshot_is_seen_and_a_handle_of_its_own_holds_it(tmp_path: Path) -
 
 def test_bounded_runs_are_counted(tmp_path: Path) -> None:
     with simindex.open(tmp_path / "i", config=Config(simhash=None)) as index:
-        index.insert_many((key, frozenset(range(300)) | {1000 + key}) for key in range(60))
+        index.insert_many((key, frozenset(range(300)) | {1000 + key}) for key in range(120))
         clusters = index.clusters(0.8, max_run=16)
-        assert list(clusters) == [list(range(60))]
+        assert list(clusters) == [list(range(120))]
         assert clusters.bounded.runs > 0
         assert clusters.compared > 0
         whole = index.clusters(0.8)
-        assert list(whole) == [list(range(60))]
+        assert list(whole) == [list(range(120))]
         assert whole.bounded == (0, 0)
 
 
