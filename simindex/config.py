@@ -254,7 +254,7 @@ def config_from_dict(stored: dict[str, Any]) -> Config:
     if stored.get("hashing") != HASHING_VERSION:
         raise FormatError(
             f"hashing contract: expected version {HASHING_VERSION}, found {stored.get('hashing')!r:.100}; "
-            "open the index with the simindex version that wrote it"
+            "build the index anew from its texts, or open it with the simindex version that wrote it"
         )
     known = {field.name for field in fields(Config)} | {"hashing"}
     if unknown := stored.keys() - known:

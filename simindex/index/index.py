@@ -477,8 +477,8 @@ class Index:
         """Return the stored documents whose estimated similarity is at least that, most similar first.
 
         An estimate is as often too low as too high: of the documents right at the threshold about one
-        half is returned, at 0.8 and with 128 rows 0.95 of those of 0.853 and 0.99 of those of 0.873
-        (`tuning.match_probability`). Where none may be missed, give `recall`, or ask for less
+        half is returned, at 0.8 and with 128 rows 0.95 of those of 0.853 and 0.99 of those of 0.873 if the
+        texts are long (`tuning.match_probability`). Where none may be missed, give `recall`, or ask for less
         (`tuning.threshold_for`).
 
         Args:
@@ -496,7 +496,7 @@ class Index:
 
         Returns:
             Matches, a list of `Match`; its `truncated` is True when a limit on candidates was hit. A
-            match has its `standard_error`: about sqrt(s(1-s)/num_perm), 0.035 at 0.8 with 128 rows.
+            match has its `standard_error`: sqrt(s(1-s)/num_perm), 0.035 at 0.8 with 128 rows.
 
         Raises:
             ValueError: a threshold, limit or recall out of range; `exact` without kept shingles; or an

@@ -181,7 +181,9 @@ class Sketch:
         return None if self.words is None else self.words.astype(">u8").view(np.uint8)
 
     def jaccard(self, other: Sketch) -> float:
-        """Return the Jaccard similarity as the rows estimate it, 0..1; standard error sqrt(s(1-s)/num_perm).
+        """Return the Jaccard similarity as the rows estimate it, 0..1.
+
+        Its standard error is sqrt(s(1-s)/num_perm) at most.
 
         The same figure as of a `Match` without ``exact=True``; kept shingles are not compared here.
         A document without shingles is similar to nothing: 0.0.

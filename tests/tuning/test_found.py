@@ -159,7 +159,8 @@ def rows_of_hashes(sketcher: Sketcher, hashes: np.ndarray) -> np.ndarray:
     """The rows of one document from hashes of shingles, uint8, shape (num_perm,)."""
     words, other, present = np.zeros((1, NUM_PERM // 8), "u8"), np.zeros(1, "u8"), np.zeros(1, "u1")
     _kernel.sketch_hashes(sketcher._whole.plan, sketcher._functions, hashes, words, other, present)
-    return words.astype(">u8").view("u1")[0]
+    rows: np.ndarray = words.astype(">u8").view("u1")[0]
+    return rows
 
 
 @given(shares, st.floats(0, 1), st.floats(0, 1), row_counts, st.none() | shares)
