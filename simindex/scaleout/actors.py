@@ -19,13 +19,13 @@ import os
 import pickle
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from simindex.imports import optional_module
-from simindex.scaleout.calls import Calls, Gathered, Group, LocalCalls, assignment, is_local
+from simindex.scaleout.calls import Calls, Gathered, Group, LocalCalls, To, is_local
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.errors import ScaleOutError
 from simindex.scaleout.host import Assignment, Host
@@ -103,7 +103,7 @@ class HostActor:
         self._assignment: tuple[bytes, Assignment] | None = None
 
     def call(self, head: bytes, *beside: Any) -> bytes:
-        """Call a method of the host, with what `sent_as` has made."""
+        """Call a method of the host, with what `RayCalls` has sent."""
         assignment, method, arguments = pickle.loads(head)
         if arguments is None:
             arguments, beside = beside[0], beside[1:]
@@ -116,19 +116,6 @@ class HostActor:
     def close(self) -> None:
         """Close all partitions."""
         self._host.close()
-
-
-def sent_as(assignment: bytes, method: str, arguments: Sequence[Any]) -> tuple[Any, ...]:
-    """Return what `HostActor.call` is given, as one value where it is little.
-
-    Args:
-        assignment: pickled.
-        arguments: as `packed` returns them, or Ray's references of these.
-    """
-    first, *beside = arguments
-    is_little = isinstance(first, bytes) and len(first) < INLINE_BYTES
-    head = pickle.dumps((assignment, method, first if is_little else None), protocol=5)
-    return (head, *(beside if is_little else arguments))
 
 
 def host_of(catalog: str, place: str) -> Any:
@@ -198,37 +185,34 @@ class RayCalls(Calls):
         super().__init__(catalog)
         self._ray = ray_module()
         self._bound: dict[tuple[str, Group], Any] = {}
-        self._assignments: dict[str, bytes] = {}
-        self._probes: dict[str, Any] = {}
+        self._assignments = {
+            place: pickle.dumps(Assignment.of(catalog, place), protocol=5) for place in self.places
+        }
 
-    def send_all(
-        self, group: Group, method: str, *arguments: Any, to: Mapping[str, tuple[Any, ...]] | None = None
-    ) -> dict[str, Sent]:
+    def send_all(self, group: Group, method: str, *arguments: Any, to: To | None = None) -> dict[str, Sent]:
         """Call a method; see `Calls.send_all`."""
         if to is None:
             travels = packed(arguments)
             if len(self.places) > 1:  # once, whatever the number of places
                 travels = tuple(self._ray.put(one) if len(one) > INLINE_BYTES else one for one in travels)
-            return {place: self._sent(place, Sent([], group, method, travels)) for place in self.places}
-        return {
-            place: self._sent(place, Sent([], group, method, packed((*own, *arguments))))
-            for place, own in to.items()
-        }
+            sent = {place: Sent([], group, method, travels) for place in self.places}
+        else:
+            sent = {place: Sent([], group, method, packed((*own, *arguments))) for place, own in to.items()}
+        for place, call in sent.items():
+            self._send(place, call)
+        return sent
 
-    def _sent(self, place: str, call: Sent) -> Sent:
-        call.references.append(self._remote(place, call))
-        return call
-
-    def _remote(self, place: str, call: Sent) -> Any:
-        """Send a call; returns the reference of its answer."""
+    def _send(self, place: str, call: Sent) -> None:
+        """Send a call, once more where it was sent before."""
         bound = self._bound.get((place, call.group))
         if bound is None:
             bound = host_of(self.catalog.id, place).call.options(concurrency_group=call.group)
             self._bound[place, call.group] = bound
-        own = self._assignments.get(place)
-        if own is None:
-            own = self._assignments[place] = pickle.dumps(assignment(self.catalog, place), protocol=5)
-        return bound.remote(*sent_as(own, call.method, call.arguments))
+        own = self._assignments.get(place) or pickle.dumps(Assignment.of(self.catalog, place), protocol=5)
+        first, *_ = call.arguments
+        is_little = isinstance(first, bytes) and len(first) < INLINE_BYTES
+        head = pickle.dumps((own, call.method, first if is_little else None), protocol=5)
+        call.references.append(bound.remote(head, *call.arguments[is_little:]))
 
     def gather(self, sent: Mapping[str, Sent], seconds: float) -> Gathered:
         """Return what places answer; see `Calls.gather`."""
@@ -244,10 +228,12 @@ class RayCalls(Calls):
         for place, call in sent.items():
             try:
                 answered = self._answered(place, call, deadline)
-                if answered is None:
-                    found.missing[place] = self._why_late(place)
-                else:
+                if answered is not None:
                     found.answers[place] = pickle.loads(answered)
+                elif place in self._ray.cluster_resources():
+                    found.missing[place] = "no answer within the deadline"
+                else:
+                    found.missing[place] = f"no node of the Ray cluster has the resource {place!r}"
             except Exception as exc:
                 failure = failure or exc
         if failure is not None:
@@ -271,29 +257,11 @@ class RayCalls(Calls):
                     time.sleep(min(_AGAIN_SECONDS, left))
             if time.monotonic() >= deadline:
                 return None
-            self.require_there(place)
-            self._look_at(place)
             # Changes keep the order in which they were sent.
             if call.group == "asks" or not call.references:
                 self._bound.pop((place, call.group), None)
-                self._sent(place, call)
+                self._send(place, call)
                 pause *= 2
-
-    def _look_at(self, place: str) -> None:
-        """Send a task to a place that is long in answering, which fails where no host can run: Ray starts
-        one that cannot be imported again and again, and its callers hear nothing."""
-        if place not in self._probes and place in self._ray.cluster_resources():
-            self._probes[place] = probe(resources={place: SHARE})
-
-    def _why_late(self, place: str) -> str:
-        if place not in self._ray.cluster_resources():
-            return f"no node of the Ray cluster has the resource {place!r}"
-        probed = self._probes.pop(place, None)
-        if probed is not None and self._ray.wait([probed], timeout=0)[0]:
-            why = why_unfit(probed)
-            if why is not None:
-                return f"no host can run there; {why}"
-        return "no answer within the deadline"
 
     def require_fit(self, seconds: float) -> None:
         """Refuse places where no host can run; those that no node has are not looked at."""

@@ -33,8 +33,7 @@ def backup(
 ) -> dict[int, StoreBackupReport]:
     """Back up all partitions to the catalog's store, each host its own, all hosts at once.
 
-    What a store has already is not uploaded again; see `backup_index`. The catalog tells when each partition
-    was backed up last.
+    What a store has already is not uploaded again; see `backup_index`.
 
     Args:
         uri: of the catalog.
@@ -104,8 +103,8 @@ def move(
     """Move a partition to another place, closed for writing meanwhile; nothing else moves.
 
     Queries go on. Changes to the partition raise `CatalogChangedError` until it has moved, and are to be made
-    again; open handles go on by the new catalog. Where the mover dies the partition stays
-    closed for writing until `move` is called again, to any place: the one that it is at opens it there.
+    again, by a handle that is opened then. Where the mover dies the partition stays closed for writing until
+    `move` is called again, to any place: the one that it is at opens it there.
 
     Args:
         uri: of the catalog.

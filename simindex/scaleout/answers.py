@@ -72,6 +72,17 @@ class ScaledAnswers(Answers):
         self.partial = partial
         self.missing = dict(missing or {})
 
+    def add(self, others: ScaledAnswers) -> None:
+        """Take the answers to further queries."""
+        self.extend(others)
+        self.partial = tuple(sorted({*self.partial, *others.partial}))
+        self.missing |= others.missing
+
+    def only(self) -> ScaledMatches:
+        """Return the matches of the one query."""
+        (matches,) = self
+        return ScaledMatches(matches, matches.truncated, matches.candidates, self.partial, self.missing)
+
 
 class Columns(NamedTuple):
     """The matches of many queries as lists of plain values: a twentieth of the time of pickling each match.

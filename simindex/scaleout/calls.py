@@ -1,28 +1,27 @@
 """Call the hosts of all places at once, within a deadline.
 
 `Calls` is what `ScaledIndex` works with; `LocalCalls` calls hosts in this process, `RayCalls` in `actors.py`
-calls Ray's actors. Invariant: places, calls and routes that are used together are of one version of the
-catalog. A place that is missing in the answers is named, with the reason as far as it is known.
+calls Ray's actors. A place that is missing in the answers is named, with the reason as far as it is known.
 """
 
 from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, NamedTuple
 
-from simindex.errors import SimIndexError
 from simindex.scaleout.catalog import Catalog
-from simindex.scaleout.errors import CatalogChangedError, PlaceMissingError
+from simindex.scaleout.errors import PlaceMissingError
 from simindex.scaleout.host import Assignment, Host
-from simindex.scaleout.wire import Routing
-from simindex.sketching.sketcher import Sketcher
 
 Group = Literal["changes", "asks", "jobs"]
 
 OnMissing = Literal["partial", "wait", "raise"]
+
+To = Mapping[str, tuple[Any, ...]]
+"""Place -> arguments of its own."""
 
 LOCAL = "local"
 """The place whose host is the calling process; so are places that begin with ``local:``."""
@@ -46,23 +45,13 @@ class Gathered(NamedTuple):
 
 
 class Calls(ABC):
-    """The hosts of one version of a catalog. Safe to share between threads.
-
-    Attributes:
-        catalog, places: which places there are.
-        routing: of documents and keys to them.
-        newest: loads the catalog as it is now.
-    """
+    """The hosts of one version of a catalog. Safe to share between threads."""
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog, self.places = catalog, catalog.places
-        self.newest: Callable[[], Catalog] = lambda: catalog
-        self.routing = Routing(catalog, Sketcher(catalog.config))
 
     @abstractmethod
-    def send_all(
-        self, group: Group, method: str, *arguments: Any, to: Mapping[str, tuple[Any, ...]] | None = None
-    ) -> dict[str, Any]:
+    def send_all(self, group: Group, method: str, *arguments: Any, to: To | None = None) -> dict[str, Any]:
         """Call a method at every place, or at some with arguments of their own before the others; returns
         what `gather` takes."""
 
@@ -70,15 +59,6 @@ class Calls(ABC):
     def gather(self, sent: Mapping[str, Any], seconds: float) -> Gathered:
         """Return what places answer within so many seconds; an error of a host is raised, when all are
         done."""
-
-    def require_there(self, place: str) -> None:
-        """Raise CatalogChangedError where a place that does not answer has other partitions by now."""
-        try:
-            newest = self.newest()
-        except (SimIndexError, OSError):  # one that cannot be read now says nothing
-            return
-        if assignment(newest, place).partitions != assignment(self.catalog, place).partitions:
-            raise CatalogChangedError(f"{place}: partitions were restored elsewhere, or moved", place=place)
 
     def require_fit(self, seconds: float) -> None:  # noqa: B027 - a host in this process fits
         """Refuse places where no host can run, before one is made there."""
@@ -91,12 +71,7 @@ class Calls(ABC):
         self.close()
 
     def every(
-        self,
-        group: Group,
-        method: str,
-        *arguments: Any,
-        seconds: float,
-        to: Mapping[str, tuple[Any, ...]] | None = None,
+        self, group: Group, method: str, *arguments: Any, seconds: float, to: To | None = None
     ) -> dict[str, Any]:
         """Return what all places answer, or some. Raises PlaceMissingError where one of them does not."""
         return self.whole(method, self.gather(self.send_all(group, method, *arguments, to=to), seconds))
@@ -145,7 +120,7 @@ class LocalCalls(Calls):
         group: Group,  # noqa: ARG002 - one call comes after the other
         method: str,
         *arguments: Any,
-        to: Mapping[str, tuple[Any, ...]] | None = None,
+        to: To | None = None,
     ) -> dict[str, Any]:
         """Call a method; see `Calls.send_all`."""
         own = dict.fromkeys(self.places, ()) if to is None else to
@@ -159,7 +134,7 @@ class LocalCalls(Calls):
         return dict(zip(own, (self._threads.map if len(own) > 1 else map)(call, own), strict=True))
 
     def _call(self, place: str, method: str, *arguments: Any) -> Any:
-        return getattr(self._host(place), method)(assignment(self.catalog, place), *arguments)
+        return getattr(self._host(place), method)(Assignment.of(self.catalog, place), *arguments)
 
     def _host(self, place: str) -> Host:
         with _hosts_lock:
@@ -177,6 +152,7 @@ class LocalCalls(Calls):
 
     def close(self) -> None:
         """Close the partitions that no other handle of this process uses."""
+        self._threads.shutdown()
         with _hosts_lock:
             while self._used:
                 place, host = self._used.popitem()
@@ -189,15 +165,3 @@ class LocalCalls(Calls):
 
 class _Failure(NamedTuple):
     error: Exception
-
-
-def assignment(catalog: Catalog, place: str) -> Assignment:
-    """Return what a place's host is to have open."""
-    numbers = catalog.places.get(place, ())
-    folders = tuple((number, catalog.partitions[number].path) for number in numbers)
-    commit_logs: tuple[tuple[int, str], ...] = ()
-    if catalog.durability == "store":
-        uris = ((number, catalog.backup_uri(number)) for number in numbers)
-        commit_logs = tuple((number, uri) for number, uri in uris if uri is not None)
-    closed = tuple(number for number in numbers if catalog.partitions[number].closed is not None)
-    return Assignment(catalog.id, catalog.version, place, folders, catalog.config, commit_logs, closed)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -44,37 +44,18 @@ _NAME = "catalog"
 
 
 @dataclass(frozen=True)
-class Backup:
-    """The last backup of a partition.
-
-    Attributes:
-        uri: where it lies.
-        time: when it was made, ISO 8601 in UTC.
-        documents: that it holds.
-    """
-
-    uri: str
-    time: str
-    documents: int
-
-
-@dataclass(frozen=True)
 class Partition:
     """One partition: an ordinary index.
 
     Attributes:
         place: the resource of Ray that pins it to the machine with its folder.
         path: the folder, on that machine's own disk.
-        documents: how many it held when that was last written down.
-        backup: the last one, or ``None``.
         closed: version of the catalog that closed it for writing, while it is moved; ``None``: it is open. A
             host that was closed by a version takes changes again only by a later one.
     """
 
     place: str
     path: str
-    documents: int = 0
-    backup: Backup | None = None
     closed: int | None = None
 
 
@@ -112,11 +93,6 @@ class Catalog:
             )
 
     @property
-    def digest(self) -> str:
-        """The digest of the configuration: XXH3-128 of its canonical JSON, hexadecimal."""
-        return digest_of(self.config.to_dict())
-
-    @property
     def places(self) -> dict[str, tuple[int, ...]]:
         """Place -> numbers of its partitions, in the order of their first ones."""
         found: dict[str, list[int]] = {}
@@ -125,7 +101,7 @@ class Catalog:
         return {place: tuple(numbers) for place, numbers in found.items()}
 
     def changed(self, partitions: Iterable[Partition]) -> Catalog:
-        """Return the next version, with other places, counts or backups of the same number of partitions."""
+        """Return the next version, with other places of the same number of partitions."""
         taken = tuple(partitions)
         if len(taken) != len(self.partitions):
             raise ValueError(
@@ -149,7 +125,6 @@ class Catalog:
             "id": self.id,
             "version": self.version,
             "config": self.config.to_dict(),
-            "config_digest": self.digest,
             "store": self.store,
             "durability": self.durability,
             "partitions": [asdict(partition) for partition in self.partitions],
@@ -178,7 +153,7 @@ class Catalog:
                 path=uri,
             )
         try:
-            partitions = tuple(_partition_from_dict(partition) for partition in content["partitions"])
+            partitions = tuple(Partition(**partition) for partition in content["partitions"])
             catalog = cls(
                 Config.from_dict(content["config"]),
                 partitions,
@@ -191,12 +166,6 @@ class Catalog:
             if isinstance(exc, FormatError):
                 raise
             raise CorruptIndexError(f"{uri}: expected a whole catalog, found {exc!r}", path=uri) from exc
-        if catalog.digest != content.get("config_digest"):
-            raise CorruptIndexError(
-                f"{uri}: expected the digest {catalog.digest} of its configuration, found "
-                f"{content.get('config_digest')!r:.80}",
-                path=uri,
-            )
         return catalog
 
     # ---- where it lies ----
@@ -287,8 +256,3 @@ def digest_of(value: Any) -> str:
     """Return the XXH3-128 of the canonical JSON of a value, hexadecimal."""
     canonical = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return xxhash.xxh3_128_hexdigest(canonical.encode("ascii"))
-
-
-def _partition_from_dict(stored: Mapping[str, Any]) -> Partition:
-    backup = stored["backup"]
-    return Partition(**{**stored, "backup": None if backup is None else Backup(**backup)})

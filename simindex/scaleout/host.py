@@ -13,34 +13,32 @@ import os
 import shutil
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from simindex.changes.documents import Conflict, NewDocuments
 from simindex.config import Config, require_equal
 from simindex.errors import ClosedError, ConfigMismatchError, KeyExistsError, ReadOnlyError, SimIndexError
-from simindex.format.keys import Key, key_hashes
+from simindex.format.keys import key_hashes
 from simindex.format.records import NIL
 from simindex.format.seals import unpack
 from simindex.index.index import Index
 from simindex.maintenance.backup import backup_index
-from simindex.maintenance.check import Level
-from simindex.maintenance.reports import CheckReport, RestoreReport, StoreBackupReport
+from simindex.maintenance.reports import RestoreReport
 from simindex.maintenance.restore import restore_index
 from simindex.maintenance.stores import open_store, prove
 from simindex.parallel import num_workers
-from simindex.queries.container import Record
 from simindex.queries.search import Query
-from simindex.queries.stats import Stats
 from simindex.scaleout.answers import Columns
+from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.errors import CatalogChangedError, PartitionError
-from simindex.scaleout.partition import Nearest, Part, Partition, is_by_distance
-from simindex.scaleout.wire import Few, Routed, Texts
+from simindex.scaleout.partition import Nearest, Partition, is_by_distance
+from simindex.scaleout.wire import Routed, Texts
 from simindex.sketching.sketch import SketchBatch
 from simindex.sketching.sketcher import Sketcher
 from simindex.storage.folder import sync_folder
@@ -66,19 +64,34 @@ class Assignment(NamedTuple):
         catalog: id of the catalog.
         version: of it.
         place: of the host.
-        partitions: (number, folder) of each.
+        partitions: number -> folder.
         config: of all of them.
-        commit_logs: (number, uri) of those whose commits go to a store, too, before they are acknowledged.
+        commit_logs: number -> uri of those whose commits go to a store, too, before they are acknowledged.
         closed: numbers of those that take no changes, for they are moved.
     """
 
     catalog: str
     version: int
     place: str
-    partitions: tuple[tuple[int, str], ...]
+    partitions: dict[int, str]
     config: Config
-    commit_logs: tuple[tuple[int, str], ...] = ()
+    commit_logs: dict[int, str]
     closed: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, catalog: Catalog, place: str) -> Assignment:
+        """Return that of a place's host."""
+        numbers, rows = catalog.places.get(place, ()), catalog.partitions
+        logs = {number: str(catalog.backup_uri(number)) for number in numbers}
+        return cls(
+            catalog.id,
+            catalog.version,
+            place,
+            {number: rows[number].path for number in numbers},
+            catalog.config,
+            logs if catalog.durability == "store" else {},
+            tuple(number for number in numbers if rows[number].closed is not None),
+        )
 
 
 class Host:
@@ -95,12 +108,11 @@ class Host:
 
     # ---- what is open ----
 
-    def create(self, assignment: Assignment) -> int:
-        """Make the partitions that are not there, empty; returns how many are."""
-        for number, path in assignment.partitions:
+    def create(self, assignment: Assignment) -> None:
+        """Make the partitions that are not there, empty."""
+        for number, path in assignment.partitions.items():
             with naming(assignment, number, is_opening=True):
                 Partition(path, "a", assignment.config).close()
-        return len(assignment.partitions)
 
     def close(self) -> None:
         """Close all partitions."""
@@ -111,7 +123,7 @@ class Host:
 
     def status(self, assignment: Assignment) -> dict[str, Any]:
         """Return where this host is, and what its partitions hold."""
-        stats = self.stats(assignment)
+        stats = self._each(assignment, assignment.partitions, lambda _, partition: partition.stats())
         return {
             "node": socket.gethostname(),
             "pid": os.getpid(),
@@ -125,7 +137,7 @@ class Host:
             if assignment != self._assignment:
                 self._assign(assignment)
             if len(self._open) < len(assignment.partitions):
-                for number, path in assignment.partitions:
+                for number, path in assignment.partitions.items():
                     if number not in self._open:
                         with naming(assignment, number, is_opening=True):
                             self._open[number] = self._opened(assignment, number, path)
@@ -142,8 +154,8 @@ class Host:
             _open_again(path)
         partition = Partition(path, "r+", assignment.config, timeout=OPEN_SECONDS)
         try:
-            if number in dict(assignment.commit_logs):
-                partition.keep_commit_log(dict(assignment.commit_logs)[number])
+            if number in assignment.commit_logs:
+                partition.keep_commit_log(assignment.commit_logs[number])
         except BaseException:
             partition.close()
             raise
@@ -153,104 +165,73 @@ class Host:
         current = self._assignment
         if current is not None and assignment.version < current.version:
             if assignment.partitions == current.partitions:
-                return  # the newer version has other backups or places
+                return  # the newer version has other places
             raise CatalogChangedError(
                 f"{assignment.place}: expected version {current.version} of the catalog, found a call by "
-                f"version {assignment.version}; load it and begin again",
+                f"version {assignment.version}: partitions have moved; open the index again",
                 place=assignment.place,
             )
         if current is None or current.config != assignment.config:
             self._sketcher = Sketcher(assignment.config)
-        wanted = dict(assignment.partitions)
-        left = [
-            number
-            for number, one in self._open.items()
-            if one.is_closed_for_writing or wanted.get(number) != one.path
-        ]
+        wanted = assignment.partitions
+        left = [n for n, one in self._open.items() if one.is_closed_for_writing or wanted.get(n) != one.path]
         for number in left:
             self._open.pop(number).close()
         self._assignment = assignment
 
-    # ---- changes: each may be repeated, and is done once by its id ----
+    # ---- calls of partitions ----
+
+    def each(
+        self, assignment: Assignment, arguments: Mapping[int, tuple[Any, ...]], method: str
+    ) -> dict[int, Any]:
+        """Return number -> what a method of some partitions returns, one after the other."""
+        return self._each(assignment, arguments, lambda n, one: getattr(one, method)(*arguments[n]))
+
+    def change(
+        self, assignment: Assignment, arguments: Mapping[int, tuple[Any, ...]], method: str
+    ) -> dict[int, Any]:
+        """Return the same of a method that changes a partition, and is done once by the id of its call."""
+        return self._change(assignment, arguments, lambda n, one: getattr(one, method)(*arguments[n]))
+
+    def _change(
+        self, assignment: Assignment, numbers: Iterable[int], change: Callable[[int, Partition], T]
+    ) -> dict[int, T]:
+        """Change partitions side by side; what was changed is as durable then as the catalog says."""
+        changed = dict[int, Partition]()
+
+        def noted(number: int, partition: Partition) -> T:
+            changed[number] = partition
+            return change(number, partition)
+
+        answers = self._each(assignment, numbers, noted, side_by_side=True)
+        for number, partition in changed.items():  # these, though the host may have let one go by now
+            with naming(assignment, number):
+                partition.settle()
+        return answers
 
     def insert(
         self, assignment: Assignment, call: bytes, routed: Routed, on_conflict: Conflict
-    ) -> tuple[int, int, int]:
-        """Store documents, a commit a partition; returns (inserted, replaced, skipped).
-
-        Args:
-            call: its id: the same again answers the same, and stores nothing twice.
-        """
+    ) -> dict[int, list[int]]:
+        """Store documents, a commit a partition; returns number -> [inserted, replaced, skipped]."""
         self.partitions(assignment)
         documents = self._documents(routed)
+        order = np.argsort(routed.partitions, kind="stable")
+        numbers, starts = np.unique(routed.partitions[order], return_index=True)
+        places = dict(zip(numbers.tolist(), np.split(order, starts[1:]), strict=True))
 
-        def add(partition: Partition, places: list[int]) -> list[int]:
-            own = documents if len(places) == len(documents) else documents.taken(places)
+        def add(number: int, partition: Partition) -> list[int]:
+            here = places[number]
+            own = documents if len(here) == len(documents) else documents.taken(here.tolist())
             return partition.add_once(call, own, on_conflict)
 
-        counts = self._change(assignment, routed.partitions, add)
-        inserted, replaced, skipped = map(sum, zip(*counts, strict=True))
-        return inserted, replaced, skipped
-
-    def remove(
-        self, assignment: Assignment, call: bytes, encoded_keys: list[bytes], numbers: np.ndarray
-    ) -> int:
-        """Remove the documents of some keys, a commit a partition; returns how many there were."""
-        return self._change_keys(assignment, Partition.remove_once, call, encoded_keys, numbers)
-
-    def touch(
-        self, assignment: Assignment, call: bytes, encoded_keys: list[bytes], numbers: np.ndarray
-    ) -> int:
-        """Renew the age of the documents of some keys; returns how many there were."""
-        return self._change_keys(assignment, Partition.touch_once, call, encoded_keys, numbers)
-
-    def _change_keys(
-        self,
-        assignment: Assignment,
-        change: Callable[[Partition, bytes, list[bytes]], int],
-        call: bytes,
-        encoded_keys: list[bytes],
-        numbers: np.ndarray,
-    ) -> int:
-        def of_own(partition: Partition, places: list[int]) -> int:
-            return change(partition, call, [encoded_keys[at] for at in places])
-
-        return sum(self._change(assignment, numbers, of_own))
-
-    def expire(self, assignment: Assignment, call: bytes, limit: int, batch_size: int) -> int:
-        """Remove the documents seen last before a time; returns how many."""
-
-        def expire(partition: Partition, _: list[int]) -> int:
-            return partition.expire_once(call, limit, batch_size)
-
-        return sum(self._change(assignment, np.array([n for n, _ in assignment.partitions]), expire))
-
-    def _change(
-        self, assignment: Assignment, numbers: np.ndarray, change: Callable[[Partition, list[int]], T]
-    ) -> list[T]:
-        """Return what a change of each partition answers that documents were routed to.
-
-        The changes are as durable as the catalog says: in the store, too, where they are to be.
-        """
-        changed = list[Partition]()
-
-        def noted(partition: Partition, places: list[int]) -> T:
-            changed.append(partition)
-            return change(partition, places)
-
-        answers = self._of_some(assignment, numbers, noted)
-        number_of = {path: number for number, path in assignment.partitions}
-        for partition in changed:  # these, though the host may have let one go by now
-            with naming(assignment, number_of[partition.path]):
-                partition.settle()
-        return answers
+        return self._change(assignment, places, add)
 
     def _documents(self, routed: Routed) -> NewDocuments:
         """Return documents as an index takes them; texts are sketched here, all at once."""
         sketching = self._sketching(routed.documents)
         # While the threads sketch.
-        encoded = routed.encoded_keys.values()
-        metadata = [NIL] * len(encoded) if routed.packed_metadata is None else routed.packed_metadata.values()
+        encoded = routed.encoded_keys
+        metadata = routed.packed_metadata or [NIL] * len(encoded)
         keys, hashes = [unpack(key) for key in encoded], key_hashes(encoded)
         return NewDocuments(keys, encoded, hashes, metadata, SketchBatch.joined(list(sketching)))
 
@@ -267,81 +248,64 @@ class Host:
         side_by_side = self._threads > 1 and len(documents.pieces) > 1
         return (self._pool.map if side_by_side else map)(sketched, documents.some())
 
-    # ---- questions ----
-
-    def query(self, assignment: Assignment, query: Query | Nearest, asked: SketchBatch | Few) -> Columns:
+    def query(self, assignment: Assignment, query: Query | Nearest, batch: SketchBatch) -> Columns:
         """Return the matches of each sketch in all partitions together.
 
         Large batches are searched one after the other, each by all threads, and documents are looked up by
         one of these at a time: each look lets the interpreter's lock go, and threads that wait for it cost
         more than they save (12 us a query that has a match by one thread, 16 of processor time by two).
         """
-        batch = asked if isinstance(asked, SketchBatch) else asked.sketches()
-
-        def ask(partition: Partition) -> Part:
-            return partition.answers(query, batch, self._looking_up)
-
-        if len(batch) < _WORTH_A_THREAD:
-            parts = self.each(assignment, ask)
-        else:
-            with self._searching:
-                parts = self.each(assignment, ask, side_by_side=True)
+        is_large = len(batch) >= _WORTH_A_THREAD
+        with self._searching if is_large else nullcontext():
+            parts = self._each(
+                assignment,
+                assignment.partitions,
+                lambda _, partition: partition.answers(query, batch, self._looking_up),
+                side_by_side=is_large,
+            )
         limit = query.k if isinstance(query, Nearest) else query.limit
-        return Columns.of(parts, limit, is_by_distance(query))
+        return Columns.of(list(parts.values()), limit, is_by_distance(query))
 
-    def get(self, assignment: Assignment, number: int, key: Key) -> Record | None:
-        """Return the record of a key in a partition."""
-        return self._one(assignment, number, lambda partition: partition.get(key))
+    def _each(
+        self,
+        assignment: Assignment,
+        numbers: Iterable[int],
+        ask: Callable[[int, Partition], T],
+        *,
+        side_by_side: bool = False,
+    ) -> dict[int, T]:
+        """Return number -> what a function returns of a partition, opened again where a move closed it.
 
-    def holds(self, assignment: Assignment, encoded_keys: list[bytes], numbers: np.ndarray) -> list[bytes]:
-        """Return which of some keys are stored, in their stored form."""
+        All of them are asked, whatever one of them raises: so a change that is repeated finds the same.
+        """
+        partitions = self.partitions(assignment)
 
-        def hold(partition: Partition, places: list[int]) -> list[bytes]:
-            return [encoded_keys[at] for at in places if unpack(encoded_keys[at]) in partition]
+        def asked(number: int) -> T | Exception:
+            partition = partitions[number]
+            for is_last in (False,) * _OPENINGS + (True,):
+                try:
+                    return ask(number, partition)
+                except Exception as exc:
+                    if not isinstance(exc, ClosedError) or is_last:
+                        error = named(exc, assignment, number)
+                        error.__cause__ = None if error is exc else exc
+                        return error
+                partition = self.partitions(assignment)[number]
+            raise AssertionError("the last turn returns")
 
-        return [key for found in self._of_some(assignment, numbers, hold) for key in found]
-
-    def keys_from(
-        self, assignment: Assignment, number: int, first: int, limit: int
-    ) -> tuple[list[Key], int | None, tuple[int, int]]:
-        """Return some keys of a partition; see `Partition.keys_from`."""
-        return self._one(assignment, number, lambda partition: partition.keys_from(first, limit))
-
-    def count(self, assignment: Assignment) -> dict[int, int]:
-        """Return how many documents each partition holds."""
-        return self._by_number(assignment, len)
-
-    def stats(self, assignment: Assignment) -> dict[int, Stats]:
-        """Return the stats of each partition."""
-        return self._by_number(assignment, Partition.stats)
+        every = list(numbers)
+        threads = side_by_side and self._threads > 1 and len(every) > 1
+        results = dict(zip(every, (self._pool.map if threads else map)(asked, every), strict=True))
+        for result in results.values():
+            if isinstance(result, Exception):
+                raise result
+        return results  # type: ignore[return-value] # none is an exception
 
     # ---- jobs ----
-
-    def check(self, assignment: Assignment, level: Level) -> dict[int, CheckReport]:
-        """Return what a check of each partition found."""
-        return self._by_number(assignment, lambda partition: partition.check(level))
-
-    def compact(self, assignment: Assignment) -> None:
-        """Compact each partition, one after the other."""
-        self.each(assignment, Partition.compact)
 
     def prove_store(self, _: Assignment, uri: str) -> None:
         """Refuse a store that this host cannot reach, or that cannot be trusted; see `prove`."""
         prove(open_store(uri))
-
-    def backup(self, assignment: Assignment, uris: dict[int, str]) -> dict[int, StoreBackupReport]:
-        """Back up partitions; returns number -> what was done."""
-        partitions, reports = self.partitions(assignment), {}
-        for number, uri in uris.items():
-            with naming(assignment, number):
-                reports[number] = partitions[number].back_up(uri)
-        return reports
-
-    def copy(self, assignment: Assignment, folder: str) -> None:
-        """Copy each partition into a folder, as of its newest commit."""
-        for number, partition in self.partitions(assignment).items():
-            with naming(assignment, number):
-                partition.backup(os.path.join(folder, f"{number:05}"))
 
     def restore(self, assignment: Assignment, number: int, uri: str, path: str) -> RestoreReport:
         """Make a partition of its backup, in a folder of its own."""
@@ -353,7 +317,7 @@ class Host:
 
     def let_go(self, assignment: Assignment, number: int, uri: str) -> str:
         """Close a partition for writing, make a backup of it, and return its state."""
-        path = dict(assignment.partitions)[number]
+        path = assignment.partitions[number]
         with naming(assignment, number):
             with self._lock:
                 if number in self._open:
@@ -388,70 +352,6 @@ class Host:
             shutil.rmtree(path, ignore_errors=True)
             _open_again(path)
 
-    # ---- all, some or one of them ----
-
-    def each(
-        self, assignment: Assignment, ask: Callable[[Partition], T], *, side_by_side: bool = False
-    ) -> list[T]:
-        """Return what a function returns of each partition, in the order of the assignment."""
-        partitions = self.partitions(assignment)
-
-        def named(number: int) -> T:
-            return self._asked(assignment, partitions[number], number, ask)
-
-        numbers = [number for number, _ in assignment.partitions]
-        if side_by_side and self._threads > 1 and len(numbers) > 1:
-            return list(self._pool.map(named, numbers))
-        return list(map(named, numbers))
-
-    def _by_number(self, assignment: Assignment, ask: Callable[[Partition], T]) -> dict[int, T]:
-        numbers = [number for number, _ in assignment.partitions]
-        return dict(zip(numbers, self.each(assignment, ask), strict=True))
-
-    def _of_some(
-        self, assignment: Assignment, numbers: np.ndarray, ask: Callable[[Partition, list[int]], T]
-    ) -> list[T]:
-        """Return what a function returns of each partition that documents were routed to.
-
-        All of them are asked, whatever one of them raises: so a change that is repeated finds them alike.
-        """
-        partitions = self.partitions(assignment)
-        order = np.argsort(numbers, kind="stable")
-        found, starts = np.unique(numbers[order], return_index=True)
-        work = list(zip(found.tolist(), np.split(order, starts[1:]), strict=True))
-
-        def named(one: tuple[int, np.ndarray]) -> T | Exception:
-            number, places = one
-            try:
-                with naming(assignment, number):
-                    return ask(partitions[number], places.tolist())
-            except Exception as exc:
-                return exc
-
-        side_by_side = self._threads > 1 and len(work) > 1
-        results = list(self._pool.map(named, work) if side_by_side else map(named, work))
-        for result in results:
-            if isinstance(result, Exception):
-                raise result
-        return results  # type: ignore[return-value] # none is an exception
-
-    def _one(self, assignment: Assignment, number: int, ask: Callable[[Partition], T]) -> T:
-        return self._asked(assignment, self.partitions(assignment)[number], number, ask)
-
-    def _asked(
-        self, assignment: Assignment, partition: Partition, number: int, ask: Callable[[Partition], T]
-    ) -> T:
-        """Return what a function returns of a partition, opened again where a move closed it meanwhile."""
-        for _ in range(_OPENINGS):
-            try:
-                return ask(partition)
-            except ClosedError:
-                partition = self.partitions(assignment)[number]
-            except (SimIndexError, OSError) as exc:  # as `naming`, which a query would pay for 8 times
-                _raise_named(exc, assignment, number)
-        with naming(assignment, number):
-            return ask(partition)
-
 
 _OPENINGS = 5
 """A move closes a partition three times at its old place: for writing, at each version of the catalog."""
@@ -470,36 +370,33 @@ def naming(assignment: Assignment, number: int, *, is_opening: bool = False) -> 
     try:
         yield
     except (SimIndexError, OSError) as exc:
-        _raise_named(exc, assignment, number, is_opening=is_opening)
+        error = named(exc, assignment, number, is_opening=is_opening)
+        if error is exc:
+            raise
+        raise error from exc
 
 
-def _raise_named(
-    exc: SimIndexError | OSError, assignment: Assignment, number: int, *, is_opening: bool = False
-) -> NoReturn:
-    if isinstance(exc, _OF_THE_CALLER) or (isinstance(exc, ConfigMismatchError) and not is_opening):
-        raise exc
-    node, hint = socket.gethostname(), ""
+def named(exc: Exception, assignment: Assignment, number: int, *, is_opening: bool = False) -> Exception:
+    """Return the error that says in which partition something went wrong, and where that is."""
+    if isinstance(exc, _OF_THE_CALLER) or not isinstance(exc, SimIndexError | OSError):
+        return exc
+    if isinstance(exc, ConfigMismatchError) and not is_opening:
+        return exc
+    node, hint, found = socket.gethostname(), "", f"partition {number} at {assignment.place}"
+    where: dict[str, Any] = {"place": assignment.place, "partition": number, "node": node}
     if isinstance(exc, _OF_A_MOVE):
-        raise CatalogChangedError(
-            f"partition {number} at {assignment.place} ({node}) is closed for writing while it is moved; try "
-            "again. A move that was broken off is taken over by the next one, which may be to the same place",
-            place=assignment.place,
-            partition=number,
-            node=node,
-        ) from exc
+        return CatalogChangedError(
+            f"{found} ({node}) is closed for writing while it is moved; open the index again and repeat "
+            "the change. A move that was broken off is taken over by the next one, to any place",
+            **where,
+        )
     if is_opening and _is_out_of_descriptors(exc):
         hint = (
             f"; {len(assignment.partitions)} partitions take {_DESCRIPTORS} descriptors each or so: "
             "allow more of them (ulimit -n) where Ray is started on this node, or move partitions "
             "to another one"
         )
-    raise PartitionError(
-        f"partition {number} at {assignment.place} ({node}): {exc}{hint}",
-        place=assignment.place,
-        partition=number,
-        node=node,
-        reason=exc,
-    ) from exc
+    return PartitionError(f"{found} ({node}): {exc}{hint}", reason=exc, **where)
 
 
 _DESCRIPTORS = 5

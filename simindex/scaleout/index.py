@@ -1,60 +1,85 @@
-"""`ScaledIndex`: the calls of `Index` over many machines. It checks arguments and delegates."""
+"""`ScaledIndex`: the calls of `Index` over many machines.
+
+Each call routes what it has to places, calls their hosts, and merges what they answer. A handle keeps to the
+version of the catalog that it was opened by: where partitions have moved since, a call says so.
+"""
 
 from __future__ import annotations
 
 import math
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from datetime import datetime, timedelta
+from itertools import chain, islice
 from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar, overload
 
-from simindex.arrow import Table, keyed_documents, keys_of
-from simindex.batching import bytes_of_item, in_parts
+from simindex.arrow import Table, documents_of, keyed_documents, keys_of
+from simindex.batching import bytes_of, bytes_of_item, in_parts
 from simindex.changes.documents import DEFAULT_BATCH_SIZE, Conflict, InsertReport, prepared_batches
 from simindex.changes.expiry import limit_of
 from simindex.changes.if_new import OnMatch
-from simindex.checks import require_callable, require_conflict, require_int, require_many
+from simindex.checks import require_callable, require_conflict, require_int, require_many, require_seconds
 from simindex.config import Config
-from simindex.errors import CorruptIndexError
+from simindex.errors import ClosedError, CorruptIndexError, SimIndexError
 from simindex.format.keys import Key, encode_key
 from simindex.maintenance.check import Level
 from simindex.maintenance.reports import StoreBackupReport
+from simindex.parallel import in_order, num_workers
 from simindex.queries.container import Record
 from simindex.queries.matches import Matches
-from simindex.queries.search import Method, Query
-from simindex.scaleout.answers import ScaledCheckReport, ScaledMatches, ScaledStats
-from simindex.scaleout.asking import UNDER_WAY, Asking
-from simindex.scaleout.calls import Calls, Group
+from simindex.queries.search import (
+    DEFAULT_MAX_CANDIDATES,
+    BandQuery,
+    FingerprintQuery,
+    Method,
+    Query,
+    QueryFactory,
+    method_of,
+    sketched,
+)
+from simindex.scaleout.answers import ScaledAnswers, ScaledCheckReport, ScaledMatches, ScaledStats, answers_of
+from simindex.scaleout.calls import Calls, Gathered, Group, OnMissing
 from simindex.scaleout.catalog import Catalog
-from simindex.scaleout.errors import UnsupportedError
+from simindex.scaleout.errors import CatalogChangedError, PartitionError, PlaceMissingError, UnsupportedError
 from simindex.scaleout.if_new import Scratch, Settled, settle
-from simindex.scaleout.moving import change_catalog, require_store, with_backups
-from simindex.scaleout.partition import is_by_distance
-from simindex.scaleout.wire import new_call, partition_of
+from simindex.scaleout.moving import require_store
+from simindex.scaleout.partition import Nearest, is_by_distance
+from simindex.scaleout.wire import Routing, new_call, partition_of
 from simindex.sketching.document import Document
-from simindex.tuning.curve import DEFAULT_THRESHOLD
+from simindex.sketching.sketch import SketchBatch
+from simindex.sketching.sketcher import Sketcher
+from simindex.tuning.curve import DEFAULT_RECALL, DEFAULT_THRESHOLD, prefix_bits_for
 
 _T = TypeVar("_T")
 
+QUERY_SECONDS = 30.0
+"""Default deadline of a question."""
 
-def by_partition(answers: Mapping[str, Mapping[int, _T]]) -> dict[int, _T]:
-    """Return number -> answer of each partition, in order, of what the places answer."""
-    return dict(sorted(item for of_place in answers.values() for item in of_place.items()))
+UNDER_WAY = 4
+"""Batches that are sent ahead of the answer to the oldest."""
 
+_FIRST_BATCH, _QUERY_BATCH = 1_000, 8_000
+"""Questions sent at a time: few at first, so that hosts begin early. Each batch has its cost in each
+partition, and in Ray: of 20,000 questions without matches a host with eight partitions answered 72,000 a
+second by two thousand, 91,000 by four, 97,000 by eight."""
+
+_SKETCHED_AT_ONCE = 256
 
 _WALKED = 1_000
 
 
-class ScaledIndex(Asking):
+class ScaledIndex:
     """An index over many machines, with the calls of `Index`. Open one with `simindex.scaleout.open`.
 
     What differs from one index: there is no `transaction`, for there is no commit over several machines; a
     batch is one commit in each of its partitions. A call has a deadline: a query says in `partial` which
-    partitions did not answer (or waits, or raises), every other call raises `PlaceMissingError`. Matches of
-    equal figures come in the order of their keys, not of their ages. Iteration goes partition by partition.
+    partitions did not answer (or waits, or raises), every other call raises `PlaceMissingError`. A call that
+    meets partitions which have moved since the handle was opened raises `CatalogChangedError`: open the index
+    again. Matches of equal figures come in the order of their keys, not of their ages. Iteration goes
+    partition by partition.
 
     Thread safety: all methods may be called from several threads, and from several drivers. Durable:
     everything a returned call has changed, on the disks of the nodes.
@@ -62,7 +87,7 @@ class ScaledIndex(Asking):
     Args:
         uri: of the catalog.
         catalog: as it was loaded.
-        carrier: makes what carries the calls.
+        calls: makes what calls the hosts of a catalog.
         at_end: called when the handle is closed.
 
     Attributes:
@@ -74,11 +99,14 @@ class ScaledIndex(Asking):
         self,
         uri: str | os.PathLike[str],
         catalog: Catalog,
-        carrier: Callable[[Catalog], Calls],
+        calls: Callable[[Catalog], Calls],
         at_end: Callable[[], object] | None = None,
     ) -> None:
-        super().__init__(os.fspath(uri), catalog, carrier)
-        self._at_end = at_end
+        self.uri, self.catalog, self.seconds = os.fspath(uri), catalog, QUERY_SECONDS
+        self._sketcher = Sketcher(catalog.config)
+        self._questions = QueryFactory(catalog.config, DEFAULT_MAX_CANDIDATES)
+        self._routing = Routing(catalog, self._sketcher)
+        self._hosts, self._at_end, self._is_closed = calls(catalog), at_end, False
 
     # ---- life ----
 
@@ -103,7 +131,7 @@ class ScaledIndex(Asking):
         allowed."""
         if not self._is_closed:
             self._is_closed = True
-            self._newest.close()
+            self._hosts.close()
             if self._at_end is not None:
                 self._at_end()
 
@@ -132,6 +160,77 @@ class ScaledIndex(Asking):
             "transaction: a change over many machines is a commit in each partition, and there is none over "
             "all of them; give documents that belong together one key, or open a partition by itself"
         )
+
+    # ---- calls of hosts ----
+
+    @property
+    def _calls(self) -> Calls:
+        if self._is_closed:
+            raise ClosedError(f"{self.uri}: the handle is closed")
+        return self._hosts
+
+    @contextmanager
+    def _by_catalog(self) -> Iterator[None]:
+        """Let a call that fails say that the catalog has changed since, where it has."""
+        try:
+            yield
+        except (PartitionError, PlaceMissingError) as exc:
+            self._require_newest(exc)
+            raise
+
+    def _require_newest(self, cause: Exception | None = None) -> None:
+        try:
+            newest = Catalog.load(self.uri)
+        except (SimIndexError, OSError):  # one that cannot be read now says nothing
+            return
+        if (newest.id, newest.version) != (self.catalog.id, self.catalog.version):
+            raise CatalogChangedError(
+                f"{self.uri}: expected version {self.catalog.version} of the catalog {self.catalog.id}, "
+                f"found version {newest.version} of {newest.id}: partitions have moved; open the index again"
+            ) from cause
+
+    def _each(
+        self,
+        method: str,
+        arguments: Mapping[int, tuple[Any, ...]] | None = None,
+        *own: Any,
+        group: Group = "asks",
+        seconds: float | None = None,
+    ) -> dict[int, Any]:
+        """Call a method of partitions; returns number -> what it answers, in order.
+
+        Args:
+            arguments: by number, of the partitions that are called; ``None``: all, with `own`.
+        """
+        every = dict.fromkeys(range(len(self.catalog.partitions)), own) if arguments is None else arguments
+        rows, to = self.catalog.partitions, dict[str, tuple[dict[int, Any]]]()
+        for number, given in every.items():
+            to.setdefault(rows[number].place, ({},))[0][number] = given
+        call, wait = ("change", self._change_seconds) if group == "changes" else ("each", self.seconds)
+        wait = wait if seconds is None else seconds
+        with self._by_catalog():
+            found = self._calls.every(group, call, method, to=to, seconds=wait)
+        return dict(sorted(item for of_place in found.values() for item in of_place.items()))
+
+    def _in_flight(
+        self, group: Group, batches: Iterable[_T], send: Callable[[_T], dict[str, Any]], seconds: float
+    ) -> Generator[tuple[_T, Gathered], None, None]:
+        """Yield batches with the answers to each; a few are sent ahead."""
+        under_way, calls = deque[tuple[_T, dict[str, Any]]](), self._calls
+        try:
+            for batch in batches:
+                if len(under_way) == UNDER_WAY:
+                    oldest, sent = under_way.popleft()
+                    yield oldest, calls.gather(sent, seconds)
+                under_way.append((batch, send(batch)))
+            while under_way:
+                oldest, sent = under_way.popleft()
+                yield oldest, calls.gather(sent, seconds)
+        finally:
+            # What was sent is done or refused when the call ends, whatever ended it.
+            for _, sent in under_way if group == "changes" else ():
+                with suppress(Exception):
+                    calls.gather(sent, seconds)
 
     # ---- changes ----
 
@@ -182,73 +281,20 @@ class ScaledIndex(Asking):
         require_conflict(on_conflict)
         require_callable("progress", progress)
         require_int("batch_size", batch_size, 1)
-        totals = [0, 0, 0]
-        under_way: deque[tuple[Calls, dict[str, Any], list[Any], bytes]] = deque()
+        totals, calls = [0, 0, 0], self._calls
 
-        def take_oldest() -> None:
-            calls, sent, items, call = under_way.popleft()
+        def send(items: list[tuple[Any, ...]]) -> dict[str, Any]:
+            return calls.send_all("changes", "insert", on_conflict, to=self._routing.items(items, new_call()))
 
-            def take(calls: Calls) -> list[Any]:
-                found = calls.gather(sent, self._change_seconds)
-                return list(calls.whole("insert_many", found).values())
-
-            def again() -> list[Any]:
-                return self._insert(lambda calls: calls.routing.items(items, call), on_conflict)
-
-            for counts in self._once_more(calls, take, again):
-                totals[:] = [total + count for total, count in zip(totals, counts, strict=True)]
-            if progress is not None:
-                progress(sum(totals))
-
-        try:
-            for part in in_parts(rows, batch_size * len(self.catalog.partitions), bytes_of_item):
-                if len(under_way) == UNDER_WAY:
-                    take_oldest()
-                calls, call = self._calls, new_call()
-                routed = calls.routing.items(part.values, call)
-                sent = calls.send_all("changes", "insert", on_conflict, to=routed)
-                under_way.append((calls, sent, part.values, call))
-        finally:
-            # What was sent is done or refused when the call ends, whatever ended it.
-            failure = self._take_all(take_oldest, under_way)
-        if failure is not None:
-            raise failure
+        parts = in_parts(rows, batch_size * len(self.catalog.partitions), bytes_of_item)
+        batches = (part.values for part in parts)
+        in_flight = self._in_flight("changes", batches, send, self._change_seconds)
+        with self._by_catalog(), closing(in_flight):
+            for _, found in in_flight:
+                totals = _added(totals, calls.whole("insert_many", found))
+                if progress is not None:
+                    progress(sum(totals))
         return InsertReport(*totals)
-
-    @staticmethod
-    def _take_all(take_oldest: Callable[[], None], under_way: deque[Any]) -> Exception | None:
-        failure = None
-        while under_way:
-            try:
-                take_oldest()
-            except Exception as exc:
-                failure = failure or exc
-        return failure
-
-    def _insert(
-        self, to: Callable[[Calls], Mapping[str, tuple[Any, ...]]], on_conflict: Conflict
-    ) -> list[Any]:
-        return self._some("changes", "insert", to, on_conflict, seconds=self._change_seconds)
-
-    def _every(self, group: Group, method: str, *arguments: Any, seconds: float) -> dict[str, Any]:
-        """Return place -> what a method returns there."""
-        return self._call(lambda calls: calls.every(group, method, *arguments, seconds=seconds))
-
-    def _some(
-        self,
-        group: Group,
-        method: str,
-        to: Callable[[Calls], Mapping[str, tuple[Any, ...]]],
-        *arguments: Any,
-        seconds: float,
-    ) -> list[Any]:
-        """Call some places; returns what each answers."""
-
-        def ask(calls: Calls) -> list[Any]:
-            found = calls.every(group, method, *arguments, to=to(calls), seconds=seconds)
-            return list(found.values())
-
-        return self._call(ask)
 
     def insert_if_new(
         self,
@@ -335,15 +381,20 @@ class ScaledIndex(Asking):
         self, query: Query, documents: Any, within: list[Matches], on_conflict: Conflict
     ) -> Settled:
         """Ask all partitions about a batch, and store what is new of it."""
-        outside = self._ask(query, documents.sketches, "raise", self.seconds)
-        held = self._of_keys("asks", "holds", documents.encoded_keys)
+        outside = self._ask(query, documents.sketches, self.seconds, "raise")
+        held = self._each("holds", self._by_key(documents.encoded_keys)).values()
         stored = {key for keys in held for key in keys}
         by_distance = is_by_distance(query)
         settled = settle(documents, outside, within, stored, on_conflict, by_distance, query.limit)
         if settled.places:
-            new, call = documents.taken(settled.places), new_call()
-            self._insert(lambda calls: calls.routing.documents(new, call), on_conflict)
+            to = self._routing.documents(documents.taken(settled.places), new_call())
+            with self._by_catalog():
+                self._calls.every("changes", "insert", on_conflict, to=to, seconds=self._change_seconds)
         return settled
+
+    def _by_key(self, encoded: Sequence[bytes], *first: Any) -> dict[int, tuple[Any, ...]]:
+        """Return number of a partition -> arguments of a call about some keys."""
+        return {number: (*first, keys) for number, keys in self._routing.keys(encoded).items()}
 
     def remove(self, key: Key) -> None:
         """Remove one document. Raises KeyError when the key is not stored."""
@@ -362,20 +413,12 @@ class ScaledIndex(Asking):
         keys = keys_of(keys, id)
         require_many("remove_many", "keys", keys, "remove(key)")
         encoded = list(dict.fromkeys(encode_key(key) for key in keys))
-        return sum(self._of_keys("changes", "remove", encoded, new_call()))
+        return sum(self._each("remove_once", self._by_key(encoded, new_call()), group="changes").values())
 
     def touch(self, *keys: Key) -> int:
         """Renew the age that `expire` goes by; returns how many of the keys are stored."""
         encoded = list(dict.fromkeys(encode_key(key) for key in keys))
-        return sum(self._of_keys("changes", "touch", encoded, new_call()))
-
-    def _of_keys(self, group: Group, method: str, encoded: list[bytes], *own: bytes) -> list[Any]:
-        """Call the places of some keys; returns what each answers."""
-
-        def to(calls: Calls) -> dict[str, tuple[Any, ...]]:
-            return {place: (*own, *arguments) for place, arguments in calls.routing.keys(encoded).items()}
-
-        return self._some(group, method, to, seconds=self._change_seconds)
+        return sum(self._each("touch_once", self._by_key(encoded, new_call()), group="changes").values())
 
     def expire(
         self,
@@ -390,8 +433,186 @@ class ScaledIndex(Asking):
         """
         require_int("batch_size", batch_size, 1)
         limit = limit_of(before, older_than)
-        arguments = new_call(), limit, batch_size
-        return sum(self._every("changes", "expire", *arguments, seconds=self._change_seconds).values())
+        counts = self._each("expire_once", None, new_call(), limit, batch_size, group="changes")
+        return sum(counts.values())
+
+    # ---- questions ----
+
+    def query(
+        self,
+        document: Document,
+        threshold: float = DEFAULT_THRESHOLD,
+        limit: int | None = None,
+        *,
+        recall: float | None = None,
+        exact: bool = False,
+        seconds: float | None = None,
+        on_missing: OnMissing = "partial",
+    ) -> ScaledMatches:
+        """Return the stored documents whose estimated similarity is at least that, most similar first.
+
+        Args:
+            document, threshold, limit, recall, exact: as in `Index.query`. Each partition compares as many
+                candidates as one index does.
+            seconds: deadline; ``None``: that of the handle, 30.
+            on_missing: what becomes of places that do not answer until then: "partial" names them in the
+                result, "raise" raises `PlaceMissingError`, "wait" waits for them for ever.
+
+        Returns:
+            ScaledMatches; equal figures in the order of the keys.
+        """
+        query = self._questions.band_query("query", threshold, limit, recall, exact)
+        return self._ask_once("query", query, document, seconds, on_missing)
+
+    def query_many(
+        self,
+        documents: Iterable[Document] | Table,
+        threshold: float = DEFAULT_THRESHOLD,
+        limit: int | None = None,
+        *,
+        recall: float | None = None,
+        exact: bool = False,
+        seconds: float | None = None,
+        on_missing: OnMissing = "partial",
+        text: str | None = None,
+    ) -> ScaledAnswers:
+        """Return `query` for each document, in order; some thousands at a time on one snapshot a partition.
+
+        Args:
+            documents, text: as in `Index.query_many`.
+            seconds, on_missing: as in `query`; a deadline of each 8,000 documents.
+        """
+        query = self._questions.band_query("query", threshold, limit, recall, exact)
+        return self._ask_many("query_many", query, documents_of(documents, text), seconds, on_missing)
+
+    def query_simhash(
+        self,
+        document: Document,
+        max_distance: int | None = None,
+        *,
+        limit: int | None = None,
+        seconds: float | None = None,
+        on_missing: OnMissing = "partial",
+    ) -> ScaledMatches:
+        """Return every stored document within that Hamming distance, nearest first; as
+        `Index.query_simhash`. `seconds` and `on_missing` are those of `query`."""
+        query = self._questions.fingerprint_query(max_distance, limit)
+        return self._ask_once("query_simhash", query, document, seconds, on_missing)
+
+    def query_simhash_many(
+        self,
+        documents: Iterable[Document] | Table,
+        max_distance: int | None = None,
+        *,
+        limit: int | None = None,
+        seconds: float | None = None,
+        on_missing: OnMissing = "partial",
+        text: str | None = None,
+    ) -> ScaledAnswers:
+        """Return `query_simhash` for each document, in order; arguments as of `query_many`."""
+        query = self._questions.fingerprint_query(max_distance, limit)
+        asked = documents_of(documents, text)
+        return self._ask_many("query_simhash_many", query, asked, seconds, on_missing)
+
+    def nearest(
+        self,
+        document: Document,
+        k: int = 10,
+        *,
+        by: Method | None = None,
+        threshold: float | None = None,
+        recall: float | None = None,
+        seconds: float | None = None,
+        on_missing: OnMissing = "partial",
+    ) -> ScaledMatches:
+        """Return the k most similar documents that can be found; as `Index.nearest`.
+
+        Each partition looks for its own k, so that what is found is at least as similar as in one index.
+        """
+        method = method_of("nearest", self.catalog.config, by, None, None, recall)
+        require_int("k", k, 1)
+        if method == "simhash" and threshold is not None:
+            raise ValueError("nearest: threshold is MinHash's, and this compares by SimHash; expected none")
+        if method == "minhash":
+            floor = 1.0 if threshold is None else threshold
+            prefix_bits_for(floor, self.catalog.config.bands, DEFAULT_RECALL if recall is None else recall)
+        query = BandQuery(1.0) if method == "minhash" else FingerprintQuery(0)
+        batch = sketched("nearest", query, self._sketcher, [document])
+        return self._ask(Nearest(k, method, threshold, recall), batch, seconds, on_missing).only()
+
+    def _ask_once(
+        self, call: str, query: Query, document: Document, seconds: float | None, on_missing: OnMissing
+    ) -> ScaledMatches:
+        batch = sketched(call, query, self._sketcher, [document])
+        return self._ask(query, batch, seconds, on_missing).only()
+
+    def _ask(
+        self, query: Query | Nearest, batch: SketchBatch, seconds: float | None, on_missing: OnMissing
+    ) -> ScaledAnswers:
+        deadline, calls = self._deadline(seconds, on_missing), self._calls
+        with self._by_catalog():
+            found = calls.gather(calls.send_all("asks", "query", query, batch), deadline)
+            return self._merged(query, found, len(batch), on_missing)
+
+    def _ask_many(
+        self,
+        call: str,
+        query: Query,
+        documents: Iterable[Document],
+        seconds: float | None,
+        on_missing: OnMissing,
+    ) -> ScaledAnswers:
+        """Ask in batches; while one is searched, the next is sketched."""
+        require_many(call, "documents", documents, f"{call.removesuffix('_many')}(document)")
+        results, calls, rest = ScaledAnswers(), self._calls, iter(documents)
+        first = in_parts(islice(rest, _FIRST_BATCH), _FIRST_BATCH, bytes_of)
+        parts = chain(first, in_parts(rest, _QUERY_BATCH, bytes_of))
+        batches = (self._sketched(call, query, part.values) for part in parts)
+
+        def send(batch: SketchBatch) -> dict[str, Any]:
+            return calls.send_all("asks", "query", query, batch)
+
+        with self._by_catalog():
+            deadline = self._deadline(seconds, on_missing)
+            for batch, found in self._in_flight("asks", batches, send, deadline):
+                results.add(self._merged(query, found, len(batch), on_missing))
+        return results
+
+    def _sketched(self, call: str, query: Query, documents: list[Document]) -> SketchBatch:
+        """Return sketches to search by; of many texts made by several threads."""
+        threads = num_workers(None)
+        if threads == 1 or len(documents) <= _SKETCHED_AT_ONCE or set(map(type, documents)) != {str}:
+            return sketched(call, query, self._sketcher, documents)
+        step = max(_SKETCHED_AT_ONCE, -(-len(documents) // threads))
+        parts = [documents[first : first + step] for first in range(0, len(documents), step)]
+        return SketchBatch.joined(list(in_order(self._sketcher.sketch_many, parts, len(parts), 0)))
+
+    def _deadline(self, seconds: float | None, on_missing: OnMissing) -> float:
+        require_seconds("seconds", seconds)
+        if on_missing not in ("partial", "wait", "raise"):
+            raise ValueError(f'on_missing: expected "partial", "wait" or "raise", found {on_missing!r}')
+        if on_missing == "wait":
+            return math.inf
+        return self.seconds if seconds is None else seconds
+
+    def _merged(
+        self, query: Query | Nearest, found: Gathered, count: int, on_missing: OnMissing
+    ) -> ScaledAnswers:
+        """Return the answers of all places to so many questions; of those that none answers, none."""
+        if found.missing:
+            self._require_newest()
+            if on_missing == "raise":
+                raise self._calls.missing("query", found.missing)
+        columns = list(found.answers.values())
+        if columns and any(one.is_bare for one in columns) and not any(one.counts for one in columns):
+            raise ValueError(
+                "expected stored documents with MinHash rows, but this index holds bare fingerprints alone; "
+                'ask by SimHash: query_simhash(), or by="simhash"'
+            )
+        limit = query.k if isinstance(query, Nearest) else query.limit
+        answers = answers_of(columns, limit, is_by_distance(query)) if columns else []
+        partial = self._calls.partitions_of(found.missing)
+        return ScaledAnswers(answers or [Matches() for _ in range(count)], partial, found.missing)
 
     # ---- the container ----
 
@@ -421,12 +642,11 @@ class ScaledIndex(Asking):
             number = partition_of(key, len(self.catalog.partitions))
         except (TypeError, ValueError):
             return default
-        found = self._of_partition(number, "get", key)
+        found = self._each("get", {number: (key,)})[number]
         return default if found is None else found
 
     def __len__(self) -> int:
-        counts = self._every("asks", "count", seconds=self.seconds)
-        return sum(by_partition(counts).values())
+        return sum(self._each("count").values())
 
     def __iter__(self) -> Iterator[Key]:
         """Yield the stored keys, partition by partition, in order of insertion in each; documents stored
@@ -436,19 +656,10 @@ class ScaledIndex(Asking):
 
     keys = __iter__
 
-    def _of_partition(self, number: int, method: str, *arguments: Any) -> Any:
-        """Ask the place of one partition."""
-
-        def to(calls: Calls) -> dict[str, tuple[Any, ...]]:
-            return {calls.catalog.partitions[number].place: (number, *arguments)}
-
-        (answer,) = self._some("asks", method, to, seconds=self.seconds)
-        return answer
-
     def _walk(self, number: int) -> Iterator[Key]:
         first, count, states = 0, 0, set[tuple[int, int]]()
         while True:
-            keys, behind, state = self._of_partition(number, "keys_from", first, _WALKED)
+            keys, behind, state = self._each("keys_from", {number: (first, _WALKED)})[number]
             states.add(state)
             count += len(keys)
             yield from keys
@@ -472,13 +683,12 @@ class ScaledIndex(Asking):
     def compact(self) -> None:
         """Compact every partition, one after the other on each node; as `Index.compact`. It has no deadline,
         and queries and changes go on."""
-        self._every("jobs", "compact", seconds=math.inf)
+        self._each("compact", group="jobs", seconds=math.inf)
 
     def backup(self) -> dict[int, StoreBackupReport]:
         """Back up all partitions to the catalog's store; as `simindex.scaleout.backup`, which has no handle.
 
-        What the store has already is not uploaded again; the catalog tells when each was backed up. It has no
-        deadline, and queries and changes go on.
+        What the store has already is not uploaded again. It has no deadline, and queries and changes go on.
 
         Returns:
             Number of a partition -> what was done.
@@ -487,59 +697,33 @@ class ScaledIndex(Asking):
             ValueError: the catalog has no store.
             PartitionError: one cannot be backed up; it names place, node and partition. The others may be.
         """
-        require_store(self._calls.catalog, self.uri)
-
-        def ask(calls: Calls) -> dict[str, Any]:
-            uri = calls.catalog.backup_uri
-            to = {place: ({n: uri(n) for n in numbers},) for place, numbers in calls.places.items()}
-            return calls.every("jobs", "backup", to=to, seconds=math.inf)
-
-        reports = by_partition(self._call(ask))
-        self._go_by(change_catalog(self.uri, lambda newest: with_backups(newest, reports)))
-        return reports
+        require_store(self.catalog, self.uri)
+        uris = {n: (self.catalog.backup_uri(n),) for n in range(len(self.catalog.partitions))}
+        return self._each("back_up", uris, group="jobs", seconds=math.inf)
 
     def stats(self) -> ScaledStats:
         """Return counts and sizes, of all and of each partition."""
-        answers = self._every("asks", "stats", seconds=self.seconds)
-        return ScaledStats.of(self.uri, self.catalog, by_partition(answers))
-
-    def write_counts(self) -> Catalog:
-        """Write down in the catalog how many documents each partition holds; return it.
-
-        Who reads the catalog without asking hosts, as `rebalance` does for the moves that it shows, has the
-        counts of the last backup, restoring or such call.
-
-        Raises:
-            PlaceMissingError: a place does not answer; nothing is written.
-        """
-        counts = by_partition(self._every("asks", "count", seconds=self.seconds))
-
-        def counted(newest: Catalog) -> Catalog:
-            return newest.changed(
-                replace(partition, documents=counts[number])
-                for number, partition in enumerate(newest.partitions)
-            )
-
-        catalog = change_catalog(self.uri, counted)
-        self._go_by(catalog)
-        return catalog
+        return ScaledStats.of(self.uri, self.catalog, self._each("stats"))
 
     def check(self, level: Level = "full") -> ScaledCheckReport:
         """Check every partition, one after the other on each node; as `Index.check`. It has no deadline."""
         if level not in ("full", "quick"):
             raise ValueError(f'level: expected "full" or "quick", found {level!r}')
-        answers = self._every("jobs", "check", level, seconds=math.inf)
-        return ScaledCheckReport(by_partition(answers))
+        return ScaledCheckReport(self._each("check", None, level, group="jobs", seconds=math.inf))
 
     def status(self) -> dict[str, dict[str, Any]]:
         """Return place -> the node and process of its host, documents by partition, and bytes; of a place
         that does not answer, why."""
-
-        def ask(calls: Calls) -> dict[str, dict[str, Any]]:
+        calls = self._calls
+        with self._by_catalog():
             found = calls.gather(calls.send_all("asks", "status"), self.seconds)
-            if found.missing and self._has_reloaded(calls):
-                raise calls.missing("status", found.missing)
-            missing = {place: {"missing": why} for place, why in found.missing.items()}
-            return {place: (found.answers | missing)[place] for place in calls.places}
+        if found.missing:
+            self._require_newest()
+        missing = {place: {"missing": why} for place, why in found.missing.items()}
+        return {place: (found.answers | missing)[place] for place in calls.places}
 
-        return self._call(ask)
+
+def _added(totals: list[int], answers: Mapping[str, Mapping[int, list[int]]]) -> list[int]:
+    """Return counts with those of the partitions of all places."""
+    counts = [one for of_place in answers.values() for one in of_place.values()]
+    return [sum(column) for column in zip(totals, *counts, strict=True)]

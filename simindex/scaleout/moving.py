@@ -13,13 +13,12 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from simindex.maintenance.reports import RestoreReport, StoreBackupReport
+from simindex.maintenance.reports import RestoreReport
 from simindex.maintenance.stores import open_store
-from simindex.scaleout.catalog import Backup, Catalog, Partition
+from simindex.scaleout.catalog import Catalog, Partition
 from simindex.scaleout.errors import CatalogChangedError
 
 Call = Callable[..., Any]
@@ -35,13 +34,11 @@ class Move:
     Attributes:
         partition: its number.
         source, target: places.
-        documents: that it had when the catalog was written.
     """
 
     partition: int
     source: str
     target: str
-    documents: int
 
 
 def change_catalog(uri: str, change: Callable[[Catalog], Catalog | None]) -> Catalog:
@@ -64,19 +61,6 @@ def with_partition(catalog: Catalog, number: int, partition: Partition) -> Catal
     """Return the next version, with one partition changed."""
     partitions = list(catalog.partitions)
     partitions[number] = partition
-    return catalog.changed(partitions)
-
-
-# ---- what the catalog says ----
-
-
-def with_backups(catalog: Catalog, reports: Mapping[int, StoreBackupReport]) -> Catalog:
-    """Return the next version, with the backups of partitions noted."""
-    partitions = list(catalog.partitions)
-    for number, report in reports.items():
-        made_at = datetime.fromtimestamp(report.made_at / 1e6, UTC).isoformat(timespec="seconds")
-        made = Backup(report.uri, made_at, report.documents)
-        partitions[number] = replace(partitions[number], documents=report.documents, backup=made)
     return catalog.changed(partitions)
 
 
@@ -110,10 +94,7 @@ def restore_place(uri: str, place: str, onto: Mapping[str, str], call: Call) -> 
                     place=found.place,
                     partition=number,
                 )
-            documents = reports[number].documents
-            return with_partition(
-                newest, number, replace(found, place=target, path=path, documents=documents, closed=None)
-            )
+            return with_partition(newest, number, Partition(target, path))
 
         catalog = change_catalog(uri, placed)
     return reports
@@ -220,6 +201,5 @@ def plan(catalog: Catalog, places: Iterable[str]) -> list[Move]:
         while len(held[place]) < room[place]:
             number = homeless.pop(0)
             held[place].append(number)
-            found = catalog.partitions[number]
-            moves.append(Move(number, found.place, place, found.documents))
+            moves.append(Move(number, catalog.partitions[number].place, place))
     return moves

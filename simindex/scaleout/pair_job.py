@@ -525,9 +525,10 @@ def _folder(above: str | None) -> Iterator[str]:
 
 def _copied(calls: Calls, work: str, seconds: float) -> list[str]:
     """Let hosts copy their partitions; returns the folders of the copies."""
-    calls.every("asks", "count", seconds=seconds)
-    calls.every("jobs", "copy", work, seconds=math.inf)
+    calls.every("asks", "status", seconds=seconds)
     folders = [os.path.join(work, f"{number:05}") for number in range(len(calls.catalog.partitions))]
+    to = {place: ({n: (folders[n],) for n in numbers},) for place, numbers in calls.places.items()}
+    calls.every("jobs", "each", "backup", to=to, seconds=math.inf)
     for number, folder in enumerate(folders):
         if not os.path.isdir(folder):
             raise ScaleOutError(

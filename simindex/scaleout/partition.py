@@ -16,6 +16,7 @@ from simindex.changes.writer import Writer
 from simindex.format.batch_objects import state_of
 from simindex.format.keys import Key, key_hashes
 from simindex.format.rows import MATCH, MATCHES
+from simindex.format.seals import unpack
 from simindex.index.index import Index
 from simindex.maintenance.backup import backup_index
 from simindex.maintenance.commit_log import CommitLog
@@ -164,6 +165,14 @@ class Partition(Index):
                 if most is not None and len(found.matches) > most * MATCH.size:
                     return None
                 return query.matches(view, found)
+
+    def holds(self, encoded_keys: list[bytes]) -> list[bytes]:
+        """Return which of some keys are stored, in their stored form."""
+        return [key for key in encoded_keys if unpack(key) in self]
+
+    def count(self) -> int:
+        """Return how many documents it holds."""
+        return len(self)
 
     def keys_from(self, first: int, limit: int) -> tuple[list[Key], int | None, tuple[int, int]]:
         """Return some keys from a number on, in order of insertion; the number behind them, ``None`` at the

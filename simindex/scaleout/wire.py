@@ -1,4 +1,4 @@
-"""What travels to hosts: documents routed to their partitions, many short values as one long one.
+"""What travels to hosts: documents routed to their partitions, many texts as one.
 
 A document goes to the partition that its key says, and so does every question about that key. Keys are
 encoded and hashed here, texts sketched where they go. A text a time through pickle and back costs 6 us for a
@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import pickle
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
@@ -62,53 +63,6 @@ def _parted(joined: np.ndarray, lengths: list[int]) -> list[str]:
     return [text[begin:end] for begin, end in pairwise([0, *ends])]
 
 
-class Blobs(NamedTuple):
-    """Many bytes as one, with the length of each."""
-
-    joined: bytes
-    lengths: list[int]
-
-    @classmethod
-    def of(cls, blobs: list[bytes]) -> Blobs:
-        """Join bytes."""
-        return cls(b"".join(blobs), list(map(len, blobs)))
-
-    def values(self) -> list[bytes]:
-        """Return the bytes of each."""
-        joined, ends = self.joined, list(accumulate(self.lengths))
-        return [joined[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
-
-
-class Few(NamedTuple):
-    """A few sketches as bytes: a fifth of the time that numpy's arrays take through pickle and back.
-
-    Attributes: as of `SketchBatch`.
-    """
-
-    num_perm: int
-    sources: int
-    words: bytes
-    fingerprints: bytes
-    present: bytes
-    kept: list[np.ndarray | None] | None
-    origin: bytes | None
-
-    @classmethod
-    def of(cls, batch: SketchBatch) -> Few:
-        """Take a batch."""
-        arrays = batch.words.tobytes(), batch.fingerprints.tobytes(), batch.present.tobytes()
-        return cls(batch.num_perm, batch.sources, *arrays, batch.kept, batch.origin)
-
-    def sketches(self) -> SketchBatch:
-        """Return the batch."""
-        batch = SketchBatch(0, self.num_perm, False, self.origin)
-        batch.sources, batch.kept = self.sources, self.kept
-        batch.present = np.frombuffer(self.present, np.uint8)
-        batch.fingerprints = np.frombuffer(self.fingerprints, np.uint64)
-        batch.words = np.frombuffer(self.words, np.uint64).reshape(len(self.present), -1)
-        return batch
-
-
 class Routed(NamedTuple):
     """Documents on their way to one place.
 
@@ -119,8 +73,8 @@ class Routed(NamedTuple):
         documents: texts, or the sketches of other documents.
     """
 
-    encoded_keys: Blobs
-    packed_metadata: Blobs | None
+    encoded_keys: list[bytes]
+    packed_metadata: list[bytes] | None
     partitions: np.ndarray
     documents: Texts | SketchBatch
 
@@ -166,33 +120,27 @@ def new_call() -> bytes:
 
 
 class Routing:
-    """Which partitions there are, and at which places.
+    """Which documents and keys go where.
 
     Args:
-        catalog: says so.
+        catalog: says which partitions there are, and at which places.
         sketcher: for documents that are no texts.
     """
 
     def __init__(self, catalog: Catalog, sketcher: Sketcher) -> None:
-        self._sketcher = sketcher
-        self._num_partitions = len(catalog.partitions)
-        names = list(catalog.places)
-        self._names = names
-        self._place_of = np.array([names.index(one.place) for one in catalog.partitions], dtype=np.uint32)
+        self._sketcher, self._num_partitions = sketcher, len(catalog.partitions)
+        self._names = list(catalog.places)
+        places = [self._names.index(one.place) for one in catalog.partitions]
+        self._place_of = np.array(places, dtype=np.uint32)
 
     def items(self, items: list[tuple[Any, ...]], call: bytes) -> dict[str, tuple[bytes, Routed]]:
         """Return place -> (id of the call, its part of the items), of those that are to store any."""
-        if {len(item) for item in items if type(item) is tuple} == {2} and all(
-            type(item) is tuple and type(item[1]) is str for item in items
-        ):
-            keys, documents = map(list, zip(*items, strict=True))
-            return self._routed(call, encode_keys(keys), None, documents)
-        if all(type(item) is tuple and len(item) == 3 and type(item[1]) is str for item in items):
-            keys, documents, metadata = map(list, zip(*items, strict=True))
-            try:
-                return self._routed(call, encode_keys(keys), list(map(pack_metadata, metadata)), documents)
-            except (TypeError, ValueError):
-                pass  # said again below, with the key
+        if all(type(item) is tuple and 2 <= len(item) <= 3 and type(item[1]) is str for item in items):
+            with suppress(TypeError, ValueError):  # raised again below, with the key
+                keys, metadata = encode_keys([item[0] for item in items]), None
+                if any(len(item) == 3 for item in items):
+                    metadata = [NIL if len(item) == 2 else pack_metadata(item[2]) for item in items]
+                return self._routed(call, keys, metadata, [item[1] for item in items])
         return self.documents(prepare_documents(items, self._sketcher), call)
 
     def documents(self, documents: NewDocuments, call: bytes) -> dict[str, tuple[bytes, Routed]]:
@@ -201,38 +149,35 @@ class Routing:
         metadata = packed if any(one != NIL for one in packed) else None
         return self._routed(call, documents.encoded_keys, metadata, documents)
 
-    def keys(self, encoded_keys: list[bytes]) -> dict[str, tuple[list[bytes], np.ndarray]]:
-        """Return place -> (its keys, the partition of each)."""
-        numbers = route(encoded_keys, self._num_partitions)
-        return {
-            place: ([encoded_keys[at] for at in places], numbers[places])
-            for place, places in self._places(numbers)
-        }
+    def keys(self, encoded_keys: Sequence[bytes]) -> dict[int, list[bytes]]:
+        """Return number of a partition -> its keys."""
+        found: dict[int, list[bytes]] = {}
+        for key, number in zip(encoded_keys, self._numbers(encoded_keys).tolist(), strict=True):
+            found.setdefault(number, []).append(key)
+        return found
+
+    def _numbers(self, encoded_keys: Sequence[bytes]) -> np.ndarray:
+        return route(encoded_keys, self._num_partitions)
 
     def _routed(
         self,
         call: bytes,
         encoded: list[bytes],
-        packed: list[bytes] | None,
+        metadata: list[bytes] | None,
         documents: list[str] | NewDocuments,
     ) -> dict[str, tuple[bytes, Routed]]:
-        numbers = route(encoded, self._num_partitions)
-        routed = {}
-        for place, places in self._places(numbers):
-            own: Any
+        numbers, routed = self._numbers(encoded), {}
+        of_place = self._place_of[numbers]
+        for at, name in enumerate(self._names):
+            places = np.flatnonzero(of_place == at).tolist()
+            if not places:
+                continue
+            own: Texts | SketchBatch
             if isinstance(documents, NewDocuments):
                 own = documents.taken(places).sketches
             else:
-                own = Texts.of([documents[at] for at in places])
-            keys = Blobs.of([encoded[at] for at in places])
-            metadata = None if packed is None else Blobs.of([packed[at] for at in places])
-            routed[place] = call, Routed(keys, metadata, numbers[places], own)
+                own = Texts.of([documents[place] for place in places])
+            packed = None if metadata is None else [metadata[place] for place in places]
+            keys = [encoded[place] for place in places]
+            routed[name] = call, Routed(keys, packed, numbers[places], own)
         return routed
-
-    def _places(self, numbers: np.ndarray) -> Iterable[tuple[str, list[int]]]:
-        """Yield (place, which of these partitions' documents go there)."""
-        of_place = self._place_of[numbers]
-        for at, name in enumerate(self._names):
-            places = np.flatnonzero(of_place == at)
-            if len(places):
-                yield name, places.tolist()

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from support.servers import store_at
 
-from simindex import Config, ConfigMismatchError, CorruptIndexError, FormatError, SimHashConfig, scaleout
+from simindex import Config, ConfigMismatchError, CorruptIndexError, FormatError, scaleout
 from simindex.maintenance.stores import RemoteObjects
-from simindex.scaleout.catalog import Backup, Catalog, Partition
+from simindex.scaleout.catalog import Catalog, Partition
 
 CONFIG = Config(num_perm=64, seed=7)
 CATALOG = Catalog(
     CONFIG,
     (
-        Partition("node:10.0.0.1", "/data/00000.simindex", 5, Backup("s3://b/0", "2026-01-01T00:00:00Z", 5)),
+        Partition("node:10.0.0.1", "/data/00000.simindex", 5),
         Partition("node:10.0.0.2", "/data/00001.simindex"),
         Partition("node:10.0.0.1", "/data/00002.simindex"),
     ),
@@ -101,7 +101,7 @@ def test_durability_in_a_store_needs_one() -> None:
     assert kept.backup_uri(1) == f"s3://bucket/backups/{CATALOG.id}/00001"
 
 
-@pytest.mark.parametrize("old", ['"documents": 5', '"version": 1', '"num_perm": 64', "00001.simindex"])
+@pytest.mark.parametrize("old", ['"closed": 5', '"version": 1', '"num_perm": 64', "00001.simindex"])
 def test_catalog_that_was_changed_by_hand_is_refused(tmp_path: Path, old: str) -> None:
     uri = tmp_path / "c"
     CATALOG.replace(uri, None)
@@ -140,9 +140,7 @@ def test_another_configuration_is_refused(tmp_path: Path) -> None:
     assert caught.value.fields == {"num_perm": (64, 128)}
 
 
-def test_digest_follows_the_configuration() -> None:
-    other = Catalog(replace(CONFIG, simhash=SimHashConfig(2)), CATALOG.partitions)
-    assert other.digest != CATALOG.digest == Catalog(CONFIG, CATALOG.partitions[:1]).digest
+def test_what_cannot_be_a_catalog_is_refused() -> None:
     with pytest.raises(ValueError, match='found "random", which is drawn'):
         Catalog(Config(seed="random"), CATALOG.partitions)
     with pytest.raises(ValueError, match=r"partitions: expected 1\.\.65536"):

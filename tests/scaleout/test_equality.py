@@ -10,7 +10,7 @@ from support.hosts import LocalIndex
 
 import simindex
 from simindex import Config, Index, Matches, SimHashConfig
-from simindex.scaleout import asking
+from simindex.scaleout import index as index_module
 
 CONFIG = Config(num_perm=64, simhash=SimHashConfig(3), keep_shingles=40)
 
@@ -66,8 +66,8 @@ def test_batches_of_any_size_give_the_answers_of_one(
     many: LocalIndex, sizes: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = [told(matches) for matches in many.query_many(ASKED, 0.6)]
-    monkeypatch.setattr(asking, "_FIRST_BATCH", sizes[0])
-    monkeypatch.setattr(asking, "_QUERY_BATCH", sizes[1])
+    monkeypatch.setattr(index_module, "_FIRST_BATCH", sizes[0])
+    monkeypatch.setattr(index_module, "_QUERY_BATCH", sizes[1])
     assert [told(matches) for matches in many.query_many(iter(ASKED), 0.6)] == expected
 
 

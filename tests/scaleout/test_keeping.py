@@ -61,7 +61,8 @@ def test_nothing_acknowledged_is_lost_with_a_place(tmp_path: Path) -> None:
         scaleout.restore(uri, "simindex:a", {"simindex:nowhere": "/data"})
     restored = scaleout.restore(uri, "simindex:a", {"simindex:b": places["simindex:b"]})
     assert sorted(restored) == [0, 2]
-    assert len(index) == 150  # by the handle that was open before
+    with pytest.raises(scaleout.CatalogChangedError, match="open the index again"):
+        len(index)
     index = scaleout.open(uri)
     assert len(index) == 150
     assert {match.key for match in index.query("a text of the number 120 beside 60", 0.9)} == {120}
@@ -70,8 +71,8 @@ def test_nothing_acknowledged_is_lost_with_a_place(tmp_path: Path) -> None:
     assert [(move.source, move.target) for move in moves] == [("simindex:b", "simindex:a")] * 2
     assert Catalog.load(uri).places == {"simindex:b": (0, 1, 2, 3)}
     assert scaleout.rebalance(uri, places) == moves
-    assert index.insert_many(items(150, 50)) == (50, 0, 0)
     index = scaleout.open(uri)
+    assert index.insert_many(items(150, 50)) == (50, 0, 0)
     assert {place: len(numbers) for place, numbers in index.catalog.places.items()} == dict.fromkeys(
         places, 2
     )
@@ -102,6 +103,7 @@ def test_what_cannot_be_done_is_refused_before_anything_is(tmp_path: Path) -> No
     with pytest.raises(ValueError, match="expected a catalog with a store, or store="):
         scaleout.move(uri, 1, "simindex:b", str(tmp_path / "b"))
     scaleout.move(uri, 1, "simindex:b", str(tmp_path / "b"), store=str(tmp_path / "way"))
+    index = scaleout.open(uri)
     assert len(index) == 20
     assert index.catalog.places == {"simindex:a": (0,), "simindex:b": (1,)}
     index.stop()
@@ -118,8 +120,9 @@ def test_changes_acknowledged_around_the_death_of_the_source_of_a_move_are_not_l
     def change() -> None:
         while True:
             try:
-                index.insert_many(items(100, 100), on_conflict="skip")
-                index.remove_many(range(50))
+                now = scaleout.open(uri)
+                now.insert_many(items(100, 100), on_conflict="skip")
+                now.remove_many(range(50))
             except scaleout.CatalogChangedError:  # it moves
                 time.sleep(0.05)
             else:
@@ -138,6 +141,7 @@ def test_changes_acknowledged_around_the_death_of_the_source_of_a_move_are_not_l
     monkeypatch.setattr(places_module, "_call", call)
     scaleout.move(uri, 0, "simindex:b", str(tmp_path / "b"), store=str(tmp_path / "way"))
     changing.join()
+    index = scaleout.open(uri)
     assert sorted(index) == list(range(50, 200))
     assert index.check()
     index.stop()

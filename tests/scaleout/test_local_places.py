@@ -81,9 +81,13 @@ def test_partitions_move_and_are_restored_under_open_handles(tmp_path: Path) -> 
                 ("local:a", "local:c"),
                 ("local:b", "local:d"),
             ]
-            assert len(index) == len(other) == 121
+            for stale in (index, other):
+                with pytest.raises(scaleout.CatalogChangedError, match="open the index again"):
+                    len(stale)
         assert sorted(scaleout.backup(uri)) == [0, 1, 2, 3]
-        index.insert("last", "acknowledged after the backup")
+        with scaleout.open(uri) as other:
+            assert len(other) == 121
+            other.insert("last", "acknowledged after the backup")
     shutil.rmtree(tmp_path / "d")
     assert sorted(scaleout.restore(uri, "local:d", {"local:a": str(tmp_path / "a")})) == [3]
     with scaleout.open(uri) as index:
@@ -98,8 +102,9 @@ def test_without_a_store_a_partition_goes_by_its_new_folder(tmp_path: Path) -> N
             "local:a": (0,),
             "local:b": (1,),
         }
-        assert len(index) == 120
-        index.insert("new", "a text")
+        with scaleout.open(index.uri) as moved:
+            assert len(moved) == 120
+            moved.insert("new", "a text")
         with pytest.raises(ValueError, match="expected nodes of a Ray cluster, or places in this process"):
             scaleout.move(index.uri, 1, "simindex:b", str(tmp_path / "b"))
     assert not [path for path in (tmp_path / "b" / "moving").rglob("*") if path.is_file()]

@@ -87,6 +87,7 @@ def test_a_lost_node_is_restored_with_all_that_was_acknowledged(
         two(0)
         shutil.rmtree(lost)
         assert sorted(scaleout.restore(uri, "simindex:0", {"simindex:1": left})) == [0]
+    with scaleout.open(uri) as index:
         more = list(enumerate(texts))[100:]
         assert index.insert_many(more, on_conflict="skip") == (50, 0, 0)
         assert index.catalog.places == {"simindex:1": (0, 1)}

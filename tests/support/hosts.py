@@ -12,10 +12,10 @@ from typing import Any
 
 from simindex import Config, Sketcher
 from simindex.scaleout import CatalogChangedError, PartitionError
-from simindex.scaleout.calls import Gathered, Group, LocalCalls, assignment
+from simindex.scaleout.calls import Gathered, Group, LocalCalls
 from simindex.scaleout.catalog import Catalog, Partition
 from simindex.scaleout.dedup_stages import compare_range
-from simindex.scaleout.host import Host
+from simindex.scaleout.host import Assignment, Host
 from simindex.scaleout.index import ScaledIndex
 from simindex.scaleout.tasks import edges_of
 from simindex.scaleout.wire import Routing, packed, unpacked
@@ -47,7 +47,7 @@ class PickledCalls(LocalCalls):
         return dict.fromkeys(own) | super().send_all(group, method, *arguments, to=there)
 
     def _call(self, place: str, method: str, *arguments: Any) -> Any:
-        carried, *beside = packed((assignment(self.catalog, place), *arguments))
+        carried, *beside = packed((Assignment.of(self.catalog, place), *arguments))
         for array in beside:
             array.flags.writeable = False  # as it lies in Ray's store
         try:
@@ -135,7 +135,7 @@ class Cluster:
             self.call(catalog, place, "create")
 
     def call(self, catalog: Catalog, place: str, method: str, *arguments: Any) -> Any:
-        return getattr(self.hosts[place], method)(assignment(catalog, place), *arguments)
+        return getattr(self.hosts[place], method)(Assignment.of(catalog, place), *arguments)
 
     def handle(self, away: dict[str, str] | None = None) -> ScaledIndex:
         return ScaledIndex(self.uri, Catalog.load(self.uri), lambda catalog: _OfCluster(catalog, self, away))
@@ -176,8 +176,8 @@ class Cluster:
             try:
                 catalog = Catalog.load(self.uri)
                 found = dict[int, int]()
-                for place in catalog.places:
-                    found |= self.call(catalog, place, "count")
+                for place, numbers in catalog.places.items():
+                    found |= self.call(catalog, place, "each", dict.fromkeys(numbers, ()), "count")
                 return found
             except (CatalogChangedError, PartitionError):
                 assert time.monotonic() < until
@@ -188,7 +188,8 @@ class Cluster:
         catalog = Catalog.load(self.uri)
         found = set[int]()
         for number, partition in enumerate(catalog.partitions):
-            found |= set(self.call(catalog, partition.place, "keys_from", number, 0, 10_000)[0])
+            arguments = {number: (0, 10_000)}
+            found |= set(self.call(catalog, partition.place, "each", arguments, "keys_from")[number][0])
         return found
 
 

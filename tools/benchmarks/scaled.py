@@ -28,7 +28,7 @@ from simindex import Sketch, Sketcher, scaleout
 from simindex.batching import bytes_of_item, in_parts
 from simindex.corpus import deduplicate
 from simindex.scaleout.actors import SHARE
-from simindex.scaleout.asking import UNDER_WAY
+from simindex.scaleout.index import UNDER_WAY
 from simindex.scaleout.wire import Routing, new_call, packed
 
 BATCH = 1_000

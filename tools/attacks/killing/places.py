@@ -83,22 +83,23 @@ def _restore_place(work: Path, lost: str) -> None:
     scaleout.restore(work / "catalog", lost, {_other(lost): _folder(work, _other(lost))})
 
 
-def _insert(index: scaleout.ScaledIndex, numbers: Iterable[int]) -> None:
+def _insert(work: Path, numbers: Iterable[int]) -> None:
     """Store documents; returns when they are acknowledged."""
     items = [(number, f"a text of the number {number}") for number in numbers]
     while True:
         try:
-            index.insert_many(items, on_conflict="skip")
+            with scaleout.open(work / "catalog") as index:
+                index.insert_many(items, on_conflict="skip")
             return
         except scaleout.CatalogChangedError:  # a partition moves
             time.sleep(0.002)
 
 
-def _insert_batches(index: scaleout.ScaledIndex, first: int, tell: Tell) -> None:
+def _insert_batches(work: Path, first: int, tell: Tell) -> None:
     """Tell "(" before each batch and ")" behind it."""
     for start in range(first, first + _BATCHES * _BATCH, _BATCH):
         tell("(")
-        _insert(index, range(start, start + _BATCH))
+        _insert(work, range(start, start + _BATCH))
         tell(")")
 
 
@@ -116,11 +117,11 @@ def _make(work: Path, has_store: bool) -> None:
 def _move(work: Path, first: int, turn: int, tell: Tell) -> None:
     def insert() -> None:
         try:
-            _insert_batches(index, first, tell)
+            _insert_batches(work, first, tell)
         except Exception as error:
             tell(f"!{type(error).__name__}: {error}")
 
-    with scaleout.open(work / "catalog") as index:
+    with scaleout.open(work / "catalog"):  # so that hosts stay
         load, number = threading.Thread(target=insert), turn
         load.start()
         while load.is_alive():
@@ -131,7 +132,7 @@ def _move(work: Path, first: int, turn: int, tell: Tell) -> None:
 def _restore(work: Path, first: int, turn: int, tell: Tell) -> None:
     """Tell "r" when a place is about to be lost."""
     with scaleout.open(work / "catalog") as index:
-        _insert_batches(index, first, tell)
+        _insert_batches(work, first, tell)
         if turn % 3 == 1:
             index.backup()
     tell("r")
@@ -158,6 +159,7 @@ def _look(work: Path, turn: int, is_lost: bool) -> set[int] | str:
                     scaleout.move(uri, number, row.place, _folder(work, row.place))
                 elif row.closed is not None:
                     _move_on(work, number)
+        with scaleout.open(uri) as index:
             found = _keys(index)
             if found != before:
                 return (
@@ -166,7 +168,7 @@ def _look(work: Path, turn: int, is_lost: bool) -> set[int] | str:
             catalog = Catalog.load(uri)
             if any(row.closed is not None for row in catalog.partitions):
                 return "a partition is closed for writing behind the move that was done again"
-            _insert(index, [_next(found)])
+            _insert(work, [_next(found)])
         return _objection(catalog, work) or found
     except Exception as error:
         return f"{type(error).__name__}: {error}"

@@ -36,8 +36,8 @@ def run(
             print_json(asdict(one))
     elif moves:
         print_table(
-            ("partition", "from", "to", "documents"),
-            [(figure(one.partition), one.source, one.target, figure(one.documents)) for one in moves],
+            ("partition", "from", "to"),
+            [(figure(one.partition), one.source, one.target) for one in moves],
         )
     else:
         note("nothing to move")
