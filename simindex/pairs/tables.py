@@ -105,7 +105,7 @@ class LocalSource:
     """
 
     def __init__(self, partitions: Mapping[int, Tables], numbering: Numbering) -> None:
-        self._partitions, self._numbering = partitions, numbering
+        self._partitions, self.numbering = partitions, numbering
 
     def slices(self, wanted: Sequence[Slice], capacity: int) -> Iterator[Iterator[Piece]]:
         """Yield the entries of each; see `Source`."""
@@ -114,7 +114,7 @@ class LocalSource:
             yield merged([self._slice(number, one, each) for number in sorted(self._partitions)])
 
     def _slice(self, partition: int, wanted: Slice, capacity: int) -> Iterator[Piece]:
-        offset = self._numbering.offsets[partition].astype(np.uint32)
+        offset = self.numbering.offsets[partition].astype(np.uint32)
         for keys, ranks in self._partitions[partition].pieces(*wanted, capacity):
             yield keys, ranks + offset
 
@@ -122,7 +122,7 @@ class LocalSource:
         """Return (leaders, copies) of all partitions, by number; see `Tables.copies`."""
         leaders, copies = [np.empty(0, dtype=np.uint32)], [np.empty(0, dtype=np.uint32)]
         for number, tables in self._partitions.items():
-            offset, some = self._numbering.offsets[number].astype(np.uint32), tables.copies()
+            offset, some = self.numbering.offsets[number].astype(np.uint32), tables.copies()
             leaders.append(some[0] + offset)
             copies.append(some[1] + offset)
         return np.concatenate(leaders), np.concatenate(copies)
@@ -130,7 +130,7 @@ class LocalSource:
     def sketches(self, numbers: np.ndarray) -> Piece:
         """Return (words, fingerprints); see `Source`."""
         parts = [
-            self._partitions[number].sketches(ranks) for number, _, ranks in self._numbering.parts(numbers)
+            self._partitions[number].sketches(ranks) for number, _, ranks in self.numbering.parts(numbers)
         ]
         return np.concatenate([words for words, _ in parts]), np.concatenate([bits for _, bits in parts])
 

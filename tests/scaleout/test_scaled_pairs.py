@@ -1,24 +1,22 @@
 """Pairs and clusters of partitions against those of one index, without Ray."""
 
-import os
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from random import Random
 from typing import Any
+from unittest import mock
 
-import numpy as np
 import pytest
 from support.hosts import LocalTasks
 
 import simindex
-from simindex import ClosedError, Config, SimHashConfig
+from simindex import Config, SimHashConfig, scaleout
 from simindex.format.keys import Key
 from simindex.maintenance import merge
-from simindex.pairs.plan import plan_pairs
-from simindex.pairs.walk_plan import scheme_of_config
-from simindex.scaleout.pair_job import Partitions, ScaledPairs, Walk, clusters_of
+from simindex.scaleout import pair_job
+from simindex.scaleout.catalog import Catalog, Partition
 from simindex.scaleout.wire import partition_of
-from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE
 
 CONFIG = Config(num_perm=64, simhash=SimHashConfig(3, shingles=simindex.WordShingles(1)))
 
@@ -61,20 +59,20 @@ def paths(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return [str(tmp_path / f"{number}") for number in range(request.param)]
 
 
-def walk_of(paths: list[str], by: Any, copies: Any, *, forests: bool = False, threshold: float = 0.7) -> Walk:
-    given = threshold if by == "minhash" else 0.8
-    plan = plan_pairs(scheme_of_config(CONFIG), given, by, None, None, False, False, copies, 1_000, 1 << 20)
-    half = HAS_SIGNATURE if by == "minhash" else HAS_FINGERPRINT
-    walkers = Partitions(paths, CONFIG, half, LocalTasks(), os.path.dirname(paths[0]))
-    return Walk(walkers, CONFIG, plan, None, forests=forests)
+@contextmanager
+def catalog_of(folder: Path, paths: list[str]) -> Iterator[str]:
+    """A catalog of partitions that are there, whose ranges are walked as by tasks of others."""
+    uri, places = (
+        folder / "catalog",
+        (Partition(f"local:{number}", path) for number, path in enumerate(paths)),
+    )
+    Catalog(CONFIG, tuple(places)).replace(uri, None)
+    with mock.patch.object(pair_job, "tasks_on", return_value=nullcontext(LocalTasks())):
+        yield str(uri)
 
 
-def is_open(walk: Walk) -> bool:
-    try:
-        walk.walkers.keys(np.zeros(1, np.uint32))
-    except ClosedError:
-        return False
-    return True
+def of_method(by: str) -> dict[str, Any]:
+    return {"threshold": 0.7, "by": by} if by == "minhash" else {"by": by}
 
 
 def figures(pairs: Any) -> list[tuple[frozenset[Key], float | None, int | None]]:
@@ -82,43 +80,48 @@ def figures(pairs: Any) -> list[tuple[frozenset[Key], float | None, int | None]]
 
 
 @pytest.mark.parametrize("by", ["minhash", "simhash"])
-def test_all_pairs_are_those_of_one_index_each_once(paths: list[str], one: simindex.Index, by: Any) -> None:
-    given: dict[str, Any] = {"threshold": 0.7} if by == "minhash" else {}
-    walk = walk_of(paths, by, "all")
-    with ScaledPairs(walk) as pairs:
+def test_all_pairs_are_those_of_one_index_each_once(
+    paths: list[str], one: simindex.Index, by: Any, tmp_path: Path
+) -> None:
+    with catalog_of(tmp_path, paths) as uri, scaleout.pairs(uri, **of_method(by)) as pairs:
         found = figures(pairs)
         assert pairs.compared > 0
         assert pairs.bounded.runs == 0
-    wanted = figures(one.pairs(by=by, copies="all", **given))
+    wanted = figures(one.pairs(copies="all", **of_method(by)))
     assert len(found) == len(set(found))
     assert set(found) == set(wanted)
     assert len(wanted) > 200
-    assert not is_open(walk)
 
 
 @pytest.mark.parametrize("by", ["minhash", "simhash"])
 def test_of_equal_documents_the_first_alone_is_paired_with_others(
-    paths: list[str], one: simindex.Index, by: Any
+    paths: list[str], one: simindex.Index, by: Any, tmp_path: Path
 ) -> None:
-    given: dict[str, Any] = {"threshold": 0.7} if by == "minhash" else {}
-    found = figures(ScaledPairs(walk_of(paths, by, "first")))
-    wanted = figures(one.pairs(by=by, copies="first", **given))
+    with catalog_of(tmp_path, paths) as uri:
+        found = figures(scaleout.pairs(uri, copies="first", **of_method(by)))
+    wanted = figures(one.pairs(copies="first", **of_method(by)))
     assert len(found) == len(set(found)) == len(wanted)
-    every = set(figures(one.pairs(by=by, copies="all", **given)))
-    assert set(found) <= every
-    assert set(found) < every
+    assert set(found) < set(figures(one.pairs(copies="all", **of_method(by))))
 
 
-def test_components_are_those_of_one_index(paths: list[str], one: simindex.Index) -> None:
-    told: list[tuple[int, int]] = []
-    walk = walk_of(paths, "minhash", "first", forests=True)
-    walk._progress = lambda done, total: told.append((done, total))
-    found = [frozenset(keys) for keys in clusters_of(walk, "components", 1 << 20)]
+def test_pairs_that_are_closed_early_end(paths: list[str], tmp_path: Path) -> None:
+    with catalog_of(tmp_path, paths) as uri:
+        pairs = scaleout.pairs(uri, 0.7)
+        next(pairs)
+        pairs.close()
+        pairs.close()
+        assert list(pairs) == []
+
+
+def test_components_are_those_of_one_index(paths: list[str], one: simindex.Index, tmp_path: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    with catalog_of(tmp_path, paths) as uri:
+        clusters = scaleout.clusters(uri, 0.7, progress=lambda done, total: seen.append((done, total)))
+        found = [frozenset(keys) for keys in clusters]
     assert len(found) == len(set(found))
     assert set(found) == {frozenset(keys) for keys in one.clusters(0.7)}
     assert max(map(len, found)) > 10
-    assert told[-1][0] == told[-1][1]
-    assert not is_open(walk)
+    assert seen[-1][0] == seen[-1][1]
 
 
 def one_in_order(folder: Path, paths: list[str]) -> simindex.Index:
@@ -135,15 +138,13 @@ def one_in_order(folder: Path, paths: list[str]) -> simindex.Index:
 def test_stars_are_those_of_one_index_in_the_order_of_partitions(
     paths: list[str], by: Any, tmp_path: Path
 ) -> None:
-    given: dict[str, Any] = {"threshold": 0.7} if by == "minhash" else {}
-    walk = walk_of(paths, by, "first")
-    found = list(clusters_of(walk, "star", 1 << 10))  # a KiB of edges: the others lie on the disk
+    with catalog_of(tmp_path, paths) as uri:  # a MiB of edges: the others lie on the disk
+        found = list(scaleout.clusters(uri, linkage="star", memory_bytes=1 << 20, **of_method(by)))
     with one_in_order(tmp_path, paths) as one:
-        assert found == list(one.clusters(linkage="star", by=by, **given))
-        groups = list(one.clusters(linkage="components", by=by, **given))
+        assert found == list(one.clusters(linkage="star", **of_method(by)))
+        groups = list(one.clusters(linkage="components", **of_method(by)))
     assert {key for star in found for key in star} < {key for group in groups for key in group}
     assert len(found) > 10
-    assert not is_open(walk)
 
 
 @pytest.mark.parametrize("seed", [3, 5, 12, 18])
@@ -170,7 +171,8 @@ def test_stars_of_copies_whose_first_one_is_removed(
     with simindex.open(tmp_path / "one", config=CONFIG) as one:
         one.insert_many(row for row in rows if row[0] not in removed)
         expected = list(one.clusters(0.8, "star"))
-    assert list(clusters_of(walk_of(paths, "minhash", "first", threshold=0.8), "star", 1 << 20)) == expected
+    with catalog_of(tmp_path, paths) as uri:
+        assert list(scaleout.clusters(uri, 0.8, "star")) == expected
     assert expected
 
 
@@ -181,11 +183,14 @@ def test_ranges_hand_on_no_more_pairs_than_hold_documents_together(tmp_path: Pat
         paths.append(str(tmp_path / f"{number}"))
         with simindex.open(paths[-1], config=CONFIG) as index:
             index.insert_many((key, f"{shared} {key}") for key in range(number * 100, number * 100 + 100))
-    every, forest = walk_of(paths, "minhash", "first"), walk_of(paths, "minhash", "first", forests=True)
-    num_pairs = len(list(ScaledPairs(every)))
-    emitted = sum(len(found.pairs) + len(found.copies) for found in forest.found())
-    (cluster,) = clusters_of(forest, "components", 1 << 20)
+    tasks, num_pairs = LocalTasks(), 0
+    with (
+        catalog_of(tmp_path, paths) as uri,
+        mock.patch.object(pair_job, "tasks_on", return_value=nullcontext(tasks)),
+    ):
+        num_pairs = len(list(scaleout.pairs(uri, 0.7, copies="first")))
+        tasks.num_edges = 0
+        (cluster,) = scaleout.clusters(uri, 0.7)
     assert len(cluster) == 200
     tables, ranges = 8, 4
-    most = tables * ranges * len(cluster)
-    assert 0 < emitted < most < num_pairs
+    assert 0 < tasks.num_edges < tables * ranges * len(cluster) < num_pairs

@@ -95,12 +95,13 @@ class LocalTasks:
         num_jobs: of each stage, by the name of its function.
         waiting: documents of long runs that ranges put off.
         num_copies: rows that parts hold as copies.
+        num_edges: pairs that ranges hand on.
     """
 
     parallel = 2
 
     def __init__(self) -> None:
-        self.num_jobs, self.waiting, self.num_copies = Counter[str](), 0, 0
+        self.num_jobs, self.waiting, self.num_copies, self.num_edges = Counter[str](), 0, 0, 0
 
     def run(self, function: Callable[[Any, Any], Any], common: Any, jobs: Iterable[Any]) -> Iterator[Any]:
         known, name = pickle.dumps(common), function.__name__
@@ -112,6 +113,8 @@ class LocalTasks:
                 self.waiting += sum(len(found.waiting) for found in edges_of(own.path(job)))
                 tables = [of for of in own.source()._partitions.values() if not job]
                 self.num_copies += sum(len(of.copies()[1]) for of in tables)
+            if name == "walk_of_range":
+                self.num_edges += sum(len(some.pairs) + len(some.copies) for some in edges_of(own.path(job)))
             yield answer
 
 
