@@ -438,11 +438,13 @@ def _folder(above: str | None) -> Iterator[str]:
     """Give a folder of its own that is removed at the end; ``None``: among temporary files."""
     if above is not None:
         os.makedirs(above, exist_ok=True)
-    with TemporaryDirectory(prefix="simindex-", dir=above) as folder:
-        yield folder
-    if above is not None:
-        with suppress(OSError):
-            os.rmdir(above)
+    try:
+        with TemporaryDirectory(prefix="simindex-", dir=above) as folder:
+            yield folder
+    finally:
+        if above is not None:
+            with suppress(OSError):
+                os.rmdir(above)
 
 
 def _copied(catalog: Catalog, work: str, seconds: float) -> tuple[str, ...]:
