@@ -1,4 +1,4 @@
-"""Every page of docs/course: its programs print what stands behind them, solutions of exercises included."""
+"""Pages that teach print what they say: the course, solutions included, start and coming-from."""
 
 import contextlib
 import io
@@ -6,8 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
+from support.command_server import run_block
 
-COURSE = Path(__file__).parents[1] / "docs" / "course"
+DOCS = Path(__file__).parents[1] / "docs"
+COURSE = DOCS / "course"
 PAGES = sorted(COURSE.glob("[0-9]*.md"))
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -18,17 +20,27 @@ def test_all_pages_are_in_the_list_of_the_course() -> None:
     assert len(PAGES) == 10
 
 
-@pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
+RUN = [*PAGES, DOCS / "start.md", DOCS / "coming-from.md"]
+
+
+@pytest.mark.parametrize("page", RUN, ids=[page.stem for page in RUN])
 def test_page_prints_what_it_says(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     blocks = _BLOCK.findall(page.read_text(encoding="utf-8"))
-    assert [language for language, _ in blocks] == ["python", "text"] * (len(blocks) // 2)
-    names = {"__name__": page.stem}
-    for (_, program), (_, expected) in zip(blocks[::2], blocks[1::2], strict=True):
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
-            exec(compile(program, page.name, "exec"), names)
-        assert printed.getvalue() == expected
+    blocks = [(language, content) for language, content in blocks if language != "console"]
+    names: dict[str, object] = {"__name__": page.stem}
+    for (language, program), (shown, expected) in zip(blocks[::2], blocks[1::2], strict=True):
+        assert shown == "text"
+        assert language in ("python", "sh")
+        assert (printed(program, names) if language == "python" else run_block(program, tmp_path)) == expected
+
+
+def printed(program: str, names: dict[str, object]) -> str:
+    """Run a program, and give what it printed."""
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        exec(compile(program, "page", "exec"), names)
+    return output.getvalue()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])

@@ -5,14 +5,13 @@ import inspect
 import json
 import math
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import xxhash
-from support.command_server import command_server
+from support.command_server import run_block
 from support.commands import COMMANDS
 from support.stored import DATABASES, octets, places_in_filter
 from typer.core import TyperOption
@@ -122,16 +121,6 @@ def test_guide_examples_run(
 
 def readme_commands(page: Path) -> list[str]:
     return [block for block in fences(page, "sh") if "simindex insert" in block]
-
-
-def run_block(block: str, folder: Path) -> str:
-    """What the commands of a page print on standard output; an error fails the test."""
-    with command_server() as function:
-        command = ["bash", "-euo", "pipefail", "-c", function + block]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=300)
-    assert done.returncode == 0, done.stderr
-    assert "Traceback" not in done.stderr
-    return done.stdout
 
 
 def test_guide_commands_run_and_run_again(tmp_path: Path) -> None:

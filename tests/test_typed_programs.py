@@ -23,7 +23,10 @@ def programs() -> dict[str, str]:
         blocks = _BLOCK.findall(page.read_text(encoding="utf-8"))
         found |= {f"{page.stem.lower()}_{number}.py": block for number, (_, block) in enumerate(blocks, 1)}
     folders = ROOT / "docs" / "howto", ROOT / "docs" / "course"
-    for page in sorted(page for folder in folders for page in folder.glob("*.md")):
+    for page in [
+        ROOT / "docs" / "start.md",
+        *(page for folder in folders for page in sorted(folder.glob("*.md"))),
+    ]:
         blocks = _BLOCK.findall(page.read_text(encoding="utf-8"))
         name = page.stem.replace("-", "_")
         name = f"course_{name}" if name[0].isdigit() else name

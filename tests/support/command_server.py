@@ -81,6 +81,16 @@ def command_server() -> Iterator[str]:
                 server.kill()
 
 
+def run_block(block: str, folder: Path) -> str:
+    """What the commands of a page print on standard output; an error fails the test."""
+    with command_server() as function:
+        command = ["bash", "-euo", "pipefail", "-c", function + block]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout
+
+
 if __name__ == "__main__":
     if sys.argv[2:] == ["serve"]:
         _serve(sys.argv[1])

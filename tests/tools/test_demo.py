@@ -1,4 +1,4 @@
-"""tools/demo: ends well, and shows at its end what it says."""
+"""tools/demo: ends well, shows what it says, and leaves a page."""
 
 import os
 import subprocess
@@ -9,9 +9,11 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_demo_runs_to_its_end_and_finds_the_copy_of_a_removed_file(tmp_path: Path) -> None:
+    page, temporary = tmp_path / "pages" / "demo.html", tmp_path / "temporary"
+    temporary.mkdir()
     done = subprocess.run(
-        [ROOT / "tools" / "demo"],
-        env=os.environ | {"SIMINDEX_DEMO_PYTHON": sys.executable, "TMPDIR": str(tmp_path)},
+        [ROOT / "tools" / "demo", page],
+        env=os.environ | {"SIMINDEX_DEMO_PYTHON": sys.executable, "TMPDIR": str(temporary)},
         capture_output=True,
         text=True,
         check=False,
@@ -19,8 +21,8 @@ def test_demo_runs_to_its_end_and_finds_the_copy_of_a_removed_file(tmp_path: Pat
     )
     assert done.returncode == 0, done.stderr
     assert "Warning" not in done.stderr
-    assert list(tmp_path.iterdir()) == []
-    found, end = done.stdout.split("\n== ")[-2:]
+    assert list(temporary.iterdir()) == []
+    found, listed, end = done.stdout.split("\n== ")[-3:]
     title, remove, query, columns, *matches = found.splitlines()
     assert title == "Remove one, and it is gone"
     assert remove == "$ simindex remove python.simindex PACKAGES/rich/console.py"
@@ -29,4 +31,6 @@ def test_demo_runs_to_its_end_and_finds_the_copy_of_a_removed_file(tmp_path: Pat
     keys = [line.split("  ")[0] for line in matches if line]
     assert keys
     assert all(key.endswith("/pip/_vendor/rich/console.py") for key in keys)
-    assert end == "Done; the index is removed, the environment is kept for the next run\n"
+    assert "$ simindex report kept.txt.dedup -o PAGE --texts STDLIB " in listed
+    assert end.endswith(f" Open the page in a browser: {page}\n")
+    assert "console.py" in page.read_text(encoding="utf-8")

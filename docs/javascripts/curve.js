@@ -1,0 +1,112 @@
+// The probability that a query returns a document, as simindex.tuning.match_probability works it out:
+// the estimate has to reach the threshold, and one of the bands has to agree in its first bits.
+(function () {
+  "use strict";
+  const VALUES = 256, BAND_ROWS = 8, ROUNDING = 1e-9, RECALL = 0.95;
+
+  function logFactorials(n) {
+    const sums = [0];
+    for (let k = 1; k <= n; k++) sums.push(sums[k - 1] + Math.log(k));
+    return sums;
+  }
+
+  // Probability of each number of agreeing rows, for a Jaccard similarity.
+  function oddsOfAgreement(similarity, rows) {
+    const p = similarity + (1 - similarity) / VALUES, sums = logFactorials(rows), odds = [];
+    for (let k = 0; k <= rows; k++) {
+      const ways = sums[rows] - sums[k] - sums[rows - k];
+      odds.push(p === 1 ? Number(k === rows) : Math.exp(ways + k * Math.log(p) + (rows - k) * Math.log1p(-p)));
+    }
+    return odds;
+  }
+
+  // Leading bits of a band that a query compares: the most by which RECALL of those at the threshold are candidates.
+  function comparedBits(threshold, bands) {
+    for (let bits = 64; bits > 1; bits--) {
+      const different = 1 - threshold, whole = Math.floor(bits / 8);
+      const agree = (threshold + different / VALUES) ** whole * (threshold + different / 2 ** (bits % 8));
+      if (1 - (1 - agree) ** bands >= RECALL) return roundedDown(bits);
+    }
+    return 1;
+  }
+
+  // From three whole rows on only whole rows are compared.
+  function roundedDown(bits) {
+    return bits < 3 * BAND_ROWS ? bits : bits - (bits % BAND_ROWS);
+  }
+
+  // Of rows that agree at random places, how likely do they fill the leading bits of some band?
+  function candidateShares(rows, bits) {
+    const whole = Math.floor(bits / 8), sums = logFactorials(Math.max(rows, 8));
+    const byChance = ((VALUES >> (bits % 8)) - 1) / (VALUES - 1);
+    const choose = (n, k) => Math.round(Math.exp(sums[n] - sums[k] - sums[n - k]));
+    // Ways to place k agreeing rows in a band so that its prefix does not agree.
+    const unfilled = [];
+    for (let k = 0; k <= BAND_ROWS; k++) {
+      const left = BAND_ROWS - 1 - whole, more = k - whole;
+      let filled = whole === BAND_ROWS ? Number(k === BAND_ROWS) : 0;
+      if (left >= 0 && more > 0 && more - 1 <= left) filled += choose(left, more - 1);
+      if (left >= 0 && more >= 0 && more <= left) filled += byChance * choose(left, more);
+      unfilled.push(choose(BAND_ROWS, k) - filled);
+    }
+    let ways = [1];
+    for (let band = 0; band < rows / BAND_ROWS; band++) {
+      const next = new Array(ways.length + BAND_ROWS).fill(0);
+      ways.forEach((count, agree) => unfilled.forEach((more, k) => { next[agree + k] += count * more; }));
+      ways = next;
+    }
+    return ways.map((count, agree) => 1 - count * Math.exp(-(sums[rows] - sums[agree] - sums[rows - agree])));
+  }
+
+  // The least number of agreeing rows whose estimate reaches the threshold.
+  function leastAgreeing(threshold, rows) {
+    for (let k = 0; k <= rows; k++) {
+      if (Math.max(0, (k / rows - 1 / VALUES) / (1 - 1 / VALUES)) >= threshold - ROUNDING) return k;
+    }
+    return rows;
+  }
+
+  function returned(similarity, threshold, rows) {
+    const odds = oddsOfAgreement(similarity, rows);
+    const shares = candidateShares(rows, comparedBits(threshold, rows / BAND_ROWS));
+    let sum = 0;
+    for (let k = leastAgreeing(threshold, rows); k <= rows; k++) sum += odds[k] * shares[k];
+    return Math.min(1, sum);
+  }
+
+  globalThis.simindexCurve = { returned };
+  const place = typeof document === "undefined" ? null : document.getElementById("s-curve");
+  if (!place) return;
+
+  const svg = place.querySelector("svg"), body = place.querySelector("tbody");
+  const sliders = ["threshold", "rows"].map((id) => place.querySelector("#" + id));
+  const x = (similarity) => 40 + 580 * similarity, y = (chance) => 260 - 240 * chance;
+
+  function line(points, style) {
+    return `<polyline fill="none" points="${points.map((p) => p.join(",")).join(" ")}" ${style}/>`;
+  }
+
+  function draw() {
+    const [threshold, rows] = sliders.map((slider) => Number(slider.value));
+    sliders.forEach((slider) => { slider.parentNode.querySelector("output").textContent = slider.value; });
+    const points = [];
+    for (let k = 0; k <= 200; k++) points.push([x(k / 200), y(returned(k / 200, threshold, rows))]);
+    let drawn = line([[x(0), y(1)], [x(0), y(0)], [x(1), y(0)]], 'stroke="currentColor"');
+    drawn += line([[x(threshold), y(0)], [x(threshold), y(1)]], 'stroke="#8a8f98" stroke-dasharray="4"');
+    drawn += line(points, 'stroke="#1b6ca8" stroke-width="3"');
+    for (const tick of [0, 0.2, 0.4, 0.6, 0.8, 1]) {
+      drawn += `<text x="${x(tick)}" y="282" text-anchor="middle" font-size="14" fill="currentColor">${tick}</text>`;
+      drawn += `<text x="32" y="${y(tick) + 5}" text-anchor="end" font-size="14" fill="currentColor">${tick}</text>`;
+    }
+    drawn += '<text x="330" y="298" text-anchor="middle" font-size="14" fill="currentColor">similarity</text>';
+    svg.innerHTML = drawn;
+    const steps = [-0.08, -0.04, 0, 0.04, 0.08].map((step) => threshold + step).filter((s) => s > 0 && s <= 1);
+    body.innerHTML =
+      "<tr><th>similarity</th>" + steps.map((s) => `<td>${s.toFixed(2)}</td>`).join("") + "</tr>" +
+      "<tr><th>found</th>" + steps.map((s) => `<td>${returned(s, threshold, rows).toFixed(2)}</td>`).join("") + "</tr>" +
+      `<tr><th>bytes</th><td colspan="${steps.length}">${rows + 12 * rows / BAND_ROWS}</td></tr>`;
+  }
+
+  sliders.forEach((slider) => slider.addEventListener("input", draw));
+  draw();
+})();
