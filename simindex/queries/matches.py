@@ -160,7 +160,7 @@ class Answers(list[Matches]):
             A table of these columns:
 
             * query: int64, the number of the query, from 0; the row of the table that was asked
-            * key: string, int64 (uint64 where a key is 2**63 or more) or binary, by the keys found; else string
+            * key: string, int64 (uint64 where a key is 2**63 or more) or binary, by the keys found
             * similarity, standard_error: float64, null where there is none
             * distance: int32, null where there is none
             * exact: bool
