@@ -132,23 +132,6 @@ def host_of(catalog: str, place: str) -> Any:
     ).remote()
 
 
-def probe(**where: Any) -> Any:
-    """Return the reference of a task for `why_unfit`."""
-    return ray_module().remote(num_cpus=0, max_retries=0, **where)(stands).remote()
-
-
-def why_unfit(probed: Any) -> str | None:
-    """Return why simindex cannot run where a task was sent; ``None``: it can, or that is not known."""
-    ray = ray_module()
-    try:
-        ray.get(probed)
-    except ray.exceptions.RayTaskError as exc:
-        return f"{str(exc).strip().splitlines()[-1]}; install simindex on that node"
-    except ray.exceptions.RayError:
-        return None  # it died with its node, say
-    return None
-
-
 def stands() -> bool:
     """Tell that simindex can be imported where this runs: Ray looks for this function there."""
     return True
@@ -265,11 +248,18 @@ class RayCalls(Calls):
 
     def require_fit(self, seconds: float) -> None:
         """Refuse places where no host can run; those that no node has are not looked at."""
-        there = self._ray.cluster_resources()
-        probed = {probe(resources={place: SHARE}): place for place in self.places if place in there}
-        done = self._ray.wait([*probed], num_returns=len(probed), timeout=seconds)[0] if probed else []
-        reasons = {probed[one]: why_unfit(one) for one in done}
-        unfit = {place: f"no host can run there; {why}" for place, why in reasons.items() if why is not None}
+        task = ray_module().remote(num_cpus=0, max_retries=0)(stands)
+        there = [place for place in self.places if place in self._ray.cluster_resources()]
+        probed = {task.options(resources={place: SHARE}).remote(): place for place in there}
+        unfit = dict[str, str]()
+        for one in self._ray.wait([*probed], num_returns=len(probed), timeout=seconds)[0] if probed else []:
+            try:
+                self._ray.get(one)
+            except self._ray.exceptions.RayTaskError as exc:
+                why = str(exc).strip().splitlines()[-1]
+                unfit[probed[one]] = f"no host can run there; {why}; install simindex on that node"
+            except self._ray.exceptions.RayError:
+                pass  # it died with its node, say
         if unfit:
             raise self.missing("create", unfit)
 

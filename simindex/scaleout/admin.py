@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -143,7 +144,8 @@ def rebalance(
     address: str | None = None,
     ray: Mapping[str, Any] | None = None,
 ) -> list[Move]:
-    """Move as few partitions as it takes for all places to have equally many, one after the other.
+    """Move as few partitions as it takes for all places to have equally many; those between other places at
+    once.
 
     Args:
         uri: of the catalog.
@@ -155,10 +157,23 @@ def rebalance(
         The moves.
     """
     uri = os.fspath(uri)
-    moves = plan(Catalog.load(uri), places)
-    if not dry_run:
-        for one in moves:
-            move(uri, one.partition, one.target, places[one.target], store=store, address=address, ray=ray)
+    catalog = Catalog.load(uri)
+    moves = plan(catalog, places)
+    left = [] if dry_run else moves
+    if left:
+        _connect([*catalog.places, *places], address, ray)
+
+    def make(one: Move) -> None:
+        move(uri, one.partition, one.target, places[one.target], store=store, address=address, ray=ray)
+
+    while left:
+        now = list[Move]()
+        for one in left:
+            if all({one.source, one.target}.isdisjoint((other.source, other.target)) for other in now):
+                now.append(one)
+        left = [one for one in left if one not in now]
+        with ThreadPoolExecutor(len(now)) as threads:
+            list(threads.map(make, now))
     return moves
 
 

@@ -244,20 +244,6 @@ class ScaledStats:
             partitions,
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as values that JSON has."""
-        return {
-            "uri": self.uri,
-            "documents": self.documents,
-            "copies": self.copies,
-            "file_bytes": self.file_bytes,
-            "used_bytes": self.used_bytes,
-            "bytes_per_document": self.bytes_per_document,
-            "config": self.config.to_dict(),
-            "places": {place: list(numbers) for place, numbers in self.places.items()},
-            "partitions": {str(number): stats.to_dict() for number, stats in self.partitions.items()},
-        }
-
 
 @dataclass(frozen=True)
 class ScaledCheckReport:

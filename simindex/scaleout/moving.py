@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from simindex.maintenance.reports import RestoreReport
@@ -57,6 +56,23 @@ def change_catalog(uri: str, change: Callable[[Catalog], Catalog | None]) -> Cat
     raise AssertionError("the last attempt returns or raises")
 
 
+def exchange(uri: str, number: int, old: Partition, new: Partition) -> Catalog:
+    """Replace one partition in the catalog, where it is there still as it was found."""
+
+    def changed(newest: Catalog) -> Catalog:
+        if newest.partitions[number] != old:
+            raise CatalogChangedError(
+                f"{uri}: expected partition {number} at {old.place}, closed for writing by version "
+                f"{old.closed} of the catalog, found that it was moved, restored or opened again meanwhile; "
+                "this call was given up",
+                place=old.place,
+                partition=number,
+            )
+        return with_partition(newest, number, new)
+
+    return change_catalog(uri, changed)
+
+
 def with_partition(catalog: Catalog, number: int, partition: Partition) -> Catalog:
     """Return the next version, with one partition changed."""
     partitions = list(catalog.partitions)
@@ -84,19 +100,7 @@ def restore_place(uri: str, place: str, onto: Mapping[str, str], call: Call) -> 
         target = list(onto)[turn % len(onto)]
         path = new_path(onto[target], number)
         reports[number] = call(catalog, target, "restore", number, str(catalog.backup_uri(number)), path)
-
-        def placed(newest: Catalog, number: int = number, target: str = target, path: str = path) -> Catalog:
-            found = newest.partitions[number]
-            if found.place != place:
-                raise CatalogChangedError(
-                    f"{uri}: expected partition {number} at {place}, found it at {found.place}: another "
-                    "call has restored it; nothing was changed",
-                    place=found.place,
-                    partition=number,
-                )
-            return with_partition(newest, number, Partition(target, path))
-
-        catalog = change_catalog(uri, placed)
+        catalog = exchange(uri, number, catalog.partitions[number], Partition(target, path))
     return reports
 
 
@@ -134,42 +138,29 @@ def move_partition(uri: str, number: int, target: str, folder: str, call: Call, 
         copy = new_path(f"{store.rstrip('/')}/moving/{before.id}", number)
 
     def close(newest: Catalog) -> Catalog | None:
-        found = newest.partitions[number]
-        closed = None if found.place == target else newest.version + 1
-        return (
-            None if found.closed == closed else with_partition(newest, number, replace(found, closed=closed))
-        )
+        row = newest.partitions[number]
+        closed = replace(row, closed=None if row.place == target else newest.version + 1)
+        return None if closed == row else with_partition(newest, number, closed)
 
     catalog = change_catalog(uri, close)
     found = catalog.partitions[number]
     if found.place == target or copy is None:
         return catalog
 
-    def changed(newest: Catalog, **changes: Any) -> Catalog:
-        row = newest.partitions[number]
-        if row.closed != found.closed:
-            raise CatalogChangedError(
-                f"{uri}: expected partition {number} closed for writing by version {found.closed} of the "
-                "catalog, found that it was moved or opened again meanwhile; this move was given up",
-                place=found.place,
-                partition=number,
-            )
-        return with_partition(newest, number, replace(row, **changes))
-
-    path = new_path(folder, number)
+    arrived = replace(found, place=target, path=new_path(folder, number))
     try:
         state = call(catalog, found.place, "let_go", number, copy)
-        call(catalog, target, "take", number, copy, path, state)
+        call(catalog, target, "take", number, copy, arrived.path, state)
         # Both places answer the same until it is opened, so no answer is out of date.
-        moved = change_catalog(uri, partial(changed, place=target, path=path))
+        moved = exchange(uri, number, found, arrived)
     except BaseException:
         with suppress(CatalogChangedError):
-            change_catalog(uri, partial(changed, closed=None))
+            exchange(uri, number, found, replace(found, closed=None))
         raise
     try:
         call(moved, found.place, "remove_left", number, found.path)
     finally:
-        moved = change_catalog(uri, partial(changed, closed=None))
+        moved = exchange(uri, number, arrived, replace(arrived, closed=None))
     if catalog.store is None:
         objects = open_store(copy)
         objects.remove(objects.sizes())

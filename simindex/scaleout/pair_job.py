@@ -122,7 +122,7 @@ class Walk:
         self._numbering, self.total = self._source.numbering, self._source.numbering.total
         self.compared, self.bounded, self._done = 0, Bounded(), 0
 
-    def found(self) -> Iterator[Edges]:
+    def found(self) -> Generator[Edges, None, None]:
         """Yield all pairs of sketches: where equal ones are folded, these first."""
         earlier, walk_plan = Earlier(LongRuns.none()), self._common.walk_plan
         if walk_plan.folds:
@@ -211,8 +211,8 @@ class ScaledPairs(Iterator[Pair]):
 
     def _all(self) -> Generator[Pair, None, None]:
         folded = [np.empty(0, dtype=np.uint32)]
-        with self._ends:
-            for found in self._walk.found():
+        with self._ends, closing(self._walk.found()) as every:  # tasks end before their folder
+            for found in every:
                 folded.append(found.copies["b"])
                 yield from self._expanded(found.copies, is_copy=True)
                 yield from self._expanded(found.pairs, is_copy=False)
@@ -439,7 +439,7 @@ def _folder(above: str | None) -> Iterator[str]:
     if above is not None:
         os.makedirs(above, exist_ok=True)
     try:
-        with TemporaryDirectory(prefix="simindex-", dir=above) as folder:
+        with TemporaryDirectory(prefix="simindex-", dir=above, ignore_cleanup_errors=True) as folder:
             yield folder
     finally:
         if above is not None:

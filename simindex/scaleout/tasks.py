@@ -8,6 +8,7 @@ where a process or a node dies.
 from __future__ import annotations
 
 import os
+import pickle
 import time
 import uuid
 from collections import deque
@@ -16,21 +17,14 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any, Protocol, TypeVar
 
-import numpy as np
-
-from simindex.errors import SimIndexError
-from simindex.imports import optional_module
-from simindex.pairs.pair import Bounded
 from simindex.pairs.ranges import RangeEnd
 from simindex.pairs.walk_plan import Edges
-from simindex.scaleout.actors import answer, probe, ray_module, start, why_unfit
+from simindex.scaleout.actors import answer, ray_module, start
 from simindex.scaleout.errors import ScaleOutError
 
 _T = TypeVar("_T")
 
 _TASKS_A_CORE = 2
-
-_COLUMNS_OF_EDGES = 4
 
 _LOOK_SECONDS = 3.0
 
@@ -91,7 +85,7 @@ class RayTasks:
         """Yield what a function returns for each job; see `Tasks.run`.
 
         Raises:
-            ScaleOutError: no node has a core, or simindex is missing on one.
+            ScaleOutError: no node has a core.
         """
         options = {"num_cpus": 1, "max_retries": -1, "scheduling_strategy": "SPREAD"}
         task = self._ray.remote(**options)(_in_folder)
@@ -107,6 +101,8 @@ class RayTasks:
         finally:
             for reference in under_way:
                 self._ray.cancel(reference, recursive=False)  # no call of a host is taken back
+            if under_way:  # they may write into a folder that goes now
+                self._ray.wait(list(under_way), num_returns=len(under_way), timeout=_LOOK_SECONDS)
 
     def _answer(self, reference: Any) -> Any:
         cores_at = time.monotonic()
@@ -118,24 +114,7 @@ class RayTasks:
                     "expected a node of the Ray cluster with a core, found none: nodes are gone and none "
                     "took over; start some, and call it again"
                 )
-        try:
-            return answer(reference)
-        except (SimIndexError, OSError):
-            raise
-        except Exception:
-            self._require_fit()
-            raise
-
-    def _require_fit(self) -> None:
-        """Refuse a cluster with a node where simindex cannot be imported."""
-        strategies = optional_module(
-            "ray.util.scheduling_strategies", "simindex.scaleout", "'simindex[scaleout]'"
-        )
-        for node in self._nodes():
-            on_node = strategies.NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-            why = why_unfit(probe(scheduling_strategy=on_node)) if _cores(node) else None
-            if why is not None:
-                raise ScaleOutError(f"no worker can run on node {node['NodeName']}; {why}")
+        return answer(reference)
 
 
 def write_found(path: str, found: Iterable[Edges | RangeEnd]) -> None:
@@ -143,29 +122,15 @@ def write_found(path: str, found: Iterable[Edges | RangeEnd]) -> None:
     beside = f"{path}.{uuid.uuid4().hex}.partial"
     with open(beside, "wb") as file:
         for one in found:
-            columns: tuple[np.ndarray, ...]
-            if isinstance(one, Edges):
-                columns = one.pairs, one.copies, one.waiting, np.array(one.begins)
-            else:
-                columns = one.long_runs, np.array([one.compared, *one.bounded], dtype=np.int64)
-            np.save(file, np.array(len(columns)), allow_pickle=False)
-            for column in columns:
-                np.save(file, column, allow_pickle=False)
+            pickle.dump(one, file, protocol=5)
     os.replace(beside, path)
 
 
 def read_found(path: str) -> Iterator[Edges | RangeEnd]:
     """Yield what a range has, as `write_found` wrote it."""
-    with open(path, "rb") as file:
-        size = os.path.getsize(path)
-        while file.tell() < size:
-            count = int(np.load(file, allow_pickle=False))
-            columns = [np.load(file, allow_pickle=False) for _ in range(count)]
-            if count == _COLUMNS_OF_EDGES:
-                yield Edges(columns[0], columns[1], columns[2], bool(columns[3]))
-            else:
-                compared, runs, entries = columns[1].tolist()
-                yield RangeEnd(compared, Bounded(runs, entries), columns[0])
+    with open(path, "rb") as file, suppress(EOFError):
+        while True:
+            yield pickle.load(file)
 
 
 def edges_of(path: str) -> Iterator[Edges]:

@@ -116,7 +116,7 @@ def test_commands_need_no_cluster(run: Run, tmp_path: Path) -> None:
     )
     where = [f"--place={place}={folder}" for place, folder in places(tmp_path).items()]
     assert run("scaleout", "init", "c", "--partitions", 4, *where).code == 0
-    assert json.loads(run("scaleout", "insert", "c", "rows.jsonl", "--json").out)["inserted"] == 120
+    assert json.loads(run("scaleout", "build", "c", "rows.jsonl", "--json").out)["inserted"] == 120
     assert (
         json.loads(run("scaleout", "query", "c", TEXTS[7], "--json").out.splitlines()[0])["similarity"] == 1.0
     )

@@ -256,7 +256,7 @@ def test_a_mover_that_stood_still_loses_nothing(
         return answer
 
     if is_opened_again:
-        with pytest.raises(CatalogChangedError, match="this move was given up"):
+        with pytest.raises(CatalogChangedError, match="this call was given up"):
             move(cluster, 0, "b", call)
     else:
         move(cluster, 0, "b", call)

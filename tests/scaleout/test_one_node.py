@@ -98,10 +98,8 @@ def test_commands_make_fill_and_ask(run: Run, tmp_path: Path) -> None:
     rows = [json.dumps({"id": n, "text": text, "page": n}) for n, text in enumerate(TEXTS[:40])]
     (tmp_path / "rows.jsonl").write_text("\n".join(rows))
     assert run("scaleout", "init", "c", "--partitions", 2, "--num-perm", 64).code == 0
-    done = run("scaleout", "insert", "c", "rows.jsonl", "--metadata", "--json")
+    done = run("scaleout", "build", "c", "rows.jsonl", "--metadata", "--json")
     assert (done.code, json.loads(done.out)["inserted"]) == (0, 40)
-    done = run("scaleout", "insert", "c", "rows.jsonl")
-    assert (done.code, "--on-conflict skip" in done.err) == (1, True)
     found = [json.loads(line) for line in run("scaleout", "query", "c", TEXTS[7], "--json").out.splitlines()]
     assert 7 in [match["key"] for match in found]
     status = json.loads(run("scaleout", "status", "c", "--json").out)

@@ -15,7 +15,7 @@ from simindex.cli.command import LazyGroup
 class _Commands(LazyGroup):
     package = __name__
     groups: ClassVar = {
-        "Build": ("init", "build", "insert"),
+        "Build": ("init", "build"),
         "Ask": ("query", "pairs", "clusters", "status"),
         "Deduplicate a corpus": ("dedup",),
         "Look after": ("backup", "restore", "move", "rebalance"),
