@@ -113,6 +113,9 @@ def test_report_on_a_job_knows_where_rows_of_several_inputs_are(run: Run, tmp_pa
     inputs = ["first.jsonl", "again.jsonl", "new.jsonl"]
     corpus.deduplicate(inputs, "out.jsonl", 0.5, against="base")
     assert run("report", "out.jsonl.dedup", "-o", "page.html").code == 0
+    page = Path("page.html").read_bytes()
+    assert run("report", "out.jsonl", "-o", "page.html").code == 0
+    assert Path("page.html").read_bytes() == page
     data = data_in("page.html")
     assert data["fresh"] == [1.0, 0.0, 0.0, 0.0, 1.0]
     keys = [[member["key"] for member in cluster["members"]] for cluster in data["clusters"]]

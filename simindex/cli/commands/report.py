@@ -24,6 +24,7 @@ from simindex.inputs import BadRowError, Inputs, Row
 
 EXAMPLES = r"""
 simindex report news.simindex -o report.html
+simindex report clean.jsonl -o report.html --texts news.jsonl
 simindex report news.simindex -o report.html --texts news.jsonl --threshold 0.5
 """
 
@@ -32,7 +33,8 @@ def run(
     index: Annotated[
         str,
         typer.Argument(
-            metavar="INDEX", help="The folder of an index, or of the journal of a job, OUTPUT.dedup."
+            metavar="INDEX",
+            help="The folder of an index; or the output of `dedup`, or its journal, OUTPUT.dedup.",
         ),
     ],
     output: Annotated[
@@ -81,6 +83,8 @@ def run(
 
 
 def _report(index: str, output: str, threshold: float | None, inputs: Inputs | None, bounds: Bounds) -> None:
+    if os.path.isfile(index) and is_journal(f"{index}.dedup"):
+        index = f"{index}.dedup"
     if is_journal(index):
         if threshold is not None:
             raise typer.BadParameter("--threshold goes with an index; a job has removed by its own")
@@ -106,10 +110,10 @@ def _finish(
 ) -> None:
     found = None if rows is None else texts_of(rows, keys_of(overview))
     _write(output, report_of(subject, overview, found, bounds))
-    _tell(output, subject.noun, overview, found)
+    _summarise(output, subject.noun, overview, found)
 
 
-def _tell(output: str, noun: str, overview: Overview, found: Mapping[Key, str] | None) -> None:
+def _summarise(output: str, noun: str, overview: Overview, found: Mapping[Key, str] | None) -> None:
     duplicates = counted(overview.duplicates, "duplicate")
     note(
         f"simindex: {output}: {counted(overview.documents, noun)}, {duplicates}, "
