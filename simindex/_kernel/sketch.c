@@ -413,17 +413,27 @@ INTO_CLONES void fill_rows(const uint32_t *x, size_t count, const uint32_t *a, c
     }
 }
 
-/* The rows of a block that no round has filled. Where most are empty, all are worked out together. */
+/* The rows of a block that no round has filled, brought together first. Of few hashes most are empty: then all
+ * are worked out where they are. */
 INTO_CLONES void fill_block(const uint64_t *hashes, size_t count, const uint32_t *a, const uint32_t *b,
                             uint32_t *block, size_t rows) {
-    uint32_t x[HASH_BLOCK];
+    uint32_t x[HASH_BLOCK], which[BLOCK_ROWS + 1], keys[BLOCK_ROWS], empty_a[BLOCK_ROWS], empty_b[BLOCK_ROWS];
+    size_t num_empty = 0, is_dense = count < ROW_GROUP;
+    for (size_t i = 0; i < rows && !is_dense; i++) {
+        which[num_empty] = (uint32_t)i;
+        num_empty += block[i] >> VALUE_BITS == ROUNDS;
+    }
+    for (size_t i = 0; i < num_empty; i++)
+        empty_a[i] = a[which[i]], empty_b[i] = b[which[i]], keys[i] = block[which[i]];
+    for (size_t i = num_empty; i % 8; i++) empty_a[i] = empty_b[i] = keys[i] = 0;
     for (size_t done = 0; done < count; done += HASH_BLOCK) {
         size_t n = count - done < HASH_BLOCK ? count - done : HASH_BLOCK, i = 0;
         for (size_t j = 0; j < n; j++) x[j] = (uint32_t)hashes[done + j];
-        for (; n < ROW_GROUP && i + ROW_GROUP <= rows; i += ROW_GROUP) fill_rows(x, n, a + i, b + i, block + i, ROW_GROUP);
-        for (; i < rows; i += 8)
-            if (largest_key(block + i, 8) >> VALUE_BITS == ROUNDS) fill_rows(x, n, a + i, b + i, block + i, 8);
+        for (; is_dense && i + ROW_GROUP <= rows; i += ROW_GROUP) fill_rows(x, n, a + i, b + i, block + i, ROW_GROUP);
+        for (; is_dense && i < rows; i += 8) fill_rows(x, n, a + i, b + i, block + i, 8);
+        for (; i < num_empty; i += 8) fill_rows(x, n, empty_a + i, empty_b + i, keys + i, 8);
     }
+    for (size_t i = 0; i < num_empty; i++) block[which[i]] = keys[i];
 }
 
 /* Bring more hashes of a document to its keys, one for each row of whole blocks; all ones before the first. */
@@ -433,8 +443,11 @@ PER_CPU static void update_rows(const sketch_plan *plan, const uint64_t *hashes,
     for (uint32_t first = 0; first < plan->num_perm; first += BLOCK_ROWS, multipliers += ROUNDS) {
         size_t rows = plan->num_perm - first < BLOCK_ROWS ? plan->num_perm - first : BLOCK_ROWS;
         uint32_t *block = keys + first;
-        for (uint32_t round = 0; round < ROUNDS && largest_key(block, rows) >> VALUE_BITS >= round; round++)
+        for (uint32_t round = 0; round < ROUNDS; round++) {
+            /* Fewer hashes than rows leave one empty, and need no look; a round too many changes nothing. */
+            if (count >= rows && largest_key(block, rows) >> VALUE_BITS < round) break;
             one_round(hashes, count, multipliers[round], round, block);
+        }
         if (largest_key(block, rows) >> VALUE_BITS == ROUNDS) fill_block(hashes, count, a + first, b + first, block, rows);
     }
 }
@@ -448,11 +461,7 @@ PER_CPU static void pack_rows(const uint32_t *keys, uint32_t num_perm, uint64_t 
         value = (value ^ value >> 13) * 0xC2B2AE35u;
         rows[i] = (uint8_t)(value ^ value >> 16);
     }
-    for (uint32_t band = 0; band < num_perm / 8; band++) {
-        uint64_t word = 0;
-        for (int row = 0; row < 8; row++) word = word << 8 | rows[band * 8 + row];
-        words[band] = word;
-    }
+    for (uint32_t band = 0; band < num_perm / 8; band++) words[band] = __builtin_bswap64(load64(rows + 8 * band));
 }
 
 /* ---- SimHash (Charikar 2002) ----
