@@ -15,12 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from simindex.config import Config
 from simindex.format.keys import encode_key
 from simindex.maintenance.reports import CheckReport
 from simindex.queries.matches import Answers, Match, Matches
 from simindex.queries.stats import Stats
-from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.partition import Part
 
 Order = tuple[float, int, bytes]
@@ -209,40 +207,22 @@ class ScaledStats:
     """What an index over many machines holds and costs.
 
     Attributes:
-        uri: of its catalog.
         documents, copies, file_bytes, used_bytes: as in `Stats`, of all partitions together.
-        bytes_per_document: used bytes a document, ``None`` for an empty index.
-        config: the settings.
-        places: place -> numbers of its partitions.
         partitions: number -> its own `Stats`.
     """
 
-    uri: str
     documents: int
     copies: int
     file_bytes: int
     used_bytes: int
-    bytes_per_document: float | None
-    config: Config
-    places: Mapping[str, tuple[int, ...]]
     partitions: Mapping[int, Stats]
 
     @classmethod
-    def of(cls, uri: str, catalog: Catalog, partitions: Mapping[int, Stats]) -> ScaledStats:
+    def of(cls, partitions: Mapping[int, Stats]) -> ScaledStats:
         """Return the sums of partitions."""
-        found = partitions.values()
-        documents, used = sum(one.documents for one in found), sum(one.used_bytes for one in found)
-        return cls(
-            uri,
-            documents,
-            sum(one.copies for one in found),
-            sum(one.file_bytes for one in found),
-            used,
-            used / documents if documents else None,
-            catalog.config,
-            catalog.places,
-            partitions,
-        )
+        names = "documents", "copies", "file_bytes", "used_bytes"
+        documents, *sizes = (sum(getattr(one, name) for one in partitions.values()) for name in names)
+        return cls(documents, *sizes, partitions=partitions)
 
 
 @dataclass(frozen=True)

@@ -233,17 +233,6 @@ def _this_boot() -> str:
     return f"process-{os.getpid()}-{time.time_ns()}"
 
 
-_ON_ONE_MACHINE = {"against": None, "into": None, "level": "document", "explain": False, "exact": False}
-"""What one machine keeps and many do not -> its usual value."""
-
-_OF_THE_JOB = (
-    *("keep", "mode", "recall", "by", "max_distance", "config", "removed", "batch_size", "progress"),
-    *("on_removed", "on_bad_row", "journal", "force", "memory_bytes", "max_run", "part_bytes", "work"),
-    "on_step",
-)
-"""Arguments that are handed on as they are."""
-
-
 def deduplicate(
     sources: Any,
     sink: Sink | None,
@@ -269,7 +258,6 @@ def deduplicate(
     force: bool = False,
     address: str | None = None,
     ray: Mapping[str, Any] | None = None,
-    **others: Any,
 ) -> DedupReport:
     """Write a corpus without its near duplicates, found by all nodes of a Ray cluster.
 
@@ -297,29 +285,18 @@ def deduplicate(
             the journal. What is made in it is removed at the end.
         on_step: called as ``on_step(name, done, total)`` with parts and ranges that are done.
         address, ray: of Ray; see `simindex.scaleout.open`.
-        others: `against`, `into`, `level`, `explain` and `exact` are refused, for one machine alone keeps
-            them.
 
     Returns:
         DedupReport(read, kept, removed, bounded, seconds, missed).
 
     Raises:
-        UnsupportedError: an option that one machine alone keeps; an iterable or standard input.
+        UnsupportedError: an iterable or standard input.
         MissingPackageError: Ray is not installed.
         JobError, InputError, BadRowError, OSError: as `simindex.corpus.deduplicate`; an input that cannot be
             read ends the job before anything is written.
         ScaleOutError: nodes are gone and none took over.
     """
     given = locals()
-    for name, value in others.items():
-        if name not in _ON_ONE_MACHINE:
-            raise TypeError(f"deduplicate() got an unexpected keyword argument {name!r}")
-        if value != _ON_ONE_MACHINE[name]:
-            raise UnsupportedError(
-                f"scaleout.deduplicate: expected a job without {name}=, which many machines do not keep; "
-                "simindex.corpus.deduplicate does, on one"
-            )
     require_callable("on_step", on_step)
     require_int("part_bytes", part_bytes, 1)
-    same = {name: given[name] for name in _OF_THE_JOB}
-    return ScaledJob(sources, sink, threshold, tasks=tasks_on(address, ray), **same).run()
+    return ScaledJob(tasks=tasks_on(given.pop("address"), given.pop("ray")), **given).run()

@@ -14,6 +14,7 @@ Damage and another format of the catalog are the index's own errors: `CorruptInd
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from simindex.errors import SimIndexError
 
@@ -52,16 +53,8 @@ class PartitionError(ScaleOutError):
         reason: the error of the index itself: `IndexLockedError`, `IndexFullError`, `CorruptIndexError`, ...
     """
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        place: str | None = None,
-        partition: int | None = None,
-        node: str | None = None,
-        reason: Exception | None = None,
-    ) -> None:
-        super().__init__(message, place=place, partition=partition, node=node)
+    def __init__(self, message: str, *, reason: Exception | None = None, **where: Any) -> None:
+        super().__init__(message, **where)
         self.reason = reason
 
 

@@ -8,7 +8,6 @@ of the catalog than the one that closed it has it open.
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 import socket
@@ -382,7 +381,7 @@ def named(exc: Exception, assignment: Assignment, number: int, *, is_opening: bo
         return exc
     if isinstance(exc, ConfigMismatchError) and not is_opening:
         return exc
-    node, hint, found = socket.gethostname(), "", f"partition {number} at {assignment.place}"
+    node, found = socket.gethostname(), f"partition {number} at {assignment.place}"
     where: dict[str, Any] = {"place": assignment.place, "partition": number, "node": node}
     if isinstance(exc, _OF_A_MOVE):
         return CatalogChangedError(
@@ -390,26 +389,7 @@ def named(exc: Exception, assignment: Assignment, number: int, *, is_opening: bo
             "the change. A move that was broken off is taken over by the next one, to any place",
             **where,
         )
-    if is_opening and _is_out_of_descriptors(exc):
-        hint = (
-            f"; {len(assignment.partitions)} partitions take {_DESCRIPTORS} descriptors each or so: "
-            "allow more of them (ulimit -n) where Ray is started on this node, or move partitions "
-            "to another one"
-        )
-    return PartitionError(f"{found} ({node}): {exc}{hint}", reason=exc, **where)
-
-
-_DESCRIPTORS = 5
-
-
-def _is_out_of_descriptors(error: BaseException | None) -> bool:
-    while error is not None:
-        if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE) or "Too many open files" in str(
-            error
-        ):
-            return True
-        error = error.__cause__
-    return False
+    return PartitionError(f"{found} ({node}): {exc}", reason=exc, **where)
 
 
 def _closed_by(path: str) -> int:

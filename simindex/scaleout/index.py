@@ -703,7 +703,7 @@ class ScaledIndex:
 
     def stats(self) -> ScaledStats:
         """Return counts and sizes, of all and of each partition."""
-        return ScaledStats.of(self.uri, self.catalog, self._each("stats"))
+        return ScaledStats.of(self._each("stats"))
 
     def check(self, level: Level = "full") -> ScaledCheckReport:
         """Check every partition, one after the other on each node; as `Index.check`. It has no deadline."""

@@ -140,22 +140,6 @@ def test_full_disk_of_a_node_is_named_and_nothing_acknowledged_is_lost(
     assert index.check("quick")
 
 
-def test_more_partitions_than_descriptors_are_an_error_that_says_what_to_do(tmp_path: Path) -> None:
-    with LocalIndex(tmp_path / "index", CONFIG, 24, 2) as index:
-        index.insert_many(DOCUMENTS)
-        restart(index)
-        used = len(os.listdir("/proc/self/fd"))
-        with (
-            limited(resource.RLIMIT_NOFILE, used + 30),
-            pytest.raises(PartitionError, match="ulimit -n") as r,
-        ):
-            len(index)
-        assert r.value.partition is not None
-        require_named(r.value, r.value.partition, Exception)
-        assert "12 partitions take 5 descriptors each or so" in str(r.value)
-        assert len(index) == 60
-
-
 def test_store_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_bytes(b"")

@@ -200,8 +200,6 @@ def test_a_node_that_does_not_see_the_folder_is_named(tmp_path: Path) -> None:
         scaleout.deduplicate([source], tmp_path / "out.jsonl")
 
 
-def test_what_one_machine_alone_keeps_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedError, match="without against="):
-        scaleout.deduplicate([str(tmp_path / "a.jsonl")], None, against="other")
-    with pytest.raises(TypeError, match="unexpected keyword argument 'treshold'"):
-        scaleout.deduplicate([str(tmp_path / "a.jsonl")], None, treshold=0.5)
+def test_what_is_no_file_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="found an iterable or standard input"):
+        scaleout.deduplicate(iter([("a", "a text")]), None)
