@@ -24,7 +24,6 @@ from simindex.inputs import BadRowError, Inputs, Row
 
 EXAMPLES = r"""
 simindex report news.simindex -o report.html
-simindex report clean.jsonl -o report.html --texts news.jsonl
 simindex report news.simindex -o report.html --texts news.jsonl --threshold 0.5
 """
 
