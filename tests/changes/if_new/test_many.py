@@ -279,9 +279,10 @@ def test_document_that_was_replaced_in_its_own_batch_is_no_match_any_more(
         ("e", FOX),
     ]
     with mock.patch.object(if_new, "MOST_ALIKE", most_alike), simindex.open(tmp_path / "i") as index:
+        index.insert("before", "a page of other words, which is stored before the batch")
         told = told_of(index, items, on_conflict="replace")
         assert told == [("x", ["a"]), ("c", ["a"]), ("d", ["b"])]
-        assert list(index) == ["a", "b", "e"]
+        assert list(index) == ["before", "a", "b", "e"]
 
 
 def row_sketch(*first: int) -> Sketch:
