@@ -45,6 +45,14 @@ def test_pick_merges_leaves_out_busy_and_few() -> None:
     assert pick_merges(entries_of(*[1] * 12), {5}, 8) == []
 
 
+def test_pick_merges_takes_no_more_than_one_segment_can_number() -> None:
+    first = SegmentEntry(0, 0, MAX_SPAN - 1, 1, 0, 1, 1, 1)
+    for base, due in (MAX_SPAN - 1, [2]), (MAX_SPAN, []):
+        second = SegmentEntry(1, base, 1, 1, 0, 1, 1, 1)
+        assert [len(run) for run in pick_merges([first, second], set(), 2)] == due
+    assert [len(run) for run in pick_merges(entries_of(*[1] * (MAX_SOURCES + 8)), set(), 8)] == [MAX_SOURCES]
+
+
 @pytest.mark.parametrize(
     ("sizes", "due"),
     [
