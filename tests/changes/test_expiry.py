@@ -372,6 +372,8 @@ def test_expire_takes_a_time_or_a_duration_and_nothing_else(index: Index, clock:
         index.expire(clock.at(5), older_than=timedelta(1))
     with pytest.raises(TypeError, match="found a timedelta; give a duration as older_than="):
         index.expire(timedelta(days=1))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="before: expected a datetime, found str"):
+        index.expire("2020-01-01")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="older_than: expected a timedelta, found int"):
         index.expire(older_than=30)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="older_than: expected a duration of 0 or more"):

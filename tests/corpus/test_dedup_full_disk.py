@@ -3,11 +3,13 @@
 import errno
 import json
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from support.commands import process
 from support.truth import texts, write_lines
 
 from simindex.corpus import deduplicate
@@ -28,6 +30,41 @@ def test_full_disk_of_the_output_is_named_and_the_job_goes_on(tmp_path: Path) ->
     # A safe path has no folder of the script in it, where the helpers of these tests lie.
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
     subprocess.run(command, env=environment, check=True, timeout=120)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_last_frame_that_cannot_be_written_fails_the_job(tmp_path: Path, workers: int) -> None:
+    """The only frame, of half a megabyte: with two workers a thread writes it."""
+    write_lines(tmp_path / "a.jsonl", [f"{text} {'more ' * 500}" for text in texts(200)])
+    done = process(
+        *("dedup", tmp_path / "a.jsonl", "-o", tmp_path / "out.jsonl", "--workers", workers),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 18, 1 << 18)),
+        text=True,
+    )
+    assert done.returncode == 1
+    assert "File too large" in done.stderr
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_rows_and_report_are_durable_before_the_journal_speaks_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def noting(file: int) -> None:
+        synced.append(os.path.basename(os.readlink(f"/proc/self/fd/{file}")))
+        fsync(file)
+
+    monkeypatch.setattr(os, "fsync", noting)
+    write_lines(tmp_path / "a.jsonl", texts(100) * 2)
+    removed = tmp_path / "removed.jsonl"
+    deduplicate(
+        tmp_path / "a.jsonl", tmp_path / "out.jsonl", removed=removed, journal=tmp_path / "j", workers=workers
+    )
+    last = len(synced) - synced[::-1].index("journal.json.partial")
+    assert {".out.jsonl.partial", ".removed.jsonl.partial"} <= set(synced[:last])
 
 
 def fill_and_go_on(folder: Path) -> None:

@@ -66,6 +66,21 @@ def test_merged_index_has_the_documents_of_all(
     assert {entry.name for entry in tmp_path.iterdir()} == {"a", "b", "both"}
 
 
+def test_source_that_is_copied_in_several_steps_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(merge, "BATCH", 1)
+    paths = [tmp_path / "a", tmp_path / "b"]
+    for number, path in enumerate(paths):
+        with simindex.open(path, config=KEPT) as index:
+            index.insert_many(texts(600 * number, 600))
+            index.remove_many(range(600 * number, 600 * number + 300))
+    assert simindex.merge(paths, tmp_path / "both").inserted == 600
+    with simindex.open(tmp_path / "both", "r") as both:
+        assert list(both) == [*range(300, 600), *range(900, 1_200)]
+    assert simindex.check(tmp_path / "both").ok
+
+
 def test_key_in_two_sources_is_an_error_and_makes_nothing(tmp_path: Path, parts: list[Path]) -> None:
     with pytest.raises(KeyExistsError, match="30"):
         simindex.merge(parts, tmp_path / "both")

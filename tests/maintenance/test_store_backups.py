@@ -14,6 +14,7 @@ import simindex
 from simindex import BackupTargetError, CorruptIndexError, FormatError, Index, IndexLockedError, SimIndexError
 from simindex.maintenance import backup, backup_parts
 from simindex.maintenance.backup import backup_index
+from simindex.maintenance.commit_log import CommitLog
 from simindex.maintenance.restore import restore_index
 from simindex.maintenance.stores import (
     FolderObjects,
@@ -350,6 +351,12 @@ def test_a_store_that_proves_nothing_is_refused(
     monkeypatch.setattr(FolderObjects, "create", lambda self, name, content: self.put(name, content) or True)
     with pytest.raises(UnprovenStoreError, match=str(store)):
         backup_index(path, store)
+    monkeypatch.undo()
+    backup_index(path, store)
+    elsewhere = store.rename(store.with_name("elsewhere"))  # a store that this process has not proved
+    monkeypatch.setattr(FolderObjects, "create", lambda self, name, content: self.put(name, content) or True)
+    with simindex.open(path) as index, pytest.raises(UnprovenStoreError, match=str(elsewhere)):
+        CommitLog(index._session, elsewhere)
 
 
 def test_a_manifest_of_a_later_version_is_refused(
