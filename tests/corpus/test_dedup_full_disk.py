@@ -46,6 +46,16 @@ def test_last_frame_that_cannot_be_written_fails_the_job(tmp_path: Path, workers
     assert not (tmp_path / "out.jsonl").exists()
 
 
+def test_job_that_cannot_be_resumed_leaves_nothing_where_it_fails(tmp_path: Path) -> None:
+    def stop(_: object) -> None:
+        raise KeyError("stop")
+
+    output, removed = tmp_path / "out.jsonl", tmp_path / "removed.jsonl"
+    with pytest.raises(KeyError, match="stop"):
+        deduplicate(iter(enumerate(texts(50) * 2)), output, removed=removed, on_removed=stop)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 def test_rows_and_report_are_durable_before_the_journal_speaks_of_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int

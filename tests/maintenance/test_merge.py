@@ -69,6 +69,7 @@ def test_merged_index_has_the_documents_of_all(
 def test_source_that_is_copied_in_several_steps_is_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(merge, "FEW", 10)
     monkeypatch.setattr(merge, "BATCH", 1)
     paths = [tmp_path / "a", tmp_path / "b"]
     for number, path in enumerate(paths):
