@@ -14,6 +14,7 @@ from simindex.maintenance.reports import RestoreReport, StoreBackupReport
 from simindex.maintenance.restore import restore_index
 from simindex.maintenance.stores import MissingObjectError, StoreError, UnprovenStoreError
 from simindex.scaleout.admin import backup, create, move, open, rebalance, restore  # noqa: A004 - the public name
+from simindex.scaleout.batches import SeenBefore
 from simindex.scaleout.building import BuildReport, build
 from simindex.scaleout.dedup import deduplicate
 from simindex.scaleout.errors import (
@@ -38,6 +39,7 @@ __all__ = [
     "ScaleOutError",
     "ScaledIndex",
     "ScaledPairs",
+    "SeenBefore",
     "StoreBackupReport",
     "StoreError",
     "UnprovenStoreError",

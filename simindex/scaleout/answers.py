@@ -221,8 +221,10 @@ class ScaledStats:
     def of(cls, partitions: Mapping[int, Stats]) -> ScaledStats:
         """Return the sums of partitions."""
         names = "documents", "copies", "file_bytes", "used_bytes"
-        documents, *sizes = (sum(getattr(one, name) for one in partitions.values()) for name in names)
-        return cls(documents, *sizes, partitions=partitions)
+        documents, copies, file_bytes, used_bytes = (
+            sum(getattr(one, name) for one in partitions.values()) for name in names
+        )
+        return cls(documents, copies, file_bytes, used_bytes, partitions)
 
 
 @dataclass(frozen=True)

@@ -87,3 +87,14 @@ def test_a_driver_that_was_killed_goes_on(tmp_path: Path) -> None:
     with pytest.raises(BadRowError, match=r"a\.jsonl:1: expected a field 'text'"):
         scaleout.build(pattern, uri)
     index.stop()
+
+
+def test_rows_of_a_data_set_that_an_index_knows_are_marked(tmp_path: Path) -> None:
+    data = pytest.importorskip("ray.data")
+    data.DataContext.get_current().enable_progress_bars = False
+    with simindex.open(tmp_path / "index", config=Config(seed=1)) as index:
+        index.insert_many(rows_of(0, 30))
+    dataset = data.from_items([{"id": key, "body": text} for key, text in rows_of(0, ROWS)])
+    seen = scaleout.SeenBefore(tmp_path / "index", 1.0, text="body")
+    rows = dataset.map_batches(seen, batch_format="pyarrow", batch_size=7).take_all()
+    assert {row["id"]: row["seen_before"] for row in rows} == {key: key < 30 for key in range(ROWS)}
