@@ -256,6 +256,23 @@ def test_a_run_that_is_long_is_bounded(tmp_path: Path) -> None:
     assert report.bounded > 0
 
 
+def test_batch_ends_where_its_rows_are_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    by_columns = rows_by_columns
+
+    def counted(*arguments: Any) -> Any:
+        for rows in by_columns(*arguments):
+            sizes.append(len(rows))
+            yield rows
+
+    monkeypatch.setattr("simindex.corpus.dedup.rows.rows_by_columns", counted)
+    monkeypatch.setattr("simindex.corpus.dedup.rows.PART_BYTES", 4 << 20)
+    write_lines(tmp_path / "a.jsonl", [f"text {n} " + "word " * 200_000 for n in range(12)])
+    assert deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl").kept == 12
+    assert sum(sizes) == 12
+    assert max(sizes) <= 5
+
+
 @pytest.mark.parametrize("shift", [1, 5, 10_000])
 def test_decisions_that_fit_no_row_end_the_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shift: int

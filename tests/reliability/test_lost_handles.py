@@ -339,21 +339,23 @@ def test_close_from_inside_a_call_of_the_same_thread_is_refused_and_does_not_han
 class Broken:
     """LMDB's environment after an error in the middle of a commit."""
 
-    def __init__(self, env: Any) -> None:
-        self._env = env
+    def __init__(self, env: Any, *, reads: bool) -> None:
+        self._env, self._reads = env, reads
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._env, name)
 
-    def begin(self, **_: object) -> Any:
+    def begin(self, *, write: bool = False, **options: Any) -> Any:
+        if self._reads and not write:
+            return self._env.begin(**options)
         raise lmdb.PanicError("mdb_txn_begin", -30795)
 
 
-@pytest.mark.parametrize("first", ["query", "insert"])
-def test_handle_goes_on_after_a_panic_of_lmdb(path: Path, first: str) -> None:
+@pytest.mark.parametrize(("first", "reads"), [("query", False), ("insert", False), ("insert", True)])
+def test_handle_goes_on_after_a_panic_of_lmdb(path: Path, first: str, reads: bool) -> None:
     with simindex.open(path) as index, simindex.open(path, "r") as reader:
         environment: Any = index._store.environment()
-        environment.env = Broken(environment.env)
+        environment.env = Broken(environment.env, reads=reads)
         if first == "insert":
             index.insert(20, document(20))
         assert [match.key for match in index.query(document(3), 0.9)] == [3]

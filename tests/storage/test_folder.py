@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import itertools
 import multiprocessing
 import os
 import re
@@ -55,9 +56,10 @@ def test_folder_with_other_files_is_refused_and_left_alone(tmp_path: Path) -> No
 
 
 def test_missing_index_is_not_found_by_a_reader(tmp_path: Path) -> None:
-    for path in (tmp_path / "missing", tmp_path):
+    modes: tuple[Mode, ...] = ("r", "r+")
+    for path, mode in itertools.product((tmp_path / "missing", tmp_path), modes):
         with pytest.raises(FileNotFoundError, match="no simindex index"):
-            simindex.open(path, "r")
+            simindex.open(path, mode)
     assert list(tmp_path.iterdir()) == []
 
 
