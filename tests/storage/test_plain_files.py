@@ -78,7 +78,7 @@ except simindex.FormatError as error:
 """
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", [*FILES, "header.new"])
 @pytest.mark.parametrize(("kind", "make"), OTHERS)
 def test_other_than_a_plain_file_is_refused_by_name_in_every_mode(
     path: Path, name: str, kind: str, make: Callable[[Path], None]
