@@ -270,7 +270,7 @@ def best_jaccard(
     >>> best_jaccard([1] * 8, [1] * 8, [1, 2], [2, 3], n=5)
     0.3333333333333333
     >>> round(best_jaccard([1] * 8, [1] * 8, [1, 2, 2**27], [2, 3, 2**27], n=3), 3)
-    0.714
+    0.715
     """
     set_a, set_b = set(kept_a), set(kept_b)
     if len(set_a) < n and len(set_b) < n:
