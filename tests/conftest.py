@@ -25,6 +25,8 @@ LONGEST = (
     "metamorphic/test_index_combinations.py",
     "maintenance/test_backup_killed.py",
     "howto/test_howto.py",
+    "test_typed_programs.py",
+    "tools/test_demo.py",
     "reliability/test_kills.py",
     "test_truth.py",
     "reliability/test_power_cuts.py",
