@@ -2,7 +2,7 @@
 
 `large_buckets` has the documents of long runs. Invariant: a row stays unless one that stays stands before it
 in keep order and is like it; the report names the most similar such row, of several the first. Source: greedy
-stars over sorted edges, as in simindex/queries/clusters.
+stars over sorted edges, as in `pairs.clusters`.
 """
 
 from __future__ import annotations
