@@ -97,7 +97,8 @@ def test_ids_of_two_types_are_refused_in_the_first_reading_and_leave_nothing(
         assert "goes on there" not in refused.err
         assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
     (tmp_path / "a.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows[:150]))
-    assert run(*command).code == 0
+    done = run(*command)
+    assert done.code == 0, done.err
     found = parquet.read_table(tmp_path / "out.parquet")["id"]
     assert found.type == pyarrow.int64()
     assert found.to_pylist()[0] is None
