@@ -4,9 +4,9 @@
 sketches without an index; `simindex.tuning` has the formulas, `simindex.textbook` the definitions.
 
 Promised, and changed only as the changelog says: the names in `simindex.__all__`, and the public ones of
-`simindex.tuning`, `simindex.textbook`, `simindex.corpus` and `simindex.scaleout`; the last two are loaded
-when they are first asked for. Every other module is internal, whatever its name: import from it, and any
-release may break you.
+`simindex.textbook`, `simindex.tuning`, `simindex.corpus`, `simindex.compat` and `simindex.scaleout`; the last
+four are loaded when they are first asked for. Every other module is internal, whatever its name: import from
+it, and any release may break you.
 
 Owns the public names. Must not compute anything. Invariant: a public class, and what its methods say of
 themselves, names `simindex` as its module, never the place that happens to hold it, so that a pickle
@@ -16,7 +16,6 @@ outlives a move.
 import importlib as _importlib
 import inspect as _inspect
 import typing as _typing
-from importlib.metadata import version as _version
 
 from simindex import _kernel
 
@@ -29,7 +28,13 @@ if getattr(_kernel, "__file__", None) is None:
         path=__file__,
     )
 
-from simindex import textbook, tuning
+if _typing.TYPE_CHECKING:
+    from simindex import compat as compat
+    from simindex import corpus as corpus
+    from simindex import scaleout as scaleout
+    from simindex import tuning as tuning
+
+from simindex import textbook
 from simindex.changes.documents import InsertReport
 from simindex.config import CharShingles, Config, SimHashConfig, WordShingles
 from simindex.errors import (
@@ -59,16 +64,18 @@ from simindex.pairs.clusters import Clusters
 from simindex.pairs.pair import Pair
 from simindex.pairs.pairs import Pairs
 from simindex.queries.container import Record
+from simindex.queries.containment import ContainmentMatch, ContainmentMatches
 from simindex.queries.matches import Answers, Match, Matches
+from simindex.queries.passages import StoredPassage, StoredPassages
 from simindex.queries.stats import Stats
 from simindex.sketching.document import Document
 from simindex.sketching.sketch import Sketch, SketchBatch
 from simindex.sketching.sketcher import Sketcher
 
 if _typing.TYPE_CHECKING:  # loaded when they are first asked for, by __getattr__
-    from simindex import corpus, scaleout
+    from simindex import compat, corpus, scaleout
 
-__version__ = _version("simindex")
+    __version__: str
 
 __all__ = [
     "Answers",
@@ -81,6 +88,8 @@ __all__ = [
     "Clusters",
     "Config",
     "ConfigMismatchError",
+    "ContainmentMatch",
+    "ContainmentMatches",
     "CorruptIndexError",
     "DiskError",
     "Document",
@@ -106,10 +115,13 @@ __all__ = [
     "SketchBatch",
     "Sketcher",
     "Stats",
+    "StoredPassage",
+    "StoredPassages",
     "TransactionOpenError",
     "WordShingles",
     "__version__",
     "check",
+    "compat",
     "corpus",
     "merge",
     "open",
@@ -122,10 +134,12 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Load `simindex.corpus` and `simindex.scaleout` when they are first asked for: they read files and ask
-    other machines, and an index does not."""
-    if name in ("corpus", "scaleout"):
+    """Load `simindex.compat`, `corpus`, `scaleout` and `tuning` when they are first asked for: an index
+    needs none of them. The version is looked up in what is installed."""
+    if name in ("compat", "corpus", "scaleout", "tuning"):
         return _importlib.import_module(f"simindex.{name}")
+    if name == "__version__":
+        return _importlib.import_module("importlib.metadata").version("simindex")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

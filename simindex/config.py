@@ -13,13 +13,25 @@ from typing import Any, Literal
 from simindex.checks import require_int
 from simindex.errors import ConfigMismatchError, FormatError
 
-HASHING_VERSION = 3
+HASHING_VERSION = 4
 """Version of the hashing contract (docs/hashing.md). A change of any vector there raises it."""
 
-NORMALIZE_STEPS = ("nfkc", "casefold", "whitespace")
+NORMALIZE_STEPS = (
+    "html",
+    "comments",
+    "nfkc",
+    "diacritics",
+    "numbers",
+    "punctuation",
+    "casefold",
+    "whitespace",
+)
 """The known normalisation steps, in the order in which they are applied."""
 
 _MAX_SHINGLE_SIZE = 1024
+
+COARSEST_SAMPLE = 64
+"""Of so many shingles one is sampled, at least."""
 
 MOST_KEPT_SHINGLES = 1_000_000
 """All shingle hashes of nearly every document: what `keep_shingles` goes up to."""
@@ -32,7 +44,7 @@ def _normalize_steps(value: str | Iterable[str] | None) -> tuple[str, ...]:
     names = value.replace(",", " ").split() if isinstance(value, str) else list(value)
     for name in names:
         if name not in NORMALIZE_STEPS:
-            raise ValueError(f"normalize: expected steps out of {NORMALIZE_STEPS}, found {name!r}")
+            raise ValueError(f"normalize: expected steps out of {', '.join(NORMALIZE_STEPS)}; found {name!r}")
     return tuple(step for step in NORMALIZE_STEPS if step in names)
 
 
@@ -42,9 +54,18 @@ class WordShingles:
 
     Args:
         size: words a shingle, 1..1024.
-        normalize: steps out of "nfkc", "casefold" and "whitespace" (a tuple, or one string with
-            spaces); ``None`` or ``()`` leaves the text as it is. Words are cut the same with and
-            without "whitespace".
+        normalize: what is done to a text before it is cut: all the steps, those of the default among them,
+            as a tuple or as one string with spaces, in any order; ``None`` or ``()`` leaves the text as it
+            is. They are applied in this order:
+
+            "html": tags, comments, scripts and styles out, character references into characters;
+            "comments": comments of program code out (``//``, ``/* */``, ``#``, ``--``);
+            "nfkc": Unicode's compatibility form;
+            "diacritics": é becomes e;
+            "numbers": each number becomes 0;
+            "punctuation": signs out, so that don't is one word;
+            "casefold": no capitals;
+            "whitespace": each run of white space is one space. Words are cut the same without it.
 
     A word is a run of letters, digits and ``_`` with the combining marks that follow them. Each
     ideograph, kana, Thai or similar letter of a script without spaces is a word of its own. The
@@ -52,6 +73,8 @@ class WordShingles:
 
     >>> WordShingles(3)
     WordShingles(size=3, normalize=('casefold', 'whitespace'))
+    >>> WordShingles(3, normalize="casefold whitespace numbers html").normalize
+    ('html', 'numbers', 'casefold', 'whitespace')
     """
 
     size: int = 3
@@ -126,9 +149,14 @@ class Config:
             a smaller error of the estimate, sqrt(s(1-s)/num_perm), for one byte each a document.
         simhash: `SimHashConfig`, or ``None`` for no fingerprint.
         keep_shingles: how many of a document's smallest shingle hashes are kept for ``exact=True``,
-            about 3 bytes each, 0..1,000,000; 0 keeps none. The similarity of two documents is exact where
+            about 4 bytes each, 0..1,000,000; 0 keeps none. The similarity of two documents is exact where
             both have fewer shingles than this, so take more than nearly all have (a text has about
             as many as words); elsewhere it is a better estimate, see docs/thresholds.md.
+        containment: m: one in m shingles of each document is kept by its hash in a table of its own, which
+            `query_containment` searches: 1, 2, 4, 8, 16, 32 or 64, or 0 for no such table. 8 is right for
+            paragraphs, 4 for questions of a sentence or two, 16 for articles, 1 for a small set of items that
+            must all be found; about 14 bytes for each sampled shingle. Documents are stored whole, too, where
+            their sketches are equal, and come as texts or shingles, not as rows made elsewhere.
         seed: 64-bit seed of every hash function; or "random": one that cannot be guessed, drawn when an
             index is created and stored there (`index.config.seed` is the number), against documents made to
             collide. At a later opening "random" stands for whatever is stored. Its cost: only sketches of
@@ -152,6 +180,7 @@ class Config:
     simhash: SimHashConfig | None = field(default_factory=SimHashConfig)
     keep_shingles: int = 0
     seed: int | Literal["random"] = 1
+    containment: int = 0
 
     def __post_init__(self) -> None:
         if not isinstance(self.shingles, WordShingles | CharShingles):
@@ -168,6 +197,11 @@ class Config:
             raise ValueError("expected MinHash (num_perm > 0) or SimHash (simhash=...), found both off")
         if self.num_perm == 0 and self.keep_shingles:
             raise ValueError("keep_shingles needs MinHash: expected num_perm > 0, found 0")
+        require_int("containment", self.containment, 0, COARSEST_SAMPLE)
+        if self.containment & (self.containment - 1):
+            raise ValueError(f"containment: expected 0 or a power of two, found {self.containment}")
+        if self.num_perm == 0 and self.containment:
+            raise ValueError("containment needs MinHash: expected num_perm > 0, found 0")
 
     @property
     def bands(self) -> int:
@@ -226,7 +260,7 @@ def _shingles_from_dict(stored: dict[str, Any]) -> Shingles:
 def config_to_dict(config: Config) -> dict[str, Any]:
     """Return the stored form of `config`: plain dicts, lists, strings and integers."""
     simhash = config.simhash
-    return {
+    stored = {
         "hashing": HASHING_VERSION,
         "shingles": _shingles_to_dict(config.shingles),
         "num_perm": config.num_perm,
@@ -241,6 +275,8 @@ def config_to_dict(config: Config) -> dict[str, Any]:
         "keep_shingles": config.keep_shingles,
         "seed": config.seed,
     }
+    # An index without it stays readable to versions that do not know it.
+    return stored | {"containment": config.containment} if config.containment else stored
 
 
 def config_from_dict(stored: dict[str, Any]) -> Config:
@@ -272,6 +308,7 @@ def config_from_dict(stored: dict[str, Any]) -> Config:
             else SimHashConfig(**(simhash | {"shingles": _shingles_from_dict(simhash["shingles"])})),
             keep_shingles=stored["keep_shingles"],
             seed=stored["seed"],
+            containment=stored.get("containment", 0),
         )
     except (KeyError, TypeError, ValueError, OverflowError) as exc:
         raise FormatError(f"stored configuration: expected known fields, found {stored!r:.1000}") from exc

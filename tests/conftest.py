@@ -2,7 +2,10 @@
 `two_documents`, and the order of files, the longest first.
 """
 
+import os
 from pathlib import Path
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy; every process would start its own
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -19,38 +22,39 @@ settings.load_profile("fixed")  # --hypothesis-profile long draws anew, and more
 
 _TESTS = Path(__file__).parent
 LONGEST = (
-    "reliability/test_fuzzing.py",
-    "reliability/test_model.py",
-    "metamorphic/test_dedup_combinations.py",
-    "metamorphic/test_index_combinations.py",
-    "maintenance/test_backup_killed.py",
+    "maintenance/test_check.py",
     "howto/test_howto.py",
     "test_typed_programs.py",
-    "tools/test_demo.py",
     "reliability/test_kills.py",
-    "test_truth.py",
+    "reliability/test_fuzzing.py",
     "reliability/test_power_cuts.py",
-    "queries/test_search.py",
-    "maintenance/test_check.py",
+    "reliability/test_lost_handles.py",
+    "maintenance/test_store_backups.py",
     "maintenance/test_repair.py",
-    "reliability/test_rescue.py",
+    "formulas/test_found.py",
+    "test_docs.py",
+    "reliability/test_fork.py",
+    "metamorphic/test_dedup_combinations.py",
+    "reliability/test_model.py",
+    "queries/test_search.py",
+    "reliability/test_failures.py",
+    "scaleout/test_equality.py",
+    "scaleout/test_scaled_dedup.py",
+    "cli/test_dedup_progress.py",
+    "tools/test_demo.py",
+    "reliability/test_killed_process.py",
+    "test_memory_bounds.py",
+    "reliability/test_crowd.py",
+    "cli/test_usage.py",
     "scaleout/test_two_nodes.py",
     "scaleout/test_keeping.py",
     "scaleout/test_one_node.py",
     "scaleout/test_scaled_build.py",
-    "maintenance/test_store_backups.py",
-    "reliability/test_lost_handles.py",
-    "test_memory_bounds.py",
-    "reliability/test_crowd.py",
-    "cli/test_usage.py",
-    "reliability/test_damaged_files.py",
-    "reliability/test_damage.py",
-    "maintenance/test_rebuild_killed.py",
-    "cli/test_progress.py",
+    "scaleout/test_replicas.py",
 )
-"""Files of ten seconds of processor time and more, or that wait for long. A process takes a file at a time,
+"""Files of five seconds of processor time and more, or that wait for long. A process takes a file at a time,
 and would go on alone with one of these that came last. Those that start nodes of Ray, which must answer in
-time, come when types and package are done."""
+time, come last of them, when types and package are done."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -6,10 +6,9 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
-
-import pytest
 
 import simindex
 
@@ -31,23 +30,32 @@ def drawn_rooms() -> tuple[dict[str, set[str]], set[str]]:
 BELOW, TO_COME = drawn_rooms()
 
 FILES = [path for path in sorted(PACKAGE.rglob("*.py")) if path != PACKAGE / "__init__.py"]
-NAMES = [str(path.relative_to(PACKAGE)) for path in FILES]
 
 
 def room_of(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
-def imported(path: Path) -> set[str]:
+@cache
+def nodes_of(path: Path) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))))
+
+
+def attributes_of(path: Path) -> set[str]:
+    return {node.attr for node in nodes_of(path) if isinstance(node, ast.Attribute)}
+
+
+@cache
+def imported(path: Path) -> frozenset[str]:
     """The modules that a file imports, in full: simindex.config, lmdb, os.path."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path.name}: relative import"
             found |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return found
+    return frozenset(found)
 
 
 def is_own(name: str) -> bool:
@@ -70,14 +78,14 @@ def test_contributing_lists_the_folders_that_are_drawn_in_that_order() -> None:
     assert listed == [room for room in BELOW if (PACKAGE / room).is_dir()]
 
 
-@pytest.mark.parametrize("path", FILES, ids=NAMES)
-def test_imports_go_down(path: Path) -> None:
-    room = room_of(path)
-    rooms = {name.split(".")[1] for name in imported(path) if is_own(name) and "." in name}
-    if room == "cli":
-        # The uppermost room may use what the library's face offers, too.
-        rooms -= set(simindex.__all__) - BELOW.keys()
-    assert rooms <= BELOW[room] | ({room} if path.parent != PACKAGE else set())
+def test_imports_go_down() -> None:
+    for path in FILES:
+        room = room_of(path)
+        rooms = {name.split(".")[1] for name in imported(path) if is_own(name) and "." in name}
+        if room == "cli":
+            # The uppermost room may use what the library's face offers, too.
+            rooms -= set(simindex.__all__) - BELOW.keys()
+        assert rooms <= BELOW[room] | ({room} if path.parent != PACKAGE else set()), path
 
 
 def test_no_file_imports_itself_by_a_detour() -> None:
@@ -96,48 +104,38 @@ def test_no_file_imports_itself_by_a_detour() -> None:
     assert len(list(TopologicalSorter(graph).static_order())) >= len(FILES)
 
 
-TEXTBOOK = [path for path in FILES if room_of(path) == "textbook"]
+def outside(*rooms: str) -> list[Path]:
+    return [path for path in FILES if room_of(path) not in rooms]
 
 
-@pytest.mark.parametrize("path", TEXTBOOK, ids=[path.stem for path in TEXTBOOK])
-def test_textbook_imports_nothing_installed(path: Path) -> None:
-    assert roots(path) <= sys.stdlib_module_names | {"simindex"}
+def test_textbook_imports_nothing_installed() -> None:
+    for path in FILES:
+        assert roots(path) <= sys.stdlib_module_names | {"simindex"} or room_of(path) != "textbook", path
 
 
-@pytest.mark.parametrize("path", FILES, ids=NAMES)
-def test_only_storage_knows_lmdb(path: Path) -> None:
-    assert "lmdb" not in roots(path) or room_of(path) == "storage"
+def test_only_storage_knows_lmdb() -> None:
+    assert not [path for path in outside("storage") if "lmdb" in roots(path)]
 
 
-@pytest.mark.parametrize("path", FILES, ids=NAMES)
-def test_only_format_knows_bytes(path: Path) -> None:
+def test_only_format_knows_bytes() -> None:
     """How numbers lie in bytes, and how values are packed and sealed."""
-    if room_of(path) in ("format", "storage"):
-        return  # storage reads LMDB's own pages, not ours
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    strings = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
-    assert not attributes & {"to_bytes", "from_bytes"} or room_of(path) == "textbook"
-    assert not roots(path) & {"struct", "msgpack"}
-    if room_of(path) != "sketching":  # the order of rows in a band word is the hashing contract's
-        assert not strings & {"<u4", "<u8", ">u4", ">u8", "big", "little"} or room_of(path) == "textbook"
+    for path in outside("format", "storage"):  # storage reads LMDB's own pages, not ours
+        assert not roots(path) & {"struct", "msgpack"}, path
+        assert not attributes_of(path) & {"to_bytes", "from_bytes"} or room_of(path) == "textbook", path
+    for path in outside("format", "storage", "textbook", "sketching"):
+        # The order of rows in a band word is the hashing contract's, and so sketching's.
+        strings = {node.value for node in nodes_of(path) if isinstance(node, ast.Constant)}
+        assert not strings & {"<u4", "<u8", ">u4", ">u8", "big", "little"}, path
 
 
-@pytest.mark.parametrize("path", FILES, ids=NAMES)
-def test_only_the_command_line_prints(path: Path) -> None:
-    if room_of(path) == "cli":
-        return
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    calls = {
-        node.func.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-    }
-    attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    assert not calls & {"print", "input", "breakpoint"}
-    assert not attributes & {"stdout", "stderr"}
-    assert "stdin" not in attributes or room_of(path) == "inputs"
-    assert not roots(path) & {"logging", "rich", "typer"}
+def test_only_the_command_line_prints() -> None:
+    for path in outside("cli"):
+        functions = [node.func for node in nodes_of(path) if isinstance(node, ast.Call)]
+        calls = {function.id for function in functions if isinstance(function, ast.Name)}
+        assert not calls & {"print", "input", "breakpoint"}, path
+        assert not attributes_of(path) & {"stdout", "stderr"}, path
+        assert "stdin" not in attributes_of(path) or room_of(path) == "inputs", path
+        assert not roots(path) & {"logging", "rich", "typer"}, path
 
 
 def test_library_loads_nothing_of_the_command_line() -> None:
@@ -167,23 +165,21 @@ def lines_of(node: ast.expr | ast.stmt) -> set[int]:
     return set(range(node.lineno, node.end_lineno + 1))
 
 
-def code_lines(tree: ast.AST, source: Iterable[str]) -> set[int]:
+def code_lines(nodes: Iterable[ast.AST], source: Iterable[str]) -> set[int]:
     """The numbers of the lines that hold code."""
     lines = {n for n, line in enumerate(source, 1) if line.strip() and not line.strip().startswith("#")}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             lines -= lines_of(node)
     return lines
 
 
-@pytest.mark.parametrize("path", FILES, ids=NAMES)
-def test_functions_fit_a_screen(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    tree = ast.parse(text)
-    lines = code_lines(tree, text.splitlines())
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef):
-            assert len(lines & lines_of(node)) <= _LONGEST_FUNCTION, node.name
+def test_functions_fit_a_screen() -> None:
+    for path in FILES:
+        lines = code_lines(nodes_of(path), path.read_text(encoding="utf-8").splitlines())
+        for node in nodes_of(path):
+            if isinstance(node, ast.FunctionDef):
+                assert len(lines & lines_of(node)) <= _LONGEST_FUNCTION, f"{path}: {node.name}"
 
 
 def folder_of(name: str) -> Path | None:

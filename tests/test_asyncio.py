@@ -250,8 +250,8 @@ def test_close_by_another_task_rolls_back_and_the_block_learns_of_it(tmp_path: P
 
         with pytest.raises(ClosedError, match="closed inside a transaction, whose changes are not stored"):
             await change()
-        with simindex.open(tmp_path / "i") as again:
-            assert list(again) == ["a"]
+        with simindex.open(tmp_path / "i") as reopened:
+            assert list(reopened) == ["a"]
 
     run(main())
 

@@ -49,8 +49,8 @@ def test_place_of_damage_is_in_attributes() -> None:
 )
 def test_error_comes_through_pickling_whole(error: SimIndexError) -> None:
     """As it does out of a process of a pool."""
-    again = pickle.loads(pickle.dumps(error))
-    assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
+    copied = pickle.loads(pickle.dumps(error))
+    assert (type(copied), str(copied), vars(copied)) == (type(error), str(error), vars(error))
 
 
 def test_docstring_draws_every_error() -> None:

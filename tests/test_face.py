@@ -42,6 +42,8 @@ def values(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     text = "the quick brown fox jumps over the lazy dog"
     config = Config()
     sketcher = Sketcher(config)
+    contained = simindex.ContainmentMatch("a", 1.0, 0.5, 0.5, "part of stored", False, 0.1, True, 0.9)
+    passage = simindex.StoredPassage("a", 0, 9, 2, 11, 2, True)
     with simindex.open(tmp_path_factory.mktemp("face") / "index") as index:
         report = index.insert_many([("a", text, {"page": 7})])
         backup = index.backup(tmp_path_factory.mktemp("backup"))
@@ -53,7 +55,9 @@ def values(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
             sketcher.sketch(text), sketcher.sketch_many([text, ""]),
             Match("a", 0.5, 3), Matches([Match("a", 0.5, 3)], True, 9),
             Answers([Matches([Match("a", 0.5, 3)], True, 9)]), Pair("a", b"b", 0.5, 3),
-            simindex.Cluster(["a", 7], True),
+            simindex.Cluster(["a", 7], True), contained,
+            simindex.ContainmentMatches([contained], True, 9, 0.9),
+            passage, simindex.StoredPassages([passage], True, 0.4),
         ]  # fmt: skip
     found += [CLASSES[name]("what was expected and found") for name in ERRORS]
     return {type(value).__name__: value for value in found}
@@ -65,6 +69,10 @@ def content(value: object) -> object:
         return value.args, str(value), vars(value)
     if isinstance(value, Matches):
         return list(value), value.truncated, value.candidates
+    if isinstance(value, simindex.ContainmentMatches):
+        return list(value), value.truncated, value.num_shingles, value.expected_recall
+    if isinstance(value, simindex.StoredPassages):
+        return list(value), value.truncated, value.missed
     if isinstance(value, simindex.Cluster):
         return list(value), value.truncated
     if isinstance(value, Sketcher):
@@ -74,9 +82,9 @@ def content(value: object) -> object:
 
 @pytest.mark.parametrize("name", sorted(CLASSES.keys() - {"Clusters", "Index", "Pairs"}))
 def test_value_survives_pickling(values: dict[str, object], name: str) -> None:
-    again = pickle.loads(pickle.dumps(values[name]))
-    assert type(again) is CLASSES[name]
-    assert content(again) == content(values[name])
+    copied = pickle.loads(pickle.dumps(values[name]))
+    assert type(copied) is CLASSES[name]
+    assert content(copied) == content(values[name])
 
 
 def test_an_open_index_is_not_pickled(tmp_path: Path) -> None:

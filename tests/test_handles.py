@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from support.indexes import FOX
 
 import simindex
 from simindex import ClosedError, Config, Index, ReadOnlyError
-from simindex.storage.folder import Mode
 
 CLOSED_CALLS: dict[str, Callable[[Index], object]] = {
     "insert": lambda index: index.insert("a", FOX),
@@ -29,6 +29,10 @@ CLOSED_CALLS: dict[str, Callable[[Index], object]] = {
     "nearest": lambda index: index.nearest(FOX),
     "query_simhash": lambda index: index.query_simhash(FOX),
     "query_simhash_many": lambda index: index.query_simhash_many([FOX]),
+    "query_containment": lambda index: index.query_containment(FOX),
+    "query_containment_many": lambda index: index.query_containment_many([FOX]),
+    "passages": lambda index: index.passages(FOX),
+    "document_frequency": lambda index: index.document_frequency([FOX]),
     "insert_if_new": lambda index: index.insert_if_new("a", FOX),
     "insert_many_if_new": lambda index: index.insert_many_if_new([("a", FOX)]),
     "transaction": lambda index: index.transaction().__enter__(),
@@ -59,8 +63,9 @@ def test_closed_calls_are_all_public_methods() -> None:
 
 @pytest.mark.parametrize("mode", ["r", "a"])
 @pytest.mark.parametrize("call", CLOSED_CALLS)
-def test_closed_handle_is_refused_by_every_method(tmp_path: Path, mode: Mode, call: str) -> None:
-    with simindex.open(tmp_path / "i") as index:
+def test_closed_handle_is_refused_by_every_method(tmp_path: Path, mode: Literal["r", "a"], call: str) -> None:
+    config = Config(containment=8)
+    with simindex.open(tmp_path / "i", config=config) as index:
         index.insert("fox", FOX)
     index = simindex.open(tmp_path / "i", mode)
     index.close()
@@ -69,7 +74,7 @@ def test_closed_handle_is_refused_by_every_method(tmp_path: Path, mode: Mode, ca
         CLOSED_CALLS[call](index)
     assert repr(index) == f"Index({str(tmp_path / 'i')!r}, closed)"
     assert index.path == str(tmp_path / "i")
-    assert index.config == Config()
+    assert index.config == config
 
 
 def test_iterator_of_a_handle_closed_meanwhile_is_refused(tmp_path: Path) -> None:

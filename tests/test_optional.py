@@ -16,10 +16,10 @@ def test_optional_module_says_what_to_install(name: str) -> None:
         optional_module(name, "a.x: reading .x")
     package = "no_such_package_as_this"
     assert str(caught.value) == f"a.x: reading .x needs {package}; install it with: pip install {package}"
-    again = pickle.loads(pickle.dumps(caught.value))
-    assert (again.name, str(again)) == (package, str(caught.value))
-    assert isinstance(again, SimIndexError)
-    assert isinstance(again, ModuleNotFoundError)
+    copied = pickle.loads(pickle.dumps(caught.value))
+    assert (copied.name, str(copied)) == (package, str(caught.value))
+    assert isinstance(copied, SimIndexError)
+    assert isinstance(copied, ModuleNotFoundError)
 
 
 def test_optional_module_lets_an_installed_package_tell_what_it_lacks(

@@ -2,7 +2,7 @@
 // the estimate has to reach the threshold, and one of the bands has to agree in its first bits.
 (function () {
   "use strict";
-  const VALUES = 256, BAND_ROWS = 8, ROUNDING = 1e-9, RECALL = 0.95;
+  const VALUES = 256, BAND_ROWS = 8, BLOCK_ROWS = 128, ROUNDS = 3, ROUNDING = 1e-9, RECALL = 0.95;
 
   function logFactorials(n) {
     const sums = [0];
@@ -10,14 +10,48 @@
     return sums;
   }
 
-  // Probability of each number of agreeing rows, for a Jaccard similarity.
-  function oddsOfAgreement(similarity, rows) {
-    const p = similarity + (1 - similarity) / VALUES, sums = logFactorials(rows), odds = [];
-    for (let k = 0; k <= rows; k++) {
-      const ways = sums[rows] - sums[k] - sums[rows - k];
-      odds.push(p === 1 ? Number(k === rows) : Math.exp(ways + k * Math.log(p) + (rows - k) * Math.log1p(-p)));
+  // The variance of the share of agreeing rows, divided by that of independent rows.
+  function spread(rows, shingles) {
+    if (shingles < 2) return 1;
+    const oneEmpty = (1 - 1 / BLOCK_ROWS) ** shingles, bothEmpty = (1 - 2 / BLOCK_ROWS) ** shingles;
+    let sameRound = 0;
+    for (let round = 0; round < ROUNDS; round++) sameRound += (1 - 2 * oneEmpty + bothEmpty) * bothEmpty ** round;
+    const rest = rows % BLOCK_ROWS;
+    const others = ((rows - rest) * (BLOCK_ROWS - 1) + rest * (rest - 1)) / rows;
+    return 1 - (others * sameRound) / (shingles - 1);
+  }
+
+  // Logarithms of C(size, k) for k = 0..most, -Infinity beyond; the size need be no whole number.
+  function logChoices(size, most) {
+    const sums = logFactorials(most), found = [0];
+    let sum = 0;
+    for (let k = 1; k <= most; k++) {
+      sum += k < size + 1 ? Math.log(size - k + 1) : -Infinity;
+      found.push(sum - sums[k]);
     }
-    return odds;
+    return found;
+  }
+
+  // Probability of each number of agreeing rows, for a Jaccard similarity and the different shingles of both texts.
+  function oddsOfAgreement(similarity, rows, shingles) {
+    const p = similarity + (1 - similarity) / VALUES;
+    if (p === 1) return Array.from({ length: rows + 1 }, (_, k) => Number(k === rows));
+    let share = 1;
+    if (Number.isFinite(shingles) && similarity > 0) {
+      const equal = (similarity * (1 - similarity) * (1 - 1 / VALUES) ** 2) / (p * (1 - p));
+      share = 1 - equal * (1 - spread(rows, shingles));
+    }
+    let logs;
+    if (share < 1 - ROUNDING) {
+      const size = (rows - share) / (1 - share);
+      const agree = logChoices(size * p, rows), differ = logChoices(size * (1 - p), rows);
+      logs = agree.map((log, k) => log + differ[rows - k]);
+    } else {
+      logs = logChoices(rows, rows).map((log, k) => log + k * Math.log(p) + (rows - k) * Math.log1p(-p));
+    }
+    const most = Math.max(...logs), odds = logs.map((log) => Math.exp(log - most));
+    const sum = odds.reduce((all, one) => all + one);
+    return odds.map((one) => one / sum);
   }
 
   // Leading bits of a band that a query compares: the most by which RECALL of those at the threshold are candidates.
@@ -66,8 +100,8 @@
     return rows;
   }
 
-  function returned(similarity, threshold, rows) {
-    const odds = oddsOfAgreement(similarity, rows);
+  function returned(similarity, threshold, rows, shingles = Infinity) {
+    const odds = oddsOfAgreement(similarity, rows, shingles);
     const shares = candidateShares(rows, comparedBits(threshold, rows / BAND_ROWS));
     let sum = 0;
     for (let k = leastAgreeing(threshold, rows); k <= rows; k++) sum += odds[k] * shares[k];
@@ -79,7 +113,8 @@
   if (!place) return;
 
   const svg = place.querySelector("svg"), body = place.querySelector("tbody");
-  const sliders = ["threshold", "rows"].map((id) => place.querySelector("#" + id));
+  const sliders = ["threshold", "rows", "length"].map((id) => place.querySelector("#" + id));
+  const LENGTHS = [10, 20, 50, 100, 200, 500, 1000, 5000];
   const x = (similarity) => 40 + 580 * similarity, y = (chance) => 260 - 240 * chance;
 
   function line(points, style) {
@@ -87,10 +122,13 @@
   }
 
   function draw() {
-    const [threshold, rows] = sliders.map((slider) => Number(slider.value));
-    sliders.forEach((slider) => { slider.parentNode.querySelector("output").textContent = slider.value; });
+    const [threshold, rows, place] = sliders.map((slider) => Number(slider.value)), length = LENGTHS[place];
+    const shown = [threshold, rows, length];
+    sliders.forEach((slider, k) => { slider.parentNode.querySelector("output").textContent = shown[k]; });
+    // Two texts of so many shingles each have this many different ones together.
+    const chance = (s) => returned(s, threshold, rows, Math.round((2 * length) / (1 + s)));
     const points = [];
-    for (let k = 0; k <= 200; k++) points.push([x(k / 200), y(returned(k / 200, threshold, rows))]);
+    for (let k = 0; k <= 200; k++) points.push([x(k / 200), y(chance(k / 200))]);
     let drawn = line([[x(0), y(1)], [x(0), y(0)], [x(1), y(0)]], 'stroke="currentColor"');
     drawn += line([[x(threshold), y(0)], [x(threshold), y(1)]], 'stroke="#8a8f98" stroke-dasharray="4"');
     drawn += line(points, 'stroke="#1b6ca8" stroke-width="3"');
@@ -103,7 +141,8 @@
     const steps = [-0.08, -0.04, 0, 0.04, 0.08].map((step) => threshold + step).filter((s) => s > 0 && s <= 1);
     body.innerHTML =
       "<tr><th>similarity</th>" + steps.map((s) => `<td>${s.toFixed(2)}</td>`).join("") + "</tr>" +
-      "<tr><th>found</th>" + steps.map((s) => `<td>${returned(s, threshold, rows).toFixed(2)}</td>`).join("") + "</tr>" +
+      "<tr><th>found</th>" + steps.map((s) => `<td>${chance(s).toFixed(2)}</td>`).join("") + "</tr>" +
+      "<tr><th>missed</th>" + steps.map((s) => `<td>${(1 - chance(s)).toFixed(2)}</td>`).join("") + "</tr>" +
       `<tr><th>bytes</th><td colspan="${steps.length}">${rows + 12 * rows / BAND_ROWS}</td></tr>`;
   }
 

@@ -16,6 +16,7 @@ LINE_WORDS: int
 FILTER_SLACK: int
 KEPT_BITS: int
 ROUNDS: int
+SAMPLE_FLOOR: int
 BLOCK_ROWS: int
 REPRESENTATIVES: int
 CUT_CANDIDATES: int
@@ -36,8 +37,10 @@ def sketch_texts(
     present: _Array,
     keep: int,
     kept_counts: _Array,
+    one_in: int,
+    sample_counts: _Array,
     /,
-) -> bytes: ...
+) -> tuple[bytes, bytes]: ...
 def sketch_hashes(
     plan: _Array,
     functions: _Array,
@@ -48,6 +51,7 @@ def sketch_hashes(
     /,
 ) -> None: ...
 def smallest_hashes(hashes: _Array, keep: int, /) -> bytes: ...
+def sample_hashes(hashes: _Array, one_in: int, counts: _Array, /) -> bytes: ...
 def pack_kept(prefixes: list[bytes], kept: list[np.ndarray | None], /) -> list[bytes | None]: ...
 def unpack_kept(packed: Buffer, /) -> bytes: ...
 def num_common(a: _Array, b: _Array, /) -> int: ...
@@ -116,6 +120,7 @@ def query_fingerprints(
     /,
 ) -> bytes: ...
 def find_keys(directory: _Array, table: int, keys: _Array, most: int, /) -> bytes: ...
+def count_keys(directory: _Array, table: int, keys: _Array, counts: _Array, /) -> None: ...
 def find_equal(
     directory: _Array,
     table: int,
@@ -159,15 +164,6 @@ def read_sketches(directory: _Array, numbers: _Array, words: _Array, fingerprint
 def merge(
     directory: _Array, sources: _Array, dead: _Array | None, keys: _Array, numbers: _Array, /
 ) -> int: ...
-def merge_tables(
-    directory: _Array,
-    sources: _Array,
-    num_sources: int,
-    dead: _Array | None,
-    keys: _Array,
-    numbers: _Array,
-    /,
-) -> bytes: ...
 def copy_sketches(
     directory: _Array,
     segment: int,
@@ -216,9 +212,6 @@ def read_nodes(
     columns: _Array,
     /,
 ) -> int: ...
-def prove_pages(
-    octets: _Array, page_bytes: int, pages: _Array, are_leaves: bool, proven: _Array, /
-) -> None: ...
 def find_values(
     base: int,
     num_pages: int,

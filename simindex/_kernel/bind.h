@@ -32,86 +32,61 @@ void *take_items(buffers *held, PyObject *object, int writable, size_t size, siz
 /* How many bytes the buffer taken last has; 0 after a failure. */
 size_t taken_bytes(const buffers *held);
 
+/* Take a number; 0 on failure. */
+uint64_t take_u64(buffers *held, PyObject *object);
+
 const directory *take_directory(buffers *held, PyObject *object);
 
+/* Give back all that was taken. */
 void release(buffers *held);
 
-/* What a function that fills its arguments returns: None, or NULL after a failure. Releases the buffers. */
-PyObject *nothing(buffers *held);
+/* Each sets an exception and `failed`, and returns NULL: a ValueError, a MemoryError, a Damage. */
+void *refuse(buffers *held, const char *message);
+void *refuse_memory(buffers *held);
+void *refuse_damage(buffers *held, const damage *where);
 
-/* 0, or -1 with an exception set. */
-int as_u64(PyObject *object, uint64_t *value);
-int need(Py_ssize_t found, Py_ssize_t expected, const char *name);
+/* A function of the module that takes so many arguments; its body follows. What it has taken is released behind it, and
+ * after a failure its result is dropped. */
+#define FUNCTION(name, num_arguments)                                                         \
+    static PyObject *with_##name(buffers *held, PyObject *const *args);                       \
+    PyObject *py_##name(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t nargs) { \
+        return call(with_##name, #name, num_arguments, args, nargs);                          \
+    }                                                                                         \
+    static PyObject *with_##name(buffers *held, PyObject *const *args)
 
-PyObject *raise_damage(const damage *where);
+typedef PyObject *body(buffers *held, PyObject *const *args);
+
+PyObject *call(body *run, const char *name, Py_ssize_t expected, PyObject *const *args, Py_ssize_t found);
+
+/* Do something with the GIL released. */
+#define UNLOCKED(work)         \
+    do {                       \
+        Py_BEGIN_ALLOW_THREADS \
+        work;                  \
+        Py_END_ALLOW_THREADS   \
+    } while (0)
 
 /* The functions of the module; each definition begins with its arguments and what it returns. */
-#define FUNCTION(name) PyObject *py_##name(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t nargs)
-#define FUNCTION_OF_ONE(name) PyObject *py_##name(PyObject *Py_UNUSED(self), PyObject *object)
+#define EACH_FUNCTION(f)                                                                                              \
+    /* bind_sketch.c */                                                                                               \
+    f(sketch_texts) f(sketch_hashes) f(smallest_hashes) f(sample_hashes) f(pack_kept) f(unpack_kept) f(num_common)    \
+    f(shingles) f(hash_ready) f(xxh64) f(xxh64_each) f(weighted_simhash) f(agreement) f(permute) f(lay_one_document)  \
+    /* bind_query.c */                                                                                                \
+    f(query_bands) f(query_fingerprints) f(find_keys) f(count_keys) f(find_equal) f(holds_like) f(read_sketch)        \
+    f(read_sketches)                                                                                                  \
+    /* bind_paging.c */                                                                                               \
+    f(expect_missing_pages) f(pages_missing) f(missing_pages) f(stream_ahead) f(ask_for_pages) f(let_go)              \
+    /* bind_pairs.c */                                                                                                \
+    f(find_pairs) f(find_copies)                                                                                      \
+    /* bind_build.c */                                                                                                \
+    f(address) f(fill_bitmaps) f(place_rows) f(sort_tables) f(seal_words) f(fill_pages) f(page_seals) f(set_bitmap)   \
+    f(add_to_filter) f(merge) f(copy_sketches)                                                                        \
+    /* bind_trees.c */                                                                                                \
+    f(count_nodes) f(read_nodes) f(find_values) f(sound_entries) f(is_in_place)                        \
+    /* bind_forest.c */                                                                                               \
+    f(join_edges) f(assign_stars) f(make_circles) f(next_members)
 
-/* bind_sketch.c */
-FUNCTION(sketch_texts);
-FUNCTION(sketch_hashes);
-FUNCTION(smallest_hashes);
-FUNCTION(pack_kept);
-FUNCTION_OF_ONE(unpack_kept);
-FUNCTION(num_common);
-FUNCTION(shingles);
-FUNCTION(hash_ready);
-FUNCTION(xxh64);
-FUNCTION(xxh64_each);
-FUNCTION(weighted_simhash);
-FUNCTION(agreement);
-FUNCTION(permute);
-FUNCTION(lay_one_document);
-
-/* bind_query.c */
-FUNCTION(query_bands);
-FUNCTION(query_fingerprints);
-FUNCTION(find_keys);
-FUNCTION(find_equal);
-FUNCTION(holds_like);
-FUNCTION(read_sketch);
-FUNCTION(read_sketches);
-
-/* bind_paging.c */
-FUNCTION(expect_missing_pages);
-FUNCTION(pages_missing);
-FUNCTION(missing_pages);
-FUNCTION(stream_ahead);
-FUNCTION_OF_ONE(ask_for_pages);
-FUNCTION(let_go);
-
-/* bind_pairs.c */
-FUNCTION(find_pairs);
-FUNCTION(find_copies);
-
-/* bind_build.c */
-FUNCTION_OF_ONE(address);
-FUNCTION_OF_ONE(fill_bitmaps);
-FUNCTION(place_rows);
-FUNCTION(sort_tables);
-FUNCTION(seal_words);
-FUNCTION(fill_pages);
-FUNCTION(page_seals);
-FUNCTION(set_bitmap);
-FUNCTION(add_to_filter);
-FUNCTION(merge);
-FUNCTION(merge_tables);
-FUNCTION(copy_sketches);
-
-/* bind_trees.c */
-FUNCTION(count_nodes);
-FUNCTION(read_nodes);
-FUNCTION(prove_pages);
-FUNCTION(find_values);
-FUNCTION(sound_entries);
-FUNCTION(is_in_place);
-
-/* bind_forest.c */
-FUNCTION(join_edges);
-FUNCTION(assign_stars);
-FUNCTION_OF_ONE(make_circles);
-FUNCTION(next_members);
+#define DECLARED(name) PyObject *py_##name(PyObject *self, PyObject *const *args, Py_ssize_t nargs);
+EACH_FUNCTION(DECLARED)
 
 #endif

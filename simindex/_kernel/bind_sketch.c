@@ -1,4 +1,4 @@
-/* Making sketches: sketch_texts, sketch_hashes, smallest_hashes, pack_kept, unpack_kept, num_common, shingles,
+/* Making sketches: sketch_texts, sketch_hashes, smallest_hashes, sample_hashes, pack_kept, unpack_kept, num_common, shingles,
  * hash_ready, xxh64, weighted_simhash, agreement, permute, lay_one_document. */
 #include "bind.h"
 
@@ -96,10 +96,14 @@ static void take_plan(buffers *held, PyObject *const *args, sketch_plan *plan) {
     *plan = (sketch_plan){0};
     if (held->failed) return;
     if (fields[PLAN_NUM_PERM] > MAX_NUM_PERM || fields[PLAN_NUM_PERM] % 8) {
-        PyErr_SetString(PyExc_ValueError, "plan: num_perm must be a multiple of 8 up to 1024");
-        held->failed = 1;
+        refuse(held, "plan: num_perm must be a multiple of 8 up to 1024");
         return;
     }
+    for (int i = 0; i < 2; i++)
+        if (fields[4 * i + 1] - 1 >= MAX_SHINGLE_SIZE) {
+            refuse(held, "plan: expected a size of 1..1024");
+            return;
+        }
     plan->signature = shingling_of(fields + PLAN_SIGNATURE);
     plan->features = shingling_of(fields + PLAN_FEATURES);
     plan->with_fingerprint = (int)fields[PLAN_FINGERPRINT];
@@ -119,108 +123,153 @@ static void take_alphabet(buffers *held, PyObject *const *args, alphabet *letter
 
 /* ---- sketches ---- */
 
-/* The kept hashes of the texts of one call, one behind another. */
+/* Hashes of the texts of one call, one behind another. */
 typedef struct {
-    uint32_t *values;
+    uint64_t *values;
     size_t count, room;
-} kept_values;
+} gathered;
 
 /* Work areas for the `keep` smallest of at most `total` hashes; -1 where there is no memory. */
 static int begin_smallest(smallest *kept, size_t total, size_t keep) {
     size_t room = smallest_room(total, keep);
-    uint32_t *memory = malloc(2 * room * sizeof *memory);
+    uint64_t *memory = malloc(2 * room * sizeof *memory);
     *kept = (smallest){.values = memory, .spare = memory + room, .room = room, .keep = keep};
     return memory ? 0 : -1;
 }
 
+/* The same for the sample of one in `one_in`, a power of two, of at most `total` hashes. */
+static int begin_sample(sample *of, size_t total, uint64_t one_in) {
+    uint64_t *memory = malloc((total + SAMPLE_FLOOR + SAMPLE_SLOTS(total)) * sizeof *memory);
+    *of = (sample){.values = memory, .slots = memory + total + SAMPLE_FLOOR, .top = UINT64_MAX / one_in};
+    return memory ? 0 : -1;
+}
+
 /* Take the values of one text; -1 where there is no memory. Needs no GIL. */
-static int append_kept(kept_values *all, const smallest *kept) {
-    if (all->room - all->count < kept->count) {
-        size_t room = 2 * all->room + kept->count;
-        uint32_t *larger = realloc(all->values, room * sizeof *larger);
+static int gather(gathered *all, const uint64_t *values, size_t count) {
+    if (all->room - all->count < count) {
+        size_t room = 2 * all->room + count;
+        uint64_t *larger = realloc(all->values, room * sizeof *larger);
         if (!larger) return -1;
         all->values = larger, all->room = room;
     }
-    if (!kept->count) return 0;
-    memcpy(all->values + all->count, kept->values, kept->count * sizeof *all->values);
-    all->count += kept->count;
+    if (!count) return 0;
+    memcpy(all->values + all->count, values, count * sizeof *values);
+    all->count += count;
     return 0;
 }
 
-/* (plan, functions, classes, folds, texts, words, fingerprints, present, keep, kept_counts): with a `keep`
- * of 1 or more the kept hashes of all texts, uint32 as bytes, and how many each has into kept_counts (uint32). */
-FUNCTION(sketch_texts) {
+/* What sketch_texts returns besides sketches. */
+typedef struct {
+    uint64_t keep, one_in;          /* 0: none */
+    uint32_t *counts, *num_sampled; /* hashes kept, a text; shingles and those sampled, two a text */
+    smallest kept;
+    sample of;
+    gathered all_kept, all_sampled;
+} hashes_wanted;
+
+/* -1 where there is no memory; free_wanted in both cases. */
+static int begin_wanted(hashes_wanted *want, size_t longest) {
+    int failed = want->keep && begin_smallest(&want->kept, CUT_STARTS(longest), want->keep) < 0;
+    return failed || (want->one_in && begin_sample(&want->of, CUT_STARTS(longest), want->one_in) < 0) ? -1 : 0;
+}
+
+static void free_wanted(hashes_wanted *want) {
+    free(want->kept.values);
+    free(want->of.values);
+    free(want->all_kept.values);
+    free(want->all_sampled.values);
+}
+
+/* Take the hashes of text `i`; -1 where there is no memory. Needs no GIL. */
+static int take_wanted(hashes_wanted *want, size_t i) {
+    if (want->keep) {
+        want->counts[i] = (uint32_t)want->kept.count;
+        if (gather(&want->all_kept, want->kept.values, want->kept.count) < 0) return -1;
+    }
+    if (!want->one_in) return 0;
+    size_t count = sample_end(&want->of);
+    want->num_sampled[2 * i] = (uint32_t)want->of.num_shingles;
+    want->num_sampled[2 * i + 1] = (uint32_t)want->of.num_sampled;
+    return gather(&want->all_sampled, want->of.values, count);
+}
+
+/* (plan, functions, classes, folds, texts, words, fingerprints, present, keep, kept_counts, one_in, sample_counts):
+ * (kept, sampled), the hashes of all texts, uint64 as bytes: with a `keep` of 1 or more those kept, and how many each
+ * text has into kept_counts (uint32); with a `one_in` of 1 or more those sampled, and how many shingles each text has and
+ * how many of them are below the limit into sample_counts (two uint32). */
+FUNCTION(sketch_texts, 12) {
     sketch_plan plan;
-    uint64_t keep;
-    if (need(nargs, 10, "sketch_texts") < 0 || as_u64(args[8], &keep) < 0) return NULL;
-    buffers held = {.count = 0};
     texts from = {0};
     void *memory = NULL;
-    smallest kept = {.values = NULL};
-    kept_values all = {.values = NULL};
     PyObject *result = NULL;
     int out_of_memory = 0;
-    take_plan(&held, args, &plan);
-    take_alphabet(&held, args + 2, &plan.letters);
-    if (held.failed) goto done;
-    held.failed = take_texts(args[4], &from) < 0;
+    hashes_wanted want = {.keep = take_u64(held, args[8]), .one_in = take_u64(held, args[10])};
+    take_plan(held, args, &plan);
+    take_alphabet(held, args + 2, &plan.letters);
+    if (!held->failed) held->failed = take_texts(args[4], &from) < 0;
     size_t bands = plan.num_perm / 8;
-    uint64_t *words = take(&held, args[5], WRITABLE, from.count * bands * 8, "words");
-    uint64_t *fingerprints = take(&held, args[6], WRITABLE, from.count * 8, "fingerprints");
-    uint8_t *present = take(&held, args[7], WRITABLE, from.count, "present");
-    uint32_t *counts = take(&held, args[9], WRITABLE, keep ? from.count * 4 : 0, "kept_counts");
+    uint64_t *words = take(held, args[5], WRITABLE, from.count * bands * 8, "words");
+    uint64_t *fingerprints = take(held, args[6], WRITABLE, from.count * 8, "fingerprints");
+    uint8_t *present = take(held, args[7], WRITABLE, from.count, "present");
+    want.counts = take(held, args[9], WRITABLE, want.keep ? from.count * 4 : 0, "kept_counts");
+    want.num_sampled = take(held, args[11], WRITABLE, want.one_in ? from.count * 8 : 0, "sample_counts");
     cut_scratch scratch;
-    if (held.failed) goto done;
+    if (held->failed) goto done;
     memory = allocate_scratch(from.longest, &scratch);
     if (!memory) goto done;
-    if (keep && begin_smallest(&kept, CUT_STARTS(from.longest), keep) < 0) {
-        PyErr_NoMemory();
+    if (begin_wanted(&want, from.longest) < 0) {
+        refuse_memory(held);
         goto done;
     }
     Py_BEGIN_ALLOW_THREADS
     for (size_t i = 0; i < from.count && !out_of_memory; i++) {
         present[i] = (uint8_t)sketch_text(&plan, (const uint8_t *)from.bytes[i], (size_t)from.lengths[i], &scratch,
-                                          words + i * bands, fingerprints + i, keep ? &kept : NULL);
-        if (keep) {
-            counts[i] = (uint32_t)kept.count;
-            out_of_memory = append_kept(&all, &kept) < 0;
-        }
+                                          words + i * bands, fingerprints + i, want.keep ? &want.kept : NULL,
+                                          want.one_in ? &want.of : NULL);
+        out_of_memory = take_wanted(&want, i) < 0;
     }
     Py_END_ALLOW_THREADS
-    if (out_of_memory) PyErr_NoMemory();
-    else result = PyBytes_FromStringAndSize((const char *)all.values, (Py_ssize_t)(all.count * 4));
+    if (out_of_memory) refuse_memory(held);
+    else result = Py_BuildValue("(y#y#)", want.all_kept.values ? (char *)want.all_kept.values : "",
+                                (Py_ssize_t)(want.all_kept.count * 8),
+                                want.all_sampled.values ? (char *)want.all_sampled.values : "",
+                                (Py_ssize_t)(want.all_sampled.count * 8));
 done:
-    free(all.values);
-    free(kept.values);
+    free_wanted(&want);
     free(memory);
     release_texts(&from);
-    release(&held);
     return result;
 }
 
-/* (hashes, keep): the smallest of one document from its shingle hashes, uint32 as bytes. */
-FUNCTION(smallest_hashes) {
-    uint64_t keep;
+/* (hashes, keep): the smallest of one document from its shingle hashes, uint64 as bytes. */
+FUNCTION(smallest_hashes, 2) {
     size_t count;
-    if (need(nargs, 2, "smallest_hashes") < 0 || as_u64(args[1], &keep) < 0) return NULL;
-    buffers held = {.count = 0};
-    smallest kept = {.values = NULL};
-    PyObject *result = NULL;
-    const uint64_t *hashes = take_items(&held, args[0], READABLE, 8, &count, "hashes");
-    if (held.failed) goto done;
-    if (begin_smallest(&kept, count, keep ? keep : 1) < 0) {
-        PyErr_NoMemory();
-        goto done;
-    }
-    Py_BEGIN_ALLOW_THREADS
-    smallest_begin(&kept);
-    smallest_add(&kept, hashes, count);
-    smallest_end(&kept);
-    Py_END_ALLOW_THREADS
-    result = PyBytes_FromStringAndSize((const char *)kept.values, (Py_ssize_t)((keep ? kept.count : 0) * 4));
-done:
+    smallest kept;
+    uint64_t keep = take_u64(held, args[1]);
+    const uint64_t *hashes = take_items(held, args[0], READABLE, 8, &count, "hashes");
+    if (held->failed) return NULL;
+    if (begin_smallest(&kept, count, keep ? keep : 1) < 0) return refuse_memory(held);
+    UNLOCKED(smallest_begin(&kept); smallest_add(&kept, hashes, count); smallest_end(&kept));
+    PyObject *result = PyBytes_FromStringAndSize((const char *)kept.values, (Py_ssize_t)((keep ? kept.count : 0) * 8));
     free(kept.values);
-    release(&held);
+    return result;
+}
+
+/* (hashes, one_in, counts): the sample of one document from its shingle hashes, uint64 as bytes; how many shingles it has
+ * and how many of them are below the limit into counts (two uint32). */
+FUNCTION(sample_hashes, 3) {
+    size_t count;
+    sample of;
+    uint64_t one_in = take_u64(held, args[1]);
+    const uint64_t *hashes = take_items(held, args[0], READABLE, 8, &count, "hashes");
+    uint32_t *counts = take(held, args[2], WRITABLE, 8, "counts");
+    if (held->failed) return NULL;
+    if (begin_sample(&of, count, one_in ? one_in : 1) < 0) return refuse_memory(held);
+    size_t num_values;
+    UNLOCKED(sample_begin(&of, count); sample_add(&of, hashes, count); num_values = sample_end(&of));
+    counts[0] = (uint32_t)of.num_shingles, counts[1] = (uint32_t)of.num_sampled;
+    PyObject *result = PyBytes_FromStringAndSize((const char *)of.values, (Py_ssize_t)(num_values * 8));
+    free(of.values);
     return result;
 }
 
@@ -232,91 +281,73 @@ static size_t bin_head(size_t length, uint8_t *head) {
     return 1 + (size_t)digits;
 }
 
-/* (prefixes, kept): for each bytes of a list those bytes, and behind them the packed form of its array of kept
- * hashes (uint32) as msgpack bin; nothing at all for None. */
-FUNCTION(pack_kept) {
-    if (need(nargs, 2, "pack_kept") < 0) return NULL;
+/* Bytes, and behind them the packed form of an array of kept hashes (uint64) as msgpack bin; None for None. */
+static PyObject *packed_behind(buffers *held, PyObject *bytes, PyObject *array) {
+    size_t num_values, before, length;
+    int low_bits;
+    uint8_t head[5], *at;
+    if (array == Py_None) return Py_NewRef(array);
+    const uint8_t *prefix = take_items(held, bytes, READABLE, 1, &before, "prefixes");
+    const uint64_t *values = take_items(held, array, READABLE, 8, &num_values, "kept");
+    if (held->failed) return NULL;
+    length = packed_kept_bytes(values, num_values, &low_bits);
+    if (!length) return PyErr_Format(PyExc_ValueError, "kept: expected ascending hashes below 2**%d", KEPT_BITS);
+    size_t head_bytes = bin_head(length, head);
+    PyObject *made = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(before + head_bytes + length));
+    if (!made) return NULL;
+    at = (uint8_t *)PyBytes_AsString(made);
+    memcpy(at, prefix, before);
+    memcpy(at + before, head, head_bytes);
+    pack_kept(values, num_values, low_bits, at + before + head_bytes, length);
+    return made;
+}
+
+/* (prefixes, kept): `packed_behind` of each of two lists. */
+FUNCTION(pack_kept, 2) {
     Py_ssize_t count = PyList_Check(args[1]) ? PyList_Size(args[1]) : -1;
-    if (count < 0 || !PyList_Check(args[0]) || PyList_Size(args[0]) != count) {
-        PyErr_SetString(PyExc_TypeError, "pack_kept: expected two lists of one length");
-        return NULL;
-    }
+    if (count < 0 || !PyList_Check(args[0]) || PyList_Size(args[0]) != count)
+        return PyErr_Format(PyExc_TypeError, "pack_kept: expected two lists of one length");
     PyObject *list = PyList_New(count);
     for (Py_ssize_t i = 0; list && i < count; i++) {
-        PyObject *array = PyList_GetItem(args[1], i), *made = NULL;
-        buffers held = {.count = 0};
-        size_t num_values, before, length;
-        int low_bits;
-        uint8_t head[5], *at;
-        if (array == Py_None) {
-            if (PyList_SetItem(list, i, Py_NewRef(array)) < 0) Py_CLEAR(list);
-            continue;
-        }
-        const uint8_t *prefix = take_items(&held, PyList_GetItem(args[0], i), READABLE, 1, &before, "prefixes");
-        const uint32_t *values = take_items(&held, array, READABLE, 4, &num_values, "kept");
-        length = held.failed ? 0 : packed_kept_bytes(values, num_values, &low_bits);
-        if (!length && !held.failed)
-            PyErr_Format(PyExc_ValueError, "kept: expected ascending hashes below 2**%d", KEPT_BITS);
-        size_t head_bytes = bin_head(length, head);
-        if (length) made = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(before + head_bytes + length));
-        if (made) {
-            at = (uint8_t *)PyBytes_AsString(made);
-            memcpy(at, prefix, before);
-            memcpy(at + before, head, head_bytes);
-            pack_kept(values, num_values, low_bits, at + before + head_bytes, length);
-        }
-        release(&held);
+        PyObject *made = packed_behind(held, PyList_GetItem(args[0], i), PyList_GetItem(args[1], i));
+        release(held);
         if (!made || PyList_SetItem(list, i, made) < 0) Py_CLEAR(list);
     }
     return list;
 }
 
-/* (a, b): how many values are in both of two ascending arrays of uint32. */
-FUNCTION(num_common) {
+/* (a, b): how many values are in both of two ascending arrays of uint64. */
+FUNCTION(num_common, 2) {
     size_t num_a, num_b;
-    if (need(nargs, 2, "num_common") < 0) return NULL;
-    buffers held = {.count = 0};
-    const uint32_t *a = take_items(&held, args[0], READABLE, 4, &num_a, "a");
-    const uint32_t *b = take_items(&held, args[1], READABLE, 4, &num_b, "b");
-    PyObject *result = held.failed ? NULL : PyLong_FromSize_t(num_common(a, num_a, b, num_b));
-    release(&held);
-    return result;
+    const uint64_t *a = take_items(held, args[0], READABLE, 8, &num_a, "a");
+    const uint64_t *b = take_items(held, args[1], READABLE, 8, &num_b, "b");
+    return held->failed ? NULL : PyLong_FromSize_t(num_common(a, num_a, b, num_b));
 }
 
-/* (packed): the values of `pack_kept`, uint32 as bytes; ValueError for other bytes. */
-FUNCTION_OF_ONE(unpack_kept) {
+/* (packed): the values of `pack_kept`, uint64 as bytes; ValueError for other bytes. */
+FUNCTION(unpack_kept, 1) {
     size_t length;
-    buffers held = {.count = 0};
-    PyObject *result = NULL;
-    const uint8_t *packed = take_items(&held, object, READABLE, 1, &length, "packed");
-    if (held.failed) return nothing(&held);
+    const uint8_t *packed = take_items(held, args[0], READABLE, 1, &length, "packed");
+    if (held->failed) return NULL;
     ptrdiff_t count = packed_kept_count(packed, length);
-    if (count >= 0) result = PyBytes_FromStringAndSize(NULL, count * 4);
-    if (count < 0 || (result && unpack_kept(packed, length, (uint32_t *)(void *)PyBytes_AsString(result), (size_t)count) < 0)) {
-        Py_CLEAR(result);
-        PyErr_SetString(PyExc_ValueError, "packed: expected the bytes of pack_kept, found others");
-    }
-    release(&held);
+    PyObject *result = count < 0 ? NULL : PyBytes_FromStringAndSize(NULL, count * 8);
+    if (count >= 0 && !result) return NULL;
+    if (count < 0 || unpack_kept(packed, length, (uint64_t *)(void *)PyBytes_AsString(result), (size_t)count) < 0)
+        refuse(held, "packed: expected the bytes of pack_kept, found others");
     return result;
 }
 
 /* (plan, functions, hashes, words, fingerprint, present): one document from its shingle hashes. */
-FUNCTION(sketch_hashes) {
+FUNCTION(sketch_hashes, 6) {
     sketch_plan plan;
     size_t count;
-    if (need(nargs, 6, "sketch_hashes") < 0) return NULL;
-    buffers held = {.count = 0};
-    take_plan(&held, args, &plan);
-    const uint64_t *hashes = take_items(&held, args[2], READABLE, 8, &count, "hashes");
-    uint64_t *words = take(&held, args[3], WRITABLE, plan.num_perm, "words");
-    uint64_t *fingerprint = take(&held, args[4], WRITABLE, 8, "fingerprint");
-    uint8_t *present = take(&held, args[5], WRITABLE, 1, "present");
-    if (!held.failed) {
-        Py_BEGIN_ALLOW_THREADS
-        *present = (uint8_t)sketch_hashes(&plan, hashes, count, words, fingerprint);
-        Py_END_ALLOW_THREADS
-    }
-    return nothing(&held);
+    take_plan(held, args, &plan);
+    const uint64_t *hashes = take_items(held, args[2], READABLE, 8, &count, "hashes");
+    uint64_t *words = take(held, args[3], WRITABLE, plan.num_perm, "words");
+    uint64_t *fingerprint = take(held, args[4], WRITABLE, 8, "fingerprint");
+    uint8_t *present = take(held, args[5], WRITABLE, 1, "present");
+    if (!held->failed) UNLOCKED(*present = (uint8_t)sketch_hashes(&plan, hashes, count, words, fingerprint));
+    return Py_NewRef(Py_None);
 }
 
 /* ---- shingles ---- */
@@ -337,38 +368,28 @@ static PyObject *shingle_list(const cut_scratch *scratch, const shingling *how, 
 
 /* (kind, size, fold, collapse, classes, folds, text, seed or None): the shingles of one text, as bytes
  * objects without a seed, else as the bytes of their uint64 hashes. */
-FUNCTION(shingles) {
-    uint64_t fields[4], seed = 0;
-    if (need(nargs, 8, "shingles") < 0) return NULL;
-    for (int i = 0; i < 4; i++)
-        if (as_u64(args[i], fields + i) < 0) return NULL;
-    if (args[7] != Py_None && as_u64(args[7], &seed) < 0) return NULL;
+FUNCTION(shingles, 8) {
+    uint64_t fields[4], seed = args[7] == Py_None ? 0 : take_u64(held, args[7]);
+    for (int i = 0; i < 4; i++) fields[i] = take_u64(held, args[i]);
     shingling how = shingling_of(fields);
     alphabet letters;
-    buffers held = {.count = 0};
-    PyObject *encoded = NULL, *result = NULL;
-    void *memory = NULL;
-    take_alphabet(&held, args + 4, &letters);
-    if (held.failed) goto done;
+    if (!held->failed && fields[1] - 1 >= MAX_SHINGLE_SIZE) refuse(held, "size: expected 1..1024");
+    PyObject *encoded, *result = NULL;
     Py_ssize_t length;
-    const char *bytes = utf8_of(args[6], &length, &encoded);
     cut_scratch scratch;
-    if (!bytes || too_long((size_t)length)) goto done;
-    memory = allocate_scratch((size_t)length, &scratch);
+    take_alphabet(held, args + 4, &letters);
+    if (held->failed) return NULL;
+    const char *bytes = utf8_of(args[6], &length, &encoded);
+    void *memory = bytes && !too_long((size_t)length) ? allocate_scratch((size_t)length, &scratch) : NULL;
     if (!memory) goto done;
     size_t num_tokens = cut(&letters, &how, (const uint8_t *)bytes, (size_t)length, &scratch);
     size_t count = num_shingles(num_tokens, how.size);
-    if (args[7] == Py_None) {
-        result = shingle_list(&scratch, &how, num_tokens, count);
-        goto done;
-    }
-    result = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(count * 8));
-    if (result)
+    if (args[7] == Py_None) result = shingle_list(&scratch, &how, num_tokens, count);
+    else if ((result = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(count * 8))))
         hash_shingles(&scratch, &how, num_tokens, 0, count, seed, (uint64_t *)(void *)PyBytes_AsString(result));
 done:
     free(memory);
     Py_XDECREF(encoded);
-    release(&held);
     return result;
 }
 
@@ -416,10 +437,10 @@ static int hash_one(PyObject *shingle, uint64_t seed, uint64_t *hash) {
 }
 
 /* (shingles, seed): uint64 hashes of an iterable of str, bytes or int, in its order. */
-FUNCTION(hash_ready) {
-    uint64_t seed, *hashes = NULL;
+FUNCTION(hash_ready, 2) {
+    uint64_t seed = take_u64(held, args[1]), *hashes = NULL;
     size_t count = 0, room = 0;
-    if (need(nargs, 2, "hash_ready") < 0 || as_u64(args[1], &seed) < 0) return NULL;
+    if (held->failed) return NULL;
     PyObject *iterator = PyObject_GetIter(args[0]), *item, *result = NULL;
     if (!iterator) return NULL;
     while ((item = PyIter_Next(iterator))) {
@@ -443,55 +464,40 @@ FUNCTION(hash_ready) {
 /* ---- hashes, fingerprints and signatures ---- */
 
 /* (data, seed) */
-FUNCTION(xxh64) {
-    uint64_t seed;
+FUNCTION(xxh64, 2) {
     size_t length;
-    if (need(nargs, 2, "xxh64") < 0 || as_u64(args[1], &seed) < 0) return NULL;
-    buffers held = {.count = 0};
-    const void *data = take_items(&held, args[0], READABLE, 1, &length, "data");
-    PyObject *result = held.failed ? NULL : PyLong_FromUnsignedLongLong(xxh64(data, length, seed));
-    release(&held);
-    return result;
+    uint64_t seed = take_u64(held, args[1]);
+    const void *data = take_items(held, args[0], READABLE, 1, &length, "data");
+    return held->failed ? NULL : PyLong_FromUnsignedLongLong(xxh64(data, length, seed));
 }
 
 /* (rows, bytes of each, seed, hashes): the hash of each of many rows. */
-FUNCTION(xxh64_each) {
-    uint64_t width, seed;
+FUNCTION(xxh64_each, 4) {
     size_t length, count;
-    if (need(nargs, 4, "xxh64_each") < 0 || as_u64(args[1], &width) < 0 || as_u64(args[2], &seed) < 0) return NULL;
-    buffers held = {.count = 0};
-    uint64_t *hashes = take_items(&held, args[3], WRITABLE, 8, &count, "hashes");
-    const uint8_t *rows = take_items(&held, args[0], READABLE, 1, &length, "rows");
-    if (!held.failed && (width > length || count > (width ? length / width : length))) {
-        PyErr_SetString(PyExc_ValueError, "rows: expected as many as there are hashes");
-        held.failed = 1;
-    }
-    for (size_t i = 0; !held.failed && i < count; i++) hashes[i] = xxh64(rows + i * width, width, seed);
-    return nothing(&held);
+    uint64_t width = take_u64(held, args[1]), seed = take_u64(held, args[2]);
+    uint64_t *hashes = take_items(held, args[3], WRITABLE, 8, &count, "hashes");
+    const uint8_t *rows = take_items(held, args[0], READABLE, 1, &length, "rows");
+    if (held->failed) return NULL;
+    if (width > length || count > (width ? length / width : length))
+        return refuse(held, "rows: expected as many as there are hashes");
+    for (size_t i = 0; i < count; i++) hashes[i] = xxh64(rows + i * width, width, seed);
+    return Py_NewRef(Py_None);
 }
 
 /* (hashes, weights): fingerprint of weighted features. */
-FUNCTION(weighted_simhash) {
+FUNCTION(weighted_simhash, 2) {
     size_t count;
-    if (need(nargs, 2, "weighted_simhash") < 0) return NULL;
-    buffers held = {.count = 0};
-    const uint64_t *hashes = take_items(&held, args[0], READABLE, 8, &count, "hashes");
-    const double *weights = take(&held, args[1], READABLE, count * 8, "weights");
-    PyObject *result = held.failed ? NULL : PyLong_FromUnsignedLongLong(weighted_simhash(hashes, weights, count));
-    release(&held);
-    return result;
+    const uint64_t *hashes = take_items(held, args[0], READABLE, 8, &count, "hashes");
+    const double *weights = take(held, args[1], READABLE, count * 8, "weights");
+    return held->failed ? NULL : PyLong_FromUnsignedLongLong(weighted_simhash(hashes, weights, count));
 }
 
 /* (left, right): agreeing rows of two signatures given as band words. */
-FUNCTION(agreement) {
+FUNCTION(agreement, 2) {
     size_t bands;
-    if (need(nargs, 2, "agreement") < 0) return NULL;
-    buffers held = {.count = 0};
-    const uint8_t *left = take_items(&held, args[0], READABLE, 8, &bands, "left");
-    const uint8_t *right = take(&held, args[1], READABLE, bands * 8, "right");
-    PyObject *result = held.failed ? NULL : PyLong_FromUnsignedLong(agreement(left, right, bands));
-    release(&held);
-    return result;
+    const uint8_t *left = take_items(held, args[0], READABLE, 8, &bands, "left");
+    const uint8_t *right = take(held, args[1], READABLE, bands * 8, "right");
+    return held->failed ? NULL : PyLong_FromUnsignedLong(agreement(left, right, bands));
 }
 
 /* How fingerprints are permuted. */
@@ -512,57 +518,41 @@ static void take_permutations(buffers *held, PyObject *const *args, permutations
     for (size_t i = 0; i < how->num_blocks; i++) bits += how->widths[i], empty |= !how->widths[i];
     for (size_t i = 0; i < how->num_tables * how->num_blocks; i++)
         if (how->orders[i] >= how->num_blocks) {
-            PyErr_SetString(PyExc_ValueError, "orders: a block out of range");
-            held->failed = 1;
+            refuse(held, "orders: a block out of range");
             return;
         }
-    if (bits > 64 || empty) {
-        PyErr_SetString(PyExc_ValueError, "widths: expected 1 bit or more each, 64 together");
-        held->failed = 1;
-    }
+    if (bits > 64 || empty) refuse(held, "widths: expected 1 bit or more each, 64 together");
 }
 
 /* (fingerprints, widths, orders, permuted) */
-FUNCTION(permute) {
+FUNCTION(permute, 4) {
     size_t count;
     permutations how;
-    if (need(nargs, 4, "permute") < 0) return NULL;
-    buffers held = {.count = 0};
-    const uint64_t *fingerprints = take_items(&held, args[0], READABLE, 8, &count, "fingerprints");
-    take_permutations(&held, args + 1, &how);
-    uint64_t *permuted = take(&held, args[3], WRITABLE, how.num_tables * count * 8, "permuted");
-    if (!held.failed)
+    const uint64_t *fingerprints = take_items(held, args[0], READABLE, 8, &count, "fingerprints");
+    take_permutations(held, args + 1, &how);
+    uint64_t *permuted = take(held, args[3], WRITABLE, how.num_tables * count * 8, "permuted");
+    if (!held->failed)
         permute_blocks(fingerprints, count, how.widths, how.orders, how.num_tables, how.num_blocks, permuted);
-    return nothing(&held);
+    return Py_NewRef(Py_None);
 }
 
 /* (key hash, words, fingerprint, widths, orders): the segment of one document with a whole sketch as a value, without
  * its seal. words: as many bands as there are; widths and orders: none where there are no permutation tables. */
-FUNCTION(lay_one_document) {
+FUNCTION(lay_one_document, 5) {
     permutations how;
-    if (need(nargs, 5, "lay_one_document") < 0) return NULL;
-    buffers held = {.count = 0};
-    PyObject *result = NULL;
-    uint64_t *permuted = NULL;
-    const uint64_t *key_hash = take(&held, args[0], READABLE, 8, "key_hash");
+    const uint64_t *key_hash = take(held, args[0], READABLE, 8, "key_hash");
     one_document document = {.bands = 0};
-    document.words = take_items(&held, args[1], READABLE, 8, &document.bands, "words");
-    const uint64_t *fingerprint = take(&held, args[2], READABLE, 8, "fingerprint");
-    take_permutations(&held, args + 3, &how);
-    if (held.failed) goto done;
-    permuted = malloc((how.num_tables + 1) * sizeof *permuted);
-    result = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)ONE_DOCUMENT_BYTES(document.bands, how.num_tables));
-    if (!permuted || !result) {
-        Py_CLEAR(result);
-        PyErr_NoMemory();
-        goto done;
-    }
+    document.words = take_items(held, args[1], READABLE, 8, &document.bands, "words");
+    const uint64_t *fingerprint = take(held, args[2], READABLE, 8, "fingerprint");
+    take_permutations(held, args + 3, &how);
+    if (held->failed) return NULL;
+    uint64_t *permuted = malloc((how.num_tables + 1) * sizeof *permuted);
+    if (!permuted) return refuse_memory(held);
+    PyObject *result = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)ONE_DOCUMENT_BYTES(document.bands, how.num_tables));
     permute_blocks(fingerprint, 1, how.widths, how.orders, how.num_tables, how.num_blocks, permuted);
     document.key_hash = *key_hash, document.fingerprint = *fingerprint;
     document.permuted = permuted, document.num_permuted = how.num_tables;
-    lay_one_document(&document, (uint8_t *)PyBytes_AsString(result));
-done:
+    if (result) lay_one_document(&document, (uint8_t *)PyBytes_AsString(result));
     free(permuted);
-    release(&held);
     return result;
 }

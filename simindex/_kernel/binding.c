@@ -25,35 +25,36 @@ void *take_items(buffers *held, PyObject *object, int writable, size_t size, siz
 
 size_t taken_bytes(const buffers *held) { return held->failed ? 0 : (size_t)held->items[held->count - 1].len; }
 
+uint64_t take_u64(buffers *held, PyObject *object) {
+    if (held->failed) return 0;
+    uint64_t value = PyLong_AsUnsignedLongLong(object);
+    if (value == UINT64_MAX && PyErr_Occurred()) held->failed = 1;
+    return held->failed ? 0 : value;
+}
+
 const directory *take_directory(buffers *held, PyObject *object) {
     return take(held, object, READABLE, sizeof(directory), "directory");
+}
+
+void *refuse(buffers *held, const char *message) {
+    held->failed = 1;
+    PyErr_SetString(PyExc_ValueError, message);
+    return NULL;
+}
+
+void *refuse_memory(buffers *held) {
+    held->failed = 1;
+    return PyErr_NoMemory();
 }
 
 void release(buffers *held) {
     while (held->count) PyBuffer_Release(&held->items[--held->count]);
 }
 
-PyObject *nothing(buffers *held) {
-    release(held);
-    return held->failed ? NULL : Py_NewRef(Py_None);
-}
-
-int as_u64(PyObject *object, uint64_t *value) {
-    *value = PyLong_AsUnsignedLongLong(object);
-    return PyErr_Occurred() ? -1 : 0;
-}
-
-int need(Py_ssize_t found, Py_ssize_t expected, const char *name) {
-    if (found == expected) return 0;
-    PyErr_Format(PyExc_TypeError, "%s: expected %zd arguments, found %zd", name, expected, found);
-    return -1;
-}
-
-/* ---- damage ---- */
-
 static PyObject *damage_error;
 
-PyObject *raise_damage(const damage *where) {
+void *refuse_damage(buffers *held, const damage *where) {
+    held->failed = 1;
     PyObject *args = Py_BuildValue("KKKK", (unsigned long long)where->segment, (unsigned long long)where->table,
                                    (unsigned long long)where->chunk, (unsigned long long)where->block);
     if (args) {
@@ -63,57 +64,57 @@ PyObject *raise_damage(const damage *where) {
     return NULL;
 }
 
+PyObject *call(body *run, const char *name, Py_ssize_t expected, PyObject *const *args, Py_ssize_t found) {
+    if (found != expected) {
+        PyErr_Format(PyExc_TypeError, "%s: expected %zd arguments, found %zd", name, expected, found);
+        return NULL;
+    }
+    buffers held;
+    held.count = held.failed = 0;
+    PyObject *result = run(&held, args);
+    release(&held);
+    if (held.failed) Py_CLEAR(result);
+    return result;
+}
+
 /* ---- the module ---- */
 
-#define FAST(name) {#name, (PyCFunction)(void (*)(void))py_##name, METH_FASTCALL, NULL}
-#define OF_ONE(name) {#name, py_##name, METH_O, NULL}
+#define METHOD(name) {#name, (PyCFunction)(void (*)(void))py_##name, METH_FASTCALL, NULL},
 
-static PyMethodDef methods[] = {
-    FAST(sketch_texts), FAST(sketch_hashes), FAST(shingles), FAST(hash_ready), FAST(xxh64),
-    FAST(xxh64_each),
-    FAST(weighted_simhash), FAST(agreement), FAST(permute), FAST(lay_one_document), FAST(smallest_hashes), FAST(pack_kept),
-    OF_ONE(unpack_kept), FAST(num_common),
-    FAST(query_bands), FAST(query_fingerprints), FAST(find_keys), FAST(find_equal), FAST(holds_like), FAST(read_sketch),
-    FAST(read_sketches),
-    FAST(expect_missing_pages), FAST(pages_missing), FAST(missing_pages), FAST(stream_ahead),
-    OF_ONE(ask_for_pages), FAST(let_go),
-    FAST(count_nodes), FAST(read_nodes), FAST(prove_pages), FAST(find_values), FAST(sound_entries), FAST(is_in_place),
-    FAST(find_pairs), FAST(find_copies),
-    OF_ONE(address), OF_ONE(fill_bitmaps), FAST(place_rows), FAST(sort_tables), FAST(seal_words), FAST(fill_pages),
-    FAST(page_seals), FAST(set_bitmap),
-    FAST(add_to_filter), FAST(merge), FAST(merge_tables), FAST(copy_sketches),
-    FAST(join_edges), FAST(assign_stars), OF_ONE(make_circles), FAST(next_members), {NULL, NULL, 0, NULL}};
+static PyMethodDef methods[] = {EACH_FUNCTION(METHOD){NULL, NULL, 0, NULL}};
 
-/* sizeof of the structs that Python lays out; a test compares them with the dtypes in Python. */
-static PyObject *struct_sizes(void) {
-    return Py_BuildValue("{sisisisisisisisisisi}", "chunk_row", (int)sizeof(chunk_row), "table_row", (int)sizeof(table_row),
-                         "segment_row", (int)sizeof(segment_row), "directory", (int)sizeof(directory), "merge_source",
-                         (int)sizeof(merge_source), "match", (int)sizeof(match), "pair_row", (int)sizeof(pair_row),
-                         "long_run", (int)sizeof(long_run), "pair_cursor", (int)sizeof(pair_cursor), "copy_cursor",
-                         (int)sizeof(copy_cursor));
-}
+typedef struct {
+    const char *name;
+    long value;
+} named_number;
+
+#define CONSTANT(name) {#name, name}
+#define SIZE_OF(name) {#name, (long)sizeof(name)}
+
+static const named_number constants[] = {
+    CONSTANT(TABLE_BLOCK), CONSTANT(WORDS_BLOCK), CONSTANT(PAGE_BYTES), CONSTANT(PAGE_HEAD),
+    CONSTANT(MIN_BITMAP_BITS), CONSTANT(LINE_WORDS), CONSTANT(FILTER_SLACK), CONSTANT(KEPT_BITS), CONSTANT(ROUNDS),
+    CONSTANT(SAMPLE_FLOOR), CONSTANT(BLOCK_ROWS), CONSTANT(REPRESENTATIVES), CONSTANT(CUT_CANDIDATES), CONSTANT(CUT_BUCKET), {NULL, 0}};
+
+/* The structs that Python lays out; a test compares their sizes with the dtypes in Python. */
+static const named_number structs[] = {
+    SIZE_OF(chunk_row), SIZE_OF(table_row), SIZE_OF(segment_row), SIZE_OF(directory), SIZE_OF(merge_source),
+    SIZE_OF(match), SIZE_OF(pair_row), SIZE_OF(long_run), SIZE_OF(pair_cursor), SIZE_OF(copy_cursor), {NULL, 0}};
 
 static int execute(PyObject *module) {
     damage_error = PyErr_NewException("simindex._kernel.Damage", PyExc_Exception, NULL);
     if (!damage_error || PyModule_AddObjectRef(module, "Damage", damage_error) < 0) return -1;
-    PyObject *sizes = struct_sizes();
+    PyObject *sizes = PyDict_New();
     int failed = !sizes || PyModule_AddObjectRef(module, "STRUCT_BYTES", sizes) < 0;
+    for (const named_number *one = structs; one->name && !failed; one++) {
+        PyObject *size = PyLong_FromLong(one->value);
+        failed = !size || PyDict_SetItemString(sizes, one->name, size) < 0;
+        Py_XDECREF(size);
+    }
     Py_XDECREF(sizes);
-    if (failed || PyModule_AddIntConstant(module, "TABLE_BLOCK", TABLE_BLOCK) < 0 ||
-        PyModule_AddIntConstant(module, "WORDS_BLOCK", WORDS_BLOCK) < 0 ||
-        PyModule_AddIntConstant(module, "PAGE_BYTES", PAGE_BYTES) < 0 ||
-        PyModule_AddIntConstant(module, "PAGE_HEAD", PAGE_HEAD) < 0 ||
-        PyModule_AddIntConstant(module, "MIN_BITMAP_BITS", MIN_BITMAP_BITS) < 0 ||
-        PyModule_AddIntConstant(module, "LINE_WORDS", LINE_WORDS) < 0 ||
-        PyModule_AddIntConstant(module, "FILTER_SLACK", FILTER_SLACK) < 0 ||
-        PyModule_AddIntConstant(module, "KEPT_BITS", KEPT_BITS) < 0 ||
-        PyModule_AddIntConstant(module, "ROUNDS", ROUNDS) < 0 ||
-        PyModule_AddIntConstant(module, "BLOCK_ROWS", BLOCK_ROWS) < 0 ||
-        PyModule_AddIntConstant(module, "REPRESENTATIVES", REPRESENTATIVES) < 0 ||
-        PyModule_AddIntConstant(module, "CUT_CANDIDATES", CUT_CANDIDATES) < 0 ||
-        PyModule_AddIntConstant(module, "CUT_BUCKET", CUT_BUCKET) < 0)
-        return -1;
-    return 0;
+    for (const named_number *one = constants; one->name && !failed; one++)
+        failed = PyModule_AddIntConstant(module, one->name, one->value) < 0;
+    return failed ? -1 : 0;
 }
 
 static PyModuleDef_Slot slots[] = {{Py_mod_exec, (void *)(uintptr_t)execute}, {0, NULL}};

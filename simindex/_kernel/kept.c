@@ -9,11 +9,11 @@
 
 #define SHORT_RUN 1024
 #define BUCKET_BITS 8
-#define DIGIT_BITS 7 /* four digits a value of KEPT_BITS */
+#define DIGIT_BITS 7 /* six digits a value of KEPT_BITS */
 
-static void sort_short(uint32_t *values, uint32_t *spare, size_t count) {
+static void sort_short(uint64_t *values, uint64_t *spare, size_t count) {
     uint16_t starts[(1 << BUCKET_BITS) + 1] = {0};
-    uint32_t all = 0;
+    uint64_t all = 0;
     int shift = 0;
     for (size_t i = 0; i < count; i++) all |= values[i];
     while (all >> shift >> BUCKET_BITS) shift++;
@@ -27,8 +27,8 @@ static void sort_short(uint32_t *values, uint32_t *spare, size_t count) {
     }
 }
 
-static void sort_long(uint32_t *values, uint32_t *spare, size_t count) {
-    uint32_t *from = values, *to = spare;
+static void sort_long(uint64_t *values, uint64_t *spare, size_t count) {
+    uint64_t *from = values, *to = spare;
     for (int shift = 0; shift < KEPT_BITS; shift += DIGIT_BITS) { /* an even number of times */
         size_t starts[1 << DIGIT_BITS] = {0}, total = 0;
         for (size_t i = 0; i < count; i++) starts[from[i] >> shift & ((1 << DIGIT_BITS) - 1)]++;
@@ -38,14 +38,14 @@ static void sort_long(uint32_t *values, uint32_t *spare, size_t count) {
             total += n;
         }
         for (size_t i = 0; i < count; i++) to[starts[from[i] >> shift & ((1 << DIGIT_BITS) - 1)]++] = from[i];
-        uint32_t *swap = from;
+        uint64_t *swap = from;
         from = to, to = swap;
     }
 }
 
 /* Bring what was collected down to the `keep` smallest, ascending and distinct. */
 static void reduce(smallest *kept) {
-    uint32_t *values = kept->values;
+    uint64_t *values = kept->values;
     if (kept->count <= SHORT_RUN) sort_short(values, kept->spare, kept->count);
     else sort_long(values, kept->spare, kept->count);
     size_t distinct = 0;
@@ -57,7 +57,7 @@ static void reduce(smallest *kept) {
 
 void smallest_begin(smallest *kept) {
     kept->count = 0;
-    kept->limit = 1u << KEPT_BITS;
+    kept->limit = 1ULL << KEPT_BITS;
 }
 
 void smallest_add(smallest *kept, const uint64_t *hashes, size_t count) {
@@ -66,7 +66,7 @@ void smallest_add(smallest *kept, const uint64_t *hashes, size_t count) {
         if (kept->count + n > kept->room) reduce(kept);
         filled = kept->count;
         for (size_t i = 0; i < n; i++) {
-            uint32_t value = (uint32_t)hashes[done + i] >> (32 - KEPT_BITS);
+            uint64_t value = hashes[done + i] >> (64 - KEPT_BITS);
             kept->values[filled] = value;
             filled += value < kept->limit;
         }
@@ -79,11 +79,11 @@ size_t smallest_end(smallest *kept) {
     return kept->count;
 }
 
-size_t num_common(const uint32_t *a, size_t num_a, const uint32_t *b, size_t num_b) {
+size_t num_common(const uint64_t *a, size_t num_a, const uint64_t *b, size_t num_b) {
     size_t i = 0, j = 0, common = 0;
     /* Without a branch on the values, which nobody can foretell. */
     while (i < num_a && j < num_b) {
-        uint32_t x = a[i], y = b[j];
+        uint64_t x = a[i], y = b[j];
         common += x == y;
         i += x <= y;
         j += y <= x;
@@ -100,18 +100,18 @@ size_t num_common(const uint32_t *a, size_t num_a, const uint32_t *b, size_t num
 static size_t bytes_of(size_t bits) { return (bits + 7) / 8; }
 
 /* Bits of the unary part, 0 where there is nothing. */
-static size_t unary_bits(size_t count, uint32_t last, int low_bits) { return count ? count + (last >> low_bits) : 0; }
+static size_t unary_bits(size_t count, uint64_t last, int low_bits) { return count ? count + (last >> low_bits) : 0; }
 
 /* The fewest low bits of those with which the whole is shortest. */
-static int choose_low_bits(size_t count, uint32_t last) {
+static int choose_low_bits(size_t count, uint64_t last) {
     int best = 0;
     for (int low_bits = 1; low_bits <= KEPT_BITS; low_bits++)
         if (count * (size_t)low_bits + (last >> low_bits) < count * (size_t)best + (last >> best)) best = low_bits;
     return best;
 }
 
-size_t packed_kept_bytes(const uint32_t *values, size_t count, int *low_bits) {
-    uint32_t last = count ? values[count - 1] : 0;
+size_t packed_kept_bytes(const uint64_t *values, size_t count, int *low_bits) {
+    uint64_t last = count ? values[count - 1] : 0;
     if (last >> KEPT_BITS || count > MAX_KEPT) return 0;
     for (size_t i = 1; i < count; i++)
         if (values[i] <= values[i - 1]) return 0;
@@ -124,7 +124,7 @@ static inline void store_bytes(uint8_t *at, uint64_t value, size_t bytes) {
     for (size_t i = 0; i < bytes; i++) at[i] = (uint8_t)(value >> 8 * i);
 }
 
-void pack_kept(const uint32_t *values, size_t count, int low_bits, uint8_t *packed, size_t length) {
+void pack_kept(const uint64_t *values, size_t count, int low_bits, uint8_t *packed, size_t length) {
     uint8_t *low = packed + HEAD_BYTES, *unary = low + bytes_of(count * (size_t)low_bits);
     uint64_t mask = (1ULL << low_bits) - 1, gathered = 0;
     int filled = 0;
@@ -132,9 +132,7 @@ void pack_kept(const uint32_t *values, size_t count, int low_bits, uint8_t *pack
     for (size_t i = 0; i < count; i++) {
         gathered |= (values[i] & mask) << filled;
         filled += low_bits;
-        if (filled < 32) continue;
-        store_bytes(low, gathered, 4);
-        low += 4, gathered >>= 32, filled -= 32;
+        for (; filled >= 24; filled -= 24, gathered >>= 24, low += 3) store_bytes(low, gathered, 3);
     }
     store_bytes(low, gathered, bytes_of((size_t)filled));
     size_t words = 0; /* of the unary part that are written */
@@ -162,7 +160,7 @@ ptrdiff_t packed_kept_count(const uint8_t *packed, size_t length) {
     return length < least ? -1 : (ptrdiff_t)count;
 }
 
-int unpack_kept(const uint8_t *packed, size_t length, uint32_t *values, size_t count) {
+int unpack_kept(const uint8_t *packed, size_t length, uint64_t *values, size_t count) {
     int low_bits = packed[0], expected_low_bits;
     size_t unary = HEAD_BYTES + bytes_of(count * (size_t)low_bits), found = 0;
     uint64_t mask = (1ULL << low_bits) - 1;
@@ -170,11 +168,11 @@ int unpack_kept(const uint8_t *packed, size_t length, uint32_t *values, size_t c
         for (uint64_t ones = bytes_at(packed, length, at); ones; ones &= ones - 1) {
             uint64_t high = (at - unary) * 8 + (uint64_t)__builtin_ctzll(ones) - found;
             if (found == count || high >> (KEPT_BITS - low_bits)) return -1;
-            values[found++] = (uint32_t)(high << low_bits);
+            values[found++] = high << low_bits;
         }
     if (found != count) return -1;
     for (size_t i = 0, bit = 0; i < count; i++, bit += (size_t)low_bits)
-        values[i] |= (uint32_t)(bytes_at(packed, length, HEAD_BYTES + bit / 8) >> bit % 8 & mask);
+        values[i] |= bytes_at(packed, length, HEAD_BYTES + bit / 8) >> bit % 8 & mask;
     /* Only what `pack_kept` writes: ascending, with its choice of low bits, and not longer. */
     return packed_kept_bytes(values, count, &expected_low_bits) == length && expected_low_bits == low_bits ? 0 : -1;
 }

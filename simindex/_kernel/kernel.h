@@ -8,6 +8,7 @@
  *
  *   sketch.c   its plain-Python twins in textbook.py; xxh64 with the xxhash package
  *   kept.c     its plain-Python twins, in textbook.py and in the test
+ *   sample.c   its plain-Python twin in textbook.py
  *   sort.c     NumPy's stable sort
  *   tables.c   plain Python over all entries; so is filters.c, in the same test
  *   merge.c    a sort of the live entries
@@ -59,15 +60,15 @@ typedef struct {
 
 /* ---- kept.c: the smallest distinct hashes of a document ---- */
 
-#define KEPT_BITS 28 /* of a shingle hash: the upper ones of its low half */
+#define KEPT_BITS 38 /* of a shingle hash: the upper ones */
 #define MAX_KEPT ((1u << 24) - 1)
 #define SMALLEST_BLOCK 256
 
 /* Collects the `keep` (1 or more) smallest distinct values. */
 typedef struct {
-    uint32_t *values, *spare; /* `room` each: the values so far, and a work area */
+    uint64_t *values, *spare; /* `room` each: the values so far, and a work area */
     size_t count, room, keep;
-    uint32_t limit;           /* no value from here on is one of the smallest */
+    uint64_t limit;           /* no value from here on is one of the smallest */
 } smallest;
 
 /* The room that values of at most `total` hashes need. */
@@ -80,17 +81,38 @@ void smallest_add(smallest *kept, const uint64_t *hashes, size_t count);
 size_t smallest_end(smallest *kept); /* values[0..count-1] ascend now; returns count */
 
 /* How many values are in both of two ascending arrays. */
-size_t num_common(const uint32_t *a, size_t num_a, const uint32_t *b, size_t num_b);
+size_t num_common(const uint64_t *a, size_t num_a, const uint64_t *b, size_t num_b);
 
 /* Bytes of the packed form, and the low bits that it has; 0 where the values do not ascend below 2^KEPT_BITS. */
-size_t packed_kept_bytes(const uint32_t *values, size_t count, int *low_bits);
-void pack_kept(const uint32_t *values, size_t count, int low_bits, uint8_t *packed, size_t length);
+size_t packed_kept_bytes(const uint64_t *values, size_t count, int *low_bits);
+void pack_kept(const uint64_t *values, size_t count, int low_bits, uint8_t *packed, size_t length);
 
 /* The number of values that packed bytes begin with, or -1 where they are too short for it. */
 ptrdiff_t packed_kept_count(const uint8_t *packed, size_t length);
 
 /* 0, or -1 for bytes that `pack_kept` does not write. */
-int unpack_kept(const uint8_t *packed, size_t length, uint32_t *values, size_t count);
+int unpack_kept(const uint8_t *packed, size_t length, uint64_t *values, size_t count);
+
+/* ---- sample.c: the sampled distinct hashes of a document ---- */
+
+#define SAMPLE_FLOOR 8 /* of the least hashes, which are taken whatever their size */
+
+typedef struct {
+    uint64_t *slots;  /* SAMPLE_SLOTS of the hashes: a set of the distinct ones */
+    uint64_t *values; /* room for all distinct ones, and SAMPLE_FLOOR at least */
+    uint64_t top;     /* mixed hashes up to here are sampled: 2^64 / m - 1 */
+    size_t num_shingles, num_sampled;
+    int shift, has_zero;
+} sample;
+
+#define SAMPLE_SLOTS(total) (4 * (total) + 16)
+
+void sample_begin(sample *of, size_t total); /* hashes that are to come, repeats counted */
+void sample_add(sample *of, const uint64_t *hashes, size_t count);
+
+/* values[0..n-1] ascend now, and n is returned: num_sampled, filled up to SAMPLE_FLOOR as far as there are distinct
+ * hashes. */
+size_t sample_end(sample *of);
 
 /* ---- sketch.c, the rest: what a sketch is made of ---- */
 
@@ -114,6 +136,7 @@ typedef struct {
 #define CUT_MASKS(length) ((length) / 64 + 2)
 #define MAX_TEXT_BYTES ((size_t)1 << 30)
 #define MAX_NUM_PERM 1024
+#define MAX_SHINGLE_SIZE 1024
 
 typedef struct {
     uint8_t *text;     /* normalised text: words joined by one space, or characters */
@@ -136,7 +159,8 @@ static inline size_t num_shingles(size_t num_tokens, uint32_t size) {
     return num_tokens < size ? 1 : num_tokens - size + 1;
 }
 
-/* Hashes of the shingles first .. first+count-1 of a cut text. */
+/* Hashes of the shingles first .. first+count-1 of a cut text: XXH64 of their bytes, but of several words that of
+ * the hashes of the words. */
 void hash_shingles(const cut_scratch *scratch, const shingling *how, size_t num_tokens, size_t first,
                    size_t count, uint64_t seed, uint64_t *hashes);
 
@@ -144,9 +168,10 @@ void hash_shingles(const cut_scratch *scratch, const shingling *how, size_t num_
 uint64_t weighted_simhash(const uint64_t *hashes, const double *weights, size_t count);
 
 /* Sketch one text; returns HAS_ bits for what it has. words: num_perm / 8, fingerprint: 1. kept: NULL, or
- * begun here and ended with the smallest hashes of the signature's shingles, which takes num_perm > 0. */
+ * begun here and ended with the smallest hashes of the signature's shingles, which takes num_perm > 0; sampled: NULL, or
+ * the same, but for its end. */
 int sketch_text(const sketch_plan *plan, const uint8_t *text, size_t length, const cut_scratch *scratch,
-                uint64_t *words, uint64_t *fingerprint, smallest *kept);
+                uint64_t *words, uint64_t *fingerprint, smallest *kept, sample *sampled);
 
 /* The same from ready shingle hashes. */
 int sketch_hashes(const sketch_plan *plan, const uint64_t *hashes, size_t count, uint64_t *words,
@@ -322,11 +347,6 @@ size_t count_nodes(const tree_file *file, const int64_t *pages, size_t count, in
 /* Read the nodes of those pages that are sound; returns how many. is_sound: one byte a page. */
 size_t read_nodes(const tree_file *file, const int64_t *pages, size_t count, int are_leaves, int integer_keys,
                   uint8_t *is_sound, const node_columns *columns);
-
-enum { UNSOUND, SOUND, VALUE_OUTSIDE }; /* of a page; the last: a sound leaf, but a value of it is not in the file */
-
-/* Say of each page which of these it is. What `read_nodes` gives is not made. */
-void prove_pages(const tree_file *file, const int64_t *pages, size_t count, int are_leaves, uint8_t *proven);
 
 /* One entry a key; address 0: no page that could be its value's. */
 typedef struct {
@@ -795,6 +815,10 @@ outcome query_fingerprints(const directory *dir, const query_batch *queries, con
 /* Entries of one table whose key is equal, at most `most` a key. A match says which key (`query`). */
 outcome find_keys(const directory *dir, uint64_t table, const uint64_t *keys, size_t count, uint64_t most,
                   match_list *found);
+
+/* How many entries of one table have each key, those of removed documents among them. counts: one a key. */
+outcome count_keys(const directory *dir, uint64_t table, const uint64_t *keys, size_t count, uint64_t *counts,
+                   damage *where);
 
 /* Entries of one table whose key and whole sketch are equal, of at most `most` a key and segment that are
  * compared. words: count x bands. */

@@ -656,6 +656,24 @@ outcome find_keys(const directory *dir, uint64_t table, const uint64_t *keys, si
     return find_entries(dir, table, keys, count, NULL, most, found);
 }
 
+outcome count_keys(const directory *dir, uint64_t table, const uint64_t *keys, size_t count, uint64_t *counts,
+                   damage *where) {
+    search s;
+    match_list found = {0};
+    outcome end = open_search(&s, dir, count < KEY_GROUP ? count : KEY_GROUP, &found);
+    memset(counts, 0, count * sizeof *counts);
+    for (size_t first = 0; first < count && !end; first += KEY_GROUP) {
+        size_t here = count - first < KEY_GROUP ? count - first : KEY_GROUP;
+        size_t planned = plan_equal(dir, table, keys + first, here, NULL, s.probes, s.lookups, NULL, &found.where);
+        if (planned == SIZE_MAX) end = SEARCH_DAMAGED;
+        else end = find_planned(&s, planned);
+        for (size_t l = 0; l < planned && !end; l++)
+            counts[first + s.lookups[l].query] += s.lookups[l].last - s.lookups[l].first;
+    }
+    *where = found.where;
+    return close_search(&s, end);
+}
+
 outcome find_equal(const directory *dir, uint64_t table, const uint64_t *keys, const uint64_t *next_keys,
                    const uint64_t *words, const uint64_t *fingerprints, size_t count, uint64_t most,
                    match_list *found) {

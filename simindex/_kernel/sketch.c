@@ -291,6 +291,7 @@ enum { LANES = 8 };
 #define SELECT(mask, yes, no) (((yes) & (lanes)(mask)) | ((no) & ~(lanes)(mask)))
 
 #define HASH_BLOCK 256
+#define INTO_CLONES static inline __attribute__((always_inline))
 
 /* A block of inputs of fewer than 32 bytes, laid out for the lanes. It is filled as a whole before it
  * is read: loading a register from just-stored halves stalls. */
@@ -328,11 +329,10 @@ static inline __attribute__((always_inline)) void hash_lanes(const short_inputs 
     memcpy(hashes, &h, sizeof h);
 }
 
-PER_CPU void hash_shingles(const cut_scratch *scratch, const shingling *how, size_t num_tokens, size_t first,
-                           size_t count, uint64_t seed, uint64_t *hashes) {
+/* Runs of `size` tokens as they stand in the text; words have a space between that is not of the last. */
+PER_CPU static void hash_bytes(const cut_scratch *scratch, size_t size, uint32_t gap, size_t first, size_t count,
+                               uint64_t seed, uint64_t *hashes) {
     const uint8_t *text = scratch->text;
-    size_t size = how->size < num_tokens ? how->size : num_tokens;
-    uint32_t gap = how->kind == SHINGLE_WORDS;
     for (size_t begin = 0; begin < count; begin += HASH_BLOCK) {
         const uint32_t *starts = scratch->starts + first + begin;
         size_t n = count - begin < HASH_BLOCK ? count - begin : HASH_BLOCK, num_long = 0;
@@ -364,6 +364,50 @@ PER_CPU void hash_shingles(const cut_scratch *scratch, const shingling *how, siz
     }
 }
 
+/* Fewer than 32 bytes each, so no stripes; with a constant `size` the compiler puts them side by side. */
+INTO_CLONES void hash_few(const uint64_t *words, size_t size, size_t count, uint64_t seed, uint64_t *hashes) {
+    for (size_t i = 0; i < count; i++) {
+        uint64_t h = seed + PRIME_5 + 8 * size;
+        for (size_t j = 0; j < size; j++) h = rotate(h ^ xxh_round(0, words[i + j]), 27) * PRIME_1 + PRIME_4;
+        h = (h ^ h >> 33) * PRIME_2;
+        h = (h ^ h >> 29) * PRIME_3;
+        hashes[i] = h ^ h >> 32;
+    }
+}
+
+/* XXH64 of each run of `size` hashes of words, 2 or more: eight bytes each, little-endian. */
+PER_CPU static void hash_runs(const uint64_t *words, size_t size, size_t count, uint64_t seed, uint64_t *hashes) {
+    if (size == 2) hash_few(words, 2, count, seed, hashes);
+    else if (size == 3) hash_few(words, 3, count, seed, hashes);
+    else
+        for (size_t i = 0; i < count; i++) hashes[i] = xxh64_inline((const uint8_t *)(words + i), 8 * size, seed);
+}
+
+#define WORDS_OF_BLOCK (HASH_BLOCK + MAX_SHINGLE_SIZE)
+
+/* Hashes of up to HASH_BLOCK shingles. Of several words those of the words come into `words`, too, whose number
+ * is returned; else 0. */
+static size_t hash_block(const cut_scratch *scratch, const shingling *how, size_t num_tokens, size_t first,
+                         size_t count, uint64_t seed, uint64_t *hashes, uint64_t *words) {
+    size_t size = how->size < num_tokens ? how->size : num_tokens, num_words = count + size - 1;
+    if (how->kind != SHINGLE_WORDS || size < 2) {
+        hash_bytes(scratch, size, how->kind == SHINGLE_WORDS, first, count, seed, hashes);
+        return 0;
+    }
+    hash_bytes(scratch, 1, 1, first, num_words, seed, words);
+    hash_runs(words, size, count, seed, hashes);
+    return num_words;
+}
+
+void hash_shingles(const cut_scratch *scratch, const shingling *how, size_t num_tokens, size_t first,
+                   size_t count, uint64_t seed, uint64_t *hashes) {
+    uint64_t words[WORDS_OF_BLOCK];
+    for (size_t done = 0; done < count; done += HASH_BLOCK) {
+        size_t n = count - done < HASH_BLOCK ? count - done : HASH_BLOCK;
+        hash_block(scratch, how, num_tokens, first + done, n, seed, hashes + done, words);
+    }
+}
+
 /* ---- rows: Fast Similarity Sketching (Dahlgaard, Knudsen and Thorup 2017) ----
  *
  * A row is the least key of its document's hashes, round << 30 | value. In a round each hash goes to one row
@@ -374,7 +418,6 @@ PER_CPU void hash_shingles(const cut_scratch *scratch, const shingling *how, siz
 
 #define VALUE_BITS 30
 #define ROW_GROUP 64
-#define INTO_CLONES static inline __attribute__((always_inline))
 #define KEYS_OF(plan) (((plan)->num_perm + BLOCK_ROWS - 1) / BLOCK_ROWS * BLOCK_ROWS)
 
 INTO_CLONES uint32_t largest_key(const uint32_t *keys, size_t rows) {
@@ -538,21 +581,31 @@ static int same_tokens(const shingling *a, const shingling *b) {
 }
 
 int sketch_text(const sketch_plan *plan, const uint8_t *text, size_t length, const cut_scratch *scratch,
-                uint64_t *words, uint64_t *fingerprint, smallest *kept) {
-    uint64_t hashes[HASH_BLOCK];
-    size_t num_tokens = 0;
-    int has = 0;
+                uint64_t *words, uint64_t *fingerprint, smallest *kept, sample *sampled) {
+    uint64_t hashes[HASH_BLOCK], words_of_block[WORDS_OF_BLOCK], planes[COUNTER_PLANES] = {0};
+    size_t num_tokens = 0, counted = 0; /* words of which the fingerprint knows already */
+    int has = 0, has_cut = plan->num_perm && same_tokens(&plan->signature, &plan->features);
+    int counts_words = plan->with_fingerprint && has_cut && plan->features.size == 1;
     if (plan->num_perm) {
         uint32_t keys[MAX_NUM_PERM];
         num_tokens = cut(&plan->letters, &plan->signature, text, length, scratch);
         size_t total = num_shingles(num_tokens, plan->signature.size);
         memset(keys, 0xFF, sizeof(uint32_t) * KEYS_OF(plan));
         if (kept) smallest_begin(kept);
+        if (sampled) sample_begin(sampled, total);
         for (size_t first = 0; first < total; first += HASH_BLOCK) {
             size_t n = total - first < HASH_BLOCK ? total - first : HASH_BLOCK;
-            hash_shingles(scratch, &plan->signature, num_tokens, first, n, plan->seed, hashes);
+            size_t num_words = hash_block(scratch, &plan->signature, num_tokens, first, n, plan->seed, hashes,
+                                          words_of_block);
+            if (counts_words && num_words) {
+                /* The last words of a block are the first of the next. */
+                size_t new_words = first + n < total ? n : num_words;
+                count_bits(planes, words_of_block, new_words);
+                counted += new_words;
+            }
             update_rows(plan, hashes, n, keys);
             if (kept) smallest_add(kept, hashes, n);
+            if (sampled) sample_add(sampled, hashes, n);
         }
         if (kept) smallest_end(kept);
         pack_rows(keys, plan->num_perm, words);
@@ -561,11 +614,9 @@ int sketch_text(const sketch_plan *plan, const uint8_t *text, size_t length, con
     }
     *fingerprint = 0;
     if (plan->with_fingerprint) {
-        if (!plan->num_perm || !same_tokens(&plan->signature, &plan->features))
-            num_tokens = cut(&plan->letters, &plan->features, text, length, scratch);
-        uint64_t planes[COUNTER_PLANES] = {0};
+        if (!has_cut) num_tokens = cut(&plan->letters, &plan->features, text, length, scratch);
         size_t total = num_shingles(num_tokens, plan->features.size);
-        for (size_t first = 0; first < total; first += HASH_BLOCK) {
+        for (size_t first = counted; first < total; first += HASH_BLOCK) {
             size_t n = total - first < HASH_BLOCK ? total - first : HASH_BLOCK;
             hash_shingles(scratch, &plan->features, num_tokens, first, n, plan->seed, hashes);
             count_bits(planes, hashes, n);

@@ -77,13 +77,13 @@ static int is_inside(const tree_file *file, uint64_t page, uint64_t bytes) {
     return page > 1 && page < file->num_pages && (HEADER + bytes - 1) / file->page_bytes < file->num_pages - page;
 }
 
-/* The nodes of a page go behind the first `total` of the columns; returns how many, or 0 for a page that is not sound.
- * Without columns they are only proven, and is_outside: whether a value of theirs is not in the file. */
+/* The nodes of a page go behind the first `total` of the columns; returns how many, or 0 for a page that is not
+ * sound. */
 static size_t take_page(const tree_file *file, uint64_t number, int64_t at, int are_leaves, int integer_keys,
-                        const node_columns *columns, size_t total, int *is_outside) {
+                        const node_columns *columns, size_t total) {
     ptrdiff_t count = nodes_of(file, number, are_leaves);
     if (count < 0) return 0;
-    if (columns && (size_t)count > columns->room - total) return 0; /* no room: somebody writes into the file */
+    if ((size_t)count > columns->room - total) return 0; /* no room: somebody writes into the file */
     const uint8_t *page = file->octets + number * file->page_bytes;
     size_t filled = 0;
     wide_key before = {0, 0};
@@ -95,10 +95,6 @@ static size_t take_page(const tree_file *file, uint64_t number, int64_t at, int 
         before = key;
         filled += found.bytes;
         const uint8_t *value = found.key + found.key_bytes;
-        if (!columns) {
-            *is_outside |= are_leaves && found.flags == BIG_VALUE && !is_inside(file, load64(value), found.number);
-            continue;
-        }
         size_t i = total + (size_t)nth;
         uint64_t data = (uint64_t)(value - file->octets);
         if (are_leaves && found.flags == BIG_VALUE) {
@@ -119,19 +115,11 @@ size_t read_nodes(const tree_file *file, const int64_t *pages, size_t count, int
                   uint8_t *is_sound, const node_columns *columns) {
     size_t total = 0;
     for (size_t i = 0; i < count; i++) {
-        size_t found = take_page(file, (uint64_t)pages[i], (int64_t)i, are_leaves, integer_keys, columns, total, NULL);
+        size_t found = take_page(file, (uint64_t)pages[i], (int64_t)i, are_leaves, integer_keys, columns, total);
         is_sound[i] = found > 0;
         total += found;
     }
     return total;
-}
-
-void prove_pages(const tree_file *file, const int64_t *pages, size_t count, int are_leaves, uint8_t *proven) {
-    for (size_t i = 0; i < count; i++) {
-        int is_outside = 0;
-        size_t found = take_page(file, (uint64_t)pages[i], 0, are_leaves, 0, NULL, 0, &is_outside);
-        proven[i] = !found ? UNSOUND : is_outside ? VALUE_OUTSIDE : SOUND;
-    }
 }
 
 /* ---- neighbouring keys and their values, by the trees of a map that LMDB reads, too ---- */

@@ -106,9 +106,8 @@ class _Compaction:
         if all(is_whole for _, is_whole in self._runs):
             return used + _MARGIN_BYTES
         entered = sum(entry.num_keys for entry in self._old.segments)
-        counts = map(sum, zip(*(entry[3:8] for entry in self._old.segments), strict=True))
         alive = self._old.num_documents / max(entered, 1)
-        return used - segments + self._tables.paged_bytes(list(counts), alive) + _MARGIN_BYTES
+        return used - segments + self._tables.paged_bytes(self._old.segments, alive) + _MARGIN_BYTES
 
     # ---- building ----
 

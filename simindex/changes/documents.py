@@ -18,15 +18,17 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from simindex.batching import Part, bytes_of_item, in_parts
+from simindex.format.chunks import shingle_keys
 from simindex.format.keys import Key, encode_keys, key_hashes, plain_keys
 from simindex.format.records import (
     MAX_METADATA_BYTES,
     NIL,
+    PackedRest,
+    Present,
     StoredRecord,
     encode_kept,
     encode_records,
     encode_rest,
-    lengthened_rest,
     pack_metadata,
     pack_texts,
     rests_with_kept,
@@ -35,6 +37,7 @@ from simindex.format.seals import unpack
 from simindex.parallel import in_order, num_workers
 from simindex.queries.scheme import Scheme
 from simindex.segments.build import Puts, SegmentData
+from simindex.sketching.sample import num_entries
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, Sketch, SketchBatch
 from simindex.sketching.sketcher import Sketcher
 
@@ -46,6 +49,7 @@ class NewDocuments:
     Attributes:
         key_hashes: uint64, as the key table is sorted.
         numbers: uint64, ascending, there may be gaps: those that a change has given them.
+        times: of insert and last touch, as in `StoredRecord`; ``None``: those of the change.
     """
 
     keys: list[Key]
@@ -54,6 +58,7 @@ class NewDocuments:
     packed_metadata: list[bytes]
     sketches: SketchBatch
     numbers: np.ndarray = field(default_factory=partial(np.empty, 0, np.uint64))
+    times: list[tuple[int, int | None]] | None = None
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -66,6 +71,7 @@ class NewDocuments:
             self.key_hashes[places],
             [self.packed_metadata[place] for place in places],
             _taken(self.sketches, places),
+            times=None if self.times is None else [self.times[place] for place in places],
         )
 
     @classmethod
@@ -79,19 +85,40 @@ class NewDocuments:
             np.concatenate([part.key_hashes for part in parts]),
             list(chain.from_iterable([part.packed_metadata for part in parts])),
             SketchBatch.joined([part.sketches for part in parts]),
+            times=None if parts[0].times is None else [time for part in parts for time in part.times or ()],
         )
 
     def record(self, place: int, inserted_at: int) -> StoredRecord:
         """Return the record of one of them, before it may get a leader."""
         kept = None if self.sketches.kept is None else self.sketches.kept[place]
+        first, last = self._times(place, inserted_at)
         return StoredRecord(
             self.keys[place],
             unpack(self.packed_metadata[place]),
-            inserted_at,
+            first,
             int(self.sketches.present[place]),
             None,
             None if kept is None else encode_kept(kept),
+            last,
+            *self._counts(place),
         )
+
+    def _counts(self, place: int) -> tuple[int, int]:
+        samples = self.sketches.samples
+        if samples is None:
+            return 0, 0
+        return int(samples.num_shingles[place]), int(samples.num_sampled[place])
+
+    def _stored_present(self) -> list[Present]:
+        """Return what records say of sketches, as `StoredRecord.stored_present`."""
+        kinds, samples = self.sketches.present.tolist(), self.sketches.samples
+        if samples is None:
+            return list(kinds)
+        counts = zip(kinds, samples.num_shingles.tolist(), samples.num_sampled.tolist(), strict=True)
+        return [one if one[1] else one[0] for one in counts]
+
+    def _times(self, place: int, inserted_at: int) -> tuple[int, int | None]:
+        return (inserted_at, None) if self.times is None else self.times[place]
 
     def segment_data(self, scheme: Scheme, leaders: dict[int, int]) -> SegmentData:
         """Return what a segment of these documents (one at least) holds.
@@ -123,18 +150,35 @@ class NewDocuments:
             has_signature=(present & HAS_SIGNATURE) > 0,
             has_fingerprint=has_fingerprint,
             permuted=scheme.permute(fingerprints[has_fingerprint]),
+            shingles=self._shingles(relative) if scheme.tables.has_shingles else None,
         )
+
+    def _shingles(self, relative: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return keys and numbers of the shingle table. No documents of such an index are copies."""
+        samples = self.sketches.samples
+        if samples is None:
+            return np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.uint32)
+        lengths = num_entries(samples.num_shingles, samples.num_sampled)
+        return shingle_keys(samples.hashes), np.repeat(relative, lengths)
 
     def records(self, leaders: dict[int, int], inserted_at: int) -> Puts:
         """Return the database keys and values of all records."""
-        kinds, kept = self.sketches.present.tolist(), self.sketches.kept
-        plain = dict(zip(set(kinds), map(partial(encode_rest, inserted_at), set(kinds)), strict=True))
-        rests: list[Any] = list(map(plain.__getitem__, kinds))
+        kinds, kept = self._stored_present(), self.sketches.kept
+        plain: dict[Any, PackedRest]
+        if self.times is None:
+            plain = {kind: encode_rest(inserted_at, kind) for kind in set(kinds)}
+            rests: list[Any] = list(map(plain.__getitem__, kinds))
+        else:
+            times = [(first, kind) for (first, _), kind in zip(self.times, kinds, strict=True)]
+            plain = {time: encode_rest(*time) for time in set(times)}
+            rests = list(map(plain.__getitem__, times))
         if kept is not None:
             rests = rests_with_kept(rests, kept)
-        for at, leader in leaders.items():
-            own = None if kept is None else kept[at]
-            rests[at] = lengthened_rest(plain[kinds[at]], leader, None if own is None else encode_kept(own))
+        touched = [at for at, (_, last) in enumerate(self.times or ()) if last is not None]
+        for at in {*leaders, *touched}:
+            own, (first, last) = None if kept is None else kept[at], self._times(at, inserted_at)
+            packed = None if own is None else encode_kept(own)
+            rests[at] = encode_rest(first, kinds[at], leaders.get(at), packed, last)
         return encode_records(self.numbers, self.encoded_keys, self.packed_metadata, rests)
 
 
@@ -145,6 +189,8 @@ def _taken(batch: SketchBatch, places: Sequence[int]) -> SketchBatch:
     taken.sources = batch.sources
     if batch.kept is not None:
         taken.kept = [batch.kept[place] for place in places]
+    if batch.samples is not None:
+        taken.samples = batch.samples.taken(places)
     return taken
 
 
@@ -198,6 +244,8 @@ def prepare_documents(items: list[tuple[Any, ...]], sketcher: Sketcher, compares
         raise
     if compares and Sketch in set(map(type, documents)):
         _require_half(keys, documents, sketches.present.tolist(), compares)
+    if sketcher.config.containment and sketches.samples is None:
+        _require_samples(keys, documents, sketcher.config.containment)
     return NewDocuments(plain_keys(keys, encoded), encoded, key_hashes(encoded), metadata, sketches)
 
 
@@ -229,6 +277,17 @@ def _require_half(keys: list[Any], documents: list[Any], present: list[int], com
             raise ValueError(
                 f"key {key!r:.80}: expected {what} to compare by, found a sketch that was brought in "
                 f'without; take by="{other}"'
+            )
+
+
+def _require_samples(keys: list[Any], documents: list[Any], one_in: int) -> None:
+    for key, document in zip(keys, documents, strict=True):
+        if isinstance(document, Sketch) and (document.sample is None or document.sample.one_in > one_in):
+            found = "none" if document.sample is None else f"one in {document.sample.one_in}"
+            raise ValueError(
+                f"key {key!r:.80}: expected a sketch with a sample of one in {one_in} shingles, which "
+                f"containment={one_in} stores, found {found}; insert the document, or a sketch of "
+                "Sketcher(index.config)"
             )
 
 

@@ -73,8 +73,8 @@ def _equal_sketches(words: np.ndarray, fingerprints: np.ndarray, view: View) -> 
 
 def _foldable(batch: SketchBatch, scheme: Scheme) -> np.ndarray:
     """Return the places of the documents that may be copies: those with a whole sketch."""
-    if batch.kept is not None:
-        return np.empty(0, dtype=np.intp)  # equal rows do not mean equal kept shingles
+    if batch.kept is not None or batch.samples is not None:
+        return np.empty(0, dtype=np.intp)  # equal rows do not mean equal shingles
     if len(batch.present) == 1:
         one = batch.present[0] == scheme.whole_sketch and (not scheme.config.simhash or batch.fingerprints[0])
         return np.arange(1 if one else 0)

@@ -30,13 +30,15 @@ def touch(session: Session, keys: Iterable[Key]) -> int:
         found = type(keys[0]).__name__
         raise TypeError(f"touch: expected keys, found a {found}; many are handed over as touch(*keys)")
     encoded = list(dict.fromkeys(encode_key(key) for key in keys))
-    with session.changing() as (_, pending):
-        with session.store.reading() as txn:
-            committed = session.reader.committed_view(txn).find_keys(encoded, key_hashes(encoded))
+
+    def gather(_: Writer, pending: Pending, view: View) -> int:
+        committed = view.find_keys(encoded, key_hashes(encoded))
         held = [place for place, key in enumerate(encoded) if pending.holds(key, committed.get(place))]
         own = pending.by_key.keys()
         pending.touch(committed[place][0] for place in held if encoded[place] not in own)
         return len(held)
+
+    return session.change(gather)
 
 
 def limit_of(before: datetime | None, older_than: timedelta | None) -> int:
@@ -65,17 +67,19 @@ def limit_of(before: datetime | None, older_than: timedelta | None) -> int:
 
 def expire(session: Session, limit: int, batch_size: int) -> int:
     """Remove the documents seen last before a time; returns how many; see `Index.expire`."""
-    removed = 0
-    while True:
-        with session.changing() as (_, pending), session.store.reading() as txn:
-            view = session.reader.view(txn)
-            # Inside a transaction there is one commit, so there is one batch.
-            is_own = view.pending.by_key is pending.by_key
-            sweep = _Sweep(view, pending, limit, EVERY if is_own else batch_size)
-            is_done = sweep.run()
-        removed += sweep.removed
-        if is_done:
-            return removed
+
+    def gather(_: Writer, pending: Pending, view: View) -> tuple[int, bool]:
+        # Inside a transaction there is one commit, so there is one batch.
+        room = EVERY if session.is_in_transaction else batch_size
+        sweep = _Sweep(view.with_pending(pending.view()), pending, limit, room)
+        is_done = sweep.run()
+        return sweep.removed, is_done
+
+    removed, is_done = session.change(gather)
+    while not is_done:
+        more, is_done = session.change(gather)
+        removed += more
+    return removed
 
 
 def expire_once(session: Session, call: bytes, limit: int, batch_size: int) -> int:

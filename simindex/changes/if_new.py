@@ -22,6 +22,7 @@ from simindex import _kernel
 from simindex.changes.documents import InsertReport, NewDocuments
 from simindex.changes.pending import Pending
 from simindex.changes.session import Session
+from simindex.changes.writer import Writer
 from simindex.errors import KeyExistsError
 from simindex.format.keys import Key, encode_key, encode_keys, key_hashes
 from simindex.format.records import StoredRecord
@@ -49,13 +50,14 @@ def insert_if_new(
     session: Session, query: Query, document: NewDocuments, on_conflict: str, touch: bool
 ) -> Matches:
     """Store a document, a batch of one, unless another is like it; see `Index.insert_if_new`."""
-    with session.changing() as (_, pending), session.store.reading() as txn:
-        view = session.reader.view(txn)
+
+    def gather(_: Writer, pending: Pending, view: View) -> Matches:
+        view = view.with_pending(pending.view())
         require_comparable(view, query.compares)
         own = view.find_keys(document.encoded_keys, document.key_hashes).get(0)
-        query = asked_if_new(query)
-        found = query.find(view, document.sketches)
-        matches = query.matches(view, found, without=None if own is None else own[0])[0]
+        asked = asked_if_new(query)
+        found = asked.find(view, document.sketches)
+        matches = asked.matches(view, found, without=None if own is None else own[0])[0]
         if matches:
             if touch:
                 pending.touch(numbers_of(view, [match.key for match in matches]))
@@ -69,6 +71,8 @@ def insert_if_new(
             pending.remove(document.encoded_keys[0], own)
         pending.add(document, [0])
         return matches
+
+    return session.change(gather)
 
 
 def numbers_of(view: View, keys: list[Key]) -> list[int]:
@@ -202,7 +206,6 @@ class Batch:
         is_before = answers["number"] < answers["query"] + np.uint64(self._first)
         answers = answers[is_before & ~compared]
         self._answers = answers
-        self._view.expect_records(answers["number"][answers["number"] < self._first])
         self._starts = np.searchsorted(self._answers["query"], np.arange(len(self._documents) + 1)).tolist()
         self._numbers: list[int] = self._answers["number"].tolist()
         of_one = self._answers.copy()
@@ -398,8 +401,9 @@ def insert_batch_if_new(
     touch: bool,
 ) -> Decisions:
     """Store the documents of one batch that nothing is like, and return what became of each."""
-    with session.changing() as (_, pending), session.store.reading() as txn:
-        view = session.reader.view(txn)
+
+    def gather(_: Writer, pending: Pending, view: View) -> Decisions:
+        view = view.with_pending(pending.view())
         require_comparable(view, query.compares)
         pending.require_fit(documents)
         decisions = Batch(view, pending, asked_if_new(query), documents, on_conflict).settled()
@@ -409,3 +413,5 @@ def insert_batch_if_new(
             pending.remove(key, older)
         pending.add(documents, decisions.places)
         return decisions
+
+    return session.change(gather)

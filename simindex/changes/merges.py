@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from simindex.format.keys import number_key, segment_prefix, table_of
@@ -19,8 +19,6 @@ from simindex.segments.build import Puts
 from simindex.segments.merge import Merge
 from simindex.segments.merge_policy import is_free, pick_merges, tier_of
 from simindex.storage.transactions import WriteTransaction
-
-_MOST_UNPAID = 64
 
 
 @dataclass
@@ -103,16 +101,10 @@ class Merges:
         self.abandoned: list[int] = []
         """Ids of merges that were given up; the next commit removes their chunks."""
         self._debt = 0
-        """Bytes that larger steps than their commits' budgets have left, but for what is in `_unpaid`."""
-        self._unpaid: list[Callable[[], int]] = []
+        """Bytes that larger steps than their commits' budgets have left."""
         self._stored: set[int] = set()
         """Ids that merges under way may have stored chunks under."""
         self._dead: dict[int, int] = {}
-        self._counted: set[int] = set()
-        self._seen: tuple[SegmentEntry, ...] = ()
-        """All of these are in `_counted`."""
-        self._of_tier: Counter[int] = Counter()
-        """Tier -> at most so many of the segments in `_counted` are of it and are not being merged."""
 
     def note_stored(self, merged: Merged) -> None:
         """Take note that a commit has stored these steps."""
@@ -129,7 +121,6 @@ class Merges:
     def give_up(self, manifest: Manifest) -> Manifest:
         """Forget the merges under way: they begin anew, under the new ids of the manifest returned."""
         self.under_way.clear()
-        self._count_anew([])  # their sources are free again
         self.abandoned += sorted(self._stored)
         self._stored.clear()
         # No segment may get an id whose chunks are about to be removed.
@@ -143,14 +134,7 @@ class Merges:
 
     def has_work(self, committed: Manifest) -> bool:
         """Whether the next commit has merging to do, or may have."""
-        if self.under_way or (self._dead and self._is_worn(committed)):
-            return True
-        return self._may_be_due(committed)
-
-    def _settle(self) -> None:
-        for budget in self._unpaid:
-            self._debt = max(0, self._debt - budget())
-        self._unpaid.clear()
+        return bool(self.under_way) or self._is_due(committed)
 
     def advance(self, manifest: Manifest, committed: set[int], budget: int, view: View) -> Merged:
         """Do about `budget` bytes of merging.
@@ -162,7 +146,6 @@ class Merges:
         merged = Merged(manifest, self._dead.copy(), list(self.abandoned))
         # A step can be larger than what a commit of few documents is to do; the rest is a debt that the
         # next commits work off.
-        self._settle()
         left = budget - self._debt
         while True:
             merged.manifest = self._start(merged.manifest, committed, view)
@@ -179,18 +162,15 @@ class Merges:
         """Do no merging with a commit; see `advance`.
 
         Args:
-            budget: returns what it would have done where there was something to do: debt is worked off by it,
-                when the next merge asks for it.
+            budget: returns what it would have done where there was something to do: debt is worked off by it.
         """
         if budget is not None and self._debt:
-            self._unpaid.append(budget)
-            if len(self._unpaid) == _MOST_UNPAID:
-                self._settle()
+            self._debt = max(0, self._debt - budget())
         return Merged(manifest, self._dead.copy(), list(self.abandoned))
 
     def _start(self, manifest: Manifest, committed: set[int], view: View) -> Manifest:
         """Begin the merges that are due among committed segments."""
-        if not self._may_be_due(manifest) and not (self._dead and self._is_worn(manifest)):
+        if not self._is_due(manifest):
             return manifest
         busy = {entry.id for merge in self.under_way for entry in merge.sources}
         busy |= {entry.id for entry in manifest.segments if entry.id not in committed}
@@ -205,30 +185,20 @@ class Merges:
             ]
         for run in runs:
             manifest = self._begin(manifest, run, view)
-        self._count_anew(manifest.segments)
         return manifest
 
-    def _is_worn(self, manifest: Manifest) -> bool:
-        """Whether any segment is mostly dead."""
-        return any(2 * self._dead.get(entry.id, 0) > entry.num_keys for entry in manifest.segments)
-
-    def _may_be_due(self, manifest: Manifest) -> bool:
-        """Whether a tier may have enough segments for a run: it counts on from the last look at all of them,
-        for most commits only bring one segment more."""
-        factor, segments = self._tables.layout.tier_factor, manifest.segments
-        for entry in segments[-1:] if segments[:-1] == self._seen else segments:
-            if entry.id not in self._counted:
-                self._counted.add(entry.id)
-                self._of_tier[tier_of(entry, factor)] += 1
-        self._seen = segments
-        return max(self._of_tier.values(), default=0) >= factor
-
-    def _count_anew(self, segments: Sequence[SegmentEntry]) -> None:
-        """Count the segments that are not being merged; others come back only where all are given up."""
-        busy = {entry.id for merge in self.under_way for entry in merge.sources}
-        self._seen, self._counted = (), {entry.id for entry in segments}
+    def _is_due(self, manifest: Manifest) -> bool:
+        """Whether a tier may have enough segments for a run, or a segment is mostly dead."""
+        if self._dead and any(
+            2 * self._dead.get(entry.id, 0) > entry.num_keys for entry in manifest.segments
+        ):
+            return True
         factor = self._tables.layout.tier_factor
-        self._of_tier = Counter([tier_of(entry, factor) for entry in segments if entry.id not in busy])
+        if len(manifest.segments) < factor:
+            return False
+        busy = {entry.id for merge in self.under_way for entry in merge.sources}
+        idle = [tier_of(entry, factor) for entry in manifest.segments if entry.id not in busy]
+        return max(Counter(idle).values(), default=0) >= factor
 
     def _begin(self, manifest: Manifest, sources: list[SegmentEntry], view: View) -> Manifest:
         """Begin a merge; returns the manifest without its segment id."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -64,13 +64,14 @@ objects (measured with the default settings: 400 bytes in all, 950 once queries 
 
 
 def _bytes_of(documents: NewDocuments) -> int:
-    kept = documents.sketches.kept or ()
+    kept, samples = documents.sketches.kept or (), documents.sketches.samples
     return (
         _DOCUMENT_BYTES * len(documents)
         + documents.sketches.words.nbytes
         + sum(map(len, documents.encoded_keys))
         + sum(map(len, documents.packed_metadata))
         + sum(hashes.nbytes for hashes in kept if hashes is not None)
+        + (0 if samples is None else samples.hashes.nbytes)
     )
 
 
@@ -200,8 +201,7 @@ class Pending:
             kept = [at for at, number in enumerate(numbers.tolist()) if number not in self.dropped]
             if len(kept) < len(new.keys):
                 new, numbers = new.taken(kept), numbers[kept]
-        hashes, metadata = new.key_hashes, new.packed_metadata
-        return NewDocuments(new.keys, new.encoded_keys, hashes, metadata, new.sketches, numbers)
+        return replace(new, numbers=numbers)
 
     # ---- what queries see ----
 
@@ -222,7 +222,9 @@ class Pending:
         if not newest:
             return
         growing = self._growing or GrowingSegment(self.scheme.tables, self._next_id(), newest[0].first)
-        if sum(map(len, newest)) > growing.room or not all(map(self._is_whole, newest)):
+        # A `GrowingSegment` has one entry a document and table, and of shingles there are several.
+        has_shingles = self.scheme.tables.has_shingles
+        if has_shingles or sum(map(len, newest)) > growing.room or not all(map(self._is_whole, newest)):
             self._sort_from(self._num_sorted)
             return
         for part in newest:

@@ -1,6 +1,6 @@
 """Session: the writer's lock of one handle, and its open transaction.
 
-`change` and `changing` gather a change and commit it, or add it to the open transaction.
+`change` gathers a change and commits it, or adds it to the open transaction.
 
 Locking rule: the lock is held for every change and for the whole of a transaction; queries take no lock,
 and see pending documents only where the transaction is their own.
@@ -126,7 +126,7 @@ class Session:
         return self._writer
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def _locked(self) -> Iterator[Writer]:
         """Hold the lock, a writer's. A forked child may have inherited it locked by a thread that it has not,
         and learns before that it has no writer.
 
@@ -135,16 +135,16 @@ class Session:
                 transaction open: its end could be waited for for ever.
             ReadOnlyError: the handle only reads.
         """
-        self._require_turn()
+        writer = self._require_turn()
         with self._lock:
             try:
-                yield
+                yield writer
             except SimIndexError as exc:
                 exc.located(self.store.path)
                 raise
 
     def _require_turn(self) -> Writer:
-        """Refuse what could wait for ever; see `locked`."""
+        """Refuse what could wait for ever; see `_locked`."""
         self.store.environment()
         writer, block = self._writer or self.writer(), self._open
         if block is not None and (block.is_inherited or (block.is_on_this_thread and not block.is_own)):
@@ -158,25 +158,17 @@ class Session:
             "it before or after the block, or let an asyncio.Lock keep the two apart"
         ).located(self.store.path)
 
-    @contextmanager
-    def changing(self) -> Iterator[tuple[Writer, Pending]]:
-        """Give a change: the open transaction's, or one that is committed at the end of the block."""
-        with self.locked():
-            writer = self.writer()
-            if self._open is not None:
-                yield writer, self._open.pending
-                return
-            pending = writer.begin()
-            yield writer, pending
-            self._commit(writer, pending)
+    @property
+    def is_in_transaction(self) -> bool:
+        """Whether a change, which holds the lock, is a part of an open transaction."""
+        return self._open is not None
 
     def change(
         self, gather: Callable[[Writer, Pending, View], Result], one: OneDocument | None = None
     ) -> Result:
         """Gather a change, as a part of the open transaction, or make it durable by itself.
 
-        The same as `changing` for a change that is gathered by one call, in one read transaction where that
-        takes two, and without a generator around it: a twelfth of the time of a single insert.
+        No generator stands around it: that would be a twelfth of the time of a single insert.
 
         Args:
             gather: adds to the change; the view is of the committed state.
@@ -188,37 +180,23 @@ class Session:
             try:
                 if self._open is not None or self.watch is not None:
                     one = None
-                prepared = None if one is None else self._prepared_apart(writer, one)
                 result: Any = None
-                pending = None
-                if prepared is None:
-                    with self.store.reading() as txn:
-                        view = self.reader.committed_view(txn)
-                        if one is not None:
-                            prepared = writer.prepare_one(one, view.directory, view)
-                        if prepared is None:
-                            pending = writer.begin() if self._open is None else self._open.pending
-                            result = gather(writer, pending, view)
-                            if self._open is None and pending.size:
-                                prepared = writer.prepare(pending, view)
+                prepared = pending = None
+                with self.store.reading() as txn:
+                    view = self.reader.committed_view(txn)
+                    if one is not None:
+                        prepared = writer.prepare_one(one, view)
+                    if prepared is None:
+                        pending = writer.begin() if self._open is None else self._open.pending
+                        result = gather(writer, pending, view)
+                        if self._open is None and pending.size:
+                            prepared = writer.prepare(pending, view)
                 if prepared is not None:
-                    self.commit(writer, prepared)
-                    if self.watch is not None and pending is not None:
-                        self.watch(pending, prepared)
+                    self.commit(writer, prepared, pending)
                 return cast("Result", result)
             except SimIndexError as exc:
                 exc.located(self.store.path)
                 raise
-
-    def _prepared_apart(self, writer: Writer, new: OneDocument) -> Prepared | None:
-        """Return what `Writer.prepare_one` does of the commit that this handle has made last, without a read
-        transaction; ``None`` where it takes one.
-
-        Nobody else may write meanwhile, so no page of that state becomes free; inside the gate the map stays.
-        """
-        with self.store.environment().inside() as visit:
-            snapshot = self.reader.own(self.store.last_commit, visit.map_generation)
-            return None if snapshot is None else writer.prepare_one(new, snapshot.directory, None)
 
     def once(self, call: bytes, gather: Callable[[Writer, Pending, View, Any], Result]) -> Result:
         """Gather a change and make it durable with a note of what it answers, unless it was done before.
@@ -243,8 +221,7 @@ class Session:
     @contextmanager
     def transaction(self, max_bytes: int | None) -> Iterator[None]:
         """Gather the changes of the block and commit them together; see `Index.transaction`."""
-        with self.locked():
-            writer = self.writer()
+        with self._locked() as writer:
             if self._open is not None:
                 raise TransactionOpenError("a transaction is open already; transactions do not nest")
             block = _Block(writer.begin(max_bytes))
@@ -255,7 +232,8 @@ class Session:
                 if self._open is not block:
                     why = "the index was closed inside a transaction, whose changes are not stored"
                     raise closed(self.store.path, why)
-                self._commit(writer, block.pending)
+                if block.pending.size:
+                    self.commit(writer, self._prepared(writer, block.pending), block.pending)
             finally:
                 self._open = self.reader.open_changes = None
                 block.end()
@@ -269,36 +247,29 @@ class Session:
     @contextmanager
     def alone(self, call: str) -> Iterator[Writer]:
         """Give the writer for many commits of a call's own; no transaction may be open."""
-        with self.locked():
-            writer = self.writer()
-            if self._open is not None:
-                raise TransactionOpenError(f"{call}: expected no open transaction, found one; end it first")
+        with self._locked() as writer:
+            self.require_committed(call)
             yield writer
 
-    def _commit(self, writer: Writer, pending: Pending) -> None:
-        if not pending.size:
-            return
+    def _prepared(self, writer: Writer, pending: Pending, *, merging: bool = True) -> Prepared:
+        with self.store.reading() as txn:
+            return writer.prepare(pending, self.reader.committed_view(txn), merging=merging)
+
+    def commit(self, writer: Writer, prepared: Prepared, pending: Pending | None = None) -> None:
+        """Make a prepared change durable; `pending` is what it was prepared from, if anything."""
         try:
-            self._prepare_and_commit(writer, pending, merging=True)
+            writer.commit(prepared)
         except IndexFullError:
-            if pending.by_key or pending.touched:
+            if pending is None or pending.by_key or pending.touched:
                 raise
             # A removal is let through on a full disk; merging can wait.
             writer.read_again_if_unsure()
-            self._prepare_and_commit(writer, pending, merging=False)
-
-    def _prepare_and_commit(self, writer: Writer, pending: Pending, *, merging: bool) -> None:
-        with self.store.reading() as txn:
-            prepared = writer.prepare(pending, self.reader.committed_view(txn), merging=merging)
-        self.commit(writer, prepared)
-        if self.watch is not None:
-            self.watch(pending, prepared)
-
-    def commit(self, writer: Writer, prepared: Prepared) -> None:
-        """Make a prepared change durable."""
-        writer.commit(prepared)
+            prepared = self._prepared(writer, pending, merging=False)
+            writer.commit(prepared)
         manifest, number = prepared.merged.manifest, self.store.last_commit
         self.reader.expect(prepared.encoded_manifest, manifest, number, prepared.newest, prepared.before)
+        if self.watch is not None and pending is not None:
+            self.watch(pending, prepared)
 
     def close(self) -> None:
         """Roll back an open transaction, another task's, too, which learns of it; and close the store.

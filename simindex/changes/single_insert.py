@@ -106,6 +106,7 @@ def single_change(
     if (
         new.present != scheme.whole_sketch
         or scheme.config.keep_shingles
+        or scheme.config.containment
         or sources == OF_DOCUMENTS | OF_ROWS
         or not tables.takes_one_whole
         or (scheme.config.simhash and new.fingerprint == _NO_FINGERPRINT)

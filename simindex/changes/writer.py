@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from simindex.changes.documents import NewDocuments
@@ -20,13 +20,12 @@ from simindex.changes.pending import Pending, change_of_ages, current_time
 from simindex.changes.single_insert import OneDocument, single_change
 from simindex.errors import CorruptIndexError, KeyExistsError
 from simindex.format.ages import Run, encode_run, run_key
-from simindex.format.keys import number_key, numbered, segment_of, segment_prefix
-from simindex.format.manifest import MANIFEST_KEY, Manifest, ManifestEncoder, decode_manifest, encode_manifest
+from simindex.format.keys import key_hashes, number_key, numbered, segment_of, segment_prefix
+from simindex.format.manifest import MANIFEST_KEY, Manifest, decode_manifest, encode_manifest
 from simindex.format.records import REMOVED_SKETCH, encode_flags, encode_group_size, flags_unverified
 from simindex.format.replies import DONE_KEYS, NOTES, Done, decode_done, encode_done
 from simindex.queries.view import Reader, View, stored_manifest
 from simindex.segments.build import Puts, num_bytes, segment_puts
-from simindex.segments.directory import Directory
 from simindex.segments.load import COPIED_BYTES
 from simindex.segments.merge_policy import step_budget
 from simindex.storage.replacement import clear_traces
@@ -100,7 +99,6 @@ class Prepared:
         done: the note of the call that is done by it, where that may be repeated.
         newest: the value of the manifest's last segment, where that is new, is one value and short.
         before: the manifest that has all other segments, there.
-        encoded_manifest: the manifest's stored form, at the latest once it was stored.
     """
 
     merged: Merged
@@ -114,12 +112,16 @@ class Prepared:
     done: Done | None = None
     newest: bytes = b""
     before: Manifest | None = None
-    encoded_manifest: bytes = b""
 
     @property
     def manifest(self) -> Manifest:
         """The manifest after it."""
         return self.merged.manifest
+
+    @cached_property
+    def encoded_manifest(self) -> bytes:
+        """The manifest's stored form."""
+        return encode_manifest(self.merged.manifest)
 
     @property
     def frees(self) -> bool:
@@ -151,8 +153,6 @@ class Prepared:
         self.merged.store(txn)
         if self.done is not None:
             txn.put("meta", *encode_done(self.done))
-        if not self.encoded_manifest:
-            self.encoded_manifest = encode_manifest(self.merged.manifest)
         txn.put("meta", MANIFEST_KEY, self.encoded_manifest)
 
 
@@ -164,19 +164,12 @@ class Writer:
         self._scheme = scheme = reader.scheme
         self.merges = Merges(scheme)
         self.done = DoneCalls(store)
-        self._encoder = ManifestEncoder()
         self._is_unsure = False
         """True from the first step of a preparation until its commit is known to have succeeded."""
         with store.reading() as txn:
             self.manifest = reader.current(txn).manifest
-            # What an unfinished merge or compaction of an earlier writer left behind.
-            orphans = stored_segments(txn) - {entry.id for entry in self.manifest.segments}
             removed = _removed_sketches(txn)
-        clear_traces(store)
-        if orphans:
-            store.commit(
-                lambda txn: [txn.delete_prefix("segments", segment_prefix(o)) for o in sorted(orphans)], True
-            )
+        clear_unnamed(store, self.manifest)
         store.hold_ballast()
         self.merges.recount_dead(self.manifest, removed)
 
@@ -188,8 +181,7 @@ class Writer:
 
     def begin(self, max_bytes: int | None = None) -> Pending:
         """Return an empty change, whose documents may take so many bytes of memory."""
-        if self._is_unsure:
-            self.read_again_if_unsure()
+        self.read_again_if_unsure()
         manifest, now = self.manifest, current_time()
         return Pending(self._scheme, manifest.next_number, now, max_bytes=max_bytes, sources=manifest.sources)
 
@@ -246,6 +238,11 @@ class Writer:
         pending.add(documents, [place for place in places if place in kept])
         return len(places) - len(replaced), len(replaced), skipped
 
+    def remove(self, pending: Pending, view: View, encoded_keys: list[bytes]) -> int:
+        """Remove the documents of some keys, each given once; returns how many there were."""
+        committed = view.find_keys(encoded_keys, key_hashes(encoded_keys))
+        return sum(pending.remove(key, committed.get(at)) for at, key in enumerate(encoded_keys))
+
     # ---- committing ----
 
     def prepare(self, pending: Pending, view: View, *, merging: bool = True) -> Prepared:
@@ -294,26 +291,14 @@ class Writer:
         prepared = Prepared(merged, records, puts, gone, flags, groups, touched, runs, pending.done)
         if newest and merged.manifest is manifest:
             prepared.newest, prepared.before = newest, committed
-            prepared.encoded_manifest = self._encoder.encode(manifest, committed)
         return prepared
 
-    def prepare_one(self, new: OneDocument, directory: Directory, view: View | None) -> Prepared | None:
+    def prepare_one(self, new: OneDocument, view: View) -> Prepared | None:
         """Return what `begin`, `insert` and `prepare` come to for one document under a new key, in half of
-        the time; ``None`` for them to do it, with nothing done.
-
-        Args:
-            view: of it; ``None``: only where it is not read, so nothing has to be merged and no change
-                before was broken off.
-
-        Raises:
-            CorruptIndexError: as they do.
-        """
-        if self._is_unsure and view is not None:
-            self.read_again_if_unsure()
+        the time; ``None`` for them to do it, with nothing done. Raises CorruptIndexError as they do."""
+        self.read_again_if_unsure()
         before = self.manifest
-        if view is None and (self._is_unsure or self.merges.has_work(before)):
-            return None
-        change = single_change(new, before, directory, self._scheme, current_time())
+        change = single_change(new, before, view.directory, self._scheme, current_time())
         if change is None:
             return None
         self._is_unsure = True
@@ -322,16 +307,13 @@ class Writer:
         prepared = Prepared(merged, [record], [segment], runs=runs)
         if merged.manifest is manifest:
             prepared.newest, prepared.before = segment[1], before
-            prepared.encoded_manifest = self._encoder.encode(manifest, before)
         return prepared
 
-    def _budget(self, manifest: Manifest, num_changes: int, num_bytes: int) -> int:
-        return step_budget(self._scheme.tables.layout.tier_factor, manifest, num_changes, num_bytes)
-
-    def _merged(self, manifest: Manifest, num_changes: int, num_bytes: int, view: View | None) -> Merged:
-        """Return what merging goes with a commit that changes and writes so much; without a view: none."""
-        budget = partial(self._budget, manifest, num_changes, num_bytes)
-        if view is None or not self.merges.has_work(self.manifest):
+    def _merged(self, manifest: Manifest, num_changes: int, num_bytes: int, view: View) -> Merged:
+        """Return what merging goes with a commit that changes and writes so much."""
+        factor = self._scheme.tables.layout.tier_factor
+        budget = partial(step_budget, factor, manifest, num_changes, num_bytes)
+        if not self.merges.has_work(self.manifest):
             return self.merges.pause(manifest, budget)
         stored = {entry.id for entry in self.manifest.segments}
         return self.merges.advance(manifest, stored, budget(), view)
@@ -351,11 +333,6 @@ class Writer:
         if prepared.merged.passing:
             with self._store.reading() as txn:
                 txn.let_go("segments", prepared.merged.passing)
-
-    def adopt(self, manifest: Manifest) -> None:
-        """Go on with a stored manifest that names further segments; merges under way go on, too."""
-        self.manifest = manifest
-        self._recount_dead()
 
     # ---- compaction ----
 
@@ -381,6 +358,15 @@ def _removed_sketches(txn: ReadTransaction) -> list[int]:
         for number, value in numbered(txn.items("removed"), "removed")
         if flags_unverified(value) & REMOVED_SKETCH
     ]
+
+
+def clear_unnamed(store: Store, manifest: Manifest) -> None:
+    """Take back what a merge, a compaction or a backup that was killed has left."""
+    clear_traces(store)
+    with store.reading() as txn:
+        unnamed = sorted(stored_segments(txn) - {entry.id for entry in manifest.segments})
+    if unnamed:
+        store.commit(lambda txn: [txn.delete_prefix("segments", segment_prefix(i)) for i in unnamed], True)
 
 
 def stored_segments(txn: ReadTransaction) -> set[int]:

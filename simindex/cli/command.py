@@ -6,7 +6,6 @@ examples as they are typed.
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import functools
 import importlib.util
@@ -46,6 +45,15 @@ class LazyGroup(typer.core.TyperGroup):
                 app.command(cmd_name, cls=kind, epilog=module.EXAMPLES)(with_options(module.run))
             self.commands[cmd_name] = typer.main.get_command(app)
         return self.commands.get(cmd_name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find a command; in the place of one that is none, name those that are spelled alike."""
+        import difflib
+
+        names = self.list_commands(ctx)
+        if args[0] not in names and (alike := difflib.get_close_matches(args[0], names)):
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {' or '.join(alike)}?")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands under their headings."""
@@ -123,7 +131,7 @@ class Command(typer.core.TyperCommand):
         for parameter in self.get_params(ctx):
             record = None if _is_argument(parameter) else parameter.get_help_record(ctx)
             if record is not None:
-                heading = headings.get(parameter.name) or getattr(parameter, "rich_help_panel", None)
+                heading = getattr(parameter, "rich_help_panel", None) or headings.get(parameter.name)
                 sections.setdefault(heading or "Options", []).append(record)
         for heading, records in sections.items():
             with formatter.section(heading):
@@ -142,10 +150,9 @@ def _about(module: str) -> str:
     found = importlib.util.find_spec(module)
     assert found is not None
     assert found.origin is not None
-    with open(found.origin, "rb") as file:
-        tree = ast.parse(file.read())
-    (run,) = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "run")
-    first = " ".join((ast.get_docstring(run) or "").split("\n\n")[0].split())
+    with open(found.origin, encoding="utf-8") as file:
+        _, _, run = file.read().partition("\ndef run(")
+    first = " ".join(run.split('"""')[1].split("\n\n")[0].split())
     return re.split(r"(?<=[.;:]) ", first)[0].rstrip(";:.") + "."
 
 

@@ -14,8 +14,8 @@ import typer
 import simindex
 from simindex import CharShingles, Config, Index, IndexLockedError, SimHashConfig, WordShingles
 from simindex.cli.failures import CommandError
-from simindex.cli.options import whole
-from simindex.config import Shingles
+from simindex.cli.options import number, whole
+from simindex.config import NORMALIZE_STEPS, Shingles, require_equal
 
 
 def seed_of(text: str | int) -> int | str:
@@ -32,35 +32,27 @@ def seed_of(text: str | int) -> int | str:
         raise typer.BadParameter(f'expected "random" or an integer of at least 0, found {text!r}') from None
 
 
-Words = Annotated[
-    int | None, typer.Option(metavar="N", parser=whole(1), help="Shingles of N words (default 3).")
-]
-Chars = Annotated[int | None, typer.Option(metavar="N", parser=whole(1), help="Shingles of N characters.")]
+Words = Annotated[int | None, number("Shingles of N words (default 3).")]
+Chars = Annotated[int | None, number("Shingles of N characters.")]
 Normalize = Annotated[
     str | None,
     typer.Option(
         metavar="STEPS",
-        help="Normalisation: steps out of 'nfkc casefold whitespace', or none (default: the last two).",
+        help=f"Normalisation: steps out of '{' '.join(NORMALIZE_STEPS)}', or none (default: the last two).",
     ),
 ]
-NumPerm = Annotated[int | None, typer.Option(metavar="N", parser=whole(), help="MinHash rows (default 128).")]
+NumPerm = Annotated[int | None, number("MinHash rows (default 128).", least=0)]
 MaxDistance = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N",
-        parser=whole(),
-        help="Bits up to which SimHash search is complete (default 3).",
-    ),
+    int | None, number("Bits up to which SimHash search is complete (default 3).", least=0)
 ]
 NoMinhash = Annotated[bool, typer.Option("--no-minhash", help="Without MinHash.")]
 NoSimhash = Annotated[bool, typer.Option("--no-simhash", help="Without SimHash.")]
 KeepShingles = Annotated[
+    int | None, number("Shingle hashes kept of each document, for query --exact (default 0).", least=0)
+]
+Containment = Annotated[
     int | None,
-    typer.Option(
-        metavar="N",
-        parser=whole(),
-        help="Shingle hashes kept of each document, for query --exact (default 0).",
-    ),
+    number("One in so many shingles sampled, for query --contained: 1, 2 .. 64 (default 0: none).", least=0),
 ]
 Seed = Annotated[
     int | None,
@@ -100,6 +92,7 @@ class CreationOptions(SketchOptions):
     no_minhash: NoMinhash = False
     no_simhash: NoSimhash = False
     keep_shingles: KeepShingles = None
+    containment: Containment = None
 
     def __post_init__(self) -> None:
         given = self.given()
@@ -108,6 +101,7 @@ class CreationOptions(SketchOptions):
             ("no_simhash", "max_distance"),
             ("no_minhash", "num_perm"),
             ("no_minhash", "keep_shingles"),
+            ("no_minhash", "containment"),
             ("no_minhash", "no_simhash"),
         ):
             if first in given and second in given:
@@ -119,17 +113,14 @@ class CreationOptions(SketchOptions):
         return {name for name, value in vars(self).items() if value is not None and value is not False}
 
     def config(self, base: Config) -> Config:
-        """Return `base` with what was given in place of its values.
-
-        Raises:
-            ValueError: a value out of range.
-        """
+        """Return `base` with what was given in place of its values."""
         return Config(
             shingles=self._shingles(base.shingles),
             num_perm=0 if self.no_minhash else _given_or(self.num_perm, base.num_perm),
             simhash=self._simhash(base),
             keep_shingles=0 if self.no_minhash else _given_or(self.keep_shingles, base.keep_shingles),
             seed=base.seed if self.seed is None else self.seed,
+            containment=0 if self.no_minhash else _given_or(self.containment, base.containment),
         )
 
     def _normalized(self, shingles: Shingles) -> Shingles:
@@ -159,11 +150,7 @@ def _given_or(value: int | None, default: int) -> int:
 
 
 def open_for_reading(path: str, max_candidates: int | None = None, *, warm: bool = False) -> Index:
-    """Open an index for reading that must be there; `warm`: with its filters in memory.
-
-    Raises:
-        CommandError: it is not.
-    """
+    """Open an index for reading that must be there; `warm`: with its filters in memory."""
     try:
         if max_candidates is None:
             return simindex.open(path, "r", warm=warm)
@@ -177,25 +164,21 @@ def open_for_insert(path: str, options: CreationOptions, wait: float = 0.0) -> I
 
     Args:
         wait: seconds to wait for another writer.
-
-    Raises:
-        CommandError: another process is writing to it.
-        ConfigMismatchError: an option that was given differs from what is stored.
     """
-    config = _config(path, options) if options.given() else None
+    config = None if not options.given() else options.config(Config())
     try:
-        return simindex.open(path, "a", config, timeout=wait)
+        try:
+            index = simindex.open(path, "r+", timeout=wait)
+        except FileNotFoundError:
+            return simindex.open(path, "a", config, timeout=wait)
     except IndexLockedError as exc:
         raise _locked(path, exc) from exc
-
-
-def _config(path: str, options: CreationOptions) -> Config:
-    """Return the settings that options ask for; what they leave open is as stored, or the default."""
     try:
-        with simindex.open(path, "r") as index:
-            return options.config(index.config)
-    except FileNotFoundError:
-        return options.config(Config())
+        require_equal(index.config, options.config(index.config))
+    except BaseException:
+        index.close()
+        raise
+    return index
 
 
 def open_for_change(path: str, wait: float = 0.0) -> Index:
@@ -203,9 +186,6 @@ def open_for_change(path: str, wait: float = 0.0) -> Index:
 
     Args:
         wait: seconds to wait for another writer.
-
-    Raises:
-        CommandError: it is not there, or another process is writing to it.
     """
     try:
         return simindex.open(path, "r+", timeout=wait)

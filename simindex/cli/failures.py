@@ -24,27 +24,14 @@ class CommandError(Exception):
         self.exit_code = exit_code
 
 
-_ARGUMENTS = {
-    "against": "--against",
-    "before": "--before",
-    "bands": "--bands",
-    "into": "--into",
-    "keep": "--keep",
-    "keep_shingles": "--keep-shingles",
-    "max_candidates": "--max-candidates",
-    "max_distance": "--max-distance",
-    "normalize": "--normalize",
-    "num_perm": "--num-perm",
-    "recall": "--recall",
-    "removed": "--removed",
-    "rows": "--rows",
-    "seed": "--seed",
-    "sink": "--output",
-    "size": "--words or --chars",
-    "split": "--split",
-    "threshold": "--threshold",
-}
+_ARGUMENTS = re.compile(
+    r"against|before|bands|into|keep|keep_shingles|max_candidates|max_distance|normalize|num_perm|precision"
+    r"|recall|removed|rows|seed|sink|size|split|threshold"
+)
 """Arguments of the library that come from options as they were typed: a wrong one is wrong usage."""
+
+_OPTIONS = {"sink": "--output", "size": "--words or --chars"}
+"""The options of those that are called otherwise."""
 
 _CALLS = {
     "newest, field:NAME or a callable": "newest or field:NAME",
@@ -76,8 +63,10 @@ def wrong_option(error: BaseException) -> tuple[str, str] | None:
     name, colon, reason = str(error).partition(": ")
     if isinstance(error, SimIndexError) or not isinstance(error, ValueError | TypeError) or not colon:
         return None
-    option = _ARGUMENTS.get(name.rpartition(".")[2])
-    return None if option is None else (option, in_options(reason))
+    name = name.rpartition(".")[2]
+    if not _ARGUMENTS.fullmatch(name):
+        return None
+    return _OPTIONS.get(name, "--" + name.replace("_", "-")), in_options(reason)
 
 
 def describe(error: BaseException) -> str:
@@ -131,9 +120,21 @@ class Commands(LazyGroup):
     package = "simindex.cli.commands"
     groups: ClassVar = {
         "Build": ("insert", "remove", "expire"),
-        "Ask": ("query", "pairs", "clusters", "join", "explain", "get", "list", "export", "stats"),
+        "Ask": (
+            "query",
+            "find",
+            "passages",
+            "pairs",
+            "clusters",
+            "join",
+            "explain",
+            "get",
+            "list",
+            "export",
+            "stats",
+        ),
         "Deduplicate a corpus": ("dedup", "report"),
-        "Choose settings": ("curve", "resketch"),
+        "Choose settings": ("tune", "curve", "resketch"),
         "Look after": ("check", "repair", "compact", "backup", "merge"),
         "Many machines": ("scaleout",),
     }

@@ -7,37 +7,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
-from enum import Enum
-from typing import Annotated, Any
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Literal, get_args
 
 import typer
 
 from simindex import Index
+from simindex.changes.documents import Conflict
 from simindex.format.keys import Key
-
-
-class KeySource(Enum):
-    """What a key is made of where a row has none."""
-
-    content = "content"
-    line = "line"
-
-
-class OnConflict(Enum):
-    """What to do with a key that is stored already."""
-
-    error = "error"
-    skip = "skip"
-    replace = "replace"
-
-
-class OnRepeat(Enum):
-    """The same, where a job that is done again meets what it stored itself."""
-
-    skip = OnConflict.skip.value
-    replace = OnConflict.replace.value
-
+from simindex.queries.search import Method
 
 # ---- numbers and words ----
 
@@ -58,11 +36,7 @@ def whole(least: int = 0) -> Callable[[str | int], int]:
 
 
 def share(text: str | float) -> float:
-    """Return the number between 0 and 1 that was written on the command line; its range is the library's.
-
-    Raises:
-        typer.BadParameter: it is no number.
-    """
+    """Return the number between 0 and 1 that was written on the command line; its range is the library's."""
     try:
         return float(text)
     except ValueError:
@@ -72,11 +46,7 @@ def share(text: str | float) -> float:
 
 
 def seconds(text: str | float) -> float:
-    """Return the seconds that were written on the command line.
-
-    Raises:
-        typer.BadParameter: they are none.
-    """
+    """Return the seconds that were written on the command line."""
     try:
         found = float(text)
     except ValueError:
@@ -86,21 +56,28 @@ def seconds(text: str | float) -> float:
     return found
 
 
-def word_option(words: type[Enum], help_: str, *names: str) -> Any:  # a typer.OptionInfo
-    """Return an option that takes one of some words: the names of an enumeration."""
-    known = [word.name for word in words]
+def number(help_: str, *names: str, least: int = 1, metavar: str = "N", panel: str | None = None) -> Any:
+    """Return an option that takes an integer of at least so much."""
+    return typer.Option(*names, metavar=metavar, parser=whole(least), rich_help_panel=panel, help=help_)
 
-    def parse(text: str | Enum) -> Enum:
-        if isinstance(text, Enum):
-            return text
-        if text not in known:
-            raise typer.BadParameter(f"expected one of {', '.join(known)}; found {text!r}")
-        return words[text]
+
+def fraction(help_: str, *, metavar: str = "S", panel: str | None = None) -> Any:
+    """Return an option that takes a number between 0 and 1."""
+    return typer.Option(metavar=metavar, parser=share, rich_help_panel=panel, help=help_)
+
+
+def word(words: Sequence[str], help_: str, *names: str) -> Any:
+    """Return an option that takes one of some words."""
+
+    def parse(text: str) -> str:
+        if text not in words:
+            raise typer.BadParameter(f"expected one of {', '.join(words)}; found {text!r}")
+        return text
 
     def complete(incomplete: str) -> list[str]:
-        return [name for name in known if name.startswith(incomplete)]
+        return [name for name in words if name.startswith(incomplete)]
 
-    return typer.Option(*names, metavar="|".join(known), parser=parse, autocompletion=complete, help=help_)
+    return typer.Option(*names, metavar="|".join(words), parser=parse, autocompletion=complete, help=help_)
 
 
 # ---- the index, and what is printed ----
@@ -120,14 +97,6 @@ IdField = Annotated[str, typer.Option(metavar="NAME", help="The field or column 
 TextField = Annotated[
     str, typer.Option(metavar="NAME", help="The field or column of its text, or of a list of ready shingles.")
 ]
-KeyOrigin = Annotated[
-    KeySource | None,
-    word_option(
-        KeySource,
-        "Where a row has no key, make one: of its content, so that equal rows are one document; or of its "
-        "place, as FILE:LINE.",
-    ),
-]
 KeepMetadata = Annotated[
     bool, typer.Option("--metadata", help="Keep the other fields of a row as its metadata.")
 ]
@@ -145,17 +114,14 @@ SkipBadRows = Annotated[
 ]
 
 _CONFLICT_HELP = "What to do with a key that is stored already."
-ConflictChoice = Annotated[OnConflict, word_option(OnConflict, _CONFLICT_HELP)]
-RepeatChoice = Annotated[OnRepeat, word_option(OnRepeat, _CONFLICT_HELP)]
+OnConflict = Annotated[Conflict, word(get_args(Conflict), _CONFLICT_HELP)]
+OnRepeat = Annotated[Literal["skip", "replace"], word(("skip", "replace"), _CONFLICT_HELP)]
 
 # ---- limits on what is held of an input ----
 
 
 def size(text: str | int) -> int:
     """Return the bytes of a size that was written on the command line.
-
-    Raises:
-        typer.BadParameter: it is none.
 
     >>> size("256MiB"), size("1 gib"), size("100kB"), size("5")
     (268435456, 1073741824, 100000, 5)
@@ -180,11 +146,7 @@ MaxRow = Annotated[
 ]
 MaxRatio = Annotated[
     int,
-    typer.Option(
-        metavar="N",
-        parser=whole(1),
-        help="Refuse a row beyond a quarter of --max-row that unpacks to over N times its compressed size.",
-    ),
+    number("Refuse a row beyond a quarter of --max-row that unpacks to over N times its compressed size."),
 ]
 
 # ---- work ----
@@ -192,19 +154,8 @@ MaxRatio = Annotated[
 _RUNNING = "Running"
 """A heading of the help: options that change no result."""
 
-BatchSize = Annotated[
-    int, typer.Option(metavar="N", parser=whole(1), rich_help_panel=_RUNNING, help="Documents a commit.")
-]
-Workers = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N",
-        parser=whole(1),
-        rich_help_panel=_RUNNING,
-        help="Threads that make sketches; default: one a core.",
-    ),
-]
-
+BatchSize = Annotated[int, number("Documents a commit.", panel=_RUNNING)]
+Workers = Annotated[int | None, number("Threads that make sketches; default: one a core.", panel=_RUNNING)]
 Wait = Annotated[
     float,
     typer.Option(
@@ -214,50 +165,32 @@ Wait = Annotated[
 
 # ---- searching ----
 
-Threshold = Annotated[
-    float | None,
-    typer.Option(metavar="S", parser=share, help="Least similarity, above 0 up to 1 (default 0.8)."),
-]
-Limit = Annotated[int | None, typer.Option(metavar="N", parser=whole(1), help="At most so many matches.")]
+Threshold = Annotated[float | None, fraction("Least similarity, above 0 up to 1 (default 0.8).")]
+Limit = Annotated[int | None, number("At most so many matches.")]
 Recall = Annotated[
     float | None,
-    typer.Option(
-        metavar="P",
-        parser=share,
-        help="Find this share of the documents right at the threshold (default: about half). Some less "
+    fraction(
+        "Find this share of the documents right at the threshold (default: about half). Some less "
         "similar ones are then shown, too.",
+        metavar="P",
     ),
 ]
 Exact = Annotated[
     bool,
     typer.Option("--exact", help="Compare kept shingles, too: exact where both documents are kept whole."),
 ]
-Nearest = Annotated[
-    int | None,
-    typer.Option(metavar="K", parser=whole(1), help="The K most similar; with --threshold only such."),
+By = Annotated[
+    Method | None, word(get_args(Method), "What documents are compared by; default: MinHash where there is.")
 ]
-SimHash = Annotated[bool, typer.Option("--simhash", help="By fingerprint: all within a Hamming distance.")]
-WithinDistance = Annotated[
-    int | None,
-    typer.Option(
-        metavar="K",
-        parser=whole(),
-        help="With --simhash: that distance; default: what the index was built for.",
-    ),
-]
-MaxCandidates = Annotated[
-    int, typer.Option(metavar="N", parser=whole(1), help="Stored documents that a query compares at most.")
-]
+MaxCandidates = Annotated[int, number("Stored documents that a query compares at most.")]
+FirstPairs = Annotated[int | None, number("The first N pairs only.")]
+FirstClusters = Annotated[int | None, number("The first N clusters only.")]
 
 # ---- keys ----
 
 
 def parse_key(text: str, int_keys: bool) -> Key:
-    """Return the key that was written on the command line: a str, or with --int an integer.
-
-    Raises:
-        typer.BadParameter: `int_keys`, and it is no integer.
-    """
+    """Return the key that was written on the command line: a str, or with --int an integer."""
     if not int_keys:
         return text
     try:

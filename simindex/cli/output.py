@@ -15,7 +15,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from simindex import Record
+from simindex import CheckReport, Record, RepairReport
 from simindex.format.keys import Key
 from simindex.jsonable import plain
 
@@ -41,29 +41,13 @@ def note(message: str) -> None:
         sys.stderr.flush()
 
 
-def note_json(values: dict[str, Any]) -> None:
-    """Print a JSON line to stderr. A reader who has gone away is no reason to stop."""
-    with contextlib.suppress(BrokenPipeError):
-        sys.stderr.write(json.dumps(values) + "\n")
-        sys.stderr.flush()
-
-
 def shown_key(key: Key) -> str:
     """Return a key as it stands in a table."""
     return printable(key if isinstance(key, str) else str(key))
 
 
-def json_key(key: Key) -> object:
-    """Return a key as it stands in JSON."""
-    return plain(key)
-
-
 def json_record(record: Record) -> dict[str, Any]:
-    """Return a stored document with JSON's types, as `export` writes it.
-
-    Raises:
-        ValueError: its metadata is nested deeper than JSON can be written.
-    """
+    """Return a stored document with JSON's types, as `export` writes it."""
     fingerprint = record.sketch.fingerprint
     return {
         "id": plain(record.key),
@@ -75,11 +59,7 @@ def json_record(record: Record) -> dict[str, Any]:
 
 
 def plain_metadata(key: Key, metadata: object) -> Any:
-    """Return the metadata of a document with JSON's types.
-
-    Raises:
-        ValueError: it is nested deeper than JSON can be written.
-    """
+    """Return the metadata of a document with JSON's types."""
     try:
         return plain(metadata)
     except RecursionError:
@@ -108,6 +88,15 @@ def print_text(text: str) -> None:
     if sys.stdout.isatty():
         text = textwrap.fill(text, shutil.get_terminal_size().columns - 1, break_long_words=False)
     sys.stdout.write(text + "\n")
+
+
+def print_report(report: CheckReport | RepairReport, as_json: bool) -> None:
+    """Print the report of a check or a repair."""
+    if as_json:
+        print_json(report.to_dict())
+        return
+    for line in str(report).splitlines():
+        print_text(printable(line))
 
 
 def print_table(

@@ -7,13 +7,15 @@ on.
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
-from simindex.cli.output import note_json
+from simindex.cli.output import note
 
 Advance = Callable[[int, int], None]
 """Called with how far the work is: documents done, and how much of the total; or bytes done and in all."""
@@ -48,12 +50,9 @@ Show = Callable[[JobProgress], None]
 _SECONDS_A_LINE = 1.0
 """Between two JSON lines."""
 
+_RATE = "{task.fields[rate]:,.0f}/s"
 _NARROW = 80  # columns below which there is room for a count and the remaining time alone
 _NARROW_FOR_MORE = 100  # the same of a bar that has more to show
-
-
-def _ignore(_documents: int, _done: int) -> None:
-    return None
 
 
 def shows_progress() -> bool:
@@ -70,18 +69,15 @@ def work_bar(noun: str, total: int | None, *, prints_results: bool = False) -> I
             pipe: then no remaining time is shown.
         prints_results: whether results go to stdout meanwhile.
     """
-    if not shows_progress() or (prints_results and sys.stdout.isatty()):
-        yield _ignore
+    if prints_results and sys.stdout.isatty():
+        yield lambda _documents, _done: None
         return
-    bar = _bar(total is not None, f"{{task.fields[count]:,}} {noun}", "{task.fields[rate]:,.0f}/s")
-    task = bar.add_task("", total=total, count=0, rate=0.0)
-    began = time.monotonic()
+    counts, began = f"{{task.fields[count]:,}} {noun}", time.monotonic()
+    with _bar(counts, _RATE, has_end=total is not None, total=total, count=0, rate=0.0) as update:
 
-    def advance(count: int, done: int) -> None:
-        rate = count / max(time.monotonic() - began, 1e-9)
-        bar.update(task, completed=done, count=count, rate=rate)
+        def advance(count: int, done: int) -> None:
+            update(completed=done, count=count, rate=count / max(time.monotonic() - began, 1e-9))
 
-    with bar:
         yield advance
 
 
@@ -97,24 +93,20 @@ def job_bar(total: int | None, waits_for: str | None, *, as_json: bool) -> Itera
     if as_json:
         yield _shown_in_json(total)
         return
-    if not shows_progress():
-        yield lambda _: None
-        return
-    counts = "{task.fields[count]}"
-    bar = _bar(total is not None, counts, "{task.fields[rate]:,.0f}/s", ends="{task.fields[written]}")
-    task = bar.add_task("", total=total, count=waits_for or "0 rows", rate=0.0, written="")
     began = time.monotonic()
+    fields: dict[str, Any] = {"total": total, "count": waits_for or "0 rows", "rate": 0.0, "written": ""}
+    columns = "{task.fields[count]}", _RATE, "{task.fields[written]}"
+    with _bar(*columns, has_end=total is not None, **fields) as update:
 
-    def show(at: JobProgress) -> None:
-        count = f"{at.rows:,} rows, {at.duplicates:,} duplicates"
-        written = f"{at.written_bytes / 1e6:,.1f} MB written"
-        if at.looked_at and not at.rows:
-            count, written = f"{at.looked_at:,} rows, looked at first", ""
-        rate = at.pace(time.monotonic() - began)
-        done = at.read_bytes if at.share is None or total is None else at.share * total
-        bar.update(task, completed=done, count=count, rate=rate, written=written)
+        def show(at: JobProgress) -> None:
+            count = f"{at.rows:,} rows, {at.duplicates:,} duplicates"
+            written = f"{at.written_bytes / 1e6:,.1f} MB written"
+            if at.looked_at and not at.rows:
+                count, written = f"{at.looked_at:,} rows, looked at first", ""
+            rate = at.pace(time.monotonic() - began)
+            done = at.read_bytes if at.share is None or total is None else at.share * total
+            update(completed=done, count=count, rate=rate, written=written)
 
-    with bar:
         yield show
 
 
@@ -136,15 +128,8 @@ def _shown_in_json(total: int | None) -> Show:
         rate = round(at.pace(seconds), 1)
         counts = at._asdict()
         del counts["share"], counts["looked_now"]
-        note_json(
-            counts
-            | {
-                "total_bytes": total,
-                "rows_per_second": rate,
-                "seconds": round(seconds, 1),
-                "seconds_left": left,
-            }
-        )
+        counts |= {"total_bytes": total, "rows_per_second": rate, "seconds": round(seconds, 1)}
+        note(json.dumps(counts | {"seconds_left": left}))
 
     return show
 
@@ -152,33 +137,29 @@ def _shown_in_json(total: int | None) -> Show:
 @contextmanager
 def bytes_bar() -> Iterator[Advance]:
     """Show a bar of bytes done out of all bytes for the length of the block."""
-    if not shows_progress():
-        yield _ignore
-        return
-    bar = _bar(True, "{task.fields[shown]}", "")
-    task = bar.add_task("", total=None, shown="")
+    with _bar("{task.fields[size]}", has_end=True, total=None, size="") as update:
 
-    def advance(done: int, total: int) -> None:
-        bar.update(task, completed=done, total=total, shown=f"{done / 1e6:,.1f} of {total / 1e6:,.1f} MB")
+        def advance(done: int, total: int) -> None:
+            update(completed=done, total=total, size=f"{done / 1e6:,.1f} of {total / 1e6:,.1f} MB")
 
-    with bar:
         yield advance
 
 
 @contextmanager
 def waiting_bar(what: str) -> Iterator[None]:
     """Show that work goes on whose end is unknown, for the length of the block."""
+    with _bar(what, has_end=False, total=None):
+        yield
+
+
+@contextmanager
+def _bar(
+    shown: str, pace: str = "", ends: str = "", *, has_end: bool, **fields: Any
+) -> Iterator[Callable[..., None]]:
+    """Show so much done, at that pace, since when, and for how long still; gives what changes the fields."""
     if not shows_progress():
-        yield
+        yield lambda **_: None
         return
-    bar = _bar(False, what, "")
-    bar.add_task("", total=None)
-    with bar:
-        yield
-
-
-def _bar(has_end: bool, count: str, rate: str, ends: str = "") -> Any:
-    """Return a bar: so much done, at that rate, since when, and for how long still."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -191,12 +172,13 @@ def _bar(has_end: bool, count: str, rate: str, ends: str = "") -> Any:
 
     console = Console(stderr=True)
     is_wide = console.width >= (_NARROW_FOR_MORE if ends else _NARROW)
-    columns: list[ProgressColumn] = [TextColumn(count)]
+    columns: list[ProgressColumn] = [TextColumn(shown)]
     if is_wide:
-        columns += [TextColumn(rate)] if rate else []
+        columns += [TextColumn(pace)] if pace else []
         columns += [BarColumn(None)]
         columns += [TextColumn(ends)] if ends else [TextColumn("elapsed"), TimeElapsedColumn()]
     if has_end:
         columns += [TextColumn("remaining" if is_wide else "left"), TimeRemainingColumn()]
     # What goes to stdout are results; rich would send them to the terminal of the bar.
-    return Progress(*columns, console=console, redirect_stdout=False, expand=is_wide)
+    with Progress(*columns, console=console, redirect_stdout=False, expand=is_wide) as bar:
+        yield partial(bar.update, bar.add_task("", **fields))

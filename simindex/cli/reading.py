@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import codecs
 import os
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 from itertools import islice
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, get_args
 
 import typer
 
 from simindex import Sketch
-from simindex.batching import PART_BYTES, bytes_of_item
+from simindex.batching import bytes_of_item, in_parts
 from simindex.cli import options
 from simindex.cli.options import parse_key
 from simindex.cli.output import counted, note
@@ -27,6 +26,7 @@ from simindex.inputs import (
     Fields,
     InputError,
     Inputs,
+    KeyFrom,
     Limits,
     Reading,
     Row,
@@ -43,11 +43,7 @@ Hidden = Annotated[
 
 
 def parse_encoding(text: str) -> str:
-    """Return the name of a text encoding.
-
-    Raises:
-        typer.BadParameter: it is none.
-    """
+    """Return the name of a text encoding."""
     try:
         "".encode(text)
         codecs.getincrementaldecoder(text)
@@ -59,9 +55,6 @@ def parse_encoding(text: str) -> str:
 def parse_delimiter(text: str) -> str:
     """Return a delimiter: one character, or the word tab.
 
-    Raises:
-        typer.BadParameter: it is none.
-
     >>> parse_delimiter(";"), parse_delimiter("tab")
     (';', '\\t')
     """
@@ -71,13 +64,20 @@ def parse_delimiter(text: str) -> str:
     return delimiter
 
 
-FileFormat = Enum("FileFormat", {name: name for name in FORMATS})  # type: ignore[misc] # the formats there are
 Format = Annotated[
-    FileFormat | None,
-    options.word_option(
-        FileFormat,
+    str | None,
+    options.word(
+        tuple(FORMATS),
         "Format of the inputs, where a name does not tell (default: by suffix, stdin jsonl).",
         "--format",
+    ),
+]
+KeyOrigin = Annotated[
+    KeyFrom | None,
+    options.word(
+        get_args(KeyFrom),
+        "Where a row has no key, make one: of its content, so that equal rows are one document; or of its "
+        "place, as FILE:LINE.",
     ),
 ]
 Encoding = Annotated[
@@ -95,22 +95,14 @@ Delimiter = Annotated[
 
 
 def parse_base(text: str | int) -> int:
-    """Return the base of digits, 16 or 10.
-
-    Raises:
-        typer.BadParameter: it is another.
-    """
+    """Return the base of digits, 16 or 10."""
     if str(text) not in ("10", "16"):
         raise typer.BadParameter(f"expected 16 or 10, found {text!r}")
     return int(text)
 
 
 def parse_fingerprint(text: str, base: int) -> Sketch:
-    """Return the fingerprint that was written on the command line.
-
-    Raises:
-        typer.BadParameter: it is none.
-    """
+    """Return the fingerprint that was written on the command line."""
     try:
         return Sketch.from_fingerprint(fingerprints.parse_fingerprint(text, base))
     except ValueError as exc:
@@ -164,8 +156,7 @@ class FileOptions:
             leave_out: a file in none of their folders.
             fields: of `Fields`, in place of what the options say.
         """
-        format_ = None if self.format_ is None else self.format_.name
-        reading = Reading(format_, self.encoding, self.delimiter, tuple(self.glob or ()), self.hidden)
+        reading = Reading(self.format_, self.encoding, self.delimiter, tuple(self.glob or ()), self.hidden)
         return Inputs(
             paths, replace(self.fields, **fields), reading=reading, limits=self.limits, leave_out=leave_out
         )
@@ -175,7 +166,7 @@ class FileOptions:
 class KeyOptions(FileOptions):
     """Also what stands for a missing key, or for a text."""
 
-    key_from: options.KeyOrigin = None
+    key_from: KeyOrigin = None
     fingerprint_field: FingerprintField = None
     fingerprint_base: FingerprintBase = 16
 
@@ -184,7 +175,7 @@ class KeyOptions(FileOptions):
         """Which field of a row is what."""
         return replace(
             super().fields,
-            key_from=None if self.key_from is None else self.key_from.value,
+            key_from=self.key_from,
             fingerprint=self.fingerprint_field,
             fingerprint_base=self.fingerprint_base,
         )
@@ -194,7 +185,7 @@ class KeyOptions(FileOptions):
 class ComparedOptions(KeyOptions):
     """The same of rows that are looked up: one without a key has its place."""
 
-    key_from: options.KeyOrigin = options.KeySource.line
+    key_from: KeyOrigin = "line"
 
 
 @dataclass(frozen=True)
@@ -214,9 +205,6 @@ def require_ids(paths: Sequence[str], reads: FileOptions) -> None:
     """Refuse an --id-field that no row at the beginning of the first file has.
 
     A deduplication needs ids for its report alone, so that nothing else would notice a wrong name.
-
-    Raises:
-        typer.BadParameter: none of these rows has the field.
     """
     files = [path for path in paths if os.path.isfile(path)]
     if reads.id_field == Fields.id or not files:
@@ -255,55 +243,23 @@ def note_tally(tally: Tally, encoding: str) -> None:
         note(f"simindex: {what} bytes that are not {known}, read as U+FFFD; --encoding names another")
 
 
-class Batches:
-    """The rows of an input in lists, up to the first that cannot be read.
-
-    A bad row, or what the input raises, ends the iteration and is kept: raised in the middle it would take
-    along the batches that are under way. The rows before it that fill no batch come out as a last list,
-    and then `failure` is set already.
-
-    Args:
-        size: of a batch; the last one may be shorter, and one whose rows take `PART_BYTES`.
-        pass_over: takes a bad row, which then ends nothing.
-
-    Attributes:
-        failure: what ended the rows before their end.
-    """
-
-    def __init__(
-        self,
-        rows: Iterable[Row | BadRowError],
-        size: int,
-        pass_over: Callable[[BadRowError], None] | None = None,
-    ) -> None:
-        self.failure: Exception | None = None
-        self._rows = rows
-        self._size = size
-        self._pass_over = pass_over
-
-    def __iter__(self) -> Iterator[list[Row]]:
-        rows = iter(self._rows)
-        while self.failure is None:
-            batch: list[Row] = []
-            try:
-                room = PART_BYTES
-                for row in rows:
-                    if isinstance(row, Row):
-                        batch.append(row)  # one by one: those before an error stay
-                        room -= bytes_of_item(row)
-                    elif self._pass_over is not None:
-                        self._pass_over(row)
-                    else:
-                        raise row
-                    if room <= 0 or len(batch) == self._size:
-                        break
-            except Exception as exc:
-                self.failure = exc
-                if isinstance(rows, Generator):
-                    rows.close()  # its file; the error and its frames hold one another till collected
-            if not batch:
+def rows_and_failure(inputs: Inputs) -> Iterator[Row | Exception]:
+    """Yield the rows up to the first that cannot be read, and then why, so that those before it count."""
+    try:
+        for row in inputs:
+            yield row
+            if isinstance(row, BadRowError):
                 return
-            yield batch
+    except Exception as exc:
+        yield exc
+
+
+def batches(inputs: Inputs, size: int) -> Iterator[tuple[list[Row], Exception | None]]:
+    """Yield the rows of an input in lists, and with the last why it cannot be read on, if so."""
+    for part in in_parts(rows_and_failure(inputs), size, bytes_of_item):
+        last = part.values[-1]
+        rows = [row for row in part.values if isinstance(row, Row)]
+        yield rows, last if isinstance(last, Exception) else None
 
 
 Keys = Annotated[
@@ -323,10 +279,6 @@ def given_keys(keys: Sequence[str] | None, file: str | None, int_keys: bool, lim
         file: with a key a line, or ``None``.
         int_keys: whether they are integers.
         limits: on what is held of a file.
-
-    Raises:
-        typer.BadParameter: there is none, or an argument is no integer.
-        InputError: a line is none.
     """
     if not keys and file is None:
         raise typer.BadParameter("expected KEY... or --input")

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import typer
 
 from simindex import Index, Matches, Sketcher
+from simindex.cli import options
 from simindex.cli.creation import is_given
 from simindex.cli.failures import CommandError
 from simindex.cli.options import missing_key
 from simindex.cli.output import counted
 from simindex.format.keys import Key
+from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.sketching.document import Document
-from simindex.tuning import DEFAULT_THRESHOLD
 
 
 @dataclass(frozen=True)
 class Search:
-    """What to search for: by similarity, the nearest, or by fingerprint. ``None`` or False: not given.
-
-    Raises:
-        typer.BadParameter: options of different searches.
-    """
+    """What to search for: by similarity, the nearest, or by fingerprint. ``None`` or False: not given."""
 
     threshold: float | None
     limit: int | None
@@ -148,3 +145,57 @@ class Search:
                 for document in documents
             ]
         return index.query_many(documents, **self._by_similarity(more))
+
+
+def require_of_method(by: str | None, max_distance: int | None, **of_minhash: object) -> None:
+    """Raise BadParameter where an option is the other method's.
+
+    Args:
+        of_minhash: options that are MinHash's, ``None`` or False where they were not given.
+    """
+    if by != "simhash" and max_distance is not None:
+        raise typer.BadParameter("--max-distance goes with --by simhash")
+    for name, value in of_minhash.items():
+        if by == "simhash" and is_given(value):
+            raise typer.BadParameter(f"--{name} does not go with --by simhash")
+
+
+_WithinBits = Annotated[
+    int | None,
+    options.number(
+        "With --by simhash: pairs within so many bits; default: what the index was built for.",
+        least=0,
+        metavar="K",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class PairOptions:
+    """How similar the documents of a pair are; ``None`` or False: not given."""
+
+    heading: ClassVar = "Options"
+
+    threshold: options.Threshold = None
+    by: options.By = None
+    max_distance: _WithinBits = None
+    recall: options.Recall = None
+
+    def __post_init__(self) -> None:
+        require_of_method(**vars(self))
+
+    def arguments(self) -> dict[str, Any]:
+        """Return them as the arguments of `Index.pairs` and its like."""
+        return vars(self) | ({"threshold": DEFAULT_THRESHOLD} if self.threshold is None else {})
+
+
+@dataclass(frozen=True)
+class StoredPairOptions(PairOptions):
+    """The same of documents whose shingles may be kept."""
+
+    exact: options.Exact = False
+
+    def require(self, index: Index) -> None:
+        """Raise CommandError unless the index has what is compared; see `Search.require`."""
+        simhash = self.by == "simhash" or (self.by is None and not index.config.num_perm)
+        Search(self.threshold, None, self.recall, self.exact, None, simhash, self.max_distance).require(index)

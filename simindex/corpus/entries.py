@@ -79,6 +79,42 @@ class Entry(NamedTuple):
     part: Part | None = None
 
 
+_TOGETHER = 500
+"""Rows that are pickled in one go, in half of the time that it takes for each by itself."""
+
+
+class Spool(Generic[T]):
+    """Values that come but once, in a file that they can be read from again; the first reading fills it.
+
+    Args:
+        path: of the file, in a folder of the job's own.
+    """
+
+    def __init__(self, path: str, values: Iterable[T]) -> None:
+        self._path, self._count = path, 0
+        self._values: Iterable[T] | None = values
+
+    def __iter__(self) -> Iterator[T]:
+        if self._values is None:
+            with open(self._path, "rb") as file:
+                for _ in range(self._count):
+                    yield pickle.load(file)
+            return
+        values, self._values = self._values, None
+        with open(self._path, "wb") as file:
+            for value in values:
+                try:
+                    content = pickle.dumps(value)
+                except (pickle.PicklingError, AttributeError, TypeError) as exc:
+                    raise TypeError(
+                        "rows that come but once wait in a file until all were read: expected what can be "
+                        f"pickled, found {exc}"
+                    ) from exc
+                file.write(content)
+                self._count += 1
+                yield value
+
+
 class PathEntries:
     """The rows of files.
 
@@ -87,28 +123,36 @@ class PathEntries:
         on_bad_row: takes a row that is none, which is passed over; ``None``: it ends the iteration.
     """
 
-    def __init__(
-        self, inputs: Inputs, paths: list[str], on_bad_row: Callable[[BadRowError], object] | None
-    ) -> None:
-        self.names = ["stdin" if path == "-" else path for path in paths]
-        self.can_resume = self.can_repeat = "-" not in paths
-        self._paths = paths
-        self.inputs = self._inputs = inputs
+    def __init__(self, inputs: Inputs, on_bad_row: Callable[[BadRowError], object] | None) -> None:
+        self._paths, self.inputs = inputs.paths, inputs
+        self.names = ["stdin" if path == "-" else path for path in self._paths]
+        self.can_resume = self.can_repeat = "-" not in self._paths
         self._on_bad_row = on_bad_row
         self._is_quiet = False
+        self._spool: Spool[tuple[int, Columns]] | None = None
+
+    def spool(self, path: str) -> None:
+        """Let rows that come but once wait in a file from now on."""
+        self._spool = Spool(path, self._read())
+
+    def _read(self) -> Iterator[tuple[int, Columns]]:
+        for some in self.inputs.columns():
+            yield self.inputs.place, some
+
+    def columns(self) -> Iterator[tuple[int, Columns]]:
+        """Yield the rows some at a time, each with its place among the sources; bad rows with them."""
+        return self._read() if self._spool is None else iter(self._spool)
 
     def __iter__(self) -> Iterator[Entry]:
-        inputs, number = self._inputs, 0
-        for row in inputs:
-            if isinstance(row, BadRowError):
-                if self._on_bad_row is None:
-                    raise row
-                if not self._is_quiet:
-                    self._on_bad_row(row)
-                continue
-            newest = inputs.newest
-            yield Entry(number, inputs.place, newest.name, newest.number, *row, newest.content)
-            number += 1
+        number = 0
+        for place, some in self.columns():
+            for name, row, key, document, content in zip(*some[:5], strict=True):
+                yield Entry(number, place, name, row, key, document, None, content)
+                number += 1
+            if some.error is not None and self._on_bad_row is None:
+                raise some.error
+            if some.error is not None and not self._is_quiet:
+                self.take_bad([some.error])
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
@@ -119,15 +163,10 @@ class PathEntries:
         finally:
             self._is_quiet = False
 
-    def columns(self) -> Iterator[tuple[int, Columns]]:
-        """Yield the same rows some at a time, each with its place among the sources; bad rows with them."""
-        for some in self._inputs.columns():
-            yield self._inputs.place, some
-
     @property
     def text_field(self) -> str:
         """The field of a row's text."""
-        return str(self._inputs.settings["fields"]["text"])
+        return str(self.inputs.settings["fields"]["text"])
 
     @property
     def takes_bad_rows(self) -> bool:
@@ -156,7 +195,7 @@ class PathEntries:
         """Return what identifies these rows: path, size and time of change of each file, and how the
         files are read."""
         files = [_of_file(file) for path in self._paths for file in _files(path)]
-        return {"inputs": files, "reading": self._inputs.settings}
+        return {"inputs": files, "reading": self.inputs.settings}
 
 
 class ItemEntries:
@@ -174,8 +213,19 @@ class ItemEntries:
         require_many("deduplicate", "sources", rows, "a list of items")
         self._items = rows
         self.can_repeat = not isinstance(rows, Iterator)
+        self._spool: Spool[list[tuple[Any, ...]]] | None = None
+
+    def spool(self, path: str) -> None:
+        """Let rows that come but once wait in a file from now on."""
+        parts = in_parts(self._read(), _TOGETHER, lambda entry: bytes_of(entry.document))
+        self._spool = Spool(path, (list(map(tuple, part.values)) for part in parts))
 
     def __iter__(self) -> Iterator[Entry]:
+        if self._spool is None:
+            return self._read()
+        return map(Entry._make, chain.from_iterable(self._spool))
+
+    def _read(self) -> Iterator[Entry]:
         for number, item in enumerate(self._items):
             if not isinstance(item, tuple | list) or not 2 <= len(item) <= 3:
                 found = f"{item!r:.80}"
@@ -193,65 +243,6 @@ class ItemEntries:
         raise SimIndexError("journal: expected files, which can be read again; found an iterable")
 
 
-_TOGETHER = 500
-"""Rows that are pickled in one go, in half of the time that it takes for each by itself."""
-
-
-class _Waiting(Generic[T]):
-    """Values that come but once, in a file that they can be read from again; the first reading fills it."""
-
-    def __init__(self, path: str, values: Iterable[T]) -> None:
-        self._path, self._count = path, 0
-        self._values: Iterable[T] | None = values
-
-    def __iter__(self) -> Iterator[T]:
-        if self._values is None:
-            with open(self._path, "rb") as file:
-                for _ in range(self._count):
-                    yield pickle.load(file)
-            return
-        values, self._values = self._values, None
-        with open(self._path, "wb") as file:
-            for value in values:
-                try:
-                    content = pickle.dumps(value)
-                except (pickle.PicklingError, AttributeError, TypeError) as exc:
-                    raise TypeError(
-                        "rows that come but once wait in a file until all were read: expected what can be "
-                        f"pickled, found {exc}"
-                    ) from exc
-                file.write(content)
-                self._count += 1
-                yield value
-
-
-class Spool:
-    """Rows that come but once, in a file that they can be read from again; the first reading fills it.
-
-    Args:
-        path: of the file, in a folder of the job's own.
-    """
-
-    def __init__(self, path: str, entries: Entries) -> None:
-        parts = in_parts(entries, _TOGETHER, lambda entry: bytes_of(entry.document))
-        self._parts = _Waiting(path, (list(map(tuple, part.values)) for part in parts))
-
-    def __iter__(self) -> Iterator[Entry]:
-        return map(Entry._make, chain.from_iterable(self._parts))
-
-
-class SpooledColumns:
-    """The rows of standard input, in the same way, as columns; see `PathEntries.columns`."""
-
-    def __init__(self, path: str, entries: PathEntries) -> None:
-        self.takes_bad_rows = entries.takes_bad_rows
-        self._columns = _Waiting(path, entries.columns())
-
-    def columns(self) -> Iterator[tuple[int, Columns]]:
-        """Yield the rows some at a time, each with its place among the sources; bad rows with them."""
-        return iter(self._columns)
-
-
 Entries = PathEntries | ItemEntries
 
 
@@ -266,7 +257,7 @@ def entries_of(
         sources: a path, a list of paths, `Inputs`, or an iterable of items.
     """
     if isinstance(sources, Inputs):
-        return PathEntries(sources, list(sources.paths), on_bad_row)
+        return PathEntries(sources, on_bad_row)
     if isinstance(sources, str | os.PathLike):
         sources = [sources]
     if (
@@ -276,8 +267,7 @@ def entries_of(
     ):
         paths = [os.fspath(path) for path in sources]
         how = fields or Fields(key_from="line", whole_rows=True)
-        inputs = Inputs(paths, how)
-        return PathEntries(inputs, list(inputs.paths), on_bad_row)
+        return PathEntries(Inputs(paths, how), on_bad_row)
     return ItemEntries(sources)
 
 

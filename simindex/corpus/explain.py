@@ -1,7 +1,7 @@
 """`explain`: the passages that two texts share, with their places.
 
-The places of shingles come from `sketching.spans`, the runs from `passages`. Invariant: every occurrence of a
-shared shingle, in both texts, lies in a passage.
+The places of shingles come from `sketching.spans`, the runs from `sketching.common_runs`. Invariant: every
+occurrence of a shared shingle, in both texts, lies in a passage.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from simindex.config import Config, Shingles
-from simindex.corpus.passages import CommonRun, common_runs
+from simindex.sketching.common_runs import CommonRun, common_runs
 from simindex.sketching.spans import Tokens, shingle_numbers, tokens_of
 
 

@@ -9,7 +9,6 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from types import TracebackType
 from typing import Any, NamedTuple
 
 from simindex import index as face
@@ -19,14 +18,14 @@ from simindex.config import MOST_KEPT_SHINGLES, Config, both_values, differing_f
 from simindex.corpus.entries import entries_of
 from simindex.errors import ConfigMismatchError
 from simindex.format.keys import Key
+from simindex.formulas.curve import DEFAULT_THRESHOLD
+from simindex.formulas.match_odds import band_plan
 from simindex.index import Index
-from simindex.pairs.pair import Pair
+from simindex.pairs.pair import Pair, SnapshotIterator
 from simindex.queries.matches import Answers, Match
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES, Method, method_of
 from simindex.sketching.hash_family import origin_of
 from simindex.storage.folder import DATA_FILE
-from simindex.tuning.curve import DEFAULT_THRESHOLD
-from simindex.tuning.match_odds import band_plan
 
 _PART = 512
 """Documents that are asked for at a time."""
@@ -130,7 +129,7 @@ def _require_comparable(a: Index, b: Index) -> None:
         )
 
 
-class Joined(Iterator[Pair]):
+class Joined(SnapshotIterator[Pair]):
     """The pairs of two collections; see `join`. Not thread-safe.
 
     Attributes:
@@ -158,9 +157,6 @@ class Joined(Iterator[Pair]):
     def __repr__(self) -> str:
         return f"<pairs of a join by {self._how.method}, {self.read:,} document{'s'[: self.read != 1]} read>"
 
-    def __iter__(self) -> Joined:
-        return self
-
     def __next__(self) -> Pair:
         try:
             return next(self._pairs)
@@ -172,14 +168,6 @@ class Joined(Iterator[Pair]):
         """End the iteration, and let go of snapshots and temporary files. Closing twice is allowed."""
         self._pairs = iter(())
         self._opened.close()
-
-    def __enter__(self) -> Joined:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _all(self, walked: Iterator[tuple[Key, Any]]) -> Iterator[Pair]:
         for part in in_parts(walked, _PART, lambda row: bytes_of(row[1])):

@@ -13,6 +13,7 @@ import numpy as np
 from simindex.errors import CorruptIndexError
 from simindex.format.records import decode_kept, encode_kept
 from simindex.format.seals import SEAL_BYTES, pack, seal, unpack, unseal
+from simindex.sketching.sample import Samples
 from simindex.sketching.sketch import SketchBatch
 
 _MAGIC = "simindex batch"
@@ -59,6 +60,9 @@ def encode_batch(batch: Batch) -> bytes:
         sketches.present.tobytes(),
         kept,
     ]
+    if (samples := sketches.samples) is not None:
+        counts = samples.num_shingles.astype("<u4").tobytes(), samples.num_sampled.astype("<u4").tobytes()
+        columns += [samples.one_in, samples.hashes.astype("<u8").tobytes(), *counts]
     return seal("meta", _KEY, pack([_MAGIC, VERSION, *batch[:-1], columns]))
 
 
@@ -73,7 +77,7 @@ def decode_batch(content: bytes, where: str) -> Batch:
         magic, version, state, writer, time, removed, touched, keys, metadata, notes, columns = fields
         if (magic, version) != (_MAGIC, VERSION):
             raise ValueError(f"{magic!r:.40} {version!r:.20}")
-        num_perm, sources, origin, words, fingerprints, present, kept = columns
+        num_perm, sources, origin, words, fingerprints, present, kept, *sampled = columns
         sketches = SketchBatch(len(keys), num_perm, kept is not None, origin)
         sketches.sources = sources
         sketches.words[:] = np.frombuffer(words, dtype="<u8").reshape(len(keys), num_perm // 8)
@@ -81,6 +85,10 @@ def decode_batch(content: bytes, where: str) -> Batch:
         sketches.present[:] = np.frombuffer(present, dtype=np.uint8)
         if kept is not None:
             sketches.kept = [None if hashes is None else decode_kept(hashes) for hashes in kept]
+        if sampled:
+            one_in, hashes, num_shingles, num_sampled = sampled
+            counts = np.frombuffer(num_shingles, dtype="<u4"), np.frombuffer(num_sampled, dtype="<u4")
+            sketches.samples = Samples(np.frombuffer(hashes, dtype="<u8"), *counts, one_in)
     except (TypeError, ValueError) as exc:
         raise CorruptIndexError(
             f"{where}: expected a batch of a journal of version {VERSION}, found {exc}; restore with the "

@@ -21,9 +21,8 @@ from simindex.format.records import (
     StoredRecord,
     decode_kept,
     decode_record,
-    raised_leader,
 )
-from simindex.format.seals import SEAL_BYTES, unseal_many
+from simindex.format.seals import SEAL_BYTES
 
 NO_LEADER = -1
 
@@ -34,19 +33,34 @@ class Records:
 
     Attributes:
         places: int64: which of those that were asked for they are.
+        encoded_keys: in the form that they are stored in.
         key_hashes: uint64.
-        ages: int64: what expiry goes by, in microseconds.
+        inserted_at: int64.
+        seen_at, kept: as in `StoredRecord`.
         present: uint8.
+        num_shingles, num_sampled: uint32: of their samples, 0 where there is no shingle table.
         leaders: int64, NO_LEADER where there is none.
     """
 
     places: np.ndarray
     keys: list[Any]
+    encoded_keys: list[bytes]
     key_hashes: np.ndarray
-    ages: np.ndarray
+    metadata: list[Any]
+    inserted_at: np.ndarray
+    seen_at: list[int | None]
     present: np.ndarray
     leaders: np.ndarray
+    kept: list[bytes | None]
+    num_shingles: np.ndarray
+    num_sampled: np.ndarray
     errors: list[tuple[int, CorruptIndexError]]
+
+    @property
+    def ages(self) -> np.ndarray:
+        """What expiry goes by, in microseconds: int64."""
+        seen = np.array([-1 if time is None else time for time in self.seen_at], dtype=np.int64)
+        return np.where(seen < 0, self.inserted_at, seen)
 
 
 def decode_records(numbers: np.ndarray, values: list[bytes], keep_shingles: int) -> Records:
@@ -83,53 +97,41 @@ def decode_records(numbers: np.ndarray, values: list[bytes], keep_shingles: int)
     return Records(
         np.array(places, dtype=np.int64),
         keys,
+        encoded,
         key_hashes(encoded),
-        np.array([record.age_from for record in records], dtype=np.int64),
+        [record.metadata for record in records],
+        np.array([record.inserted_at for record in records], dtype=np.int64),
+        [record.seen_at for record in records],
         np.array([record.present for record in records], dtype=np.uint8),
         np.array(leaders, dtype=np.int64),
+        [record.kept for record in records],
+        np.array([record.num_shingles for record in records], dtype=np.uint32),
+        np.array([record.num_sampled for record in records], dtype=np.uint32),
         errors,
     )
 
 
 def _plain_records(fields: list[list[Any]], values: list[bytes]) -> Records | None:
     """Return records whose fields are plain, column by column; ``None`` where a key has another form."""
-    keys, _, times, present = zip(*fields, strict=True)
+    keys, metadata, times, present = zip(*fields, strict=True)
     encoded = encode_keys(list(keys))
     if not all(map(bytes.startswith, values, encoded, repeat(1))):  # a search compares the bytes of the key
         return None
     return Records(
         np.arange(len(values)),
         list(keys),
+        encoded,
         key_hashes(encoded),
+        list(metadata),
         np.array(times, dtype=np.int64),
+        [None] * len(values),
         np.array(present, dtype=np.uint8),
         np.full(len(values), NO_LEADER, dtype=np.int64),
+        [None] * len(values),
+        np.zeros(len(values), dtype=np.uint32),
+        np.zeros(len(values), dtype=np.uint32),
         [],
     )
-
-
-def raised_records(
-    numbers: np.ndarray, items: list[tuple[bytes, bytes]], offset: int, *, has_leaders: bool
-) -> list[tuple[bytes, bytes]]:
-    """Return (database key, sealed record) of records under numbers raised by an offset; about 1 us each.
-
-    Args:
-        numbers: uint64, of the records.
-        items: (database key, sealed record), as they are stored.
-        has_leaders: whether any of them may share the sketch of an earlier one.
-
-    Raises:
-        CorruptIndexError: a record does not fit its seal.
-    """
-    unseal_many("documents", items, "documents, entry")
-    if not offset:
-        return items
-    contents = [value[:-SEAL_BYTES] for _, value in items]
-    if has_leaders:
-        contents = list(map(raised_leader, numbers.tolist(), contents, repeat(offset)))
-    database_keys = (numbers + np.uint64(offset)).astype(">u8").view("V8").tolist()
-    seals = map(xxhash.xxh3_64_digest, map(operator.add, database_keys, contents))
-    return list(zip(database_keys, map(operator.add, contents, seals), strict=True))
 
 
 def _odd_key(number: int, key: object) -> CorruptIndexError:

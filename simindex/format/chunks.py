@@ -16,7 +16,6 @@ from simindex import _kernel
 from simindex.format.column import Column, page_shape
 from simindex.format.keys import whole_segment_key
 from simindex.format.layout import (
-    COPY_TABLE,
     ENTRY_BYTES,
     FINGERPRINT_BYTES,
     KEY_BYTES,
@@ -33,6 +32,27 @@ _ENTRY_PAGE = page_shape((KEY_BYTES, 0, NUMBER_BYTES))
 def table_key(value: int) -> bytes:
     """Return the bytes of one key to be searched for in a sorted table, such as a leader's number."""
     return value.to_bytes(KEY_BYTES, "little")
+
+
+def shingle_keys(hashes: np.ndarray) -> np.ndarray:
+    """Return the keys of sampled hashes in the shingle table: uint64, of uint64.
+
+    Sampled hashes have zeros in front. Turned round they are spread evenly over all keys, as filters and
+    fences take them to be.
+
+    >>> shingle_keys(np.array([1, 2**63], dtype=np.uint64)).tolist()
+    [64, 32]
+    """
+    return hashes << np.uint64(_TURN) | hashes >> np.uint64(64 - _TURN)
+
+
+def hashes_of_shingle_keys(keys: np.ndarray) -> np.ndarray:
+    """Return the hashes that `shingle_keys` was given."""
+    return keys >> np.uint64(_TURN) | keys << np.uint64(64 - _TURN)
+
+
+_TURN = 6
+"""Bits; the coarsest sample has so many zeros in front."""
 
 
 def chunk_seed(key: bytes) -> int:
@@ -182,34 +202,6 @@ def expected_seals(key: bytes, column: Column, count: int, value: bytes | memory
     if column.page_bytes:
         return _kernel.page_seals(value, column.page_bytes, chunk_seed(key))
     return _kernel.seal_words(memoryview(value)[: KEY_BYTES * count], chunk_seed(key))
-
-
-def resealed_chunk(key: bytes, column: Column, count: int, value: bytes) -> bytes:
-    """Return a chunk of so many entries, which has the length for it, with the seals of another key."""
-    seals = expected_seals(key, column, count, value)
-    if not column.page_bytes:
-        return value[: len(value) - len(seals)] + seals
-    octets = np.frombuffer(value, dtype=np.uint8).copy()
-    octets[_seal_places(column, count)] = np.frombuffer(seals, dtype=np.uint8).reshape(-1, SEAL_BYTES)
-    return octets.tobytes()
-
-
-def shifted_whole_segment(
-    geometry: Geometry, entry: SegmentEntry, key: bytes, value: bytes, offset: int
-) -> bytes:
-    """Return a segment that is one value as it is under another key, its leaders' numbers raised."""
-    content = bytearray(value[:-SEAL_BYTES])
-    if entry.num_copies:
-        at = int(whole_segment_rows(geometry, entry)["keys"][COPY_TABLE])
-        leaders = np.frombuffer(content, dtype="<u8", count=entry.num_copies, offset=at)
-        leaders += np.uint64(offset)
-    return seal("segments", key, memoryview(content))
-
-
-def read_chunk(value: bytes, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return keys, uint64, and numbers, uint32, of a chunk of a sorted table whose length fits."""
-    keys, _, numbers, _ = _columns(value, count, (KEY_BYTES, 0, NUMBER_BYTES))
-    return keys.view(np.uint64), numbers.view(np.uint32)
 
 
 def _columns(

@@ -29,7 +29,8 @@ from simindex.format.filters import (
 _Each = TypeVar("_Each")
 
 KEY_TABLE, COPY_TABLE, FIRST_BAND_TABLE = 0, 1, 2
-"""Table numbers. Band tables follow, then permutation tables; the sketch column comes last."""
+"""Table numbers. Band tables follow, then permutation tables, then the shingle table where there is one; the
+sketch column comes last."""
 
 FENCES, FILTERS, BITMAPS = 0x4000, 0x8000, 0xC000
 """Added to a table's number in the database keys of its fences, of its filter and of its bitmap."""
@@ -66,9 +67,10 @@ class SegmentEntry(NamedTuple):
         num_copies: entries of the copy table: documents that share an earlier sketch.
         chunked: 0 when the segment is one value, 1 when each table is cut into chunks.
         filters: of a chunked segment, one byte for each kind of table (key, copy, band, permutation):
-            the size of its filter (`filter_lines`), 0 for none; and one for the bits of the bitmaps of
-            band tables, 0 for none. They follow the number of entries before a merge left out the dead,
-            so they are said.
+            the size of its filter (`filter_lines`), 0 for none; one for the bits of the bitmaps of band
+            tables, 0 for none; and, where there is a shingle table, the size of its filter. They follow
+            the number of entries before a merge left out the dead, so they are said.
+        num_shingles: entries of the shingle table, several a document.
     """
 
     id: int
@@ -81,11 +83,18 @@ class SegmentEntry(NamedTuple):
     num_sketches: int
     chunked: int = 0
     filters: bytes = b""
+    num_shingles: int = 0
 
     @property
-    def counts(self) -> tuple[int, int, int, int]:
-        """Entries of each kind of table: key, copy, band, permutation."""
-        return self.num_keys, self.num_copies, self.num_signatures, self.num_fingerprints
+    def counts(self) -> tuple[int, int, int, int, int]:
+        """Entries of each kind of table: key, copy, band, permutation, shingle."""
+        return (
+            self.num_keys,
+            self.num_copies,
+            self.num_signatures,
+            self.num_fingerprints,
+            self.num_shingles,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +136,8 @@ class TableKind(NamedTuple):
     block: int
 
 
-KIND_NAMES = "key", "copy", "band", "permutation", "sketch", "fence", "filter", "bitmap"
-"""The kinds of tables, in the order of their numbers."""
+KIND_NAMES = "key", "copy", "band", "permutation", "shingle", "sketch", "fence", "filter", "bitmap"
+"""The kinds of tables, in the order of their numbers; an index without a shingle table does not name it."""
 
 
 def _whole_blocks(rows: int, block: int) -> int:
@@ -141,12 +150,14 @@ class Geometry:
 
     Attributes:
         shortest_prefix: bits of the shortest prefix that permutation tables are searched by.
+        has_shingles: whether there is a shingle table.
     """
 
     bands: int
     permutations: int
     layout: Layout
     shortest_prefix: int = 64
+    has_shingles: bool = False
 
     @cached_property
     def first_permutation(self) -> int:
@@ -156,7 +167,12 @@ class Geometry:
     @cached_property
     def count(self) -> int:
         """Number of sorted tables; also the number of the sketch column."""
-        return FIRST_BAND_TABLE + self.bands + self.permutations
+        return FIRST_BAND_TABLE + self.bands + self.permutations + self.has_shingles
+
+    @property
+    def shingle_table(self) -> int:
+        """Number of the shingle table, where there is one: the last of the sorted tables."""
+        return self.count - 1
 
     @cached_property
     def takes_one_whole(self) -> bool:
@@ -176,15 +192,18 @@ class Geometry:
             (KEY_BYTES * self.bands, FINGERPRINT_BYTES, NUMBER_BYTES),
         )
         firsts = (
-            *(KEY_TABLE, COPY_TABLE, FIRST_BAND_TABLE, self.first_permutation, self.count),
+            *(KEY_TABLE, COPY_TABLE, FIRST_BAND_TABLE, self.first_permutation),
+            *(self.shingle_table, self.count),
             *(FENCES, FILTERS, BITMAPS + FIRST_BAND_TABLE),
         )
-        counts = 1, 1, self.bands, self.permutations, 1, self.count, self.count, self.bands
+        shingles = int(self.has_shingles)
+        counts = 1, 1, self.bands, self.permutations, shingles, 1, self.count, self.count, self.bands
         words = KEY_BYTES, 0, 0
-        widths = entry, entry, entry, entry, sketch, words, words, words
+        widths = entry, entry, entry, entry, entry, sketch, words, words, words
         return [
             TableKind(name, first, count, width, Column(first, 0, 1, width).block)
             for name, first, count, width in zip(KIND_NAMES, firsts, counts, widths, strict=True)
+            if name != "shingle" or self.has_shingles
         ]
 
     @property
@@ -223,8 +242,9 @@ class Geometry:
 
     def _for_each(self, kinds: Iterable[_Each]) -> list[_Each]:
         """Return something for each table from one for each kind of table."""
-        keys, copies, bands, permutations = kinds
-        return [keys, copies, *[bands] * self.bands, *[permutations] * self.permutations]
+        keys, copies, bands, permutations, shingles = kinds
+        tables = [keys, copies, *[bands] * self.bands, *[permutations] * self.permutations]
+        return [*tables, shingles] if self.has_shingles else tables
 
     def filters_of(self, entry: SegmentEntry) -> bytes:
         """Return the sizes of filters and bitmaps for so many entries: see SegmentEntry.filters.
@@ -232,18 +252,22 @@ class Geometry:
         Where permutation tables hold more than half of all prefixes that they are searched by, a filter
         would deny little.
         """
-        keys, copies, bands, permutations = entry.counts
+        keys, copies, bands, permutations, shingles = entry.counts
         if permutations > 1 << self.shortest_prefix - 1 or self.shortest_prefix <= _kernel.FILTER_SLACK:
             permutations = 0
         sizes = [filter_size(n) if n else 0 for n in (copies, bands, permutations)]
         of_keys = filter_size(keys, FILTER_BITS_A_KEY) if keys else 0
-        return bytes([of_keys, *sizes, bitmap_bits(bands) if 0 < bands <= MOST_BITMAP_ENTRIES else 0])
+        sizes.append(bitmap_bits(bands) if 0 < bands <= MOST_BITMAP_ENTRIES else 0)
+        if self.has_shingles:
+            sizes.append(filter_size(shingles) if shingles else 0)
+        return bytes([of_keys, *sizes])
 
     def filter_shapes(self, entry: SegmentEntry) -> list[FilterShape]:
         """Return the filter of each sorted table; one of no lines stands for none."""
         if not entry.chunked:
             return [NO_FILTER] * self.count
         keys, copies, bands, permutations = map(filter_lines, entry.filters[:4])
+        shingles = filter_lines(sum(entry.filters[5:]))
         prefix = _SHORT_PREFIX if bands <= _MOST_SHORT_LINES else _LONG_PREFIX
         return self._for_each(
             [
@@ -251,6 +275,7 @@ class Geometry:
                 self._shape(_WHOLE_KEY, copies),
                 self._shape(prefix, bands),
                 self._shape(min(self.shortest_prefix, _WHOLE_KEY), permutations),
+                self._shape(_WHOLE_KEY, shingles),
             ]
         )
 
@@ -265,7 +290,7 @@ class Geometry:
         """Return the bits of each sorted table's bitmap, 0 for none. A segment that is one value has them
         for all its tables, made when it is loaded."""
         if entry.chunked:
-            return self._for_each([0, 0, entry.filters[4], 0])
+            return self._for_each([0, 0, entry.filters[4], 0, 0])
         return self._for_each([bits_of_unstored(n) if n else 0 for n in entry.counts])
 
     def columns(self, entry: SegmentEntry) -> list[Column]:
@@ -292,7 +317,7 @@ class Geometry:
 
     def segment_bytes(self, entry: SegmentEntry) -> int:
         """Return the bytes of all entries and sketches of a segment, seals left out."""
-        entries = entry.num_keys + entry.num_copies
+        entries = entry.num_keys + entry.num_copies + entry.num_shingles
         entries += self.bands * entry.num_signatures + self.permutations * entry.num_fingerprints
         return ENTRY_BYTES * entries + self.sketch_bytes * entry.num_sketches
 
@@ -302,8 +327,8 @@ class Geometry:
             return 0
         # `segment_bytes` is linear in the counts: one call for the sums.
         columns = list(zip(*entries, strict=True))
-        keys, copies, signatures, fingerprints, sketches = map(sum, columns[3:8])
-        total = self.segment_bytes(SegmentEntry(0, 0, 0, keys, copies, signatures, fingerprints, sketches))
+        counts = [*map(sum, columns[3:8]), 0, b"", sum(columns[10])]
+        total = self.segment_bytes(SegmentEntry._make([0, 0, 0, *counts]))
         for entry in entries:
             if entry.chunked:
                 total += KEY_BYTES * sum(map(self.num_fences, self.entry_counts(entry)))
@@ -311,16 +336,17 @@ class Geometry:
                 total += sum(1 << bits >> 3 for bits in self.bitmap_bits(entry) if bits)
         return total
 
-    def paged_bytes(self, counts: list[int], alive: float) -> int:
-        """Return about what a segment takes in the pages of the file.
+    def paged_bytes(self, entries: Iterable[SegmentEntry], alive: float) -> int:
+        """Return about what segments take in the pages of the file when they are one.
 
         Args:
-            counts: entries of each kind of table and sketches, as in a SegmentEntry, the dead among them.
-            alive: the share of them that is to be stored; filters are sized by all of them.
+            alive: the share of their entries that is to be stored; filters are sized by all of them.
         """
-        filters = self.filters_of(SegmentEntry._make([0, 0, 0, *counts, 1, b""]))
-        stored = [math.ceil(count * alive) for count in counts]
-        entry = SegmentEntry._make([0, 0, 0, *stored, 1, filters])
+        columns = list(zip(*entries, strict=True))
+        counts = [*map(sum, columns[3:8]), sum(columns[10])]
+        *stored, shingles = [math.ceil(count * alive) for count in counts]
+        filters = self.filters_of(SegmentEntry._make([0, 0, 0, *counts[:5], 1, b"", counts[5]]))
+        entry = SegmentEntry._make([0, 0, 0, *stored, 1, filters, shingles])
         if self.fits_one_value(entry):
             return self.segment_bytes(entry) + _kernel.PAGE_BYTES
         sizes = Chunks.of(self.columns(entry)).sizes
@@ -348,6 +374,8 @@ class Geometry:
         if table < self.first_permutation:
             return f"band {table - FIRST_BAND_TABLE + 1}"
         if table < self.count:
+            if self.has_shingles and table == self.shingle_table:
+                return "shingles"
             return f"permutation {table - self.first_permutation + 1}"
         if table == self.count:
             return "sketches"

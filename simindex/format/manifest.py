@@ -7,11 +7,8 @@ ranges of segments ascend, and no segment holds more than its range has room for
 from __future__ import annotations
 
 import operator
-from itertools import chain
+from itertools import chain, starmap
 from typing import Any, NamedTuple
-
-import msgpack  # type: ignore[import-untyped] # it carries no type information
-import xxhash
 
 from simindex import _kernel
 from simindex.errors import CorruptIndexError
@@ -19,7 +16,7 @@ from simindex.format.ages import Run
 from simindex.format.filters import FILTER_BITS_A_KEY, MOST_BITMAP_ENTRIES, bitmap_bits, filter_size
 from simindex.format.layout import MAX_SPAN, SegmentEntry
 from simindex.format.records import MAX_INSERTED_AT
-from simindex.format.seals import SEAL_BYTES, SEAL_SEEDS, seal, unpack, unseal
+from simindex.format.seals import SEAL_BYTES, pack, seal, unpack, unseal
 from simindex.sketching.sketch import OF_DOCUMENTS, OF_ROWS
 
 MANIFEST_KEY = b"manifest"
@@ -55,44 +52,22 @@ class Manifest(NamedTuple):
         return Run(self.tail_time, self.tail_first, self.next_number)
 
 
-class ManifestEncoder:
-    """Encodes the manifests of one index, one after the other. Not thread-safe.
-
-    Of what the last one had of segments nothing is packed again: an index of single inserts has twenty of
-    them, whose two hundred numbers would take as long as LMDB's part of storing such an insert's values.
-    """
-
-    def __init__(self) -> None:
-        self._packer = msgpack.Packer(use_bin_type=True)
-        self._last: tuple[tuple[SegmentEntry, ...], bytes] = (), b""
-        """Segments, and what they are packed: one value, for Ctrl-C may come between two."""
-
-    def encode(self, manifest: Manifest, before: Manifest | None = None) -> bytes:
-        """Return the sealed manifest.
-
-        Args:
-            before: one that it has the segments of, and one more.
-        """
-        *counters, segments = manifest
-        pack, (known, packed) = self._packer.pack, self._last
-        if before is not None and before.segments is known:
-            packed += pack(segments[-1])
-        elif segments is not known:
-            packed = b"".join(map(pack, segments))
-        self._last = segments, packed
-        # An array of fewer than 16 has its length in the first byte.
-        length = self._packer.pack_array_header(len(segments))
-        content = b"%c%b%b%b" % (_FIXED_ARRAY | len(manifest), pack(counters)[1:], length, packed)
-        return content + xxhash.xxh3_64_digest(MANIFEST_KEY + content, SEAL_SEEDS["meta"])
-
-
-_FIXED_ARRAY = 0x90
-"""Of msgpack."""
-
-
 def encode_manifest(manifest: Manifest) -> bytes:
     """Return the sealed manifest."""
-    return ManifestEncoder().encode(manifest)
+    segments = manifest.segments
+    if any(map(_num_shingles, segments)) or max(map(len, map(_filters, segments)), default=0) > _KINDS + 1:
+        return seal("meta", MANIFEST_KEY, pack(manifest))
+    # Of an index without a shingle table as it was before there were any.
+    entries = [entry[:_PLAIN_FIELDS] for entry in segments]
+    return seal("meta", MANIFEST_KEY, pack((*manifest[:-1], entries)))
+
+
+_PLAIN_FIELDS = len(SegmentEntry._fields) - 1
+"""Of a segment without entries of the shingle table."""
+
+_FILTERS = SegmentEntry._fields.index("filters")
+
+_filters, _num_shingles = operator.itemgetter(_FILTERS), operator.itemgetter(_PLAIN_FIELDS)
 
 
 def decode_manifest(value: bytes | memoryview) -> Manifest:
@@ -115,7 +90,7 @@ def decode_manifest(value: bytes | memoryview) -> Manifest:
         _require_consistent(entries, counters)
     elif counters[2] or counters[3]:
         raise _contradiction("no documents without segments", counters)
-    return Manifest._make([*counters, tuple(map(SegmentEntry._make, entries))])
+    return Manifest._make([*counters, tuple(starmap(SegmentEntry, entries))])
 
 
 def encode_backup_mark(stored_manifest: bytes) -> bytes:
@@ -139,12 +114,18 @@ def _require_consistent(entries: list[Any], counters: list[int]) -> None:
     few that are cut into chunks.
     """
     next_number, next_segment, num_documents, num_copies, *_ = counters
-    if set(map(type, entries)) != {list} or set(map(len, entries)) != {len(SegmentEntry._fields)}:
-        raise _contradiction(f"arrays of {len(SegmentEntry._fields)} fields as segments", entries)
+    lengths = set(map(len, entries)) if set(map(type, entries)) == {list} else set()
+    if lengths not in ({_PLAIN_FIELDS}, {_PLAIN_FIELDS + 1}):
+        raise _contradiction(
+            f"arrays of {_PLAIN_FIELDS} fields as segments, or {_PLAIN_FIELDS + 1} each", entries
+        )
     columns = list(zip(*entries, strict=True))
-    if set(map(type, chain(*columns[:-1]))) != {int} or set(map(type, columns[-1])) != {bytes}:
-        raise _contradiction("segments of eight integers, a form and filters", entries)
-    ids, bases, spans, *counts, forms, filters = columns
+    integers = [*columns[:_FILTERS], *columns[_PLAIN_FIELDS:]]
+    if set(map(type, chain(*integers))) != {int} or set(map(type, columns[_FILTERS])) != {bytes}:
+        raise _contradiction("segments of integers, a form and filters", entries)
+    ids, bases, spans, *counts, forms, filters = columns[:_PLAIN_FIELDS]
+    if any(shingles < 0 or shingles > MAX_NUMBER for shingles in chain(*columns[_PLAIN_FIELDS:])):
+        raise _contradiction("counts of entries of 0..2^63-1", columns[-1])
     if min(ids) < 0 or max(ids) >= next_segment or len(set(ids)) != len(ids):
         raise _contradiction(f"ids of segments once each, below {next_segment}", ids)
     if min(spans) < 1 or max(spans) > MAX_SPAN:
@@ -164,17 +145,22 @@ def _require_consistent(entries: list[Any], counters: list[int]) -> None:
     if any(forms) or any(filters):
         for form, bits, span in zip(forms, filters, spans, strict=True):
             if form:
-                _require_filters(bits, span)
+                _require_filters(bits, span, len(columns) - _PLAIN_FIELDS)
             elif bits:
                 raise _contradiction("no filters of a segment that is one value", bits)
 
 
-def _require_filters(filters: bytes, span: int) -> None:
-    """Refuse filters and bitmaps that no writer chooses for tables of up to `span` entries."""
+def _require_filters(filters: bytes, span: int, num_more: int) -> None:
+    """Refuse filters and bitmaps that no writer chooses for tables of up to `span` entries.
+
+    Args:
+        num_more: 1 where there may be the filter of a shingle table, too.
+    """
     most = [filter_size(span, FILTER_BITS_A_KEY), *[filter_size(span)] * (_KINDS - 1)]
     most_bits = bitmap_bits(min(span, MOST_BITMAP_ENTRIES))
     if (
-        len(filters) != _KINDS + 1
+        not _KINDS + 1 <= len(filters) <= _KINDS + 1 + num_more
+        or any(0 < size < _LEAST_SIZE for size in filters[_KINDS + 1 :])
         or any(size and not _LEAST_SIZE <= size <= limit for size, limit in zip(filters, most, strict=False))
         or (filters[_KINDS] and not _kernel.MIN_BITMAP_BITS <= filters[_KINDS] <= most_bits)
     ):
@@ -185,6 +171,8 @@ def _require_filters(filters: bytes, span: int) -> None:
 
 
 _KINDS, _LEAST_SIZE = 4, 8
+"""Kinds of tables that have one entry a document at most; the shingle table and its filter are bounded by the
+pages that hold them."""
 
 
 def _contradiction(expected: str, found: object) -> CorruptIndexError:

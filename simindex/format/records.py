@@ -24,6 +24,10 @@ NIL = b"\xc0"
 """The packed ``None``: metadata of a document that has none."""
 
 
+Present = int | tuple[int, int, int]
+"""HAS_ bits of a sketch; with the numbers of its distinct and of its sampled shingles, if there are any."""
+
+
 class StoredRecord(NamedTuple):
     """What is stored of one document beside its sketch.
 
@@ -32,6 +36,7 @@ class StoredRecord(NamedTuple):
         leader: number of the document whose sketch this one shares, or ``None`` for its own.
         kept: kept shingle hashes as `encode_kept` has them, or ``None``.
         seen_at: microseconds since 1970-01-01 UTC of the last touch, or ``None`` where there was none.
+        num_shingles, num_sampled: of its sample (`sketching.sample`), where the index has a shingle table.
     """
 
     key: Key
@@ -41,6 +46,15 @@ class StoredRecord(NamedTuple):
     leader: int | None = None
     kept: bytes | None = None
     seen_at: int | None = None
+    num_shingles: int = 0
+    num_sampled: int = 0
+
+    @property
+    def stored_present(self) -> Present:
+        """What says in the stored form which halves of a sketch there are, and how large its sample is."""
+        if not self.num_shingles:
+            return self.present
+        return self.present, self.num_shingles, self.num_sampled
 
     @property
     def age_from(self) -> int:
@@ -60,16 +74,20 @@ class PackedRest(NamedTuple):
 
 
 def encode_rest(
-    inserted_at: int, present: int, leader: int | None = None, kept: bytes | None = None
+    inserted_at: int,
+    present: Present,
+    leader: int | None = None,
+    kept: bytes | None = None,
+    seen_at: int | None = None,
 ) -> PackedRest:
-    """Return the packed fields of a record besides key and metadata; the last two only where one is set."""
-    plain = PackedRest(_FOUR_FIELDS, _packed_time(inserted_at) + pack(present))
-    return plain if leader is None and kept is None else lengthened_rest(plain, leader, kept)
-
-
-def lengthened_rest(plain: PackedRest, leader: int | None, kept: bytes | None) -> PackedRest:
-    """Return what `encode_rest` gives without the last two fields, with them."""
-    return PackedRest(_SIX_FIELDS, plain.tail + (NIL if leader is None else pack(leader)) + pack(kept))
+    """Return the packed fields of a record besides key and metadata; the last three only where one is set."""
+    tail = _packed_time(inserted_at) + pack(present)
+    if leader is None and kept is None and seen_at is None:
+        return PackedRest(_FOUR_FIELDS, tail)
+    tail += (NIL if leader is None else pack(leader)) + pack(kept)
+    if seen_at is None:
+        return PackedRest(_SIX_FIELDS, tail)
+    return PackedRest(_SEVEN_FIELDS, tail + _packed_time(seen_at))
 
 
 def rests_with_kept(
@@ -77,7 +95,7 @@ def rests_with_kept(
 ) -> list[PackedRest | tuple[bytes, bytes]]:
     """Return the `PackedRest`s of documents without leaders, with their kept shingle hashes if they have any.
 
-    For a commit of thousands: a call of `lengthened_rest` for each costs as much as all other fields.
+    For a commit of thousands: a call of `encode_rest` for each costs as much as all other fields.
     """
     tails = {rest: rest.tail + NIL for rest in set(plain)}
     longer = _kernel.pack_kept([tails[rest] for rest in plain], kept)
@@ -95,48 +113,15 @@ def encode_touched(number: int, value: bytes | memoryview, seen_at: int) -> byte
     """
     content = _content(number, value)
     record = _record(number, content)
-    rest = encode_rest(record.inserted_at, record.present, record.leader, record.kept)
-    tail = rest.tail
-    if rest.head == _FOUR_FIELDS:
-        tail += NIL + NIL
+    fields = record.inserted_at, record.stored_present, record.leader, record.kept
+    rest = encode_rest(*fields, seen_at)
     # What stands before the fields of the rest is taken as it is: metadata is not packed anew.
-    end = len(content) - len(rest.tail)
-    if record.seen_at is not None:
-        end = len(content) - len(tail) - _TIME_BYTES
-    return seal(
-        "documents", number_key(number), _SEVEN_FIELDS + content[1:end] + tail + _packed_time(seen_at)
-    )
-
-
-def raised_leader(number: int, content: bytes, offset: int) -> bytes:
-    """Return a record without its seal, the number of its leader raised, if it has one.
-
-    Raises:
-        CorruptIndexError: it is none.
-    """
-    if content.startswith(_FOUR_FIELDS):
-        return content
-    record = _record(number, content)
-    if record.leader is None:
-        return content
-    plain = encode_rest(record.inserted_at, record.present).tail
-    seen = b"" if record.seen_at is None else _packed_time(record.seen_at)
-    rest = lengthened_rest(PackedRest(b"", plain), record.leader, record.kept).tail + seen
-    raised = lengthened_rest(PackedRest(b"", plain), record.leader + offset, record.kept).tail + seen
-    if not content.endswith(rest):
-        raise CorruptIndexError(
-            f"document {number}: expected its fields as they are packed, found them otherwise; "
-            "restore a backup or rebuild the index",
-            key=number_key(number),
-        )
-    return content[: len(content) - len(rest)] + raised
+    end = len(content) - len(encode_rest(*fields, record.seen_at).tail)
+    return seal("documents", number_key(number), rest.head + content[1:end] + rest.tail)
 
 
 def _packed_time(time: int) -> bytes:
     return b"\xcf" + time.to_bytes(8, "big")
-
-
-_TIME_BYTES = 9
 
 
 def encode_records(
@@ -199,12 +184,22 @@ def _record(number: int, content: bytes) -> StoredRecord:
     fields = unpack(content)
     if type(fields) is list and len(fields) in _NUM_FIELDS:
         record = StoredRecord(*fields)
-        key, inserted_at, present = record.key, record.inserted_at, record.present
+        if type(fields[3]) is list and _are_counts(fields[3]):
+            present, num_shingles, num_sampled = fields[3]
+            record = record._replace(present=present, num_shingles=num_shingles, num_sampled=num_sampled)
+        key: Any = record.key
+        inserted_at, present = record.inserted_at, record.present
         if (
             type(inserted_at) is type(present) is int
             and 0 <= inserted_at <= MAX_INSERTED_AT
             and 0 <= present <= 3
-            and (type(key) is int or (type(key) in _KEY_TYPES and _is_short(key)))
+            and (
+                type(key) is int
+                or (
+                    type(key) in _KEY_TYPES
+                    and (len(key) <= MAX_KEY_BYTES // 4 or len(pack(key)) <= MAX_KEY_BYTES + 5)
+                )
+            )
             and (len(fields) == 4 or _are_rest(number, record.leader, record.kept))
             and (len(fields) != 7 or _is_later(inserted_at, record.seen_at))
         ):
@@ -215,12 +210,19 @@ def _record(number: int, content: bytes) -> StoredRecord:
     )
 
 
+def _are_counts(present: list[Any]) -> bool:
+    """Whether these are HAS_ bits, distinct shingles, and those of them that are sampled."""
+    if len(present) != 3 or set(map(type, present)) != {int}:
+        return False
+    _, num_shingles, num_sampled = map(int, present)
+    return 0 < num_shingles <= MOST_SHINGLES and 0 <= num_sampled <= num_shingles
+
+
+MOST_SHINGLES = 2**32 - 1
+"""Of a document; more than a text of 1 GiB has."""
+
 _NUM_FIELDS = 4, 6, 7
 _KEY_TYPES = str, bytes
-
-
-def _is_short(key: Any) -> bool:
-    return len(key) <= MAX_KEY_BYTES // 4 or len(pack(key)) <= MAX_KEY_BYTES + 5
 
 
 def _are_rest(number: int, leader: object, kept: object) -> bool:
@@ -343,13 +345,13 @@ def encode_kept(hashes: np.ndarray) -> bytes:
 
 
 def decode_kept(kept: bytes) -> np.ndarray:
-    """Return the shingle hashes of `encode_kept`: uint32, not to be written to; 0.5 us for a hundred.
+    """Return the shingle hashes of `encode_kept`: uint64, not to be written to; 0.5 us for a hundred.
 
     Raises:
         CorruptIndexError: no bytes of `encode_kept`.
     """
     try:
-        return np.frombuffer(_kernel.unpack_kept(kept), dtype=np.uint32)
+        return np.frombuffer(_kernel.unpack_kept(kept), dtype=np.uint64)
     except ValueError as exc:
         raise CorruptIndexError(
             f"kept shingles: expected ascending hashes, found {kept!r:.100}; "

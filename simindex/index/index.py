@@ -42,8 +42,9 @@ from simindex.changes.writer import Writer
 from simindex.checks import require_callable, require_conflict, require_int, require_many
 from simindex.config import Config
 from simindex.errors import ClosedError, SimIndexError
-from simindex.format.keys import Key, encode_key, key_hashes
+from simindex.format.keys import Key, encode_key
 from simindex.format.layout import Layout
+from simindex.formulas.curve import DEFAULT_RECALL, DEFAULT_THRESHOLD, prefix_bits_for
 from simindex.html_table import of_bytes, table
 from simindex.maintenance.backup import backup
 from simindex.maintenance.check import Level, check
@@ -53,7 +54,6 @@ from simindex.pairs.cluster_of import DEFAULT_LIMIT, Cluster, cluster_of
 from simindex.pairs.clusters import Clusters, Linkage, require_linkage
 from simindex.pairs.pairs import Pairs, pairs_of
 from simindex.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES, Copies, plan_pairs
-from simindex.pairs.texts import Texts
 from simindex.queries.batch_query import BatchQuery
 from simindex.queries.container import (
     Items,
@@ -69,7 +69,15 @@ from simindex.queries.container import (
     take_keys,
     take_records,
 )
+from simindex.queries.containment import (
+    ContainmentMatches,
+    ContainmentQuery,
+    Direction,
+    document_frequency,
+    require_samples,
+)
 from simindex.queries.matches import Answers, Matches
+from simindex.queries.passages import PassageQuery, StoredPassages
 from simindex.queries.scheme import scheme_of
 from simindex.queries.search import (
     DEFAULT_MAX_CANDIDATES,
@@ -84,13 +92,12 @@ from simindex.queries.search import (
     sketched,
 )
 from simindex.queries.stats import Stats, make_stats
-from simindex.sketching.document import Document
+from simindex.queries.view import View
+from simindex.sketching.document import Document, Texts
 from simindex.sketching.sketcher import Sketcher
 from simindex.storage.folder import Mode
 from simindex.storage.lmdb_file import DEFAULT_MAP_BYTES
 from simindex.storage.store import Store
-from simindex.storage.transactions import ReadTransaction
-from simindex.tuning.curve import DEFAULT_RECALL, DEFAULT_THRESHOLD, prefix_bits_for
 
 _T = TypeVar("_T")
 
@@ -376,12 +383,7 @@ class Index:
         if not isinstance(keys, Mapping):  # a mapping is an iterable of its keys
             require_many("remove_many", "keys", keys, "remove(key)")
         encoded = list(dict.fromkeys(encode_key(key) for key in keys))
-        with self._session.changing() as (_, pending), self._store.reading() as txn:
-            return self._remove(pending, encoded, txn)
-
-    def _remove(self, pending: Pending, encoded: list[bytes], txn: ReadTransaction) -> int:
-        committed = self._reader.committed_view(txn).find_keys(encoded, key_hashes(encoded))
-        return sum(pending.remove(key, committed.get(place)) for place, key in enumerate(encoded))
+        return self._session.change(partial(Writer.remove, encoded_keys=encoded))
 
     def touch(self, *keys: Key) -> int:
         """Renew the age that `expire` goes by, of all these documents in one commit.
@@ -562,6 +564,176 @@ class Index:
         query = self._queries.query_by("query_key", by, threshold, max_distance, limit, recall, exact)
         with self._store.reading() as txn:
             return matches_of_stored(self._reader.view(txn), key, query)
+
+    def query_containment(
+        self,
+        document: Document,
+        threshold: float = DEFAULT_THRESHOLD,
+        *,
+        direction: Direction = "either",
+        limit: int | None = None,
+        exact: bool = False,
+        texts: Texts | None = None,
+        ignore_common: float | None = None,
+    ) -> ContainmentMatches:
+        """Return the stored documents that hold the query, or that it holds, largest share first.
+
+        It takes an index with `Config(containment=m)`. What two documents share is found by the sampled
+        shingles: a document that shares k distinct shingles is met with the chance 1 - (1 - 1/m)^k, however
+        long either is, and whatever wraps or surrounds the text. How much it shares is an estimate, whose
+        error for a query of n shingles is sqrt(c (1-c) m / n), unless it is verified.
+
+        Args:
+            document: a text or ready shingles; it is not stored.
+            threshold: share of a document's distinct shingles, in (0, 1].
+            direction: "in_stored": of the query, in the stored document; "in_query": of the stored document,
+                in the query; "either": one of the two is enough.
+            limit: at most so many matches; ``None``: all.
+            exact: count kept shingles, which is exact for stored documents with fewer of them than
+                `keep_shingles` (`ContainmentMatch.exact`).
+            texts: the stored documents themselves, a str or ready shingles each: a mapping by key, or a
+                callable. Shares are counted then, and what is below the threshold is left out.
+            ignore_common: leave shingles that more than this share of the stored documents have out of both
+                shares, so that pages that share a footer alone are not alike. How common a shingle is, is
+                known of the sampled ones: shares are estimates among those, but where all are sampled. It
+                takes `texts`, or ``direction="in_stored"``; a match says how many were left out.
+
+        Returns:
+            ContainmentMatches, a list of `ContainmentMatch`, with the chance that a document at the threshold
+            is met (`expected_recall`). What only an estimate speaks for, within two standard errors of the
+            threshold, is among them with `is_candidate`. `truncated`: the query's commonest shingles were
+            left out, or documents, for there were more of them than `max_candidates`.
+
+        Raises:
+            ValueError: an index without sampled shingles, `exact` without kept ones or beside `texts`, or a
+                threshold, direction or limit out of range.
+            TypeError: a document that is a `Sketch`, or none.
+            KeyError: `texts` has no document of a key.
+
+        >>> import simindex, tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> with simindex.open(folder.name + "/i", config=simindex.Config(containment=1)) as index:
+        ...     index.insert("page", "Welcome! The quick brown fox jumps over the lazy dog. Thank you.")
+        ...     match = index.query_containment("the quick brown fox JUMPS over the lazy dog")[0]
+        ...     match.key, match.relation, match.in_stored, round(match.in_query, 2), match.exact
+        ('page', 'part of stored', 1.0, 0.7, True)
+        >>> folder.cleanup()
+        """
+        return self.query_containment_many(
+            [document],
+            threshold,
+            direction=direction,
+            limit=limit,
+            exact=exact,
+            texts=texts,
+            ignore_common=ignore_common,
+        )[0]
+
+    def document_frequency(self, document: Document) -> dict[Any, int]:
+        """Return how many stored documents have each sampled shingle of a document.
+
+        Args:
+            document: a text, whose shingles are told as they are cut, or ready shingles.
+
+        Returns:
+            shingle -> documents, those that were removed counted until a merge or `compact` leaves them
+            out. One in `Config.containment` shingles is sampled; of the others it is not known.
+
+        Raises:
+            ValueError: an index without sampled shingles.
+
+        >>> import simindex, tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> with simindex.open(folder.name + "/i", config=simindex.Config(containment=1)) as index:
+        ...     index.insert_many(enumerate(["all rights reserved", "all rights reserved here"]))
+        ...     index.document_frequency("rights reserved here, all rights reserved")["all rights reserved"]
+        InsertReport(inserted=2, replaced=0, skipped=0)
+        2
+        >>> folder.cleanup()
+        """
+        require_samples(self.config, "document_frequency")
+        with self._store.reading() as txn:
+            return document_frequency(self._reader.view(txn), document)
+
+    def query_containment_many(
+        self,
+        documents: Iterable[Document] | Table,
+        threshold: float = DEFAULT_THRESHOLD,
+        *,
+        direction: Direction = "either",
+        limit: int | None = None,
+        exact: bool = False,
+        texts: Texts | None = None,
+        ignore_common: float | None = None,
+        text: str | None = None,
+    ) -> list[ContainmentMatches]:
+        """Return `query_containment` for each document, in order, on one snapshot.
+
+        Args:
+            documents: as in `query_many`.
+            text: a table's column of documents; ``None``: "text".
+        """
+        asked = documents_of(documents, text)
+        require_many("query_containment_many", "documents", asked, "query_containment(document)")
+        most = self._queries.max_candidates
+        query = ContainmentQuery(threshold, direction, limit, exact, texts, most, ignore_common)
+        query.require(self.config)
+        with self._store.reading() as txn:
+            view = self._reader.view(txn)
+            return [query.matches(view, document) for document in asked]
+
+    def passages(
+        self,
+        text: str,
+        *,
+        texts: Texts | None = None,
+        min_words: int = 8,
+        limit: int | None = None,
+    ) -> StoredPassages:
+        """Return the longest runs of a text that stand in stored documents, with the place, longest first.
+
+        It takes an index with `Config(containment=m)`. The sampled shingles of the text are looked up, so a
+        passage of n distinct shingles is missed with the chance (1 - 1/m)^n. A run of w words has
+        w - k + 1 shingles of k words. One changed word ends a run, case and white space do not.
+
+        Args:
+            text: what is looked for in parts; it is not stored.
+            texts: the stored texts: a mapping by key, or a callable, asked for each document that is met.
+                Passages are compared with them, so that both places are exact. Without, a passage spans the
+                text's sampled shingles that follow each other and are in one document.
+            min_words: leave out shorter passages (characters with `CharShingles`). A text of fewer words
+                counts as a whole.
+            limit: at most so many passages; ``None``: all.
+
+        Returns:
+            StoredPassages, a list of `StoredPassage`, with `missed`, the chance that a passage of `min_words`
+            is missed. Passages may overlap, and a document may have several. `truncated`: the text's
+            commonest shingles were left out, or documents, for there were more of them than `max_candidates`.
+
+        Raises:
+            ValueError: an index without sampled shingles; `min_words` or `limit` below 1.
+            TypeError: a text that is no str.
+            KeyError: `texts` has no document of a key.
+
+        Cost: a look-up for each sampled shingle; with `texts` some 0.3 us a character of each document met.
+
+        >>> import simindex, tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> page = "News: THE FERRY to the island leaves at nine. Bring a coat."
+        >>> with simindex.open(folder.name + "/i", config=simindex.Config(containment=1)) as index:
+        ...     index.insert("page", page)
+        ...     text = "We were told that the ferry to the island leaves at nine, but it did not."
+        ...     found = index.passages(text, texts={"page": page})[0]
+        >>> found.key, found.words, text[found.start : found.end]
+        ('page', 8, 'the ferry to the island leaves at nine')
+        >>> page[found.stored_start : found.stored_end]
+        'THE FERRY to the island leaves at nine'
+        >>> folder.cleanup()
+        """
+        query = PassageQuery(texts, min_words, limit, self._queries.max_candidates)
+        query.require(self.config, text)
+        with self._store.reading() as txn:
+            return query.passages(self._reader.view(txn), text)
 
     def nearest(
         self,
@@ -1081,13 +1253,15 @@ class Index:
         if len(default) > 1:
             raise TypeError(f"pop: expected a key and at most one default, found {len(default)} defaults")
         encoded = encode_key(key)
-        with self._session.changing() as (_, pending), self._store.reading() as txn:
-            record = record_or(self._reader.view(txn), key, None)
-            if self._remove(pending, [encoded], txn):
-                return record
-        if default:
-            return default[0]
-        raise KeyError(key)
+
+        def remove(writer: Writer, pending: Pending, view: View) -> Record | None:
+            record = record_or(view.with_pending(pending.view()), key, None)
+            return record if writer.remove(pending, view, [encoded]) else None
+
+        record = self._session.change(remove)
+        if record is None and not default:
+            raise KeyError(key)
+        return default[0] if record is None else record
 
     def keys(self) -> KeysView[Key]:
         """Return a view of the keys, as a dict's: in order of insertion, with a length and `in`.
@@ -1194,17 +1368,4 @@ def open(  # noqa: A001 - the name is the public one, as in h5py and shelve
         IndexLockedError: another mode than "r", and another handle has it open for writing, still after
             `timeout` seconds; `waited_seconds` says how long that was.
     """
-    return Index(
-        path,
-        mode,
-        config,
-        max_candidates=max_candidates,
-        map_bytes=map_bytes,
-        max_bytes=max_bytes,
-        layout=layout,
-        refresh=refresh,
-        permissions=permissions,
-        timeout=timeout,
-        untrusted=untrusted,
-        warm=warm,
-    )
+    return Index(**locals())

@@ -38,22 +38,27 @@ class Columns(NamedTuple):
 def gathered(rows: Iterable[Row | BadRowError], source: Source) -> Iterator[Columns]:
     """Yield the rows of a source as columns."""
     some, room = _empty(), _BYTES
-    for row in rows:
-        if isinstance(row, BadRowError):
-            yield some._replace(error=row)
-            some, room = _empty(), _BYTES
-            continue
-        newest = source.newest
-        assert newest is not None
-        some.names.append(newest.name)
-        some.numbers.append(newest.number)
-        some.keys.append(row.key)
-        some.documents.append(row.document)
-        some.contents.append(newest.content)
-        room -= bytes_of(row[1])
-        if room <= 0 or len(some.keys) == _ROWS:
-            yield some
-            some, room = _empty(), _BYTES
+    try:
+        for row in rows:
+            if isinstance(row, BadRowError):
+                yield some._replace(error=row)
+                some, room = _empty(), _BYTES
+                continue
+            newest = source.newest
+            assert newest is not None
+            some.names.append(newest.name)
+            some.numbers.append(newest.number)
+            some.keys.append(row.key)
+            some.documents.append(row.document)
+            some.contents.append(newest.content)
+            room -= bytes_of(row[1])
+            if room <= 0 or len(some.keys) == _ROWS:
+                yield some
+                some, room = _empty(), _BYTES
+    except Exception:
+        if some.keys:
+            yield some  # what came before the place from which the input cannot be read on
+        raise
     if some.keys:
         yield some
 

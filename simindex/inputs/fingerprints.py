@@ -21,9 +21,6 @@ def parse_fingerprint(value: object, base: int = 16) -> int:
         value: the integer, or a text.
         base: of the digits of a text: 16 or 10.
 
-    Raises:
-        ValueError: it is none.
-
     >>> parse_fingerprint("00000000000000ff"), parse_fingerprint(-1) == parse_fingerprint("f" * 16)
     (255, True)
     """

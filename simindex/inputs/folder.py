@@ -97,13 +97,13 @@ def read(
     source: Source,
     selection: Selection,
     read_file: ReadFile,
-    named_table: Callable[[str], bool] = lambda _: False,
+    named_table: Callable[[str], bool] | None = None,
 ) -> Iterator[Row | BadRowError]:
     """Yield the rows of each file of a folder.
 
     Args:
         read_file: the format by which each is read.
-        named_table: returns whether a file is counted as a table that is read as one text.
+        named_table: returns whether a file is counted as a table that is read as one text; ``None``: none is.
     """
     done = 0
     for file in selection.files(source.path, source.tally):
@@ -111,7 +111,7 @@ def read(
             yield file
             continue
         inner = source.inner(file)
-        source.tally.tables += named_table(file)
+        source.tally.tables += named_table is not None and named_table(file)
         source.follow(partial(_so_far, done, inner))
         try:
             for row in read_file(inner):

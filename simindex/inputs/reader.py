@@ -1,7 +1,7 @@
 """Read several inputs in order, each by the reader of its format.
 
 A new one is a file in `formats` with ``read(source, fields)``, its line in `FORMATS` and its suffixes in
-`SUFFIXES`. ``read`` imports what it needs when it is called, and opens the file when its first row is asked
+`SUFFIXES`. ``read`` imports what it needs and opens the file when its first row is asked
 for: so inputs can be looked over before anything is done.
 """
 
@@ -12,13 +12,12 @@ import glob
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from simindex.errors import SimIndexError
 from simindex.inputs import folder, remote
 from simindex.inputs.columns import Columns, gathered
-from simindex.inputs.errors import BadRowError, InputError
+from simindex.inputs.errors import BadRowError, InputError, optional_module
 from simindex.inputs.formats import csv, json, jsonl, parquet, text, warc
 from simindex.inputs.rows import Fields, Row
 from simindex.inputs.source import Extent, Limits, Newest, Source, Tally
@@ -36,22 +35,26 @@ class Format(NamedTuple):
         may_be_packed: whether such files may also be compressed, or come from standard input.
         has_delimiter: whether something stands between cells.
         columns: gives the rows of a source as columns, faster than `read`; ``None``: it is not.
+        modules: that both import, of packages that simindex does not require.
+        install: what has to be installed for them; default: the packages.
     """
 
     read: Callable[[Source, Fields], Rows]
     may_be_packed: bool = True
     has_delimiter: bool = False
     columns: Callable[[Source, Fields], Iterator[Columns]] | None = None
+    modules: Sequence[str] = ()
+    install: str = ""
 
 
 FORMATS = {
-    "jsonl": Format(jsonl.read, columns=jsonl.columns),
-    "json": Format(json.read),
+    "jsonl": Format(jsonl.read, columns=jsonl.columns, modules=["orjson"]),
+    "json": Format(json.read, modules=["orjson"]),
     "csv": Format(csv.read, has_delimiter=True),
     "tsv": Format(csv.read_tsv, has_delimiter=True),
-    "parquet": Format(parquet.read, may_be_packed=False),
+    "parquet": Format(parquet.read, may_be_packed=False, modules=["pyarrow.parquet"]),
     "text": Format(text.read),
-    "warc": Format(warc.read),
+    "warc": Format(warc.read, modules=warc.MODULES, install="'simindex[web]'"),
 }
 """Name of a format -> how its files are read."""
 
@@ -167,24 +170,16 @@ class Inputs:
             place: of the input among the inputs, from 0.
             extent: of an input with `has_plain_lines`; ``None``: all of it.
         """
-        self.place = place
-        source = self._open(self._paths[place])
-        source.extent = extent
-        yield from self._read_columns(source)
+        yield from self._read_columns(self._part(place, extent))
 
     def rows_of(self, place: int, extent: Extent | None) -> Rows:
         """Yield the rows of one input, or of some of its lines, as iterating does; see `columns_of`."""
-        self.place = place
-        source = self._open(self._paths[place])
-        source.extent = extent
-        yield from self._read(source)
+        yield from self._read(self._part(place, extent))
 
     def lines_of(self, place: int, extent: Extent | None) -> Iterator[list[bytes]]:
         """Yield the lines of an input with `has_lines`, some at a time, or those of an extent of one with
         `has_plain_lines`; they were read as rows before."""
-        source = self._open(self._paths[place])
-        source.extent = extent
-        with source.lines() as lines:
+        with self._part(place, extent).lines() as lines:
             for some in lines.groups():
                 if isinstance(some, BadRowError):
                     raise some
@@ -201,6 +196,8 @@ class Inputs:
         rows: list[Row] = []
         for number, line in zip(numbers, lines, strict=True):
             row = jsonl.row_of(source, self._fields, number, line)
+            if row is None:
+                row = BadRowError(f"{source.name}:{number}", "expected a row, found an empty line")
             if isinstance(row, BadRowError):
                 raise row
             rows.append(row)
@@ -233,10 +230,10 @@ class Inputs:
     @property
     def tally(self) -> Tally:
         """What the latest iteration has not read so far, or not as it stands."""
-        total = Tally()
+        total, source = Tally(), self._source
         total.add(self._tally)
-        if self._source is not None:
-            total.add(self._source.tally)
+        if source is not None:
+            total.add(source.tally)
         return total
 
     @property
@@ -254,7 +251,8 @@ class Inputs:
     @property
     def bytes_read(self) -> int:
         """Bytes of the inputs read so far by the latest iteration, as they lie on disk."""
-        return self._bytes_done + (0 if self._source is None else self._source.bytes_read)
+        source = self._source  # a thread that reads ahead may be at its end
+        return self._bytes_done + (0 if source is None else source.bytes_read)
 
     def total_bytes(self) -> int | None:
         """Return the bytes of all inputs, or ``None`` if one of them is a pipe. Looks at every file."""
@@ -266,6 +264,12 @@ class Inputs:
                 return None
             total += num_bytes
         return total
+
+    def _part(self, place: int, extent: Extent | None) -> Source:
+        self.place = place
+        source = self._open(self._paths[place])
+        source.extent = extent
+        return source
 
     def _open(self, path: str) -> Source:
         return Source(path, self._limits, self._reading.encoding, self._reading.delimiter)
@@ -280,17 +284,25 @@ class Inputs:
             return "text"
         return _named_format(name)
 
-    def _read(self, source: Source) -> Rows:
+    def _format(self, source: Source) -> Format:
+        """Return the format of an input. Raises MissingPackageError where it cannot be read here."""
         name = self._format_of(source.path)
         format_ = FORMATS[name]
+        for module in format_.modules:
+            optional_module(module, f"{source.name}: reading .{name}", format_.install)
+        if source.path == "-" and not format_.may_be_packed:
+            raise InputError("stdin", f"expected a file, for .{name} cannot be read from a pipe")
+        return format_
+
+    def _read(self, source: Source) -> Rows:
+        format_ = self._format(source)
         if source.path == "-":
-            if not format_.may_be_packed:
-                raise InputError("stdin", f"expected a file, for .{name} cannot be read from a pipe")
             return format_.read(source, self._fields)
         if os.path.isdir(source.path):
-            named_table = _named_table if self._reading.format is None else _never
-            read_file = partial(_read_file, format_, fields=self._fields)
-            return folder.read(source, self._selection, read_file, named_table)
+            named_table = _named_table if self._reading.format is None else None
+            return folder.read(
+                source, self._selection, lambda file: format_.read(file, self._fields), named_table
+            )
         if is_remote(source.path):
             remote.info(source.path)  # refuses what is missing, and a folder
         elif not os.path.exists(source.path):
@@ -299,16 +311,12 @@ class Inputs:
         return format_.read(source, self._fields)
 
     def _read_columns(self, source: Source) -> Iterator[Columns]:
-        format_ = FORMATS[self._format_of(source.path)]
+        format_ = self._format(source)
         if format_.columns is None or not (source.path == "-" or _is_file(source.path)):
             return gathered(self._read(source), source)
         if source.path != "-":
             require_unpacker(source.path)
         return format_.columns(source, self._fields)
-
-
-def _read_file(format_: Format, source: Source, fields: Fields) -> Rows:
-    return format_.read(source, fields)
 
 
 def _named_format(name: str) -> str:
@@ -321,10 +329,6 @@ def _named_format(name: str) -> str:
 
 def _named_table(path: str) -> bool:
     return _named_format(path.lower()) != "text"
-
-
-def _never(_path: str) -> bool:
-    return False
 
 
 def _is_file(path: str) -> bool:

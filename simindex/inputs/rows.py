@@ -45,7 +45,7 @@ Usual = tuple[list[Any], list[Any]]
 """Keys and documents of some rows."""
 
 
-KeyFrom = Literal["line", "content"]
+KeyFrom = Literal["content", "line"]
 """What a key is made of where a row has none."""
 
 
@@ -190,7 +190,7 @@ class Fields:
         checked = self._checked_document(place, document, values) if needs_document else ""
         if key is None:
             return self._made_key(place, checked, values), checked
-        key = _from_json(key)
+        key = from_json(key)
         if isinstance(key, bool) or not isinstance(key, str | int | bytes):
             found = type(key).__name__
             raise BadRowError(place, f"{self.id}: expected a string or an integer of 64 bits, found {found}")
@@ -229,7 +229,7 @@ class Fields:
         raise BadRowError(place, f"expected a key in the field {self.id!r}, found {found}; {remedy}")
 
 
-def _from_json(key: object) -> object:
+def from_json(key: object) -> object:
     """Return a key as it is where JSON has no word for it: bytes stand as ``{"bytes": BASE64}``."""
     if isinstance(key, dict) and key.keys() == {"bytes"} and isinstance(key["bytes"], str):
         try:

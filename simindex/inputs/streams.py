@@ -12,6 +12,7 @@ import gzip
 import importlib
 import io
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any, BinaryIO, cast
 
@@ -208,6 +209,7 @@ class Stream:
 
     def __init__(self, path: str, max_window: int = 1 << 31, encoding: str = "utf-8") -> None:
         self._raw: Any = None
+        self._closing = threading.RLock()
         self._has_position = False
         self._last_position = 0
         self.is_packed = False
@@ -246,18 +248,20 @@ class Stream:
 
     def position(self) -> int:
         """Return how many bytes of the file have been read, also when it is closed; 0 for standard input and
-        for a pipe that is not compressed."""
+        for a pipe that is not compressed. Another thread may read and close the file meanwhile."""
         if self.is_packed:
             return self._counted.num_bytes
-        if self._has_position and not self._raw.closed:
-            self._last_position = int(self._raw.tell())
-        return self._last_position
+        with self._closing:
+            if self._has_position and not self._raw.closed:
+                self._last_position = int(self._raw.tell())
+            return self._last_position
 
     def close(self) -> None:
         """Close the file; standard input stays open."""
         if self._raw is not None:
-            self.position()
-            self._raw.close()
+            with self._closing:
+                self.position()
+                self._raw.close()
 
     def __enter__(self) -> Stream:
         return self

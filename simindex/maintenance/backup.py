@@ -48,13 +48,9 @@ def backup(
     return BackupReport(
         path=target.name,
         created=target.is_new,
-        documents=copied.documents,
-        copied_segments=copied.copied_segments,
-        reused_segments=copied.reused_segments,
         copied_bytes=target.copied_bytes,
-        reused_bytes=copied.reused_bytes,
         seconds=time.monotonic() - started,
-        pinned_seconds=copied.pinned_seconds,
+        **copied._asdict(),
     )
 
 
@@ -105,15 +101,11 @@ def backup_index(
     return StoreBackupReport(
         uri=target.name,
         created=target.is_new,
-        documents=copied.documents,
         made_at=made_at,
-        copied_segments=copied.copied_segments,
-        reused_segments=copied.reused_segments,
         copied_bytes=target.copied_bytes,
-        reused_bytes=target.reused_bytes,
         removed_objects=removed,
         seconds=time.monotonic() - started,
-        pinned_seconds=copied.pinned_seconds,
+        **copied._replace(reused_bytes=target.reused_bytes)._asdict(),
     )
 
 

@@ -15,7 +15,7 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from simindex.changes.writer import stored_segments
+from simindex.changes.writer import clear_unnamed
 from simindex.checks import local_path
 from simindex.config import differing_fields
 from simindex.errors import BackupTargetError, ConfigMismatchError, CorruptIndexError, IndexFullError
@@ -39,7 +39,6 @@ from simindex.queries.scheme import Scheme, scheme_of
 from simindex.queries.view import stored_manifest
 from simindex.segments.portable import Piece, SealedSegment, sealed_segment
 from simindex.storage.folder import DATA_FILE
-from simindex.storage.replacement import clear_traces
 from simindex.storage.store import Store
 from simindex.storage.transactions import ReadTransaction, WriteTransaction
 
@@ -83,13 +82,7 @@ def _older(folder: Path, source: Store, scheme: Scheme) -> tuple[Store, Manifest
     store = Store(folder, "r+")
     try:
         manifest = _manifest_of_backup(store, source, scheme)
-        clear_traces(store)
-        with store.reading() as txn:
-            unnamed = stored_segments(txn) - {entry.id for entry in manifest.segments}
-        if unnamed:
-            store.commit(
-                lambda txn: [txn.delete_prefix("segments", segment_prefix(i)) for i in sorted(unnamed)], True
-            )
+        clear_unnamed(store, manifest)
     except BaseException:
         store.close()
         raise

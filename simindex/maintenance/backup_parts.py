@@ -7,8 +7,10 @@ one document changes one part, and new documents make new parts at the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
+from operator import attrgetter
+from typing import TypeVar
 
 from simindex.format.seals import unseal_many
 from simindex.segments.portable import Piece
@@ -24,6 +26,7 @@ _PREFIX_BYTES = {"documents": 6, "removed": 6, "groups": 6, "ages": 4, "meta": 0
 microseconds all but the last 32."""
 
 Items = list[tuple[bytes, bytes]]
+T = TypeVar("T")
 
 
 class Counter:
@@ -46,10 +49,15 @@ class Counter:
 
 def in_parts(pieces: list[Piece]) -> Iterator[list[Piece]]:
     """Yield the values of a segment by parts: up to `PART_BYTES`, and one value at least."""
-    part, size = list[Piece](), 0
-    for piece in pieces:
-        part.append(piece)
-        size += piece.num_bytes
+    return _filled(pieces, attrgetter("num_bytes"))
+
+
+def _filled(values: Iterable[T], bytes_of: Callable[[T], int]) -> Iterator[list[T]]:
+    """Yield values, about `PART_BYTES` at a time."""
+    part, size = list[T](), 0
+    for value in values:
+        part.append(value)
+        size += bytes_of(value)
         if size >= PART_BYTES:
             yield part
             part, size = [], 0
@@ -66,15 +74,7 @@ def checked(database: str, parts: Iterator[Items]) -> Iterator[Items]:
 
 def batched(parts: Iterator[Items]) -> Iterator[Items]:
     """Yield entries that come some at a time, about `PART_BYTES` at a time."""
-    batch, size = Items(), 0
-    for part in parts:
-        batch += part
-        size += _bytes_of(part)
-        if size >= PART_BYTES:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
+    return map(list, map(chain.from_iterable, _filled(parts, _bytes_of)))
 
 
 def cut(database: str, parts: Iterator[Items]) -> Iterator[Items]:

@@ -27,7 +27,7 @@ from simindex.maintenance.subprocess_call import ChildDiedError, Send, run
 from simindex.queries.scheme import Scheme, scheme_of_header
 from simindex.storage.folder import require_place, second_header
 from simindex.storage.page_file import PageFile, pinned_pages
-from simindex.storage.page_walk import Finding, Tree, Walked, walk_file
+from simindex.storage.page_walk import Finding, Walked, walk_file
 
 _PAUSE_SECONDS = 0.1
 _META_KEYS = {CONFIG_KEY, MANIFEST_KEY, BACKUP_KEY, b"moved", b"copied"}
@@ -87,7 +87,7 @@ class _Check:
     @staticmethod
     def _values_of(walked: Walked, name: str) -> dict[bytes, memoryview]:
         tree = walked.trees.get(name)
-        return {} if tree is None else _values(tree)
+        return {} if tree is None else dict(tree.values())
 
     def _header(self, meta: dict[bytes, memoryview]) -> Scheme | None:
         value, second = meta.get(CONFIG_KEY), second_header(self._path)
@@ -215,14 +215,6 @@ class _Check:
             "num_segments": self.num_segments,
             "num_bytes": self._done,
         }
-
-
-def _values(tree: Tree) -> dict[bytes, memoryview]:
-    found: dict[bytes, memoryview] = {}
-    for entries in tree.entries():
-        for key, length, place, size in zip(*entries, strict=True):
-            found[key[: int(length)].tobytes()] = tree.file.value(int(place), int(size))
-    return found
 
 
 _BY_NUMBER = ("documents", "removed", "groups")

@@ -14,7 +14,7 @@ import numpy as np
 
 from simindex.errors import CorruptIndexError
 from simindex.format.ages import Run, decode_run
-from simindex.format.bulk import NO_LEADER, decode_records
+from simindex.format.bulk import NO_LEADER, Records, decode_records
 from simindex.format.keys import NUMBER_KEY_BYTES, number_of, numbers_of
 from simindex.format.layout import SegmentEntry
 from simindex.format.manifest import Manifest
@@ -66,6 +66,7 @@ class Part:
         numbers: int64, ascending, relative to the segment.
         present: uint8.
         leaders: int64, absolute; NO_LEADER.
+        num_shingles, num_sampled: uint32, of their samples; empty where there is no shingle table.
         keys: sum of (key hash, relative number).
         copies: sum of (leader, relative number) of those with leaders.
     """
@@ -73,9 +74,10 @@ class Part:
     numbers: list[np.ndarray] = field(default_factory=list)
     present: list[np.ndarray] = field(default_factory=list)
     leaders: list[np.ndarray] = field(default_factory=list)
+    num_shingles: list[np.ndarray] = field(default_factory=list)
+    num_sampled: list[np.ndarray] = field(default_factory=list)
     keys: int = 0
     copies: int = 0
-    num_copies: int = 0
 
 
 class Documents:
@@ -129,20 +131,16 @@ class Documents:
                 self._report("group", "groups", str(exc), number)
 
     def _numbered(self, tree: Tree, kind: str) -> Iterator[tuple[int, bytes]]:
-        for entries in tree.entries():
-            for key, length, place, size in zip(*entries, strict=True):
-                try:
-                    yield (
-                        number_of(key[: int(length)].tobytes()),
-                        bytes(tree.file.value(int(place), int(size))),
-                    )
-                except CorruptIndexError as exc:
-                    self._found(
-                        Problem(kind, str(exc), tree.name, first_key=key[: int(length)].tobytes().hex())
-                    )
+        for key, value in tree.values():
+            try:
+                yield number_of(key), bytes(value)
+            except CorruptIndexError as exc:
+                self._found(Problem(kind, str(exc), tree.name, first_key=key.hex()))
 
-    def _report(self, kind: str, database: str, message: str, number: int) -> None:
-        self._found(Problem(kind, message, database, numbers=(number, number + 1)))
+    def _report(self, kind: str, database: str, message: str, number: int, last: int | None = None) -> None:
+        """Report one document, or those from a number to the last."""
+        behind = int(number if last is None else last) + 1
+        self._found(Problem(kind, message, database, numbers=(int(number), behind)))
 
     # ---- records ----
 
@@ -174,15 +172,12 @@ class Documents:
         for place, error in records.errors:
             self.is_whole = False
             self._report("record", "documents", str(error), int(numbers[place]))
-        self._take(
-            numbers[records.places].astype(np.int64), records.key_hashes, records.present, records.leaders
-        )
+        self._take(numbers[records.places].astype(np.int64), records)
         self._ages.append((numbers[records.places].astype(np.int64), records.ages))
         self._hashes.append(records.key_hashes)
 
-    def _take(
-        self, numbers: np.ndarray, hashes: np.ndarray, present: np.ndarray, leaders: np.ndarray
-    ) -> None:
+    def _take(self, numbers: np.ndarray, records: Records) -> None:
+        hashes, present, leaders = records.key_hashes, records.present, records.leaders
         self.num_documents += len(numbers)
         self.num_copies += int((leaders != NO_LEADER).sum())
         self._needs_source |= bool((present & HAS_SIGNATURE).any())
@@ -202,14 +197,16 @@ class Documents:
             part.numbers.append(relative)
             part.present.append(present[own])
             part.leaders.append(leaders[own])
+            if self._scheme.tables.has_shingles:
+                part.num_shingles.append(records.num_shingles[own])
+                part.num_sampled.append(records.num_sampled[own])
             part.keys += self._sums.of(hashes[own], relative)
             part.copies += self._sums.of(leaders[own][led].astype(np.uint64), relative[led])
-            part.num_copies += int(led.sum())
 
     def _outside(self, numbers: np.ndarray, entry: SegmentEntry | None) -> None:
         outside = numbers if entry is None else numbers[numbers >= entry.base + entry.span]
         message = f"expected records of numbers in segments, found {len(outside)} in none"
-        self._found(Problem("record", message, "documents", numbers=(int(outside[0]), int(outside[-1]) + 1)))
+        self._report("record", "documents", message, outside[0], outside[-1])
 
     # ---- what follows from all of them ----
 
@@ -227,11 +224,11 @@ class Documents:
         late = numbers[oldest > ages]
         if len(late):
             message = f"expected every document in a run as old as it is, found {len(late)} that are in none"
-            self._found(Problem("age", message, "ages", numbers=(int(late[0]), int(late[-1]) + 1)))
+            self._report("age", "ages", message, late[0], late[-1])
         early = numbers[(oldest <= ages) & (ages < newest)]
         if len(early):
             message = f"expected documents that are no older than their runs, found {len(early)} that are"
-            self._found(Problem("age", message, "documents", numbers=(int(early[0]), int(early[-1]) + 1)))
+            self._report("age", "documents", message, early[0], early[-1])
 
     def check_keys(self, tree: Tree) -> None:
         """Prove that no two live documents have the same key."""
@@ -305,14 +302,11 @@ def runs_of(tree: Tree, manifest: Manifest) -> tuple[list[Run], list[tuple[bytes
     """Return the runs of ages, and the keys of those that are damaged with what is wrong."""
     runs = [manifest.tail] if manifest.tail.first < manifest.tail.behind else []
     broken: list[tuple[bytes, str]] = []
-    for entries in tree.entries():
-        for key, length, place, size in zip(*entries, strict=True):
-            stored = key[: int(length)].tobytes()
-            try:
-                value = bytes(tree.file.value(int(place), int(size)))
-                runs.append(decode_run(stored, value, manifest.next_number))
-            except CorruptIndexError as exc:
-                broken.append((stored, str(exc)))
+    for stored, value in tree.values():
+        try:
+            runs.append(decode_run(stored, bytes(value), manifest.next_number))
+        except CorruptIndexError as exc:
+            broken.append((stored, str(exc)))
     return runs, broken
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from simindex import _kernel
 from simindex.errors import CorruptIndexError
 from simindex.format.bulk import NO_LEADER
+from simindex.format.chunks import hashes_of_shingle_keys
 from simindex.format.column import Chunks, Column
 from simindex.format.keys import segment_keys, whole_segment_key
 from simindex.format.layout import COPY_TABLE, FIRST_BAND_TABLE, KEY_TABLE, Geometry, SegmentEntry
@@ -25,6 +26,7 @@ from simindex.queries.scheme import Scheme
 from simindex.segments.build import Puts, SegmentWriter
 from simindex.segments.directory import Directory
 from simindex.segments.load import Segment
+from simindex.sketching.sample import num_entries, sample_top
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE
 
 
@@ -133,9 +135,6 @@ Differ = Callable[[str, str, np.ndarray | None], None]
 """Called with a message, the name of a table, and the relative numbers of documents concerned if they are
 known."""
 
-_SPARSE = 16
-"""Numbers a document from which on a table of all numbers costs too much."""
-
 
 class Numbers:
     """The numbers that a segment may have entries of: live ones, and removed ones with a mark."""
@@ -156,16 +155,15 @@ class Numbers:
         self.present = np.concatenate([present, np.zeros(len(gone), np.uint8)])[order]
         leaders = np.concatenate(part.leaders or nothing)
         self.is_copy = np.concatenate([leaders != NO_LEADER, np.zeros(len(gone), bool)])[order]
-        self._table: np.ndarray | None = None
-        if entry.span <= _SPARSE * max(len(self.numbers), 1 << 16):
-            self._table = np.full(entry.span, -1, dtype=np.int32)
-            self._table[self.numbers] = np.arange(len(self.numbers), dtype=np.int32)
+        no_counts = [np.zeros(0 if part.num_shingles else len(live), dtype=np.uint32)]
+        behind_them = [np.zeros(len(gone), dtype=np.uint32)]
+        self.num_shingles, self.num_sampled = (
+            np.concatenate([*no_counts, *counts, *behind_them])[order]
+            for counts in (part.num_shingles, part.num_sampled)
+        )
 
     def places(self, numbers: np.ndarray) -> np.ndarray:
         """Return where numbers are among them, -1 for others."""
-        if self._table is not None:
-            found: np.ndarray = self._table[numbers]
-            return found
         if not len(self.numbers):
             return np.full(len(numbers), -1)
         at = np.minimum(np.searchsorted(self.numbers, numbers), len(self.numbers) - 1)
@@ -211,6 +209,29 @@ class _Seen:
         return found
 
 
+class _Sampled:
+    """Entries of the shingle table, counted by the known numbers that they name."""
+
+    def __init__(self, num_known: int, one_in: int) -> None:
+        self.num_sampled = np.zeros(num_known, dtype=np.int64)
+        self.num_entries = np.zeros(num_known, dtype=np.int64)
+        self._top = np.uint64(sample_top(one_in))
+        self._strangers: list[np.ndarray] = []
+
+    def take(self, keys: np.ndarray, numbers: np.ndarray, places: np.ndarray) -> None:
+        """Take entries; places: of their numbers among the known."""
+        known, is_sampled = places >= 0, hashes_of_shingle_keys(keys) <= self._top
+        self._strangers.append(np.unique(numbers[~known]).astype(np.int64))
+        count = len(self.num_entries)
+        self.num_entries += np.bincount(places[known], minlength=count)
+        self.num_sampled += np.bincount(places[known & is_sampled], minlength=count)
+
+    @property
+    def strangers(self) -> np.ndarray:
+        """The other numbers, each once."""
+        return np.unique(np.concatenate(self._strangers or [np.empty(0, dtype=np.int64)]))
+
+
 class Agreement:
     """What the tables of a segment say of its documents, compared as they are read."""
 
@@ -233,12 +254,16 @@ class Agreement:
         kinds = [first for first, *_ in self._kinds()]
         watched = KEY_TABLE, COPY_TABLE, *kinds, self._tables.count
         self._seen = {table: _Seen(count) for table in watched}
+        self._sampled = _Sampled(count, scheme.config.containment or 1)
         self._sum = [0] * self._tables.count
         self._is_whole = [True] * self._tables.count
         self._of_sketches = [0] * self._tables.count
 
     def take(self, table: int, keys: np.ndarray, entries: np.ndarray) -> None:
         """Take entries of a sorted table."""
+        if self._is_of_shingles(table):
+            self._sampled.take(keys, entries, self._numbers.places(entries))
+            return
         if table in self._seen:
             places = self._numbers.places(entries)
             self._seen[table].take(entries, places)
@@ -251,30 +276,44 @@ class Agreement:
     def end(self, table: int, *, is_whole: bool) -> None:
         """Finish a sorted table."""
         self._is_whole[table] = is_whole
+        if is_whole and self._is_of_shingles(table):
+            self._compare_samples(self._tables.name(table))
         if table not in self._seen or not is_whole:
             return
         seen, name = self._seen[table], self._tables.name(table)
         self._look_for_strangers(seen, name)
-        if self._documents.is_whole and table == KEY_TABLE:
-            self._end_keys(seen)
-        if self._documents.is_whole and table == COPY_TABLE:
-            self._end_copies(seen)
-
-    def _end_keys(self, seen: _Seen) -> None:
-        missing = self._numbers.numbers[self._numbers.is_live & ~seen.is_seen]
+        if not self._documents.is_whole or table not in (KEY_TABLE, COPY_TABLE):
+            return
+        if table == KEY_TABLE:
+            wanted, total, every = self._numbers.is_live, self._part.keys, "document"
+            what = "the hashes of the documents' keys"
+        else:
+            wanted, total, every = self._numbers.is_copy, self._part.copies, "copy under its leader"
+            what = "copies under their leaders"
+        missing = self._numbers.numbers[wanted & ~seen.is_seen]
         if len(missing):
-            message = f"expected every document, found {len(missing)} that are not in it"
-            self._differ(message, "keys", missing)
-        elif self._sum[KEY_TABLE] != self._part.keys % 2**64:
-            self._differ("expected the hashes of the documents' keys, found others", "keys", None)
+            self._differ(f"expected every {every}, found {len(missing)} that are not in it", name, missing)
+        elif self._sum[table] != total % 2**64:
+            self._differ(f"expected {what}, found others", name, None)
 
-    def _end_copies(self, seen: _Seen) -> None:
-        missing = self._numbers.numbers[self._numbers.is_copy & ~seen.is_seen]
-        if len(missing):
-            message = f"expected every copy under its leader, found {len(missing)} that are not in it"
-            self._differ(message, "copies", missing)
-        elif self._sum[COPY_TABLE] != self._part.copies % 2**64:
-            self._differ("expected copies under their leaders, found others", "copies", None)
+    def _is_of_shingles(self, table: int) -> bool:
+        return self._tables.has_shingles and table == self._tables.shingle_table
+
+    def _compare_samples(self, name: str) -> None:
+        """Compare how many entries documents have with what their records say."""
+        numbers, found = self._numbers, self._sampled
+        strangers = found.strangers
+        if len(strangers) and self._documents.are_numbers_known:
+            message = f"expected stored or removed documents, found {len(strangers)} others"
+            self._differ(message, name, strangers)
+        if not self._documents.is_whole:
+            return
+        expected = num_entries(numbers.num_shingles, numbers.num_sampled)
+        differs = (found.num_entries != expected) | (found.num_sampled != numbers.num_sampled)
+        wrong = numbers.numbers[numbers.is_live & differs]
+        if len(wrong):
+            message = f"expected the sampled shingles that records speak of, found others in {len(wrong)}"
+            self._differ(message, name, wrong)
 
     def take_sketches(self, words: np.ndarray, fingerprints: np.ndarray, rows: np.ndarray) -> None:
         """Take rows of the sketch column; the sorted tables have come before."""

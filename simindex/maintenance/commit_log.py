@@ -22,6 +22,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 
 from simindex.changes.documents import NewDocuments
@@ -218,8 +219,7 @@ def replay(path: str | os.PathLike[str], objects: Objects, covered: int) -> tupl
         last = covered
         for name in _without_gaps(batch_names(objects), covered):
             batch = decode_batch(objects.get(name), objects.uri_of(name))
-            with session.alone("restore") as writer:
-                _apply(session, writer, batch)
+            session.change(partial(_apply, batch))
             last += 1
         with store.reading() as txn:
             return last, decode_manifest(stored_manifest(txn)).num_documents
@@ -227,22 +227,15 @@ def replay(path: str | os.PathLike[str], objects: Objects, covered: int) -> tupl
         store.close()
 
 
-def _apply(session: Session, writer: Writer, batch: Batch) -> None:
-    pending = writer.begin()
+def _apply(batch: Batch, writer: Writer, pending: Pending, view: View) -> None:
     pending.inserted_at = batch.time
-    with session.store.reading() as txn:
-        view = session.reader.committed_view(txn)
-        stored = view.find_keys(batch.removed, key_hashes(batch.removed)) if batch.removed else {}
-        for place, key in enumerate(batch.removed):
-            pending.remove(key, stored.get(place))
-        _touch(pending, view, batch.touched)
-        if batch.keys:
-            writer.insert(pending, view, _documents(batch), "replace")
-        for key, value in batch.notes:
-            pending.done = decode_done(key, value)
-        prepared = writer.prepare(pending, view) if pending.size else None
-    if prepared is not None:
-        session.commit(writer, prepared)
+    if batch.removed:
+        writer.remove(pending, view, batch.removed)
+    _touch(pending, view, batch.touched)
+    if batch.keys:
+        writer.insert(pending, view, _documents(batch), "replace")
+    for key, value in batch.notes:
+        pending.done = decode_done(key, value)
 
 
 def _touch(pending: Pending, view: View, keys: list[bytes]) -> None:

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,13 +33,13 @@ from simindex.format.keys import segment_key, whole_segment_key
 from simindex.format.layout import FIRST_BAND_TABLE, KEY_TABLE, SegmentEntry
 from simindex.format.seals import SEAL_BYTES, unseal
 from simindex.maintenance.check_segments import StoredTables, with_zeros
+from simindex.maintenance.stored_samples import SegmentSamples
 from simindex.queries.scheme import Scheme
 from simindex.segments.directory import Directory
 from simindex.segments.load import Segment
 
 
-@dataclass
-class Rows:
+class Rows(NamedTuple):
     """Sketches that were saved of a segment.
 
     Attributes:
@@ -138,10 +139,28 @@ class SegmentRemains:
             return np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64)
         return np.concatenate([keys for keys, _ in parts]), np.concatenate([numbers for _, numbers in parts])
 
+    @cached_property
+    def samples(self) -> SegmentSamples:
+        """The entries of the shingle table whose seals fit, by document."""
+        stored = self._stored
+        return SegmentSamples(
+            self._entry.base, () if stored is None else stored.entries(self._tables.shingle_table)
+        )
+
     # ---- rows ----
 
-    def rows(self, known: np.ndarray, hashes: np.ndarray) -> Iterator[Rows]:
-        """Yield the sketches that can be had."""
+    def rows(self, known: np.ndarray, hashes: np.ndarray) -> Rows:
+        """Return the sketches that can be had, in order of numbers."""
+        parts = list(self._parts(known, hashes))
+        if not parts:
+            none = np.empty(0, dtype=np.int64)
+            words = np.empty((0, self._tables.bands), dtype=np.uint64)
+            return Rows(none, words, none.astype(np.uint64), none.astype(bool))
+        joined = Rows(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        _, first = np.unique(joined.numbers[::-1], return_index=True)
+        return Rows(*(column[len(column) - 1 - first] for column in joined))  # of one number the last
+
+    def _parts(self, known: np.ndarray, hashes: np.ndarray) -> Iterator[Rows]:
         if self._stored is None:
             yield from self._agreed(known, hashes)
             return

@@ -13,20 +13,21 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from simindex.changes.documents import NewDocuments
 from simindex.checks import local_path, require_callable
 from simindex.errors import CorruptIndexError, SimIndexError
-from simindex.format.bulk import decode_records
+from simindex.format.bulk import NO_LEADER, Records, decode_records
 from simindex.format.header import CONFIG_KEY, Header, decode_header
 from simindex.format.keys import NUMBER_KEY_BYTES, Key, numbers_of
 from simindex.format.manifest import MANIFEST_KEY, Manifest, decode_manifest
-from simindex.format.records import FLAGS_BYTES, StoredRecord, decode_flags, decode_record
-from simindex.maintenance.build_index import BATCH, Builder, Saved, making
+from simindex.format.records import FLAGS_BYTES, decode_flags
+from simindex.maintenance.build_index import BATCH, Builder, making, saved_documents
 from simindex.maintenance.check_documents import runs_of, times_of_runs
-from simindex.maintenance.heal_sketches import SegmentRemains
+from simindex.maintenance.heal_sketches import Rows, SegmentRemains
 from simindex.maintenance.reports import RepairReport
 from simindex.maintenance.subprocess_call import Send, run
 from simindex.maintenance.work_folder import forget
@@ -35,7 +36,7 @@ from simindex.storage.folder import require_place, second_header
 from simindex.storage.meta_pages import with_last_commit
 from simindex.storage.page_file import META_PAGES, PAGE_HEADER_BYTES, PageFile, bare_pages, pinned_pages
 from simindex.storage.page_nodes import OVERFLOW, headers_of, read_nodes
-from simindex.storage.page_walk import FREE, Entries, Walked, entries_of, walk_file
+from simindex.storage.page_walk import FREE, Entries, Walked, entries_of, values_of, walk_file
 
 _PAGES_AT_ONCE = 4096
 META_LOST = "a meta page of LMDB is lost; this may be the state of the commit before the last"
@@ -103,17 +104,17 @@ class Salvage:
 
     def _named(self, name: bytes) -> Iterator[tuple[bool, bytes]]:
         """Yield whether the tree still reaches them, and the values under a name of the database "meta"."""
-        tree = self.walked.trees.get("meta")
-        if tree is not None:
-            for entries in tree.entries():
-                yield from ((True, value) for key, value in self._values(entries) if key == name)
+        yield from self._of_name(name, self.reached("meta"), is_reached=True)
         for pages in (self._orphans, self._free):
-            for entries in self._scanned(pages):
-                yield from ((False, value) for key, value in self._values(entries) if key == name)
+            yield from self._of_name(name, self._scanned(pages), is_reached=False)
 
-    def _values(self, entries: Entries) -> Iterator[tuple[bytes, bytes]]:
-        for key, length, place, size in zip(*entries, strict=True):
-            yield key[: int(length)].tobytes(), bytes(self.file.value(int(place), int(size)))
+    def _of_name(
+        self, name: bytes, parts: Iterable[Entries], *, is_reached: bool
+    ) -> Iterator[tuple[bool, bytes]]:
+        for entries in parts:
+            for key, value in values_of(self.file, entries):
+                if key == name:
+                    yield is_reached, bytes(value)
 
     def _scanned(self, pages: np.ndarray) -> Iterator[Entries]:
         """Yield the entries of those pages that are sound leaves."""
@@ -139,9 +140,9 @@ class Salvage:
         sources = [*self.reached("segments")]
         sources += self._scanned(self._orphans)
         for entries in reversed(sources):  # what the tree reaches comes last and wins
-            for key, length, place, size in zip(*entries, strict=True):
-                if int(length) == _SEGMENT_KEY_BYTES:
-                    found[key[: int(length)].tobytes()] = self.file.value(int(place), int(size))
+            for key, value in values_of(self.file, entries):
+                if len(key) == _SEGMENT_KEY_BYTES:
+                    found[key] = value
         return found
 
     def large_orphans(self) -> Iterator[memoryview]:
@@ -164,6 +165,7 @@ _MOST_NAMED = 1_000
 _WORK = "repair"
 REMOVED_FOUND = "records of removed documents were found, as older pages leave them, and are not saved"
 TOUCHES_LOST = "documents were touched later than their records say, as older pages leave them"
+SAMPLES_LOST = "documents have lost sampled shingles: no query_containment finds them, insert them again"
 MARKS_LOST = "marks of removed documents are lost; some of these may be among those saved"
 
 
@@ -234,6 +236,32 @@ def run_repair(send: Send, source: str, destination: str) -> dict[str, Any]:
         return _Repair(Salvage(bare), source, send).run(destination)
 
 
+class _Found(NamedTuple):
+    """Records that are left.
+
+    Attributes:
+        numbers, ages: int64.
+        places, lengths: int64: where in the file they lie.
+        key_hashes: uint64.
+    """
+
+    numbers: np.ndarray
+    places: np.ndarray
+    lengths: np.ndarray
+    key_hashes: np.ndarray
+    ages: np.ndarray
+
+    def of(self, wanted: np.ndarray | slice) -> _Found:
+        """Return some of them."""
+        return _Found(*(column[wanted] for column in self))
+
+
+def _joined(parts: Iterable[_Found]) -> _Found:
+    none = np.empty(0, dtype=np.int64)
+    columns = zip(_Found(none, none, none, none.astype(np.uint64), none), *parts, strict=True)
+    return _Found(*map(np.concatenate, columns))
+
+
 class _Repair:
     """One repair under way."""
 
@@ -245,6 +273,7 @@ class _Repair:
         self._leaders: dict[int, tuple[np.ndarray, int]] = {}
         self._wanted_leaders: set[int] = set()
         self._documents = self._sketches = self._by_tables = 0
+        self._without_sample = 0
         self._without: list[Key] = []
         self._num_without = 0
         self._lost: list[tuple[int, int]] = []
@@ -255,12 +284,14 @@ class _Repair:
         remains = [SegmentRemains(scheme, entry, self._values) for entry in manifest.segments]
         self._find_lost_chunks(remains)
         self._note_lost_segments(remains)
-        numbers, hashes, places, lengths = self._records(remains)
-        ends = [np.searchsorted(numbers, [e.base, e.base + e.span]).tolist() for e in manifest.segments]
+        found = self._records(remains)
+        ends = [np.searchsorted(found.numbers, [e.base, e.base + e.span]).tolist() for e in manifest.segments]
         config, layout = scheme.config, scheme.tables.layout
-        with making(Path(destination), _WORK, config, layout, manifest.sources) as builder:
+        with making(Path(destination), _WORK, config, layout) as builder:
             for (first, behind), part in zip(ends, remains, strict=True):
-                self._save(builder, part, *(c[first:behind] for c in (numbers, hashes, places, lengths)))
+                self._save(builder, part, found.of(slice(first, behind)))
+        if self._without_sample:
+            self._salvage.notes.append(f"{self._without_sample} {SAMPLES_LOST}")
         expected = manifest.num_documents
         return {
             "documents": self._documents,
@@ -298,51 +329,37 @@ class _Repair:
 
     # ---- records ----
 
-    def _records(self, remains: list[SegmentRemains]) -> tuple[np.ndarray, ...]:
-        """Return numbers, ascending, and the hashes of keys, places and lengths of the records that are
-        left."""
-        reached = [self._sound(entries) for entries in self._salvage.reached("documents")]
-        marked = np.array(sorted(self._marks_of(self._salvage.reached("removed"))), dtype=np.int64)
-        found = [self._live(*records, marked, remains) for records in reached]
-        num_removed = sum(len(records[1]) for records in reached) - sum(len(records[1]) for records in found)
+    def _records(self, remains: list[SegmentRemains]) -> _Found:
+        """Return the records that are left, in order of numbers."""
+        reached = _joined(self._sound(entries) for entries in self._salvage.reached("documents"))
+        found = reached.of(self._are_live(reached.numbers, remains))
+        num_removed = len(reached.numbers) - len(found.numbers)
         if num_removed:
             self._salvage.notes.append(f"{num_removed} {REMOVED_FOUND}")
         orphans = [self._sound(entries) for entries in self._salvage.by_number()]
         if orphans:
             removed = self._removed() | self._marks_of_unreached()
             known = None if self._salvage.are_orphans_current else self._known(remains)
-            orphans = [self._evident(*records, removed, known) for records in orphans]
-        both = [entries for entries, _, _ in (*found, *orphans)]
-        key_hashes = np.concatenate([h for _, h, _ in (*found, *orphans)] or [np.empty(0, np.uint64)])
-        ages = np.concatenate([a for _, _, a in (*found, *orphans)] or [np.empty(0, np.int64)])
-        found_numbers = [numbers_of(e.keys).astype(np.int64) for e in both]
-        numbers = np.concatenate(found_numbers or [np.empty(0, np.int64)])
-        places = np.concatenate([e.places for e in both] or [np.empty(0, np.int64)])
-        lengths = np.concatenate([e.lengths for e in both] or [np.empty(0, np.int64)])
-        kept, first = np.unique(numbers, return_index=True)  # of one number, that which the tree reaches
-        self._note_lost_touches(kept, ages[first])
-        return kept, key_hashes[first], places[first], lengths[first]
+            unreached = _joined(orphans)
+            found = _joined([found, unreached.of(self._are_evident(unreached, removed, known))])
+        _, first = np.unique(found.numbers, return_index=True)  # of one number, that which the tree reaches
+        found = found.of(first)
+        self._note_lost_touches(found.numbers, found.ages)
+        return found
 
-    def _live(
-        self,
-        entries: Entries,
-        hashes: np.ndarray,
-        ages: np.ndarray,
-        marked: np.ndarray,
-        remains: list[SegmentRemains],
-    ) -> tuple[Entries, np.ndarray, np.ndarray]:
-        """Return the records that neither a mark nor a whole key table contradicts.
+    def _are_live(self, numbers: np.ndarray, remains: list[SegmentRemains]) -> np.ndarray:
+        """Return which numbers neither a mark nor a whole key table contradicts.
 
         Numbers are given once, so an older mark holds, and what a segment's key table does not name is in
         that segment no more.
         """
-        numbers = numbers_of(entries.keys).astype(np.int64)
-        is_live = ~np.isin(numbers, marked)
+        marked = np.array(sorted(self._marks_of(self._salvage.reached("removed"))), dtype=np.int64)
+        are_live = ~np.isin(numbers, marked)
         for entry, part in zip(self._manifest.segments, remains, strict=True):
             if part.is_key_table_whole:
                 is_own = (numbers >= entry.base) & (numbers < entry.base + entry.span)
-                is_live &= ~is_own | np.isin(numbers, part.key_numbers)
-        return Entries(*(column[is_live] for column in entries)), hashes[is_live], ages[is_live]
+                are_live &= ~is_own | np.isin(numbers, part.key_numbers)
+        return are_live
 
     def _note_lost_touches(self, numbers: np.ndarray, ages: np.ndarray) -> None:
         """Count records whose time is before that of a run that they lie in, as `check` does."""
@@ -354,8 +371,8 @@ class _Repair:
         if num_lost:
             self._salvage.notes.append(f"{num_lost} {TOUCHES_LOST}")
 
-    def _sound(self, entries: Entries) -> tuple[Entries, np.ndarray, np.ndarray]:
-        """Return the entries that are records, the hashes of their keys, and their ages."""
+    def _sound(self, entries: Entries) -> _Found:
+        """Return the records among some entries."""
         is_number = (entries.key_bytes == NUMBER_KEY_BYTES) & (entries.keys[:, 0] < 128)
         entries = Entries(*(column[is_number] for column in entries))
         numbers, file = numbers_of(entries.keys), self._salvage.file
@@ -363,7 +380,9 @@ class _Repair:
         values = [bytes(file.value(place, size)) for place, size in sizes]
         records = decode_records(numbers, values, self._scheme.config.keep_shingles)
         self._wanted_leaders.update(records.leaders[records.leaders >= 0].tolist())
-        return Entries(*(column[records.places] for column in entries)), records.key_hashes, records.ages
+        own = records.places
+        where = entries.places[own], entries.lengths[own]
+        return _Found(numbers[own].astype(np.int64), *where, records.key_hashes, records.ages)
 
     def _known(self, remains: list[SegmentRemains]) -> dict[int, int]:
         """Return number -> hash of the key, of the documents that the key tables name."""
@@ -375,21 +394,13 @@ class _Repair:
             known.update(zip(part.key_numbers.tolist(), part.key_hashes.tolist(), strict=True))
         return known
 
-    def _evident(
-        self,
-        entries: Entries,
-        hashes: np.ndarray,
-        ages: np.ndarray,
-        removed: set[int],
-        known: dict[int, int] | None,
-    ) -> tuple[Entries, np.ndarray, np.ndarray]:
-        """Return the entries of no removed document: a page that no tree reaches may be of an older state."""
-        kept = [
+    def _are_evident(self, found: _Found, removed: set[int], known: dict[int, int] | None) -> np.ndarray:
+        """Return which are of no removed document: a page that no tree reaches may be of an older state."""
+        are_kept = [
             number not in removed and (known is None or known.get(number) == key_hash)
-            for number, key_hash in zip(numbers_of(entries.keys).tolist(), hashes.tolist(), strict=True)
+            for number, key_hash in zip(found.numbers.tolist(), found.key_hashes.tolist(), strict=True)
         ]
-        is_kept = np.array(kept, dtype=bool)
-        return Entries(*(column[is_kept] for column in entries)), hashes[is_kept], ages[is_kept]
+        return np.array(are_kept, dtype=bool)
 
     def _removed(self) -> set[int]:
         """Return the numbers that the tree of marks still reaches."""
@@ -414,54 +425,50 @@ class _Repair:
 
     # ---- one segment ----
 
-    def _save(
-        self,
-        builder: Builder,
-        part: SegmentRemains,
-        numbers: np.ndarray,
-        hashes: np.ndarray,
-        places: np.ndarray,
-        lengths: np.ndarray,
-    ) -> None:
+    def _save(self, builder: Builder, part: SegmentRemains, found: _Found) -> None:
         """Store what is left of a segment's documents."""
-        sketches: dict[int, tuple[np.ndarray, int, bool]] = {}
-        for rows in part.rows(numbers, hashes):
-            columns = rows.numbers.tolist(), rows.words, rows.fingerprints.tolist(), rows.by_tables.tolist()
-            for number, words, fingerprint, by_tables in zip(*columns, strict=True):
-                sketches[number] = words, fingerprint, by_tables
-                if number in self._wanted_leaders:
-                    self._leaders[number] = words, fingerprint
+        rows = part.rows(found.numbers, found.key_hashes)
+        for at in np.flatnonzero(np.isin(rows.numbers, list(self._wanted_leaders))).tolist():
+            self._leaders[int(rows.numbers[at])] = rows.words[at].copy(), int(rows.fingerprints[at])
         file = self._salvage.file
-        for first in range(0, len(numbers), BATCH):
-            batch: list[Saved] = []
-            one = slice(first, first + BATCH)
-            for number, place, size in zip(numbers[one].tolist(), places[one], lengths[one], strict=True):
-                record = decode_record(number, bytes(file.value(int(place), int(size))))
-                batch.append(self._saved(number, record, sketches))
-            builder.add(batch)
-            self._documents += len(batch)
+        for first in range(0, len(found.numbers), BATCH):
+            numbers, places, lengths, *_ = found.of(slice(first, first + BATCH))
+            sizes = zip(places.tolist(), lengths.tolist(), strict=True)
+            values = [bytes(file.value(place, size)) for place, size in sizes]
+            wanted = numbers.astype(np.uint64)
+            records = decode_records(wanted, values, self._scheme.config.keep_shingles)
+            builder.add(self._with_sketches(numbers, records, rows, part))
+            self._documents += len(values)
             self._send([self._documents, max(self._manifest.num_documents, self._documents)])
-        self._note_lost(part, numbers)
+        self._note_lost(part, found.numbers)
 
-    def _saved(
-        self, number: int, record: StoredRecord, sketches: dict[int, tuple[np.ndarray, int, bool]]
-    ) -> Saved:
-        if not record.present:
-            self._sketches += 1
-            return Saved(record, None, 0)
-        if record.leader is not None:
-            leader = self._leaders.get(record.leader)
-            found = None if leader is None else (*leader, False)
-        else:
-            found = sketches.get(number)
-        if found is None:
-            self._num_without += 1
-            if len(self._without) < _MOST_NAMED:
-                self._without.append(record.key)
-            return Saved(record, None, 0)
-        self._sketches += 1
-        self._by_tables += found[2]
-        return Saved(record, found[0], found[1])
+    def _with_sketches(
+        self, numbers: np.ndarray, records: Records, rows: Rows, part: SegmentRemains
+    ) -> NewDocuments:
+        """Return documents with those of their sketches that are left."""
+        at = np.minimum(np.searchsorted(rows.numbers, numbers), max(len(rows.numbers) - 1, 0))
+        is_own = (records.present > 0) & (records.leaders == NO_LEADER) & (len(rows.numbers) > 0)
+        is_own[is_own] = rows.numbers[at[is_own]] == numbers[is_own]
+        leaders = [self._leaders.get(leader) for leader in records.leaders.tolist()]
+        is_copy = np.array([leader is not None for leader in leaders], dtype=bool) & (records.present > 0)
+        words = np.zeros((len(numbers), self._scheme.tables.bands), dtype=np.uint64)
+        prints = np.zeros(len(numbers), dtype=np.uint64)
+        words[is_own], prints[is_own] = rows.words[at[is_own]], rows.fingerprints[at[is_own]]
+        for place in np.flatnonzero(is_copy).tolist():
+            words[place], prints[place] = cast("tuple[np.ndarray, int]", leaders[place])
+        has = is_own | is_copy
+        lost = np.flatnonzero(~has & (records.present > 0)).tolist()
+        self._num_without += len(lost)
+        self._without += [records.keys[place] for place in lost[: _MOST_NAMED - len(self._without)]]
+        self._sketches += len(numbers) - len(lost)
+        self._by_tables += int(rows.by_tables[at[is_own]].sum())
+        sources = self._manifest.sources
+        samples = None
+        if self._scheme.tables.has_shingles:
+            counts, one_in = (records.num_shingles, records.num_sampled), self._scheme.config.containment
+            samples, is_lost = part.samples.of(numbers.astype(np.uint64), counts, one_in)
+            self._without_sample += int(is_lost.sum())
+        return saved_documents(records, self._scheme, sources, has, words[has], prints[has], samples)
 
     def _note_lost(self, part: SegmentRemains, numbers: np.ndarray) -> None:
         """Take note of numbers in the key table that have neither a record nor a mark."""

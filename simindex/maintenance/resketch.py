@@ -10,12 +10,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
+import numpy as np
+
+from simindex.changes.documents import NewDocuments
 from simindex.checks import require_callable
 from simindex.config import Config, SimHashConfig
 from simindex.errors import ConfigMismatchError
-from simindex.maintenance.build_index import Saved, making, opened
+from simindex.maintenance.build_index import making, opened
 from simindex.maintenance.work_folder import place_of
-from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, OF_DOCUMENTS, OF_ROWS
+from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, OF_DOCUMENTS, OF_ROWS, SketchBatch
 
 
 def resketch(
@@ -24,6 +27,7 @@ def resketch(
     *,
     num_perm: int | None = None,
     simhash: SimHashConfig | Literal["stored"] | None = "stored",
+    containment: int | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> int:
     """Make a new index of other settings from the sketches of one, without the documents; it is only read.
@@ -41,6 +45,8 @@ def resketch(
             as stored.
         simhash: the distance up to which `query_simhash` is complete, and its blocks; ``None``: no SimHash.
             "stored": as it is.
+        containment: one in so many shingles sampled, as many as are stored or fewer (a larger number); 0: no
+            table for `query_containment`. ``None``: as stored, and 0 where there is no MinHash.
         progress: called as ``progress(done, total)`` with documents.
 
     Returns:
@@ -68,12 +74,11 @@ def resketch(
     require_callable("progress", progress)
     done = 0
     with opened(source) as read:
-        config = _config_of(read.config, num_perm, simhash)
+        config = _config_of(read.config, num_perm, simhash, containment)
         folder = place_of(destination, [read.path])
-        sources = read.manifest.sources & (OF_DOCUMENTS | OF_ROWS if config.num_perm else OF_DOCUMENTS)
-        with making(folder, "resketch", config, read.layout, sources) as builder:
+        with making(folder, "resketch", config, read.layout) as builder:
             for batch in read.batches():
-                builder.add([_resketched(saved, config) for saved in batch])
+                builder.add(_resketched(batch, config))
                 done += len(batch)
                 if progress is not None:
                     progress(done, read.manifest.num_documents)
@@ -81,13 +86,24 @@ def resketch(
 
 
 def _config_of(
-    stored: Config, num_perm: int | None, simhash: SimHashConfig | Literal["stored"] | None
+    stored: Config,
+    num_perm: int | None,
+    simhash: SimHashConfig | Literal["stored"] | None,
+    containment: int | None,
 ) -> Config:
     """Return the settings of the new index. Raises as `resketch`."""
     rows = stored.num_perm if num_perm is None else num_perm
     prints = stored.simhash if simhash == "stored" else simhash
     kept = stored.keep_shingles if rows else 0
-    wanted = replace(stored, num_perm=rows, simhash=prints, keep_shingles=kept)
+    one_in = (stored.containment if rows else 0) if containment is None else containment
+    wanted = replace(stored, num_perm=rows, simhash=prints, keep_shingles=kept, containment=one_in)
+    if wanted.containment and not 0 < stored.containment <= wanted.containment:
+        sampled = f"at least the {stored.containment}" if stored.containment else "0, for none are"
+        raise ConfigMismatchError(
+            f"containment: expected {sampled} stored, found {wanted.containment}; a finer sample needs the "
+            "documents",
+            {"containment": (stored.containment, wanted.containment)},
+        )
     if wanted.num_perm > stored.num_perm:
         raise ConfigMismatchError(
             f"num_perm: expected at most the {stored.num_perm} rows that are stored, found "
@@ -111,21 +127,29 @@ def _config_of(
     return wanted
 
 
-def _resketched(saved: Saved, config: Config) -> Saved:
-    """Return what is left of a sketch. Raises ValueError where nothing is."""
-    record = saved.record
-    present = record.present & (
-        (HAS_SIGNATURE if config.num_perm else 0) | (HAS_FINGERPRINT if config.simhash else 0)
+def _resketched(documents: NewDocuments, config: Config) -> NewDocuments:
+    """Return documents with what is left of their sketches. Raises ValueError where nothing is."""
+    old = documents.sketches
+    sketches = SketchBatch(len(old), config.num_perm, config.keep_shingles > 0, None)
+    halves = (HAS_SIGNATURE if config.num_perm else 0) | (HAS_FINGERPRINT if config.simhash else 0)
+    sketches.present, sketches.kept = (
+        old.present & np.uint8(halves),
+        old.kept if config.keep_shingles else None,
     )
-    if record.present and not present:
+    if config.containment and old.samples is not None:
+        sketches.samples = old.samples.coarser(config.containment)
+    for place in np.flatnonzero((old.present > 0) & (sketches.present == 0)).tolist():
         half, option = (
             ("a fingerprint", "simhash")
-            if record.present == HAS_FINGERPRINT
+            if old.present[place] == HAS_FINGERPRINT
             else ("MinHash rows", "num_perm")
         )
         raise ValueError(
-            f"key {record.key!r:.80}: expected more than {half} of a document whose {option} is to go; it "
-            "would be similar to nothing. Remove it first, or keep them"
+            f"key {documents.keys[place]!r:.80}: expected more than {half} of a document whose {option} is "
+            "to go; it would be similar to nothing. Remove it first, or keep them"
         )
-    words = None if saved.words is None else saved.words[: config.bands]
-    return Saved(record._replace(present=present), words, saved.fingerprint)
+    sketches.sources = old.sources & (OF_DOCUMENTS | OF_ROWS if config.num_perm else OF_DOCUMENTS)
+    sketches.words = np.ascontiguousarray(old.words[:, : config.bands])
+    if config.simhash:
+        sketches.fingerprints = old.fingerprints
+    return replace(documents, sketches=sketches)

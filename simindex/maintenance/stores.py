@@ -72,7 +72,10 @@ class Objects(ABC):
 
     Attributes:
         uri: of the store, without a slash at its end.
+        errors: that it raises where something cannot be read or written.
     """
+
+    errors: type[Exception] = OSError
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
@@ -127,12 +130,34 @@ class Objects(ABC):
         """
 
     @abstractmethod
+    def _remove(self, name: str) -> None: ...
+
     def remove(self, names: Iterable[str]) -> None:
         """Remove objects; those that are not there count as removed.
 
         Raises:
             StoreError: one cannot be removed.
         """
+        for name in names:
+            with self._naming(name), contextlib.suppress(FileNotFoundError):
+                self._remove(name)
+
+    @contextlib.contextmanager
+    def _naming(self, name: str) -> Iterator[None]:
+        """Raise a StoreError, for an object or all of the store, where the block raises one of `errors`."""
+        uri = self.uri_of(name) if name else self.uri
+        try:
+            yield
+        except StoreError:
+            raise
+        except FileNotFoundError as exc:
+            what = "expected an object, found none, or none that may be seen"
+            raise MissingObjectError(uri, what, exc.errno or errno.EIO) from exc
+        except self.errors as exc:
+            number = getattr(exc, "errno", None)
+            why = getattr(exc, "strerror", None) or reason_of(exc)
+            what = f"cannot be read or written: {why}; look at the store and your rights there"
+            raise StoreError(uri, what, number if isinstance(number, int) else 0) from exc
 
     # ---- an object that is exchanged ----
 
@@ -287,24 +312,8 @@ class FolderObjects(Objects):
                             file.unlink()
         return dict(sorted(found.items()))
 
-    def remove(self, names: Iterable[str]) -> None:
-        """Remove objects; see `Objects.remove`."""
-        for name in names:
-            with self._naming(name):
-                (self._path / require_name(name)).unlink(missing_ok=True)
-
-    @contextlib.contextmanager
-    def _naming(self, name: str) -> Iterator[None]:
-        uri = self.uri_of(name) if name else self.uri
-        try:
-            yield
-        except StoreError:
-            raise
-        except FileNotFoundError as exc:
-            raise MissingObjectError(uri, "expected an object, found none", exc.errno or 0) from exc
-        except OSError as exc:
-            what = f"cannot be read or written: {exc.strerror or exc}; look at the disk and the permissions"
-            raise StoreError(uri, what, exc.errno or 0) from exc
+    def _remove(self, name: str) -> None:
+        (self._path / require_name(name)).unlink()
 
 
 def _make_folders(folder: Path) -> None:
@@ -336,6 +345,8 @@ class RemoteObjects(Objects):
         MissingPackageError: fsspec, or its package for such paths, is not installed.
         InputError: fsspec knows no such paths, or they take no files.
     """
+
+    errors = Exception  # each file system raises its own
 
     def __init__(self, uri: str) -> None:
         super().__init__(uri.rstrip("/"))
@@ -398,25 +409,8 @@ class RemoteObjects(Objects):
             if about["type"] == "file" and len(name) > start
         }
 
-    def remove(self, names: Iterable[str]) -> None:
-        """Remove objects; see `Objects.remove`."""
-        for name in names:
-            with self._naming(name), contextlib.suppress(FileNotFoundError):
-                self._system.rm_file(self._place(name))
-
-    @contextlib.contextmanager
-    def _naming(self, name: str) -> Iterator[None]:
-        uri = self.uri_of(name) if name else self.uri
-        try:
-            yield
-        except StoreError:
-            raise
-        except FileNotFoundError as exc:
-            raise MissingObjectError(uri, "expected an object, found none, or none that may be seen") from exc
-        except Exception as exc:  # each file system raises errors of its own
-            number = getattr(exc, "errno", None)
-            what = f"cannot be read or written: {reason_of(exc)}; look at the store and its credentials"
-            raise StoreError(uri, what, number if isinstance(number, int) else 0) from exc
+    def _remove(self, name: str) -> None:
+        self._system.rm_file(self._place(name))
 
 
 def _is_refusal(error: Exception) -> bool:

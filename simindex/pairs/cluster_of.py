@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from typing import SupportsIndex, overload
+from typing import Self
 
 from simindex.format.keys import Key, encode_key, key_hashes
 from simindex.format.records import StoredRecord
-from simindex.queries.matches import Matches
+from simindex.queries.matches import Matches, Results
 from simindex.queries.search import BandQuery, Query
 from simindex.queries.view import View
 
 DEFAULT_LIMIT = 10_000
 
 
-class Cluster(list[Key]):
+class Cluster(Results[Key]):
     """The keys of a cluster, oldest document first; a slice is a `Cluster`, too.
 
     Attributes:
@@ -35,21 +35,11 @@ class Cluster(list[Key]):
         super().__init__(keys)
         self.truncated = truncated
 
-    @overload
-    def __getitem__(self, place: SupportsIndex, /) -> Key: ...
-    @overload
-    def __getitem__(self, place: slice, /) -> Cluster: ...
-    def __getitem__(self, place: SupportsIndex | slice, /) -> Key | Cluster:
-        if isinstance(place, slice):
-            return Cluster(super().__getitem__(place), self.truncated)
-        return super().__getitem__(place)
+    def _like(self, some: list[Key]) -> Self:
+        return type(self)(some, self.truncated)
 
     def __repr__(self) -> str:
         return f"Cluster({super().__repr__()}, truncated=True)" if self.truncated else super().__repr__()
-
-    def copy(self) -> Cluster:
-        """Return the same keys in a list of their own."""
-        return self[:]
 
 
 def cluster_of(view: View, key: Key, query: Query, limit: int | None) -> Cluster:

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from functools import partial
-from types import TracebackType
 from typing import Literal
 
 import numpy as np
 
 from simindex.format.keys import Key
-from simindex.pairs.pair import Bounded
+from simindex.pairs.pair import Bounded, SnapshotIterator
 from simindex.pairs.pairs import Pairs
 from simindex.pairs.sorted_edges import SortedEdges
 from simindex.pairs.union_find import Forest, edges_between, ends_of
@@ -36,7 +35,7 @@ def require_linkage(linkage: object) -> None:
         raise ValueError(f'linkage: expected "components" or "star", found {linkage!r}')
 
 
-class Clusters(Iterator[list[Key]]):
+class Clusters(SnapshotIterator[list[Key]]):
     """All clusters of one snapshot of an index: see `Index.clusters`.
 
     The first step finds all pairs; the others list what was found. Not thread-safe. It holds a handle of its
@@ -75,9 +74,6 @@ class Clusters(Iterator[list[Key]]):
     def __repr__(self) -> str:
         return f"<clusters ({self._linkage}) of {repr(self._pairs).removeprefix('<pairs of ')}"
 
-    def __iter__(self) -> Clusters:
-        return self
-
     def __next__(self) -> list[Key]:
         while not self._ready:
             if not self._is_open:
@@ -90,14 +86,6 @@ class Clusters(Iterator[list[Key]]):
         self._is_open, self._groups = False, None
         self._ready.clear()
         self._pairs.close()
-
-    def __enter__(self) -> Clusters:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     # ---- a step ----
 

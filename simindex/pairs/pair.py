@@ -5,11 +5,31 @@ Typed as those of `Match`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self, TypeVar
 
 from simindex.format.keys import Key
 from simindex.jsonable import plain
+
+_T = TypeVar("_T")
+
+
+class SnapshotIterator(Iterator[_T]):
+    """An iterator that holds a snapshot until its end, `close`, or the end of a ``with`` block."""
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the iteration and let go of the snapshot. Closing twice is allowed."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)

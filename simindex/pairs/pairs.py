@@ -6,12 +6,11 @@ only.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product, repeat
-from types import TracebackType
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -21,16 +20,17 @@ from simindex.format.layout import COPY_TABLE
 from simindex.format.records import decode_kept
 from simindex.format.rows import NO_VALUE
 from simindex.pairs.merged_entries import EVERY_KEY, set_bits
-from simindex.pairs.pair import Bounded, Pair
+from simindex.pairs.pair import Bounded, Pair, SnapshotIterator
 from simindex.pairs.plan import PairPlan
 from simindex.pairs.snapshot_tables import PinnedTables, SnapshotSketches
 from simindex.pairs.stored_copies import Found, StoredCopies
 from simindex.pairs.table_walk import EqualSketches, TableWalk
-from simindex.pairs.texts import Texts, TextSimilarity
+from simindex.pairs.texts import TextSimilarity
 from simindex.pairs.walk_plan import LongRuns
 from simindex.queries.scheme import Scheme
 from simindex.queries.search import require_comparable
 from simindex.queries.view import EVERY, View
+from simindex.sketching.document import Texts
 from simindex.sketching.estimate import best_estimate, row_estimates
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE
 from simindex.storage.store import Store
@@ -93,7 +93,7 @@ def pairs_of(
         raise
 
 
-class Pairs(Iterator[Pair]):
+class Pairs(SnapshotIterator[Pair]):
     """All similar pairs of one snapshot of an index, each once: see `Index.pairs`.
 
     Not thread-safe. It holds a handle of its own on the index, which pins the space of what is removed
@@ -153,8 +153,29 @@ class Pairs(Iterator[Pair]):
         here = self._walk.bounded if isinstance(self._walk, TableWalk) else Bounded()
         return Bounded(self._ended.runs + here.runs, self._ended.entries + here.entries)
 
-    def __iter__(self) -> Pairs:
-        return self
+    def bucket_sizes(self) -> Counter[int]:
+        """Return size -> buckets: how many sketches share a prefix, over all tables that are walked.
+
+        Copies of one sketch count once. Reads the tables, and no sketch; asked before the iteration is at
+        its end.
+
+        Raises:
+            ClosedError: the snapshot was let go of.
+        """
+        sizes: Counter[int] = Counter()
+        for table, bits in enumerate(self._plan.bits, self._plan.first_table):
+            last, count = None, 0
+            for keys, _ in self._pinned.pieces(table, 0, EVERY_KEY, self._plan.capacity):
+                prefixes, counts = np.unique(keys >> np.uint64(64 - bits), return_counts=True)
+                if last == prefixes[0]:
+                    counts[0] += count
+                elif count:
+                    sizes[count] += 1
+                last, count = prefixes[-1], int(counts[-1])
+                found, times = np.unique(counts[:-1], return_counts=True)
+                sizes.update(dict(zip(found.tolist(), times.tolist(), strict=True)))
+            sizes[count] += count > 0
+        return +sizes
 
     def __next__(self) -> Pair:
         return self.next_numbered().pair
@@ -172,14 +193,6 @@ class Pairs(Iterator[Pair]):
         self._walk = None
         self._ready.clear()
         self._pinned.close()
-
-    def __enter__(self) -> Pairs:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     # ---- a step ----
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 
 from simindex import _kernel
 from simindex.checks import require_int
 from simindex.format.layout import FIRST_BAND_TABLE
+from simindex.formulas.match_odds import band_plan, estimate_cut, exact_plan
 from simindex.queries.scheme import Scheme
 from simindex.queries.search import Method, method_of
 from simindex.sketching.permutations import FINGERPRINT_BITS
-from simindex.tuning.match_odds import band_plan, estimate_cut, exact_plan
 
 Copies = Literal["first", "all"]
 """Which documents of equal sketches take part."""
@@ -44,17 +44,17 @@ class PairPlan:
     """
 
     method: Method
-    threshold: float
-    cut: float
     first_table: int
     bits: tuple[int, ...]
     masks: np.ndarray
-    min_agree: int
-    max_distance: int
-    kept: bool
-    copies: Copies
-    max_run: int
-    capacity: int
+    threshold: float = 0.0
+    cut: float = 0.0
+    min_agree: int = 0
+    max_distance: int = FINGERPRINT_BITS
+    kept: bool = False
+    copies: Copies = "all"
+    max_run: int = DEFAULT_MAX_RUN
+    capacity: int = DEFAULT_MEMORY_BYTES // _ENTRY_BYTES
 
 
 def plan_pairs(
@@ -82,6 +82,7 @@ def plan_pairs(
     require_int("memory_bytes", memory_bytes, _MIN_MEMORY_BYTES)
     capacity = memory_bytes // _ENTRY_BYTES
     require_int("max_run", max_run, _kernel.REPRESENTATIVES, capacity // 2, remark=" in this memory_bytes")
+    shared: dict[str, Any] = {"copies": copies, "max_run": max_run, "capacity": capacity}
     if method == "simhash":
         if has_texts:
             raise ValueError(
@@ -91,7 +92,7 @@ def plan_pairs(
         distance = config.simhash.max_distance if max_distance is None else max_distance
         built_for = ", which this index was built for"
         require_int("max_distance", distance, 0, config.simhash.max_distance, remark=built_for)
-        return _by_fingerprints(scheme, distance, copies, max_run, capacity)
+        return replace(_by_fingerprints(scheme, distance), **shared)
     if exact and has_texts:
         raise ValueError(f"{call}: expected exact=True, which compares kept shingles, or texts, found both")
     if exact and not config.keep_shingles:
@@ -99,19 +100,10 @@ def plan_pairs(
             "exact=True compares kept shingle hashes, and this index keeps none; "
             "build it with Config(keep_shingles=...), or give the texts"
         )
-    return _by_rows(scheme, threshold, recall, exact, has_texts, copies, max_run, capacity)
+    return replace(_by_rows(scheme, threshold, recall, exact, has_texts), **shared)
 
 
-def _by_rows(
-    scheme: Scheme,
-    threshold: float,
-    recall: float | None,
-    kept: bool,
-    texts: bool,
-    copies: Copies,
-    max_run: int,
-    capacity: int,
-) -> PairPlan:
+def _by_rows(scheme: Scheme, threshold: float, recall: float | None, kept: bool, texts: bool) -> PairPlan:
     """Return what finds pairs of at least a similarity; see `BandQuery` for how it is found and cut."""
     num_perm, bands = scheme.config.num_perm, scheme.tables.bands
     bits, min_agree = (exact_plan if kept or texts else band_plan)(threshold, num_perm, recall)
@@ -124,17 +116,11 @@ def _by_rows(
         bits=(bits,) * bands,
         masks=np.full(bands, whole - (whole >> bits), dtype=np.uint64),
         min_agree=min_agree,
-        max_distance=FINGERPRINT_BITS,
         kept=kept,
-        copies=copies,
-        max_run=max_run,
-        capacity=capacity,
     )
 
 
-def _by_fingerprints(
-    scheme: Scheme, max_distance: int, copies: Copies, max_run: int, capacity: int
-) -> PairPlan:
+def _by_fingerprints(scheme: Scheme, max_distance: int) -> PairPlan:
     """Return what finds all pairs within a Hamming distance."""
     plan = scheme.plan
     single = np.uint64(1) << np.arange(FINGERPRINT_BITS, dtype=np.uint64)
@@ -144,15 +130,8 @@ def _by_fingerprints(
     ]
     return PairPlan(
         method="simhash",
-        threshold=0.0,
-        cut=0.0,
         first_table=scheme.tables.first_permutation,
         bits=plan.prefix_bits,
         masks=np.array(masks, dtype=np.uint64),
-        min_agree=0,
         max_distance=max_distance,
-        kept=False,
-        copies=copies,
-        max_run=max_run,
-        capacity=capacity,
     )

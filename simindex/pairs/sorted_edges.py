@@ -8,12 +8,13 @@ from __future__ import annotations
 import errno
 import tempfile
 from collections.abc import Iterator
-from types import TracebackType
-from typing import IO, Any
+from itertools import pairwise
+from typing import IO, Any, Self
 
 import numpy as np
 
 from simindex.errors import DiskError, IndexFullError
+from simindex.pairs.tables import Piece, merged
 
 EDGE = np.dtype(np.uint64)
 
@@ -87,42 +88,28 @@ class SortedEdges:
         if not num_runs:
             yield last
             return
-        size = max(self._capacity // (num_runs + 1), LEAST_BLOCK)
-        blocks = [last]
-        at = list(self._ends[:-1])
-        for run in range(num_runs):
-            blocks.append(self._read(run, at, size))
-        while any(map(len, blocks)):
-            # Up to the least of the last edges that more may follow, no edge can be missing.
-            are_open = [run for run in range(num_runs) if at[run] < self._ends[run + 1]]
-            open_ends = [_edges(blocks[run + 1])[-1] for run in are_open]
-            limit = min(open_ends, default=np.uint64(2**64 - 1))
-            counts = [int(np.searchsorted(_edges(block), limit, side="right")) for block in blocks]
-            yield _in_order(
-                np.concatenate([block[:count] for block, count in zip(blocks, counts, strict=True)])
-            )
-            blocks = [block[count:] for block, count in zip(blocks, counts, strict=True)]
-            for run in range(num_runs):
-                if not len(blocks[run + 1]):
-                    blocks[run + 1] = self._read(run, at, size)
+        size = max(self._capacity // (2 * (num_runs + 1)), LEAST_BLOCK)
+        runs = [self._run(first, behind, size) for first, behind in pairwise(self._ends)]
+        newest = [iter([(_edges(last), last)])] if len(last) else []
+        for _, rows in merged([*newest, *runs]):
+            yield rows
 
-    def _read(self, run: int, at: list[int], size: int) -> np.ndarray:
-        """Return the next edges of a run, none at its end."""
-        count = min(size, self._ends[run + 1] - at[run])
-        block = np.empty(count, dtype=self._dtype)
-        rest = block.view(np.uint8).data
-        try:
-            if self._file is not None:
-                self._file.seek(at[run] * self._dtype.itemsize)
+    def _run(self, first: int, behind: int, size: int) -> Iterator[Piece]:
+        """Yield the edges of a run in the file, and their rows, so many at a time."""
+        assert self._file is not None
+        for at in range(first, behind, size):
+            block = np.empty(min(size, behind - at), dtype=self._dtype)
+            rest = block.view(np.uint8).data
+            try:
+                self._file.seek(at * self._dtype.itemsize)
                 while rest:
                     done = self._file.readinto(rest)  # type: ignore[attr-defined]
                     if not done:
                         raise OSError(errno.EIO, "the file of edges is shorter than what was written")
                     rest = rest[done:]
-        except OSError as exc:
-            raise _failure(exc, self._folder) from exc
-        at[run] += count
-        return block
+            except OSError as exc:
+                raise _failure(exc, self._folder) from exc
+            yield _edges(block), block
 
     def close(self) -> None:
         """Let go of the memory and of the disk. Closing twice is allowed."""
@@ -130,12 +117,10 @@ class SortedEdges:
         if self._file is not None:
             self._file.close()
 
-    def __enter__(self) -> SortedEdges:
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

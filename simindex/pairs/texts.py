@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 
 from simindex.config import Config
 from simindex.format.keys import Key
-from simindex.sketching.shingles import ready_hashes, shingle_hashes
-
-Texts = Mapping[Any, Any] | Callable[[Any], Any]
-"""The document of a key."""
+from simindex.sketching.document import Texts, document_under
+from simindex.sketching.shingles import document_hashes
 
 
 class TextSimilarity:
@@ -25,7 +21,7 @@ class TextSimilarity:
     """
 
     def __init__(self, texts: Texts, config: Config, max_bytes: int) -> None:
-        self._get = texts.__getitem__ if isinstance(texts, Mapping) else texts
+        self._texts = texts
         self._config = config
         self._max_bytes = max_bytes
         self._hashes: OrderedDict[Key, np.ndarray] = OrderedDict()
@@ -48,17 +44,8 @@ class TextSimilarity:
         if found is not None:
             self._hashes.move_to_end(key)
             return found
-        try:
-            document = self._get(key)
-        except KeyError:
-            document = None
-        if document is None:
-            raise KeyError(f"texts: expected the document of every key, found none of {key!r}")
-        seed = self._config.hash_seed
-        if isinstance(document, str):
-            hashes = shingle_hashes(document, self._config.shingles, seed)
-        else:
-            hashes = ready_hashes(document, seed)
+        document = document_under(self._texts, key)
+        hashes = document_hashes(document, self._config.shingles, self._config.hash_seed)
         hashes = np.unique(hashes)
         self._hashes[key] = hashes
         self._num_bytes += hashes.nbytes

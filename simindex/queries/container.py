@@ -88,11 +88,7 @@ class Walk:
         self._snapshot: object = None
 
     def require_snapshot(self, snapshot: object) -> None:
-        """Take note of the pinned snapshot that the next part is taken from.
-
-        Raises:
-            SimIndexError: the parts before were taken from another one.
-        """
+        """Take note of the pinned snapshot that the next part is taken from."""
         if self._snapshot is not None and snapshot is not self._snapshot:
             raise SimIndexError(
                 "iteration: expected the pinned snapshot that it began in, found a newer one; it ended by "
@@ -102,11 +98,7 @@ class Walk:
         self._snapshot = snapshot
 
     def part(self, view: View, limit: int) -> list[tuple[int, StoredRecord]]:
-        """Return up to `limit` live documents behind those of the parts before; none at the end.
-
-        Raises:
-            CorruptIndexError: documents are missing, or out of order.
-        """
+        """Return up to `limit` live documents behind those of the parts before; none at the end."""
         self._compare(view)
         if self._behind is None:
             self._behind = max([view.manifest.next_number - 1, *view.pending.by_key.values()]) + 1

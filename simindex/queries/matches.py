@@ -10,12 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, SupportsIndex, overload
+from typing import Any, Self, SupportsIndex, TypeVar, overload
 
 from simindex.format.keys import Key
 from simindex.html_table import table
 from simindex.imports import optional_module
 from simindex.jsonable import plain
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +31,8 @@ class Match:
         distance: Hamming distance of the fingerprints in bits, 0..64; ``None`` without SimHash on both
             sides.
         metadata: of the stored document. Not part of the hash, for it may be a list.
-        exact: whether the similarity is the exact one, but for shingles that share 28 bits of hash: one
-            chance in 13,000 among 200 shingles (docs/hashing.md, section 10).
+        exact: whether the similarity is the exact one, but for shingles that share 38 bits of hash: one
+            chance in 5,500 among 10,000 shingles (docs/hashing.md, section 10).
         standard_error: of the similarity, above 0 for every estimate, one of 1.0 included; 0.0 only where
             it is exact, ``None`` where there is none.
 
@@ -62,7 +64,29 @@ class Match:
         }
 
 
-class Matches(list[Match]):
+class Results(list[_T]):
+    """A list that stays what it is when it is sliced or copied."""
+
+    __slots__ = ()
+
+    @overload
+    def __getitem__(self, place: SupportsIndex, /) -> _T: ...
+    @overload
+    def __getitem__(self, place: slice, /) -> Self: ...
+    def __getitem__(self, place: SupportsIndex | slice, /) -> _T | Self:
+        if isinstance(place, slice):
+            return self._like(super().__getitem__(place))
+        return super().__getitem__(place)
+
+    def copy(self) -> Self:
+        """Return the same in a list of their own."""
+        return self[:]
+
+    def _like(self, some: list[_T]) -> Self:
+        return type(self)(some)
+
+
+class Matches(Results[Match]):
     """The matches of one query, most similar first; a slice is `Matches`, too.
 
     Attributes:
@@ -84,14 +108,8 @@ standard_error=None)], truncated=True)
         self.truncated = truncated
         self.candidates = candidates
 
-    @overload
-    def __getitem__(self, place: SupportsIndex, /) -> Match: ...
-    @overload
-    def __getitem__(self, place: slice, /) -> Matches: ...
-    def __getitem__(self, place: SupportsIndex | slice, /) -> Match | Matches:
-        if isinstance(place, slice):
-            return Matches(super().__getitem__(place), self.truncated, self.candidates)
-        return super().__getitem__(place)
+    def _like(self, some: list[Match]) -> Self:
+        return type(self)(some, self.truncated, self.candidates)
 
     def __repr__(self) -> str:
         return f"Matches({super().__repr__()}, truncated=True)" if self.truncated else super().__repr__()
@@ -113,10 +131,6 @@ standard_error=None)], truncated=True)
         columns = ("key", "similarity", "standard error", "distance", "metadata")
         return table(title, columns if self else (), rows, note)
 
-    def copy(self) -> Matches:
-        """Return the same matches in a list of their own."""
-        return self[:]
-
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return `Match.to_dict` of each; `truncated` is not in it."""
         return [match.to_dict() for match in self]
@@ -135,19 +149,10 @@ def _shown(metadata: Any) -> str:
 _KEY_TYPES = {str: "string", bytes: "binary", int: "int64"}
 
 
-class Answers(list[Matches]):
+class Answers(Results[Matches]):
     """The matches of many queries, one `Matches` for each in its order; a slice is `Answers`, too."""
 
     __slots__ = ()
-
-    @overload
-    def __getitem__(self, place: SupportsIndex, /) -> Matches: ...
-    @overload
-    def __getitem__(self, place: slice, /) -> Answers: ...
-    def __getitem__(self, place: SupportsIndex | slice, /) -> Matches | Answers:
-        if isinstance(place, slice):
-            return Answers(super().__getitem__(place))
-        return super().__getitem__(place)
 
     def to_arrow(self) -> Any:
         """Return all matches as one `pyarrow.Table`, a row for each, in order; needs pyarrow.

@@ -60,7 +60,8 @@ class Scheme:
         """Return the scheme of a configuration whose fingerprints are cut into so many blocks."""
         plan = make_plan(blocks, config.simhash.max_distance) if config.simhash else _NO_PLAN
         shortest = min(plan.prefix_bits, default=64)
-        return cls(config, Geometry(config.bands, plan.num_tables, layout, shortest), plan)
+        has_shingles = config.containment > 0
+        return cls(config, Geometry(config.bands, plan.num_tables, layout, shortest, has_shingles), plan)
 
     @property
     def header(self) -> Header:

@@ -20,7 +20,10 @@ from simindex.config import Config
 from simindex.format.keys import Key
 from simindex.format.layout import FIRST_BAND_TABLE
 from simindex.format.records import decode_kept
-from simindex.format.rows import MATCH, MATCHES, NO_VALUE
+from simindex.format.rows import MATCH, NO_VALUE
+from simindex.formulas.curve import DEFAULT_THRESHOLD, MAX_PREFIX_BITS, ROW_BITS, compared_bits
+from simindex.formulas.estimator import similarity_table
+from simindex.formulas.match_odds import BandPlan, band_plan, estimate_cut, exact_plan
 from simindex.queries.matches import Match, Matches
 from simindex.queries.scheme import Scheme
 from simindex.queries.view import EVERY, View
@@ -35,9 +38,6 @@ from simindex.sketching.sketch import (
     require_alike,
 )
 from simindex.sketching.sketcher import Sketcher
-from simindex.tuning.curve import DEFAULT_THRESHOLD, MAX_PREFIX_BITS, ROW_BITS, compared_bits
-from simindex.tuning.estimator import similarity_table
-from simindex.tuning.match_odds import BandPlan, band_plan, estimate_cut, exact_plan
 
 DEFAULT_MAX_CANDIDATES = 65_536
 
@@ -221,9 +221,6 @@ def require_comparable(view: View, compares: int) -> None:
 
     Args:
         compares: the half of a sketch that is compared, as `Query.compares`.
-
-    Raises:
-        ValueError: so it is.
     """
     if compares == HAS_SIGNATURE and not view.sources and view.num_documents:
         raise ValueError(
@@ -298,8 +295,6 @@ def matches_of(
     results = [Matches(truncated=flag != 0) for flag in found.truncated]
     if not found.matches:
         return results
-    if len(found.matches) > MATCH.size:
-        view.expect_records(_first_numbers(found, limit))
     kept = found.batch.kept if exact else None
     estimates = row_estimates(config.num_perm)
     room = EVERY if limit is None else min(limit, EVERY)  # beyond 64 bits the kernel would refuse it
@@ -327,16 +322,6 @@ def matches_of(
             bits = distance if record.present & HAS_FINGERPRINT and distance != NO_VALUE else None
             matches.append(Match(record.key, similarity, bits, record.metadata, is_exact, error))
     return results
-
-
-def _first_numbers(found: Found, limit: int | None) -> np.ndarray:
-    """Return the numbers of the matches that become answers, up to `limit` a query."""
-    matches = np.frombuffer(found.matches, dtype=MATCHES)
-    if limit is None:
-        return np.asarray(matches["number"])
-    begins = np.flatnonzero(np.append(True, matches["query"][1:] != matches["query"][:-1]))
-    in_query = np.arange(len(matches)) - np.repeat(begins, np.diff(begins, append=len(matches)))
-    return np.asarray(matches["number"][in_query < limit])
 
 
 _NO_ESTIMATE = None, False, None
@@ -434,9 +419,6 @@ def method_of(
     Args:
         call: its name, for messages.
         threshold: of MinHash. Left at its default it counts as not given.
-
-    Raises:
-        ValueError: no such method, one that the index was built without, or the other one's parameter.
     """
     if by not in (None, "minhash", "simhash"):
         raise ValueError(f'by: expected "minhash", "simhash" or None, found {by!r}')

@@ -8,11 +8,11 @@ from typing import Any
 from simindex.config import Config
 from simindex.format.layout import COPY_TABLE, ENTRY_BYTES, KEY_TABLE
 from simindex.format.manifest import Manifest
+from simindex.formulas.curve import compared_bits, expected_recall, rows_for
+from simindex.formulas.match_odds import FOUND_PROBABILITIES, similarity_for
 from simindex.html_table import of_bytes, table
 from simindex.jsonable import plain
 from simindex.queries.scheme import Scheme
-from simindex.tuning.curve import compared_bits, expected_recall, rows_for
-from simindex.tuning.match_odds import FOUND_PROBABILITIES, similarity_for
 
 RECALL_THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
 
@@ -27,7 +27,10 @@ class Stats:
         copies: those that share the sketch of an earlier one.
         segments: live segments; `compact` makes them one.
         entries: table -> stored entries, those of removed documents included until they are merged.
-        table_bytes: table -> bytes of its entries ("documents": records with key and metadata).
+        part_bytes: part of the file -> its bytes, which add up to `file_bytes`: the entries of each table;
+            "filters", with bitmaps and fences; "seals", and what is left of the pages of all these;
+            "documents", the pages of records with key and metadata; "marks", those of removals, ages, copies
+            and the manifest; "free" for later commits, LMDB's own pages among it.
         file_bytes: length of the data file.
         used_bytes: bytes of pages in use; the rest of the file is free for later commits.
         bytes_per_document: used bytes a document, ``None`` for an empty index.
@@ -48,7 +51,7 @@ class Stats:
     copies: int
     segments: int
     entries: dict[str, int]
-    table_bytes: dict[str, int]
+    part_bytes: dict[str, int]
     file_bytes: int
     used_bytes: int
     bytes_per_document: float | None
@@ -73,19 +76,20 @@ class Stats:
         return "\n".join((f"Stats of {self.path!r}", *lines))
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the counts, and the bytes of each table."""
-        tables = [
+        """What a notebook shows: the counts, and the bytes of each part of the file."""
+        parts = [
             (name, self.entries.get(name), taken, taken / self.documents if self.documents else None)
-            for name, taken in self.table_bytes.items()
+            for name, taken in self.part_bytes.items()
         ]
         return table(self.path, (), self._figures()) + table(
-            "tables", ("table", "entries", "bytes", "bytes/document"), tables
+            "the file", ("part", "entries", "bytes", "bytes/document"), parts
         )
 
     def _figures(self) -> list[tuple[str, str]]:
         config, simhash = self.config, self.config.simhash
         each = "" if self.bytes_per_document is None else f", {self.bytes_per_document:,.1f} bytes a document"
         bits = ", ".join(f"{bits} at {threshold}" for threshold, bits in self.compared_bits.items())
+        sampled = f"one in {config.containment} shingles sampled"
         found = ", ".join(f"{least[0.95]:.3f} up at {threshold}" for threshold, least in self.found.items())
         return [
             ("documents", f"{self.documents:,}"),
@@ -99,6 +103,7 @@ class Stats:
             *([("returned with 0.95", found)] if found else []),
             ("SimHash", f"up to {simhash.max_distance} bits" if simhash else "off"),
             ("shingles", f"{config.shingles!r}, {config.keep_shingles:,} kept a document"),
+            *([("containment", sampled)] if config.containment else []),
         ]
 
 
@@ -106,6 +111,8 @@ def make_stats(path: str, scheme: Scheme, manifest: Manifest, figures: dict[str,
     """Return the stats of a manifest and the counts of its store."""
     config, tables, plan = scheme.config, scheme.tables, scheme.plan
     entries = dict.fromkeys(("keys", "copies", "bands", "permutations", "sketches"), 0)
+    if tables.has_shingles:
+        entries["shingles"] = 0
     for entry in manifest.segments:
         counts = tables.entry_counts(entry)
         entries["keys"] += counts[KEY_TABLE]
@@ -113,17 +120,23 @@ def make_stats(path: str, scheme: Scheme, manifest: Manifest, figures: dict[str,
         entries["bands"] += entry.num_signatures * tables.bands
         entries["permutations"] += entry.num_fingerprints * tables.permutations
         entries["sketches"] += entry.num_sketches
-    table_bytes = {name: ENTRY_BYTES * count for name, count in entries.items()}
-    table_bytes["sketches"] = tables.sketch_bytes * entries["sketches"]
-    table_bytes["documents"] = figures["documents"]
-    used = figures["used_bytes"]
+        if tables.has_shingles:
+            entries["shingles"] += entry.num_shingles
+    parts = {name: ENTRY_BYTES * count for name, count in entries.items()}
+    parts["sketches"] = tables.sketch_bytes * entries["sketches"]
+    stored, used = tables.stored_bytes(manifest.segments), figures["used_bytes"]
+    parts["filters"] = stored - sum(parts.values())
+    parts["seals"] = figures["segments"] - stored
+    parts["documents"] = figures["documents"]
+    parts["marks"] = used - figures["segments"] - figures["documents"]
+    parts["free"] = figures["file_bytes"] - used
     return Stats(
         path=path,
         documents=manifest.num_documents,
         copies=manifest.num_copies,
         segments=len(manifest.segments),
         entries=entries,
-        table_bytes=table_bytes,
+        part_bytes=parts,
         file_bytes=figures["file_bytes"],
         used_bytes=used,
         bytes_per_document=used / manifest.num_documents if manifest.num_documents else None,

@@ -14,7 +14,6 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from simindex import _kernel
 from simindex.errors import CorruptIndexError
 from simindex.format.ages import Run, decode_run, decode_runs, run_key
 from simindex.format.chunks import table_key
@@ -32,7 +31,7 @@ from simindex.format.records import (
 )
 from simindex.queries.scheme import Scheme
 from simindex.segments.directory import Directory
-from simindex.segments.load import Segment, WholeForm, whole_form
+from simindex.segments.load import Segment, whole_form
 from simindex.segments.memory import MemorySegment
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, OF_ROWS, SketchBatch
 from simindex.storage.transactions import ReadTransaction
@@ -52,6 +51,11 @@ class Snapshot:
     def segments(self) -> dict[int, Segment]:
         """The live segments by id; made on first use, for a commit of one document needs none."""
         return {segment.entry.id: cast("Segment", segment) for segment in self.directory.segments}
+
+    @cached_property
+    def has_removed(self) -> bool:
+        """Whether tables have entries of removed documents: until a merge takes them out."""
+        return sum(entry.num_keys for entry in self.manifest.segments) > self.manifest.num_documents
 
 
 class _Expected(NamedTuple):
@@ -73,11 +77,7 @@ def stored_manifest(txn: ReadTransaction) -> bytes:
 
 
 def _require_count(txn: ReadTransaction, manifest: Manifest) -> None:
-    """Refuse a manifest of another time than the documents: an older page has right seals, too.
-
-    Raises:
-        CorruptIndexError: LMDB counts more or fewer documents.
-    """
+    """Refuse a manifest of another time than the documents: an older page has right seals, too."""
     expected, found = manifest.num_documents, txn.count("documents")
     if found != expected:
         raise CorruptIndexError(
@@ -103,8 +103,6 @@ class Reader:
         self._tables = scheme.tables
         self._last: Snapshot | None = None
         self._expected = _Expected(b"", Manifest())
-        self._form: tuple[tuple[int, ...], WholeForm] | None = None
-        """Of the last segment that was added, with its counts."""
 
     def expect(
         self,
@@ -159,24 +157,10 @@ class Reader:
         self._last = fresh
         return fresh
 
-    def own(self, transaction_id: int, map_generation: int) -> Snapshot | None:
-        """Return the snapshot of this handle's own last commit where nothing has to be read for it."""
-        last, own = self._last, self._expected
-        if last is None or last.map_generation != map_generation:
-            return None
-        if last.transaction_id == transaction_id:
-            return last
-        if own.transaction_id == transaction_id and own.before is last.manifest:
-            return self._with_own(last, own)
-        return None
-
     def _with_own(self, last: Snapshot, own: _Expected) -> Snapshot:
         """Return the snapshot of this handle's own commit of one more segment, on top of the last one."""
         entry = own.manifest.segments[-1]
-        known = self._form
-        if known is None or known[0] != entry[3:8]:
-            self._form = known = entry[3:8], whole_form(self._tables, entry[3:8])
-        segment = Segment.of_value(known[1], entry, own.newest)
+        segment = Segment.of_value(whole_form(self._tables, entry[3:]), entry, own.newest)
         directory = last.directory.with_newest(segment)
         self._last = Snapshot(own.transaction_id, last.map_generation, own.encoded, own.manifest, directory)
         return self._last
@@ -193,10 +177,8 @@ class Reader:
 
     def load(self, txn: ReadTransaction, entry: SegmentEntry) -> Segment:
         """Load one live segment."""
-        if entry.chunked:
-            scan = partial(txn.values, "segments")
-            return Segment(self._tables, entry, txn.finder("segments"), scan)
-        return Segment(self._tables, entry, partial(txn.get, "segments"))
+        scan = partial(txn.values, "segments") if entry.chunked else None
+        return Segment(self._tables, entry, partial(txn.get, "segments"), scan)
 
 
 EVERY = 2**62
@@ -265,15 +247,6 @@ class View:
 
     # ---- records ----
 
-    def expect_records(self, numbers: np.ndarray) -> None:
-        """Let the system read the records of stored documents side by side, where pages were missing lately.
-
-        Args:
-            numbers: uint64, in any order.
-        """
-        if len(numbers) > 1 and _kernel.pages_missing():
-            self._txn.ask_for("documents", np.sort(numbers))
-
     def record(self, number: int) -> StoredRecord | None:
         """Return a document's record, or ``None`` when it was removed.
 
@@ -287,7 +260,7 @@ class View:
             found = pending.record(number)
             if found is not None:
                 return found
-        value = self._txn.get("documents", number_key(number))
+        value = self._stored(number)
         if value is not None:
             record = decode_record(number, value)
             return self._touched(number, record) if pending.touched else record
@@ -302,9 +275,23 @@ class View:
 
     def stored_record(self, number: int) -> memoryview:
         """Return the stored bytes of a live committed document. Raises CorruptIndexError where none are."""
-        value = self._txn.get("documents", number_key(number))
+        value = self._stored(number)
         if value is None:
             raise self._missing(number)
+        return value
+
+    def _stored(self, number: int) -> memoryview | None:
+        """Return the stored bytes of a committed number, which a removed one must not have.
+
+        An older branch page in the place of another leads to older records, whose seals are right.
+        """
+        value = self._txn.get("documents", number_key(number))
+        if value is not None and self._snapshot.has_removed and self.removed_flags(number):
+            raise CorruptIndexError(
+                f"document {number}: expected no record of a removed document, found one; "
+                "restore a backup or rebuild the index",
+                key=number_key(number),
+            )
         return value
 
     def _require_removed(self, number: int) -> None:
@@ -339,11 +326,7 @@ class View:
         return None if value is None else decode_group_size(leader, value)
 
     def numbers_from(self, first: int, limit: int, behind: int = EVERY) -> list[tuple[int, StoredRecord]]:
-        """Return up to `limit` live documents in order of number, from `first` to `behind`; see `walk`.
-
-        Raises:
-            CorruptIndexError: the stored numbers do not ascend, or reach behind the manifest's.
-        """
+        """Return up to `limit` live documents in order of number, from `first` to `behind`; see `walk`."""
         found: list[tuple[int, StoredRecord]] = []
         # From the very first key, for a damaged one can be shorter than a number.
         items = self._txn.items("documents", number_key(first) if first else b"")
@@ -409,7 +392,7 @@ class View:
             return None
         if self.pending.by_key.get(encoded_key) == number:
             return self.pending.record(number)
-        value = self._txn.get("documents", number_key(number))
+        value = self._stored(number)
         if value is not None:
             record = decode_record_of(number, value, encoded_key)
             return record and self._touched(number, record)
@@ -445,11 +428,7 @@ class View:
         return bool(self.removed_flags(number) & REMOVED_SKETCH)
 
     def sketch_batch(self, number: int, record: StoredRecord) -> SketchBatch:
-        """Return the stored sketch of a document, as a batch of one.
-
-        Raises:
-            CorruptIndexError: it is not there, or its seal is broken.
-        """
+        """Return the stored sketch of a document, as a batch of one."""
         config = self.scheme.config
         # No document has a fingerprint alone: that one was brought in.
         is_own = not self.sources & OF_ROWS and record.present != HAS_FINGERPRINT

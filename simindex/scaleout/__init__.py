@@ -5,8 +5,10 @@ ordinary index in a folder of one machine. Ray carries the calls, restarts what 
 is where; it is imported when a call needs it (``pip install 'simindex[scaleout]'``). Importing `simindex`
 does not load this room: the first use of `simindex.scaleout` does.
 
-`deduplicate` writes a corpus without its near duplicates, found by all nodes of a Ray cluster.
-`backup_index` and `restore_index` keep one index in a store, without Ray.
+`deduplicate` writes a corpus without its near duplicates, found by all nodes of a Ray cluster; `plan_dedup`
+and `StagedDedup` do so by stages that any processes run over a shared folder, without Ray.
+`backup_index` and `restore_index` keep one index in a store, without Ray. `Sketch`, `SeenBefore`, `Query` and
+`BuildPart` are callables over batches of rows, for Ray Data, Dask, Spark and the like.
 """
 
 from simindex.maintenance.backup import backup_index
@@ -14,9 +16,10 @@ from simindex.maintenance.reports import RestoreReport, StoreBackupReport
 from simindex.maintenance.restore import restore_index
 from simindex.maintenance.stores import MissingObjectError, StoreError, UnprovenStoreError
 from simindex.scaleout.admin import backup, create, move, open, rebalance, restore  # noqa: A004 - the public name
-from simindex.scaleout.batches import SeenBefore
+from simindex.scaleout.batches import BuildPart, Query, SeenBefore, Sketch
 from simindex.scaleout.building import BuildReport, build
 from simindex.scaleout.dedup import deduplicate
+from simindex.scaleout.dedup_plan import StagedDedup, plan_dedup
 from simindex.scaleout.errors import (
     CatalogChangedError,
     PartitionError,
@@ -27,19 +30,24 @@ from simindex.scaleout.errors import (
 from simindex.scaleout.index import ScaledIndex
 from simindex.scaleout.moving import Move
 from simindex.scaleout.pair_job import ScaledPairs, clusters, pairs
+from simindex.scaleout.replica_actors import replicas
 
 __all__ = [
+    "BuildPart",
     "BuildReport",
     "CatalogChangedError",
     "MissingObjectError",
     "Move",
     "PartitionError",
     "PlaceMissingError",
+    "Query",
     "RestoreReport",
     "ScaleOutError",
     "ScaledIndex",
     "ScaledPairs",
     "SeenBefore",
+    "Sketch",
+    "StagedDedup",
     "StoreBackupReport",
     "StoreError",
     "UnprovenStoreError",
@@ -53,7 +61,9 @@ __all__ = [
     "move",
     "open",
     "pairs",
+    "plan_dedup",
     "rebalance",
+    "replicas",
     "restore",
     "restore_index",
 ]

@@ -107,15 +107,26 @@ class HostActor:
         assignment, method, arguments = pickle.loads(head)
         if arguments is None:
             arguments, beside = beside[0], beside[1:]
+        answer = getattr(self._host, method)(self._assigned(assignment), *unpacked(arguments, beside))
+        return pickle.dumps(answer, protocol=5)
+
+    def _assigned(self, assignment: bytes) -> Assignment:
         known = self._assignment
         if known is None or known[0] != assignment:
             known = self._assignment = assignment, pickle.loads(assignment)
-        answer = getattr(self._host, method)(known[1], *unpacked(arguments, beside))
-        return pickle.dumps(answer, protocol=5)
+        return known[1]
 
     def close(self) -> None:
         """Close all partitions."""
         self._host.close()
+
+
+def travelling(assignment: bytes, method: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return what `HostActor.call` takes for a call with packed arguments: little ones go in its head."""
+    first, *_ = arguments
+    is_little = isinstance(first, bytes) and len(first) < INLINE_BYTES
+    head = pickle.dumps((assignment, method, first if is_little else None), protocol=5)
+    return head, *arguments[is_little:]
 
 
 def host_of(catalog: str, place: str) -> Any:
@@ -192,10 +203,7 @@ class RayCalls(Calls):
             bound = host_of(self.catalog.id, place).call.options(concurrency_group=call.group)
             self._bound[place, call.group] = bound
         own = self._assignments.get(place) or pickle.dumps(Assignment.of(self.catalog, place), protocol=5)
-        first, *_ = call.arguments
-        is_little = isinstance(first, bytes) and len(first) < INLINE_BYTES
-        head = pickle.dumps((own, call.method, first if is_little else None), protocol=5)
-        call.references.append(bound.remote(head, *call.arguments[is_little:]))
+        call.references.append(bound.remote(*travelling(own, call.method, call.arguments)))
 
     def gather(self, sent: Mapping[str, Sent], seconds: float) -> Gathered:
         """Return what places answer; see `Calls.gather`."""
@@ -284,13 +292,18 @@ def stop_hosts(catalog: str, places: list[str]) -> None:
         if place not in ray.cluster_resources():
             ray.kill(actor)  # it runs nowhere
             continue
-        # One that is dead or away has nothing open.
-        with suppress(ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError):
-            ray.get(actor.close.options(concurrency_group="jobs").remote(), timeout=_STOP_SECONDS)
-        ray.kill(actor)
+        end_actor(actor)
 
 
-_STOP_SECONDS = 30
+def end_actor(actor: Any) -> None:
+    """Close what an actor has open, and end it; one that is dead or away has nothing open."""
+    ray = ray_module()
+    with suppress(ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError):
+        answer(actor.close.options(concurrency_group="jobs").remote(), _STOP_SECONDS)
+    ray.kill(actor)
+
+
+_STOP_SECONDS = 30.0
 
 
 def name_of(catalog: str, place: str) -> str:

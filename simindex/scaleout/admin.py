@@ -193,7 +193,8 @@ def require_places(name: str, places: Iterable[str]) -> None:
         if len(names) > 1:
             raise ValueError(
                 f"{name}: expected one node with the resource {place}, found {len(names)}: "
-                f"{', '.join(names)}; give each node a resource of its own (ray start --resources)"
+                f"{', '.join(names)}; give each node a resource of its own (ray start --resources), or wait "
+                "until Ray has noticed that one of them is gone"
             )
 
 

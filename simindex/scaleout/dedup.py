@@ -7,60 +7,53 @@ again, writing, the journal and the report are one machine's: so is the output, 
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
-from itertools import chain
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
-import xxhash
 
 from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.checks import require_callable, require_int
 from simindex.config import Config
 from simindex.corpus.dedup.deduplicate import Job
 from simindex.corpus.dedup.journal import digest_of
-from simindex.corpus.dedup.orders import Keep, KeepOrder, by_rank, newest_first
+from simindex.corpus.dedup.orders import Keep
 from simindex.corpus.dedup.output_files import Mode, Sink
 from simindex.corpus.dedup.results import DedupReport, Removed
 from simindex.corpus.dedup.rows import READ_AHEAD
-from simindex.corpus.dedup.second_pass import PartRead, rows_of_parts
-from simindex.corpus.dedup.star import Star
-from simindex.corpus.dedup.verdict_file import VerdictReader, write_verdicts
+from simindex.corpus.dedup.second_pass import rows_of_parts
+from simindex.corpus.dedup.verdict_file import VerdictReader
 from simindex.corpus.dedup.writer_loop import DecidedRows, Lines
 from simindex.corpus.entries import PathEntries
-from simindex.corpus.outputs.output import LinesOutput
+from simindex.corpus.outputs.lines import LinesOutput
+from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.index import Index
 from simindex.inputs import BadRowError
-from simindex.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES, PairPlan, plan_pairs
-from simindex.pairs.tables import LocalSource, Numbering
-from simindex.pairs.walk_plan import WalkPlan, scheme_of_config
+from simindex.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES
 from simindex.parallel import ahead
-from simindex.queries.scheme import Scheme
-from simindex.queries.search import BandQuery, Method
+from simindex.queries.search import Method
 from simindex.scaleout.dedup_stages import (
-    Comparing,
-    Sketching,
-    SketchTables,
+    Made,
+    Stages,
     Wanted,
-    Writing,
     compare_range,
+    decide,
+    lines_file,
+    missing,
     sketch_part,
+    wanted_parts,
     write_part,
 )
 from simindex.scaleout.errors import UnsupportedError
 from simindex.scaleout.input_parts import PART_BYTES, parts_of
-from simindex.scaleout.tasks import Tasks, edges_of, tasks_on
-from simindex.tuning.curve import DEFAULT_THRESHOLD
+from simindex.scaleout.tasks import Tasks, tasks_on, whole_file
 
-_ENTRIES_OF_A_RANGE = 16 << 20
-"""Entries of all tables that a range has, about: to do one again costs some seconds. Two rows that are like
-each other share some seven prefixes; the fewer ranges those are in, the less often sketches are read."""
-
-_BOOT_FILE = "/proc/sys/kernel/random/boot_id"
+STAGES_OF = "simindex-dedup-"
+"""Before the digest of a job, in the name of the folder of its stages."""
 
 Step = Callable[[str, int, int], object]
 """Is called as step(name, done, total)."""
@@ -71,8 +64,11 @@ class ScaledJob(Job):
 
     Args:
         tasks: runs the stages.
+        work: folder for that of the stages; ``None``: that of the journal.
         others: of `Job`, and of `deduplicate`.
     """
+
+    removes_stages = True
 
     def __init__(
         self,
@@ -85,13 +81,12 @@ class ScaledJob(Job):
         memory_bytes: int,
         max_run: int,
         part_bytes: int,
-        on_step: Step | None,
+        on_step: Step | None = None,
         **others: Any,
     ) -> None:
         self._tasks, self._work, self._part_bytes = tasks, work, part_bytes
-        self._memory_bytes, self._max_run = memory_bytes, max_run
+        self._bounds = max_run, memory_bytes
         self._step: Step = on_step or (lambda *_: None)
-        others |= {"against": None, "into": None, "cut": None, "explain": False, "exact": False}
         super().__init__(sources, sink, threshold, workers=1, **others)
         if not isinstance(self._entries, PathEntries) or not self._entries.can_repeat:
             raise UnsupportedError(
@@ -105,132 +100,115 @@ class ScaledJob(Job):
     @contextmanager
     def _decisions(self, folder: str, into: Index | None) -> Iterator[Iterator[DecidedRows | Lines]]:
         assert into is None
-        assert isinstance(self._entries, PathEntries)
-        path = os.path.join(folder, "verdicts")
-        digest = digest_of(self._job | self._entries.digest())
-        home = os.path.join(os.path.abspath(self._work or folder), f"simindex-dedup-{digest}")
         with self._tasks as tasks:
-            if not os.path.exists(path):
-                self._decide(folder, path, home, tasks)
-            with open(path, "rb") as file:
-                yield self._as_decided(file, home, tasks)
-        shutil.rmtree(home, ignore_errors=True)
+            stages = self.stages(folder, tasks)
+            if not os.path.exists(stages.verdicts):
+                self._decide(stages, tasks)
+            shutil.rmtree(stages.sketches, ignore_errors=True)
+            with open(stages.verdicts, "rb") as file:
+                yield self._as_decided(file, stages, tasks)
+        if self.removes_stages:
+            shutil.rmtree(stages.folder, ignore_errors=True)
 
-    # ---- the decision ----
+    def digest(self) -> str:
+        """Return what identifies this job and its input."""
+        return digest_of(self._job | self._entries.digest())
 
-    def _decide(self, folder: str, path: str, home: str, tasks: Tasks) -> None:
-        """Let tasks find what is alike, and write down what goes."""
+    def stages(self, folder: str, tasks: Tasks | None) -> Stages:
+        """Return the stages of this job.
+
+        Args:
+            folder: for them, where the job has no other.
+            tasks: cut the input into parts; ``None``: that was done before.
+
+        Raises:
+            JobError: it was not, or the input was another one then.
+        """
         assert isinstance(self._entries, PathEntries)
-        entries = self._entries
-        parts, lines = parts_of(entries.inputs, self._part_bytes, tasks.parallel, tasks.run)
-        # How the input is cut says what its partitions hold.
-        cuts = repr([(part.place, *(part.extent or ())[:2]) for part in parts])
-        below = os.path.join(home, xxhash.xxh3_64_hexdigest(f"{_this_boot()} {cuts}".encode()))
-        os.makedirs(below, exist_ok=True)
-        compares, takes_bad = self._query.compares, entries.takes_bad_rows
-        sketching = Sketching(below, entries.inputs, self._config, compares, self._keep, takes_bad)
-        for done, _ in enumerate(tasks.run(sketch_part, sketching, enumerate(parts)), 1):
-            self._step("parts", done, len(parts))
-        tables = [sketching.partition(number) for number in range(len(parts))]
-        numbering = Numbering([each.total for each in tables])
-        source, total = LocalSource(dict(enumerate(tables)), numbering), numbering.total
-        plan, scheme = self._plan()
-        order = self._order(folder, tables, total)
-        star = Star(plan, self._config.num_perm, order, source.copies(), self._memory_bytes)
-        each = total * len(plan.bits) // tasks.parallel
-        count = tasks.parallel * max(2, -(-each // _ENTRIES_OF_A_RANGE))
-        walk = WalkPlan(plan, scheme.tables, count, folds=False, puts_off=True)
-        comparing = Comparing(sketching, numbering, walk)
-        for place, _ in enumerate(tasks.run(compare_range, comparing, range(count))):
-            for found in edges_of(comparing.path(place)):
-                if len(found.waiting):
-                    star.add_run(found.waiting, begins=found.begins)
-                if len(found.pairs):
-                    star.add_pairs(found.pairs)
-            self._step("ranges", place + 1, count)
+        inputs, bad = self._entries.inputs, self._entries.takes_bad_rows
+        home = os.path.abspath(self._work or folder)
+        own = os.path.join(home, STAGES_OF + self.digest())
+        stages = Stages(own, inputs, self._config, self._query, self._keep, bad, *self._bounds)
+        path = os.path.join(own, "parts")
+        if not os.path.exists(path):
+            if tasks is None:
+                raise missing("a plan for the inputs as they are now", "plan", home)
+            cut = parts_of(inputs, self._part_bytes, tasks.parallel, tasks.run)
+            os.makedirs(stages.sketches, exist_ok=True)
+            with whole_file(path) as file:
+                pickle.dump((tasks.parallel, *cut), file)
+        with open(path, "rb") as file:
+            parallel, parts, lines = pickle.load(file)
+        return stages._replace(parallel=parallel, parts=parts, lines=lines)
 
-        def labels(numbers: np.ndarray) -> list[tuple[str, int]]:
-            ranks = numbering.parts(numbers)
-            return [label for part, _, some in ranks for label in tables[part].labels(some)]
+    def _decide(self, stages: Stages, tasks: Tasks) -> None:
+        """Let tasks find what is alike, and write down what goes."""
+        total = len(stages.parts)
+        for done, _ in enumerate(tasks.run(sketch_part, stages, range(total)), 1):
+            self._step("parts", done, total)
+        with stages.opened() as tables:
+            count = stages.num_ranges(tables)
 
-        has_bits = self._config.simhash is not None
-        read = list(map(PartRead, parts, lines, np.diff(numbering.offsets).tolist()))
-        write_verdicts(path, read, star.decided(source.sketches), labels, has_bits=has_bits)
-        for part in tables:
-            part.close()
-        shutil.rmtree(home, ignore_errors=True)
+            def walked() -> Iterator[int]:
+                for place, _ in enumerate(tasks.run(compare_range, stages, range(count))):
+                    yield place
+                    self._step("ranges", place + 1, count)
 
-    def _plan(self) -> tuple[PairPlan, Scheme]:
-        scheme, query = scheme_of_config(self._config), self._query
-        sizes = False, False, "all", self._max_run, self._memory_bytes, "deduplicate"
-        if isinstance(query, BandQuery):
-            return plan_pairs(scheme, query.threshold, "minhash", None, query.recall, *sizes), scheme  # type: ignore[arg-type]
-        by_bits = "simhash", query.max_distance, None
-        return plan_pairs(scheme, DEFAULT_THRESHOLD, *by_bits, *sizes), scheme  # type: ignore[arg-type]
-
-    def _order(self, folder: str, tables: list[SketchTables], total: int) -> KeepOrder:
-        if self._keep == "first":
-            return KeepOrder(total)
-        if self._keep == "newest":
-            return newest_first(total)
-        ranks = chain.from_iterable(part.files.ranks() for part in tables)
-        return by_rank(self._keep, os.path.join(folder, "order.sqlite"), ranks, total)
+            decide(stages, tables, walked())
 
     # ---- the output ----
 
-    def _as_decided(self, file: Any, home: str, tasks: Tasks) -> Iterator[DecidedRows | Lines]:
+    def _as_decided(self, file: Any, stages: Stages, tasks: Tasks) -> Iterator[DecidedRows | Lines]:
         """Yield the rows that are not done yet, with what was decided."""
         assert isinstance(self._entries, PathEntries)
-        inputs, bad = self._entries.inputs, self._entries.takes_bad_rows
-        verdicts = VerdictReader(file, self._config.num_perm, self._plan()[0])
-        keeps_lines = isinstance(self._output, LinesOutput) and self._output.keeps_lines
-        by_lines = keeps_lines and self._mode != "annotate"
-        are_cut = all(part.part.extent and part.lines == part.rows for part in verdicts.read)
-        if by_lines and are_cut and self._on_removed is None:
-            yield from self._lines_made(verdicts, home, tasks)
+        verdicts = VerdictReader(file, self._config.num_perm, stages.plan)
+        by_lines = self._keeps_lines and self._mode != "annotate"
+        if self.writes_by_parts(verdicts):
+            yield from self._lines_made(verdicts, stages, tasks)
             return
         parts = rows_of_parts(
-            inputs, verdicts.read, self._batch_size, self.state.read, takes_bad_rows=bad, by_lines=by_lines
+            stages.inputs,
+            verdicts.read,
+            self._batch_size,
+            self.state.read,
+            takes_bad_rows=stages.takes_bad_rows,
+            by_lines=by_lines,
         )
         yield from verdicts.decided_rows(
             parts if by_lines else ahead(parts, READ_AHEAD), self._entries.take_bad
         )
 
-    def _lines_made(self, verdicts: VerdictReader, home: str, tasks: Tasks) -> Iterator[Lines]:
+    @property
+    def _keeps_lines(self) -> bool:
+        return isinstance(self._output, LinesOutput) and self._output.keeps_lines
+
+    def writes_by_parts(self, verdicts: VerdictReader) -> bool:
+        """Return whether the output is the lines of the input, part by part, without those that go."""
+        are_cut = all(part.part.extent and part.lines == part.rows for part in verdicts.read)
+        return self._keeps_lines and self._mode != "annotate" and are_cut and self._on_removed is None
+
+    def _lines_made(self, verdicts: VerdictReader, stages: Stages, tasks: Tasks) -> Iterator[Lines]:
         """Yield the lines of the parts that are not done yet, which tasks make."""
-        assert isinstance(self._entries, PathEntries)
-        entries, done, under_way = self._entries, self.state.read, deque[Wanted]()
-        os.makedirs(home, exist_ok=True)
+        done, under_way = self.state.read, deque[Wanted]()
 
         def wanted() -> Iterator[Wanted]:
-            behind = 0
-            for part in verdicts.read:
-                first, behind = behind, behind + part.rows
-                if behind > done:
-                    under_way.append(Wanted(part, first, verdicts.next_rows(first, behind)))
-                    yield under_way[-1]
-            verdicts.finish()
+            for one in wanted_parts(verdicts, done):
+                under_way.append(one)
+                yield one
 
-        writing = Writing(home, entries.inputs, entries.names, self._config.num_perm, self._plan()[0])
-        for made in tasks.run(write_part, writing, wanted()):
-            part, first, rows = under_way.popleft()
-            skipped = max(done - first, 0)
-            stays = np.ones(part.rows, dtype=bool)
-            stays[[place for place, _ in rows.removed]] = False
-            kept, reported = (int(made.sizes[:skipped][some[:skipped]].sum()) for some in (stays, ~stays))
-            bounded = sum(place >= skipped for place in rows.bounded)
-            with open(made.path, "rb") as file:
-                file.seek(kept)
-                report = memoryview(made.report)[reported:]
-                yield Lines(file, made.sizes[skipped:], stays[skipped:], report, bounded)
-            os.remove(made.path)
-
-
-def _this_boot() -> str:
-    """Return an id of this run of the system: what was written, not synced, is whole in it."""
-    with suppress(OSError), open(_BOOT_FILE, encoding="ascii") as file:
-        return file.read().strip()
-    return f"process-{os.getpid()}-{time.time_ns()}"
+        for _ in tasks.run(write_part, stages, wanted()):
+            one = under_way.popleft()
+            skipped = max(done - one.first, 0)
+            with open(lines_file(stages, one), "rb") as file:
+                made = Made(*pickle.load(file))
+                kept, reported = (
+                    int(made.sizes[:skipped][some[:skipped]].sum()) for some in (made.stays, ~made.stays)
+                )
+                file.seek(kept, os.SEEK_CUR)
+                report, bounded = memoryview(made.report)[reported:], np.array(made.bounded)
+                num_bounded = int((bounded >= skipped).sum())
+                yield Lines(file, made.sizes[skipped:], made.stays[skipped:], report, num_bounded)
+            os.remove(lines_file(stages, one))
 
 
 def deduplicate(

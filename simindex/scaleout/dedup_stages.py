@@ -1,16 +1,18 @@
-"""The stages of a deduplication: sketch a part of the input, compare a range of band words, write a part.
+"""The stages of a deduplication: sketch a part of the input, compare a range of keys, decide, write a part.
 
 They work over a folder that all nodes see. Invariant: what a stage makes depends on the input and on what was
-decided alone, and has its name when it is whole; so it may be made again, by any node.
+decided alone, and has its name when it is whole and durable; what is there is not made again, so a stage may
+be run again, by any node.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
+import pickle
 import socket
-import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,12 +20,15 @@ import numpy as np
 from simindex import _kernel
 from simindex.config import Config
 from simindex.corpus.dedup.candidates import copies_among
-from simindex.corpus.dedup.orders import Keep, rank_of
+from simindex.corpus.dedup.decisions import plan_of_query
+from simindex.corpus.dedup.journal import JobError
+from simindex.corpus.dedup.orders import Keep, KeepOrder, by_rank, newest_first, rank_of
 from simindex.corpus.dedup.results import removed_row
 from simindex.corpus.dedup.rows import rows_by_columns
-from simindex.corpus.dedup.second_pass import InputPart, PartEntries, PartRead
+from simindex.corpus.dedup.second_pass import InputPart, PartRead, columns_of_part
 from simindex.corpus.dedup.sketches import Names, SketchFiles, sketch_rows
-from simindex.corpus.dedup.verdict_file import RowDecisions, Verdicts
+from simindex.corpus.dedup.star import Star
+from simindex.corpus.dedup.verdict_file import RowDecisions, VerdictReader, Verdicts, write_verdicts
 from simindex.corpus.entries import Place, place_of
 from simindex.corpus.outputs.frames import naming
 from simindex.format.layout import FIRST_BAND_TABLE
@@ -36,8 +41,9 @@ from simindex.pairs.ranges import walk_range
 from simindex.pairs.tables import LocalSource, Numbering, Piece, merged
 from simindex.pairs.walk_plan import WalkPlan, scheme_of_config
 from simindex.queries.scheme import Scheme
+from simindex.queries.search import BandQuery, FingerprintQuery
 from simindex.scaleout.errors import ScaleOutError
-from simindex.scaleout.tasks import write_found
+from simindex.scaleout.tasks import edges_of, whole_file, whole_folder, write_found
 from simindex.sketching.sketch import HAS_SIGNATURE
 from simindex.sketching.sketcher import Sketcher
 
@@ -49,39 +55,114 @@ _RUN = 1 << 20
 
 _COPIES, _KEYS, _RANKS = "copies", "sorted.keys", "sorted.ranks"
 
-# ---- sketch a part ----
+_ENTRIES_OF_A_RANGE = 16 << 20
+"""Entries of all tables that a range has, about: to do one again costs some seconds. Two rows that are like
+each other share some seven prefixes; the fewer ranges those are in, the less often sketches are read."""
 
 
-class Sketching(NamedTuple):
-    """How partitions are made of parts of the input.
+class Stages(NamedTuple):
+    """What the stages of a job have in common.
 
     Attributes:
-        folder: of the partitions.
+        folder: which all who work see.
         inputs: the whole input.
-        compares: the half of a sketch that is compared.
+        query: what a match is.
         takes_bad_rows: whether a row that is none is passed over.
+        max_run, memory_bytes: as of `plan_pairs`.
+        parallel: how many work at a time, about.
+        parts: of the input.
+        lines: in each part; 0 where they were not counted.
     """
 
     folder: str
     inputs: Inputs
     config: Config
-    compares: int
+    query: BandQuery | FingerprintQuery
     keep: Keep
     takes_bad_rows: bool
+    max_run: int
+    memory_bytes: int
+    parallel: int = 1
+    parts: Sequence[InputPart] = ()
+    lines: Sequence[int] = ()
+
+    @property
+    def scheme(self) -> Scheme:
+        """The tables of a partition."""
+        return scheme_of_config(self.config)
+
+    @property
+    def plan(self) -> PairPlan:
+        """Which pairs are found, and how."""
+        return plan_of_query(self.scheme, self.query, self.max_run, self.memory_bytes)
 
     @property
     def ranks_rows(self) -> bool:
         """Whether the keep order asks something of each row."""
         return self.keep not in ("first", "newest")
 
+    @property
+    def sketches(self) -> str:
+        """The folder of what is needed until all is decided."""
+        return os.path.join(self.folder, "sketches")
+
+    @property
+    def verdicts(self) -> str:
+        """The file of what was decided."""
+        return os.path.join(self.folder, "decided", "verdicts")
+
     def files(self, folder: str) -> SketchFiles:
         """Return the sketches of a partition in a folder."""
         has_bits = self.config.simhash is not None
         return SketchFiles(folder, self.config.bands, has_fingerprints=has_bits)
 
-    def partition(self, number: int) -> SketchTables:
-        """Return a partition that is whole."""
-        return SketchTables(self, os.path.join(self.folder, f"{number:06}"))
+    def partition(self, number: int) -> str:
+        """Return the folder of the sketches of a part."""
+        return os.path.join(self.sketches, f"part-{number:06}")
+
+    @contextmanager
+    def opened(self) -> Iterator[list[SketchTables]]:
+        """Give all partitions, open to be read.
+
+        Raises:
+            JobError: one is not there yet.
+        """
+        with ExitStack() as stack:
+            tables, total = list[SketchTables](), len(self.parts)
+            for number in range(total):
+                if not os.path.isdir(self.partition(number)):
+                    raise missing(f"the sketches of part {number + 1} of {total}", "sketch", self.folder)
+                opened = SketchTables(self, self.partition(number))
+                tables.append(stack.enter_context(closing(opened)))
+            yield tables
+
+    def walk(self, total: int) -> WalkPlan:
+        """Return how the tables of so many rows are cut into ranges."""
+        plan = self.plan
+        each = total * len(plan.bits) // self.parallel
+        count = self.parallel * max(2, -(-each // _ENTRIES_OF_A_RANGE))
+        return WalkPlan(plan, self.scheme.tables, count, folds=False, puts_off=True)
+
+    def num_ranges(self, tables: Sequence[SketchTables]) -> int:
+        """Return into how many ranges the tables are cut."""
+        return self.walk(sum(one.total for one in tables)).count
+
+    def range_file(self, place: int, count: int) -> str:
+        """Return the file of what one of so many ranges has."""
+        return os.path.join(self.sketches, f"range-{self.max_run}-{place:06}-of-{count}")
+
+
+def source_of(tables: Sequence[SketchTables]) -> LocalSource:
+    """Return the rows of all partitions, numbered one partition after the other."""
+    return LocalSource(dict(enumerate(tables)), Numbering([each.total for each in tables]))
+
+
+def missing(what: str, stage: str, folder: str) -> JobError:
+    """Return the error that a stage has to be run first."""
+    return JobError(f"{folder}: expected {what}, found none; run the stage {stage} first, or once more")
+
+
+# ---- sketch a part ----
 
 
 def require_seen(folder: str) -> None:
@@ -93,42 +174,33 @@ def require_seen(folder: str) -> None:
         )
 
 
-def sketch_part(common: Sketching, job: tuple[int, InputPart]) -> None:
-    """Make the partition of a part, unless it is there: sketches, copies, and the tables in sorted runs."""
-    require_seen(common.folder)
-    folder = os.path.join(common.folder, f"{job[0]:06}")
-    if os.path.isdir(folder):
-        return
-    beside = f"{folder}.{uuid.uuid4().hex}.partial"
-    files = common.files(beside)
-    try:
-        _fill(common, job[1], files)
-        _write_tables(common, beside, files)
-        try:
-            os.rename(beside, folder)
-        except OSError:
-            if not os.path.isdir(folder):  # another task was asked for the same, and was faster
-                raise
-    finally:
-        files.close()
-        shutil.rmtree(beside, ignore_errors=True)
+def sketch_part(stages: Stages, number: int) -> None:
+    """Make the partition of a part: sketches, copies, and the tables in sorted runs."""
+    require_seen(stages.folder)
+    if not os.path.isdir(stages.partition(number)):
+        with (
+            whole_folder(stages.partition(number)) as beside,
+            closing(stages.files(beside)) as files,
+        ):
+            _fill(stages, stages.parts[number], files)
+            _write_tables(stages, beside, files)
 
 
-def _fill(common: Sketching, part: InputPart, files: SketchFiles) -> None:
-    sketcher, rank = Sketcher(common.config), rank_of(common.keep) if common.ranks_rows else None
-    entries = PartEntries(common.inputs, part, takes_bad_rows=common.takes_bad_rows)
-    for rows in rows_by_columns(entries, _BATCH, 0):
+def _fill(stages: Stages, part: InputPart, files: SketchFiles) -> None:
+    sketcher, rank = Sketcher(stages.config), rank_of(stages.keep) if stages.ranks_rows else None
+    compares, columns = stages.query.compares, columns_of_part(stages.inputs, part)
+    for rows in rows_by_columns(columns, stages.takes_bad_rows, _BATCH, 0):
         if len(rows):
-            sketches = sketch_rows(sketcher, rows, common.compares)
+            sketches = sketch_rows(sketcher, rows, compares)
             bits = sketches.fingerprints if files.has_fingerprints else None
             ranks = None if rank is None else list(map(rank, rows))
             files.add(sketches.words, sketches.present, Names.of(rows), bits, ranks)
     files.sync({}, is_durable=False)
 
 
-def _write_tables(common: Sketching, folder: str, files: SketchFiles) -> None:
-    numbers = np.arange(files.count, dtype=np.uint32)
-    compared = (files.present(numbers) & common.compares) != 0
+def _write_tables(stages: Stages, folder: str, files: SketchFiles) -> None:
+    numbers, compares = np.arange(files.count, dtype=np.uint32), stages.query.compares
+    compared = (files.present(numbers) & compares) != 0
     leaders, copies = copies_among(files, compared)
     compared[copies] = False
     numbers = numbers[compared]
@@ -136,8 +208,7 @@ def _write_tables(common: Sketching, folder: str, files: SketchFiles) -> None:
     _write(folder, _KEYS)
     _write(folder, _RANKS)
     bands = map(files.band, range(files.bands))
-    scheme = scheme_of_config(common.config)
-    for keys in bands if common.compares == HAS_SIGNATURE else scheme.permute(files.column("fingerprints")):
+    for keys in bands if compares == HAS_SIGNATURE else stages.scheme.permute(files.column("fingerprints")):
         wanted = np.ascontiguousarray(keys[compared])
         for first in range(0, len(wanted), _RUN):
             run = wanted[None, first : first + _RUN]
@@ -157,10 +228,9 @@ def _write(folder: str, name: str, *columns: np.ndarray) -> None:
 class SketchTables:
     """A partition that is whole, as ranges read it; see `simindex.pairs.tables.Tables`."""
 
-    def __init__(self, common: Sketching, folder: str) -> None:
-        self._folder, self.files = folder, common.files(folder)
-        scheme: Scheme = scheme_of_config(common.config)
-        by_rows = common.compares == HAS_SIGNATURE
+    def __init__(self, stages: Stages, folder: str) -> None:
+        self._folder, self.files, scheme = folder, stages.files(folder), stages.scheme
+        by_rows = stages.query.compares == HAS_SIGNATURE
         self._first = FIRST_BAND_TABLE if by_rows else scheme.tables.first_permutation
         shape = scheme.tables.bands if by_rows else scheme.plan.num_tables, -1
         self.total = self.files.count
@@ -209,34 +279,62 @@ def _entries(keys: np.ndarray, ranks: np.ndarray, first: int, behind: int, capac
 # ---- compare a range ----
 
 
-class Comparing(NamedTuple):
-    """What the ranges of a job have in common.
+def compare_range(stages: Stages, place: int) -> None:
+    """Write what a range of all tables has into a file."""
+    with stages.opened() as tables:
+        source = source_of(tables)
+        walk = stages.walk(source.numbering.total)
+        path = stages.range_file(place, walk.count)
+        if not os.path.exists(path):
+            write_found(path, walk_range(walk, walk.tables, source, place))
 
-    Attributes:
-        sketching: that made the partitions.
-        numbering: of the rows of all partitions.
+
+# ---- decide ----
+
+
+def decide(stages: Stages, tables: Sequence[SketchTables], walked: Iterable[int]) -> None:
+    """Write down which rows go, from what the ranges have.
+
+    Args:
+        tables: all partitions.
+        walked: the ranges, as they are there.
+
+    Raises:
+        JobError: a range is not there yet.
     """
+    source = source_of(tables)
+    walk, numbering = stages.walk(source.numbering.total), source.numbering
+    with whole_folder(os.path.dirname(stages.verdicts)) as beside:
+        os.mkdir(beside)
+        order = _order(stages, beside, tables, numbering.total)
+        star = Star(walk.plan, stages.config.num_perm, order, source.copies(), stages.memory_bytes)
+        for place in walked:
+            path = stages.range_file(place, walk.count)
+            if not os.path.exists(path):
+                raise missing(f"what range {place + 1} of {walk.count} has", "compare", stages.folder)
+            for found in edges_of(path):
+                if len(found.waiting):
+                    star.add_run(found.waiting, begins=found.begins)
+                if len(found.pairs):
+                    star.add_pairs(found.pairs)
 
-    sketching: Sketching
-    numbering: Numbering
-    walk_plan: WalkPlan
+        def labels(numbers: np.ndarray) -> list[tuple[str, int]]:
+            ranks = numbering.parts(numbers)
+            return [label for part, _, some in ranks for label in tables[part].labels(some)]
 
-    def source(self) -> LocalSource:
-        """Return all partitions, open to be read."""
-        numbers = range(len(self.numbering.offsets) - 1)
-        return LocalSource({number: self.sketching.partition(number) for number in numbers}, self.numbering)
-
-    def path(self, place: int) -> str:
-        """Return the file of what a range has."""
-        name = f"range-{self.walk_plan.plan.max_run}-{place:06}-of-{self.walk_plan.count}"
-        return os.path.join(self.sketching.folder, name)
+        has_bits = stages.config.simhash is not None
+        read = list(map(PartRead, stages.parts, stages.lines, np.diff(numbering.offsets).tolist()))
+        path = os.path.join(beside, os.path.basename(stages.verdicts))
+        write_verdicts(path, read, star.decided(source.sketches), labels, has_bits=has_bits)
 
 
-def compare_range(common: Comparing, place: int) -> None:
-    """Write what a range of all tables has into a file, unless it is there."""
-    path, plan = common.path(place), common.walk_plan
-    if not os.path.exists(path):
-        write_found(path, walk_range(plan, plan.tables, common.source(), place))
+def _order(stages: Stages, folder: str, tables: Sequence[SketchTables], total: int) -> KeepOrder:
+    if stages.keep == "first":
+        return KeepOrder(total)
+    if stages.keep == "newest":
+        return newest_first(total)
+    ranks = chain.from_iterable(part.files.ranks() for part in tables)
+    return by_rank(stages.keep, os.path.join(folder, "order.sqlite"), ranks, total)
 
 
 # ---- write a part ----
@@ -245,24 +343,6 @@ _LINE_END = ord("\n")
 
 _PIECE = 1 << 18
 """Bytes that line ends are looked for in at a time: they stay in the cache of a core."""
-
-
-class Writing(NamedTuple):
-    """How lines are made.
-
-    Attributes:
-        folder: for files of lines.
-        inputs: the whole input.
-        names: of the sources.
-        num_perm: of the sketches.
-        plan: what a match is.
-    """
-
-    folder: str
-    inputs: Inputs
-    names: Sequence[str]
-    num_perm: int
-    plan: PairPlan
 
 
 class Wanted(NamedTuple):
@@ -279,28 +359,47 @@ class Wanted(NamedTuple):
     rows: RowDecisions
 
 
+def wanted_parts(verdicts: VerdictReader, done: int = 0) -> Iterator[Wanted]:
+    """Yield the parts with the rows from a number on."""
+    behind = 0
+    for part in verdicts.read:
+        first, behind = behind, behind + part.rows
+        if behind > done:
+            yield Wanted(part, first, verdicts.next_rows(first, behind))
+    verdicts.finish()
+
+
 class Made(NamedTuple):
-    """What is made of a part.
+    """What is made of a part, in front of the lines that stay.
 
     Attributes:
-        path: of a file with the lines that stay.
-        sizes: int64: bytes of each row's line, in that file or in the report.
+        sizes: int64: bytes of each row's line, among those that stay or in the report.
+        stays: bool: whether it stays.
         report: lines of the report of the rows that go.
+        bounded: places of rows that stay though not all was looked at.
     """
 
-    path: str
     sizes: np.ndarray
+    stays: np.ndarray
     report: bytes
+    bounded: list[int]
 
 
-def write_part(common: Writing, wanted: Wanted) -> Made:
-    """Write the lines of a part that stay into a file.
+def lines_file(stages: Stages, wanted: Wanted) -> str:
+    """Return the file of what is made of a part."""
+    return os.path.join(stages.folder, f"lines-{wanted.first}")
+
+
+def write_part(stages: Stages, wanted: Wanted) -> None:
+    """Write the lines of a part that stay into a file, behind what is `Made` of it.
 
     Raises:
         InputError: it has other lines than when it was read first.
     """
-    require_seen(common.folder)
-    part, source = wanted.part, common.inputs.paths[wanted.part.part.place]
+    require_seen(stages.folder)
+    if os.path.exists(lines_file(stages, wanted)):
+        return
+    part, source = wanted.part, stages.inputs.paths[wanted.part.part.place]
     extent = part.part.extent
     assert extent is not None
     content = _read(source, extent)
@@ -314,17 +413,14 @@ def write_part(common: Writing, wanted: Wanted) -> Made:
     begins = np.concatenate([[0], ends[:-1]]) if len(ends) else ends
     gone = np.array([place for place, _ in wanted.rows.removed], dtype=np.int64)
     spans = zip(begins[gone].tolist(), ends[gone].tolist(), strict=True)
-    report = _report_lines(common, wanted, [bytes(content[begin:end]) for begin, end in spans])
-    sizes = ends - begins
-    sizes[gone] = list(map(len, report))
+    report = _report_lines(stages, wanted, [bytes(content[begin:end]) for begin, end in spans])
+    sizes, stays = ends - begins, np.ones(len(ends), dtype=bool)
+    sizes[gone], stays[gone] = list(map(len, report)), False
     # What stays lies between two lines that go.
     firsts, behinds = np.append(begins[:1], ends[gone]), np.append(begins[gone], ends[-1:])
-    path = os.path.join(common.folder, f"lines-{wanted.first}")
-    beside = f"{path}.{uuid.uuid4().hex}.partial"
-    with naming(beside), open(beside, "wb", buffering=1 << 20) as file:
+    with whole_file(lines_file(stages, wanted)) as file:
+        pickle.dump(tuple(Made(sizes, stays, b"".join(report), wanted.rows.bounded)), file, protocol=5)
         file.writelines(content[a:b] for a, b in zip(firsts.tolist(), behinds.tolist(), strict=True))
-    os.replace(beside, path)
-    return Made(path, sizes, b"".join(report))
 
 
 def _read(path: str, extent: Extent) -> memoryview:
@@ -350,19 +446,19 @@ def _ends_of_lines(content: memoryview) -> np.ndarray:
     return np.concatenate(found)
 
 
-def _report_lines(common: Writing, wanted: Wanted, lines: list[bytes]) -> list[bytes]:
+def _report_lines(stages: Stages, wanted: Wanted, lines: list[bytes]) -> list[bytes]:
     """Return the lines of the report of those that go."""
     if not lines:
         return []
     part, orjson = wanted.part.part, optional_module("orjson", "the report of removed rows")
     assert part.extent is not None
-    name, verdicts = common.inputs.paths[part.place], Verdicts(common.num_perm, common.plan)
+    name, verdicts = stages.inputs.paths[part.place], Verdicts(stages.config.num_perm, stages.plan)
     numbers = [part.extent.lines_before + 1 + at for at, _ in wanted.rows.removed]
-    keys, _ = common.inputs.parse_lines(part.place, numbers, lines)
+    keys, _ = stages.inputs.parse_lines(part.place, numbers, lines)
     found = []
     for key, number, (at, what) in zip(keys, numbers, wanted.rows.removed, strict=True):
         match = verdicts(*what).match
-        kept, kept_place = place_of(match.metadata, common.names)
+        kept, kept_place = place_of(match.metadata, stages.inputs.paths)
         cluster = int(match.key)
         row = removed_row(key, Place(name, number), kept, kept_place, match, cluster, wanted.first + at)
         found.append(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))

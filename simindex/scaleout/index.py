@@ -25,6 +25,7 @@ from simindex.checks import require_callable, require_conflict, require_int, req
 from simindex.config import Config
 from simindex.errors import ClosedError, CorruptIndexError, SimIndexError
 from simindex.format.keys import Key, encode_key
+from simindex.formulas.curve import DEFAULT_RECALL, DEFAULT_THRESHOLD, prefix_bits_for
 from simindex.maintenance.check import Level
 from simindex.maintenance.reports import StoreBackupReport
 from simindex.parallel import in_order, num_workers
@@ -51,7 +52,6 @@ from simindex.scaleout.wire import Routing, new_call, partition_of
 from simindex.sketching.document import Document
 from simindex.sketching.sketch import SketchBatch
 from simindex.sketching.sketcher import Sketcher
-from simindex.tuning.curve import DEFAULT_RECALL, DEFAULT_THRESHOLD, prefix_bits_for
 
 _T = TypeVar("_T")
 

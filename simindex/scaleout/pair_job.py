@@ -23,9 +23,10 @@ from simindex.checks import local_path, require_callable
 from simindex.config import Config
 from simindex.format.keys import Key
 from simindex.format.rows import NO_VALUE
+from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.pairs.clusters import Linkage, group, require_linkage
 from simindex.pairs.merged_entries import set_bits
-from simindex.pairs.pair import Bounded, Pair
+from simindex.pairs.pair import Bounded, Pair, SnapshotIterator
 from simindex.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES, Copies, PairPlan, plan_pairs
 from simindex.pairs.ranges import RangeEnd, walk_range
 from simindex.pairs.snapshot_tables import PinnedTables
@@ -41,7 +42,6 @@ from simindex.scaleout.errors import ScaleOutError
 from simindex.scaleout.tasks import Tasks, read_found, tasks_on, write_found
 from simindex.sketching.estimate import row_estimates
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE
-from simindex.tuning.curve import DEFAULT_THRESHOLD
 
 _AT_ONCE = 16_384
 """Pairs, or members of clusters, whose documents are looked up in one go."""
@@ -170,7 +170,7 @@ class Walk:
         return self._source.copies()
 
 
-class ScaledPairs(Iterator[Pair]):
+class ScaledPairs(SnapshotIterator[Pair]):
     """All similar pairs of an index over many machines, each once; see `simindex.scaleout.pairs`.
 
     Not thread-safe. The snapshots that are walked are let go of at the end, by `close`, or at the end of a
@@ -192,9 +192,6 @@ class ScaledPairs(Iterator[Pair]):
         """What was not compared all with all so far; see `Bounded`."""
         return self._walk.bounded
 
-    def __iter__(self) -> ScaledPairs:
-        return self
-
     def __next__(self) -> Pair:
         return next(self._pairs)
 
@@ -202,12 +199,6 @@ class ScaledPairs(Iterator[Pair]):
         """End the iteration. Closing twice is allowed."""
         self._pairs.close()
         self._ends.close()
-
-    def __enter__(self) -> ScaledPairs:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _all(self) -> Generator[Pair, None, None]:
         folded = [np.empty(0, dtype=np.uint32)]

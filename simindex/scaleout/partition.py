@@ -156,15 +156,17 @@ class Partition(Index):
     def within(self, query: Query, documents: NewDocuments, most: int | None) -> list[Matches] | None:
         """Return the matches of documents among one another, as if they were stored; ``None`` where
         there are more than `most`."""
-        with self._session.changing() as (writer, _):
+
+        def gather(writer: Writer, _: Pending, view: View) -> list[Matches] | None:
             pending = writer.begin()
             pending.add(documents, list(range(len(documents))))
-            with self._store.reading() as txn:
-                view = self._reader.committed_view(txn).with_pending(pending.view())
-                found = query.find(view, documents.sketches)
-                if most is not None and len(found.matches) > most * MATCH.size:
-                    return None
-                return query.matches(view, found)
+            view = view.with_pending(pending.view())
+            found = query.find(view, documents.sketches)
+            if most is not None and len(found.matches) > most * MATCH.size:
+                return None
+            return query.matches(view, found)
+
+        return self._session.change(gather)
 
     def holds(self, encoded_keys: list[bytes]) -> list[bytes]:
         """Return which of some keys are stored, in their stored form."""
@@ -197,11 +199,8 @@ class Partition(Index):
     def remove_once(self, call: bytes, encoded_keys: list[bytes]) -> int:
         """Remove the documents of some keys, each once, in one commit; returns how many there were."""
 
-        def remove(_: Writer, pending: Pending, view: View, before: int | None) -> int:
-            if before is not None:
-                return before
-            committed = view.find_keys(encoded_keys, key_hashes(encoded_keys))
-            return sum(pending.remove(key, committed.get(at)) for at, key in enumerate(encoded_keys))
+        def remove(writer: Writer, pending: Pending, view: View, before: int | None) -> int:
+            return writer.remove(pending, view, encoded_keys) if before is None else before
 
         return self._session.once(call, remove)
 

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import os
 import pickle
+import shutil
 import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import islice
-from typing import Any, Protocol, TypeVar
+from typing import IO, Any, Protocol, TypeVar
 
+from simindex.corpus.outputs.frames import naming
 from simindex.pairs.ranges import RangeEnd
 from simindex.pairs.walk_plan import Edges
 from simindex.scaleout.actors import answer, ray_module, start
@@ -44,9 +46,14 @@ class Tasks(Protocol):
 
 
 class InProcess:
-    """Stages that the calling process runs, one job after the other."""
+    """Stages that the calling process runs, one job after the other.
 
-    parallel = 1
+    Args:
+        parallel: for how many the jobs are cut.
+    """
+
+    def __init__(self, parallel: int = 1) -> None:
+        self.parallel = parallel
 
     def run(self, function: Callable[[Any, Any], _T], common: object, jobs: Iterable[Any]) -> Iterator[_T]:
         """Yield what a function returns for each job; see `Tasks.run`."""
@@ -99,8 +106,9 @@ class RayTasks:
                 yield self._answer(under_way[0])
                 under_way.popleft()
         finally:
-            for reference in under_way:
-                self._ray.cancel(reference, recursive=False)  # no call of a host is taken back
+            # What was sent runs to its end, two jobs a core at most. Ray 2.60 ends the calling
+            # process where a task is cancelled while it is sent: "Tried to complete task that
+            # was not pending".
             if under_way:  # they may write into a folder that goes now
                 self._ray.wait(list(under_way), num_returns=len(under_way), timeout=_LOOK_SECONDS)
 
@@ -117,13 +125,44 @@ class RayTasks:
         return answer(reference)
 
 
+@contextmanager
+def whole_folder(path: str) -> Iterator[str]:
+    """Give the name of a folder to fill, which is renamed to `path`, durable, at the end of the block.
+
+    Nothing is left of one whose block fails, and where another process was faster, its folder stays.
+    """
+    beside = f"{path}.{uuid.uuid4().hex}.partial"
+    try:
+        yield beside
+        for folder, _, names in os.walk(beside):
+            for name in names:
+                with open(os.path.join(folder, name), "rb") as file:
+                    os.fsync(file.fileno())
+        try:
+            os.rename(beside, path)
+        except OSError:
+            if not os.path.isdir(path):
+                raise
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+@contextmanager
+def whole_file(path: str) -> Iterator[IO[bytes]]:
+    """Give a file to write, which is renamed to `path`, durable, at the end of the block."""
+    beside = f"{path}.{uuid.uuid4().hex}.partial"
+    with naming(beside), open(beside, "wb", buffering=1 << 20) as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(beside, path)
+
+
 def write_found(path: str, found: Iterable[Edges | RangeEnd]) -> None:
     """Write what a range has into a file, whole or not at all."""
-    beside = f"{path}.{uuid.uuid4().hex}.partial"
-    with open(beside, "wb") as file:
+    with whole_file(path) as file:
         for one in found:
             pickle.dump(one, file, protocol=5)
-    os.replace(beside, path)
 
 
 def read_found(path: str) -> Iterator[Edges | RangeEnd]:

@@ -41,8 +41,14 @@ def num_bytes(puts: Puts) -> int:
     return sum(map(len, map(itemgetter(1), puts)))
 
 
-def _sorted(keys: np.ndarray, numbers: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Sort each row of keys; returns (keys, numbers) a row. Equal keys keep the order of numbers."""
+def _sorted(
+    keys: np.ndarray, numbers: np.ndarray, *, are_distinct: bool = True
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Sort each row of keys; returns (keys, numbers) a row. Equal keys keep the order of numbers.
+
+    Args:
+        numbers: ascending; are_distinct: whether none comes twice.
+    """
     keys = np.ascontiguousarray(keys)
     if keys.shape[1] < 2:
         return [(row, numbers) for row in keys]
@@ -50,7 +56,7 @@ def _sorted(keys: np.ndarray, numbers: np.ndarray) -> list[tuple[np.ndarray, np.
     positions = np.empty(keys.shape, dtype=np.uint32)
     if keys.size:
         _kernel.sort_tables(keys, keys.shape[1], out_keys, positions)
-    if numbers[-1] == len(numbers) - 1:  # no gaps: a position is its number
+    if are_distinct and numbers[-1] == len(numbers) - 1:  # no gaps: a position is its number
         return list(zip(out_keys, positions, strict=True))
     return [(row, numbers[place]) for row, place in zip(out_keys, positions, strict=True)]
 
@@ -65,6 +71,8 @@ class SegmentData:
         words, fingerprints, numbers: sketches that are new: (n, bands), (n,), (n,).
         has_signature, has_fingerprint: which of those are in band tables, in permutation tables (bool).
         permuted: uint64, shape (permutations, number of has_fingerprint set): permuted fingerprints.
+        shingles: keys and numbers of the shingle table, in order of number; ``None`` where there is no such
+            table.
     """
 
     base: int
@@ -79,6 +87,7 @@ class SegmentData:
     has_signature: np.ndarray
     has_fingerprint: np.ndarray
     permuted: np.ndarray
+    shingles: tuple[np.ndarray, np.ndarray] | None = None
 
     def entry(self, segment: int) -> SegmentEntry:
         """Return what the manifest says of it."""
@@ -91,6 +100,7 @@ class SegmentData:
             num_signatures=int(np.count_nonzero(self.has_signature)) if self.words.shape[1] else 0,
             num_fingerprints=int(np.count_nonzero(self.has_fingerprint)) if len(self.permuted) else 0,
             num_sketches=len(self.numbers),
+            num_shingles=0 if self.shingles is None else len(self.shingles[0]),
         )
 
     def sorted_tables(self) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -103,6 +113,8 @@ class SegmentData:
             tables += _sorted(words.T, self.numbers if all_signed else self.numbers[self.has_signature])
         if len(self.permuted):
             tables += _sorted(self.permuted, self.numbers[self.has_fingerprint])
+        if self.shingles is not None:
+            tables += _sorted(self.shingles[0][None], self.shingles[1], are_distinct=False)
         return tables
 
 
@@ -246,6 +258,7 @@ class SegmentWriter:
             num_signatures=counts[FIRST_BAND_TABLE] if geometry.bands else 0,
             num_fingerprints=counts[geometry.first_permutation] if geometry.permutations else 0,
             num_sketches=self._added,
+            num_shingles=counts[geometry.shingle_table] if geometry.has_shingles else 0,
         )
         if not self.is_whole:
             return []

@@ -15,7 +15,7 @@ import numpy as np
 from simindex import _kernel
 from simindex.errors import CorruptIndexError
 from simindex.format.layout import FIRST_BAND_TABLE, KEY_TABLE, Geometry
-from simindex.format.rows import MATCH, directory
+from simindex.format.rows import MATCH, MATCHES, directory
 from simindex.segments.load import Segment
 from simindex.segments.memory import MemorySegment
 from simindex.storage.pages import MappedFile
@@ -124,6 +124,16 @@ class Directory:
         found = self.run(_kernel.find_keys, table, key, most)
         # Mostly there are none, and a query asks this for each match.
         return [number for number, _, _, _ in MATCH.iter_unpack(found)] if found else []
+
+    def find_entries(self, table: int, keys: np.ndarray, most: int) -> np.ndarray:
+        """Return what `find_keys` does as an array of MATCHES, whose `query` is the place in keys."""
+        return np.frombuffer(self.run(_kernel.find_keys, table, keys, most), dtype=MATCHES)
+
+    def count_keys(self, table: int, keys: np.ndarray) -> np.ndarray:
+        """Return how many entries of a table have each key, uint64, those of removed documents included."""
+        counts = np.empty(len(keys), dtype=np.uint64)
+        self.run(_kernel.count_keys, table, keys, counts)
+        return counts
 
     def find_equal(
         self, table: int, keys: np.ndarray, words: np.ndarray, fingerprints: np.ndarray, most: int

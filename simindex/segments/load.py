@@ -47,9 +47,9 @@ class WholeForm(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def whole_form(geometry: Geometry, counts: tuple[int, ...]) -> WholeForm:
-    """Return the form of a segment with so many keys, copies, signatures, fingerprints and sketches."""
-    entry = SegmentEntry._make((0, 0, 0, *counts, 0, b""))
+def whole_form(geometry: Geometry, counts: tuple[Any, ...]) -> WholeForm:
+    """Return the form of a segment of these counts: the fields of its entry behind the span."""
+    entry = SegmentEntry._make((0, 0, 0, *counts))
     bits = np.array(geometry.bitmap_bits(entry), dtype=np.int64)
     mapped = np.flatnonzero(bits)
     bitmap_bytes = 8 << bits[mapped] - _kernel.MIN_BITMAP_BITS
@@ -170,7 +170,7 @@ class Segment:
         Returns:
             The addresses of the table rows and of the sketch column's chunk rows.
         """
-        form = whole_form(geometry, self.entry[3:8])
+        form = whole_form(geometry, self.entry[3:])
         key = whole_segment_key(self.entry.id)
         value = self._kept(key, get(key), form.value_bytes)
         unseal("segments", key, value, f"segment {self.entry.id}", segment=self.entry.id)
@@ -268,13 +268,8 @@ class Segment:
         return value
 
     def _address(self, get: Callable[[bytes], Any], key: bytes, expected: int) -> int:
-        """Return the address of a value, which `get` may give as (address, length)."""
-        value = get(key)
-        if isinstance(value, tuple):
-            address, found = value
-            self._require_bytes(key, expected, found)
-            return int(address)
-        return _kernel.address(self._kept(key, value, expected))
+        """Return the address of a value."""
+        return _kernel.address(self._kept(key, get(key), expected))
 
     def _require_bytes(self, key: bytes, expected: int, found: int | None) -> None:
         if found != expected:

@@ -86,6 +86,7 @@ class Merge:
             num_signatures=sum(source.num_signatures for source in sources),
             num_fingerprints=sum(source.num_fingerprints for source in sources),
             num_sketches=sum(source.num_sketches for source in sources),
+            num_shingles=sum(source.num_shingles for source in sources),
         )
         dead = [number for number, flags in removed.items() if flags == 3]
         return cls(geometry, sources, entry, marks[0], marks[1], dead)
@@ -147,9 +148,6 @@ class Merge:
     def _run(self) -> Iterator[Puts]:
         """Yield the new segment's values, about a chunk at a time."""
         writer = SegmentWriter(self.geometry, self.entry)
-        if writer.is_whole and not any(source.chunked for source in self.sources):
-            yield self._merge_whole(writer)
-            return
         for table, count in enumerate(self.geometry.entry_counts(self.entry)):
             # One value is held until all of it is there: its arrays have room for everything.
             capacity = count if writer.is_whole else min(count, self.geometry.entries_per_chunk)
@@ -163,38 +161,6 @@ class Merge:
         puts = writer.finish()
         self.entry = writer.entry
         yield puts
-
-    def _merge_whole(self, writer: SegmentWriter) -> Puts:
-        """Return the new segment's only value: what `_run` comes to for sources of one value each.
-
-        They have as many tables as large ones, so it is two calls of the kernel and not one for each: half of
-        the merges of single inserts.
-        """
-        tables, total = self.geometry.count, sum(self.geometry.entry_counts(self.entry))
-        sources = np.zeros((tables, len(self.sources)), dtype=MERGE_SOURCE)
-        sources["segment"] = np.arange(len(self.sources))
-        sources["table"] = np.arange(tables)[:, None]
-        sources["offset"] = self._offsets
-        keys, numbers = np.empty(total, dtype=np.uint64), np.empty(total, dtype=np.uint32)
-        merged: list[tuple[np.ndarray, np.ndarray]] = []
-        for first, behind in ((0, FIRST_BAND_TABLE), (FIRST_BAND_TABLE, tables)):
-            counts = self._directory.run(
-                _kernel.merge_tables,
-                sources[first:behind],
-                len(self.sources),
-                self._dead(first),
-                keys,
-                numbers,
-            )
-            for count in np.frombuffer(counts, dtype=np.uintp).tolist():
-                merged.append((keys[:count], numbers[:count]))
-                keys, numbers = keys[count:], numbers[count:]
-        puts = writer.add_tables(merged)
-        for rows in self._merge_sketches(self.entry.num_sketches):
-            puts += writer.add_sketches(*rows)
-        puts += writer.finish()
-        self.entry = writer.entry
-        return puts
 
     def _merge_table(self, table: int, count: int, capacity: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield (keys, numbers) of a merged table of `count` source entries, `capacity` at a time; the

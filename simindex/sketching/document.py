@@ -7,7 +7,7 @@ look like; only a list can be taken for many documents.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any
 
@@ -34,6 +34,21 @@ Document = (
 )
 """One document: a str, a collection of ready shingles (str, bytes or int), a mapping of shingles to weights,
 or a `Sketch`."""
+
+Texts = Mapping[Any, Any] | Callable[[Any], Any]
+"""The document of a key: a str or ready shingles."""
+
+
+def document_under(texts: Texts, key: object) -> Any:
+    """Return the document of a key. Raises KeyError where there is none."""
+    try:
+        document = texts[key] if isinstance(texts, Mapping) else texts(key)
+    except KeyError:
+        document = None
+    if document is None:
+        raise KeyError(f"texts: expected the document of every key, found none of {key!r}")
+    return document
+
 
 _SURELY_SHINGLES = {set, frozenset, tuple, dict}
 
@@ -121,7 +136,7 @@ def _remedy(document: object) -> str | None:
     if isinstance(document, SketchBatch):
         return ", which is many documents: insert_many(zip(keys, batch)), query_many(batch)"
     if hasattr(document, "hashvalues"):
-        return "; a MinHash of datasketch comes as Sketch.from_rows(minhash.hashvalues)"
+        return "; a MinHash goes into simindex.compat.datasketch.MinHashLSH"
     if hasattr(document, "read"):
         return ", an open file; hand over its text, as file.read()"
     if isinstance(document, os.PathLike):

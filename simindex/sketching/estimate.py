@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from simindex import _kernel
-from simindex.tuning.estimator import error_table, similarity_table, spread
+from simindex.formulas.estimator import error_table, similarity_table, spread
 
 KEPT_VALUES = 2**_kernel.KEPT_BITS
 """A kept shingle hash is below this."""
@@ -26,9 +26,9 @@ class Estimate(NamedTuple):
 
     Attributes:
         similarity: 0..1.
-        exact: whether it is the similarity itself, but where two shingles have the same 28 bits of hash:
-            one chance in 13,000 among 200 shingles of both documents together, one in 540 among 1,000; each
-            such pair moves the similarity by 2 in so many at most (docs/hashing.md, section 10).
+        exact: whether it is the similarity itself, but where two shingles have the same 38 bits of hash:
+            one chance in 550,000 among 1,000 shingles of both documents together, one in 5,500 among 10,000;
+            each such pair moves the similarity by 2 in so many at most (docs/hashing.md, section 10).
         standard_error: above 0, but 0.0 where it is exact.
     """
 
@@ -64,12 +64,12 @@ def best_estimate(agree: int, num_perm: int, a: np.ndarray, b: np.ndarray, keep:
     Args:
         agree: agreeing rows, 0..num_perm.
         num_perm: MinHash rows, 1 or more.
-        a: uint32, ascending and distinct: at most the `keep` smallest hashes of a document.
+        a: uint64, ascending and distinct: at most the `keep` smallest hashes of a document.
         keep: how many hashes a document keeps, 1 or more.
 
-    >>> best_estimate(96, 128, np.array([1, 2], "u4"), np.array([2, 3], "u4"), keep=5)
+    >>> best_estimate(96, 128, np.array([1, 2], "u8"), np.array([2, 3], "u8"), keep=5)
     Estimate(similarity=0.3333333333333333, exact=True, standard_error=0.0)
-    >>> best_estimate(96, 128, np.array([1, 2], "u4"), np.array([2, 3], "u4"), keep=2)[1]
+    >>> best_estimate(96, 128, np.array([1, 2], "u8"), np.array([2, 3], "u8"), keep=2)[1]
     False
     """
     if len(a) < keep and len(b) < keep:

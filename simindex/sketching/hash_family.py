@@ -7,6 +7,8 @@ contract, docs/hashing.md.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import xxhash
 
@@ -71,6 +73,7 @@ def round_multipliers(num_perm: int, seed: int) -> np.ndarray:
     return (draws | np.uint64(1)).reshape(blocks, ROUNDS)
 
 
+@lru_cache(64)
 def hash_functions(num_perm: int, seed: int) -> bytes:
     """Return the functions of all rows as the kernel takes them: the multipliers, then the coefficients."""
     return round_multipliers(num_perm, seed).tobytes() + row_coefficients(num_perm, seed).tobytes()

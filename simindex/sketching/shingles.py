@@ -16,6 +16,8 @@ import numpy as np
 from simindex import _kernel
 from simindex.config import Shingles, WordShingles
 from simindex.sketching import alphabet
+from simindex.sketching.document import shingles_in
+from simindex.sketching.normalization import prepare
 
 
 def cutting_fields(shingles: Shingles) -> tuple[int, int, int, int]:
@@ -30,15 +32,6 @@ def cutting_fields(shingles: Shingles) -> tuple[int, int, int, int]:
         int("casefold" in shingles.normalize),
         int("whitespace" in shingles.normalize),
     )
-
-
-def prepare(text: str, shingles: Shingles) -> str:
-    """Return the text after NFKC, if `shingles` want it; the other steps are the kernel's.
-
-    >>> prepare("ﬁNE", WordShingles(3, normalize="nfkc casefold"))
-    'fiNE'
-    """
-    return alphabet.nfkc(text) if "nfkc" in shingles.normalize else text
 
 
 def shingles_of(text: str, shingles: Shingles) -> list[str]:
@@ -93,6 +86,23 @@ def ready_hashes(shingles: Iterable[str | bytes | int], seed: int) -> np.ndarray
     (True, True)
     """
     return np.frombuffer(_kernel.hash_ready(shingles, seed), dtype=np.uint64)
+
+
+def document_hashes(document: Any, shingles: Shingles, seed: int) -> np.ndarray:
+    """Return the hashes of the shingles of a document, a str or ready shingles: uint64, repeats included.
+
+    Raises:
+        TypeError: no document, or a shingle of another type.
+        ValueError: a text of more than 1 GiB of UTF-8.
+
+    >>> len(document_hashes("The cat sat. The cat sat!", WordShingles(3), 1))
+    4
+    """
+    if isinstance(document, str):
+        return shingle_hashes(document, shingles, seed)
+    if isinstance(document, Mapping):
+        return weighted_hashes(document, seed)[0]
+    return ready_hashes(shingles_in(document, shingles), seed)
 
 
 def weighted_hashes(weighted: Mapping[Any, float], seed: int) -> tuple[np.ndarray, np.ndarray]:

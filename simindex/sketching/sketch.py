@@ -16,9 +16,10 @@ import numpy as np
 from simindex import _kernel
 from simindex.config import Config
 from simindex.errors import ConfigMismatchError
+from simindex.formulas.estimator import similarity_table
 from simindex.sketching.fingerprints import fingerprint_of, fingerprints_of
 from simindex.sketching.hash_family import band_words, origin_of
-from simindex.tuning.estimator import similarity_table
+from simindex.sketching.sample import Sample, Samples
 
 HAS_SIGNATURE, HAS_FINGERPRINT = 1, 2
 """Bits of `SketchBatch.present`."""
@@ -42,10 +43,12 @@ class Sketch:
         words: uint64, shape (num_perm // 8,), read-only; ``None`` without MinHash or for a document
             without shingles.
         fingerprint: 64-bit SimHash, or ``None`` without SimHash or for a document without features.
-        kept: uint32, ascending, read-only: the smallest distinct shingle hashes, 28 bits of each, or
+        kept: uint64, ascending, read-only: the smallest distinct shingle hashes, 38 bits of each, or
             ``None`` where none are kept.
         origin: a digest of the settings it was made with; ``None`` for a sketch brought in, unless
             `from_rows` was called with its configuration. It is no part of the content that is compared.
+        sample: its sampled shingles, for `Config(containment=...)`; ``None`` where none are sampled, and in a
+            sketch that an index gives back. No part of the content either.
 
     >>> from simindex import Sketcher
     >>> sketcher = Sketcher()
@@ -59,6 +62,7 @@ class Sketch:
     fingerprint: int | None
     kept: np.ndarray | None = None
     origin: bytes | None = None
+    sample: Sample | None = None
 
     def __post_init__(self) -> None:
         for array in (self.words, self.kept):
@@ -92,10 +96,11 @@ class Sketch:
     def from_rows(
         cls, rows: Iterable[int], fingerprint: int | str | None = None, *, config: Config | None = None
     ) -> Sketch:
-        """Bring in a signature made elsewhere, for instance datasketch's ``hashvalues``.
+        """Bring in a signature made elsewhere.
 
         Rows of others mean something else than those of this configuration: an index holds the ones or the
-        others, and answers queries by its like only.
+        others, and answers queries by its like only. Those of datasketch go in by
+        `simindex.compat.datasketch`, which mixes them first: their low bits are not independent.
 
         Args:
             rows: num_perm integers, a multiple of 8 in 8..1024, of which the low 8 bits are kept.
@@ -261,9 +266,10 @@ class SketchBatch(Sequence[Sketch]):
         words: uint64, shape (n, num_perm // 8), zero where a document has no signature.
         fingerprints: uint64, shape (n,), zero where a document has none.
         present: uint8, shape (n,): HAS_SIGNATURE, HAS_FINGERPRINT, both or neither.
-        kept: ``None`` where no shingles are kept; else a list of n, each uint32 and ascending, or ``None``
+        kept: ``None`` where no shingles are kept; else a list of n, each uint64 and ascending, or ``None``
             for a sketch that was brought in without.
         origin: as in `Sketch`.
+        samples: ``None`` where no shingles are sampled, or of a document they are not known.
 
     >>> from simindex import Sketcher
     >>> batch = Sketcher().sketch_many(["the quick brown fox", ""])
@@ -279,6 +285,7 @@ class SketchBatch(Sequence[Sketch]):
         self.present = np.zeros(count, dtype=np.uint8)
         self.kept: list[np.ndarray | None] | None = [None] * count if keeps else None
         self.origin = origin
+        self.samples: Samples | None = None
 
     @classmethod
     def of_pair(cls, words: np.ndarray, fingerprint: int, num_perm: int, origin: bytes) -> SketchBatch:
@@ -288,7 +295,8 @@ class SketchBatch(Sequence[Sketch]):
             words: uint64, shape (num_perm // 8,).
         """
         batch = cls.__new__(cls)
-        batch.num_perm, batch.sources, batch.origin, batch.kept = num_perm, OF_DOCUMENTS, origin, None
+        batch.num_perm, batch.sources, batch.origin = num_perm, OF_DOCUMENTS, origin
+        batch.kept = batch.samples = None
         batch.words = words.reshape(1, -1)
         batch.fingerprints = np.array((fingerprint,), dtype=np.uint64)
         batch.present = _PAIR
@@ -306,6 +314,9 @@ class SketchBatch(Sequence[Sketch]):
             joined.sources |= batch.sources
         if first.kept is not None:
             joined.kept = list(chain.from_iterable([batch.kept or [] for batch in batches]))
+        samples = [batch.samples for batch in batches if batch.samples is not None]
+        if len(samples) == len(batches):
+            joined.samples = Samples.joined(samples)
         return joined
 
     def __len__(self) -> int:
@@ -326,6 +337,7 @@ class SketchBatch(Sequence[Sketch]):
             int(self.fingerprints[index]) if present & HAS_FINGERPRINT else None,
             None if kept is None else kept.copy(),
             self.origin,
+            None if self.samples is None else self.samples.at(range(len(self))[index]),
         )
 
     def __iter__(self) -> Iterator[Sketch]:

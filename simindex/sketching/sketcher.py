@@ -7,7 +7,7 @@ of its batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -21,12 +21,9 @@ from simindex.errors import ConfigMismatchError
 from simindex.sketching import alphabet
 from simindex.sketching.document import Document, shingles_in
 from simindex.sketching.hash_family import hash_functions, origin_of
-from simindex.sketching.shingles import (
-    cutting_fields,
-    prepare,
-    ready_hashes,
-    weighted_hashes,
-)
+from simindex.sketching.normalization import prepare, steps_before
+from simindex.sketching.sample import Sample, Samples, sample_of_hashes
+from simindex.sketching.shingles import cutting_fields, ready_hashes, weighted_hashes
 from simindex.sketching.sketch import (
     HAS_FINGERPRINT,
     HAS_SIGNATURE,
@@ -48,6 +45,7 @@ class _Pass:
         makes_fingerprint: else it fills the array of fingerprints with zeros.
         seed: of the shingles' hashes.
         keep: how many of the signature's smallest shingle hashes it returns for each document.
+        one_in: of so many of the signature's shingles it samples one; 0: none.
     """
 
     signature: Shingles
@@ -56,11 +54,14 @@ class _Pass:
     makes_fingerprint: bool
     seed: int
     keep: int
+    one_in: int
 
     @cached_property
-    def prepares_for(self) -> Shingles:
-        """The shingles whose NFKC a text needs before; a pass that makes both has one answer for both."""
-        return self.signature if self.num_perm else self.features
+    def prepares_for(self) -> Shingles | None:
+        """The shingles whose steps before the kernel a text takes, if any; a pass that makes both has one
+        answer."""
+        shingles = self.signature if self.num_perm else self.features
+        return shingles if steps_before(shingles) else None
 
     @cached_property
     def plan(self) -> bytes:
@@ -79,7 +80,7 @@ class Sketcher:
     """Makes sketches of documents under one configuration.
 
     Holds no state besides its settings; safe to share between threads and to pickle. While texts are
-    normalised, cut and hashed the GIL is released, NFKC excepted.
+    normalised, cut and hashed the GIL is released; steps but "casefold" and "whitespace" hold it.
     Cost: linear in the text; with the default settings about 5 us for 1,000 ASCII characters and 20 us for
     others, where many documents come at once.
 
@@ -108,17 +109,19 @@ class Sketcher:
             simhash is not None,
             self.config.hash_seed,
             self.config.keep_shingles,
+            self.config.containment,
         )
-        self._is_plain = "nfkc" not in signature.normalize + features.normalize and not self._whole.keep
-        self._is_pair = self.config.num_perm > 0 and simhash is not None and not self._whole.keep
+        prepared = steps_before(signature), steps_before(features)
+        has_hashes = self._whole.keep or self._whole.one_in
+        self._is_plain = not any(prepared) and not has_hashes
+        self._is_pair = self.config.num_perm > 0 and simhash is not None and not has_hashes
         self._shape = (self.config.num_perm // 8,)
         self._halves: tuple[_Pass, _Pass] | None = None
-        # One pass over a text serves both, unless only one of them wants NFKC.
-        together = ("nfkc" in signature.normalize) == ("nfkc" in features.normalize)
-        if simhash and self.config.num_perm and not together:
+        # One pass over a text serves both, unless they come to the kernel by other steps.
+        if simhash and self.config.num_perm and prepared[0] != prepared[1]:
             self._halves = (
                 replace(self._whole, makes_fingerprint=False),
-                replace(self._whole, num_perm=0, keep=0),
+                replace(self._whole, num_perm=0, keep=0, one_in=0),
             )
 
     def __repr__(self) -> str:
@@ -158,7 +161,7 @@ class Sketcher:
 
     def sketch_text(self, text: str) -> tuple[bytearray, bytearray, int] | None:
         """Return words, fingerprint and HAS_ bits of one text, the arrays of `sketch_many` as bytes, in a
-        third of its steps; ``None`` where NFKC or kept shingles take more than one call of the kernel."""
+        third of its steps; ``None`` where kept or sampled shingles or steps before the kernel take more."""
         if not self._is_plain:
             return None
         words, fingerprint, present = bytearray(self.config.num_perm), bytearray(8), bytearray(1)
@@ -170,6 +173,8 @@ class Sketcher:
             (text,),
             words,
             fingerprint,
+            present,
+            0,
             present,
             0,
             present,
@@ -186,32 +191,47 @@ class Sketcher:
         if not kinds <= _ONLY_SKETCHES:
             batch.sources = OF_DOCUMENTS
         if kinds == _ONLY_TEXTS and self._halves is None:
-            batch.kept = self._run(self._whole, items, batch.words, batch.fingerprints, batch.present)
+            self._run(self._whole, items, batch, batch.present)
         elif kinds == _ONLY_TEXTS:
             self._sketch_texts(items, batch)
         elif kinds == _ONLY_SKETCHES and len(items) == 1:
             self._bring_in(items[0], batch, 0)
+            self._take_samples([item.sample for item in items], batch)
             if batch.sources & OF_ROWS:
                 batch.origin = None
         elif kinds == _ONLY_SKETCHES and self._bring_in_all(items, batch):
-            return batch
+            self._take_samples([item.sample for item in items], batch)
         else:
-            texts = [i for i, item in enumerate(items) if isinstance(item, str)]
-            if texts:
-                part = SketchBatch(len(texts), config.num_perm, batch.kept is not None, None)
-                self._sketch_texts([items[i] for i in texts], part)
-                batch.words[texts] = part.words
-                batch.fingerprints[texts] = part.fingerprints
-                batch.present[texts] = part.present
-                if batch.kept is not None and part.kept is not None:
-                    for i, hashes in zip(texts, part.kept, strict=True):
-                        batch.kept[i] = hashes
-            for i, item in enumerate(items):
-                if not isinstance(item, str):
-                    self._sketch_other(item, batch, i)
+            self._sketch_mixed(items, batch)
             if batch.sources & OF_ROWS:
                 batch.origin = None
         return batch
+
+    def _sketch_mixed(self, items: list[Any], batch: SketchBatch) -> None:
+        """Sketch documents of several kinds, or of another one than texts."""
+        texts = [i for i, item in enumerate(items) if isinstance(item, str)]
+        others = [i for i, item in enumerate(items) if not isinstance(item, str)]
+        part = SketchBatch(len(texts), self.config.num_perm, batch.kept is not None, None)
+        if texts:
+            self._sketch_texts([items[i] for i in texts], part)
+            batch.words[texts] = part.words
+            batch.fingerprints[texts] = part.fingerprints
+            batch.present[texts] = part.present
+            if batch.kept is not None and part.kept is not None:
+                for i, hashes in zip(texts, part.kept, strict=True):
+                    batch.kept[i] = hashes
+        found = [self._sketch_other(items[i], batch, i) for i in others]
+        self._take_samples(found, batch)
+        if batch.samples is not None and part.samples is not None:
+            order = np.argsort(np.array(texts + others))
+            batch.samples = Samples.joined([part.samples, batch.samples]).taken(order)
+
+    def _take_samples(self, samples: Sequence[Sample | None], batch: SketchBatch) -> None:
+        """Take the samples of documents into a batch, where each has one that is fine enough."""
+        one_in = self.config.containment
+        fine = [sample for sample in samples if sample is not None and sample.one_in <= one_in]
+        if one_in and len(fine) == len(samples):
+            batch.samples = Samples.of(fine, one_in)
 
     def _taken_over(self, sketch: Sketch) -> SketchBatch | None:
         """Return a sketch of these settings with all that they compare as a batch: what queries are asked by.
@@ -227,48 +247,49 @@ class Sketcher:
 
     def _sketch_texts(self, texts: list[str], batch: SketchBatch) -> None:
         if self._halves is None:
-            batch.kept = self._run(self._whole, texts, batch.words, batch.fingerprints, batch.present)
+            self._run(self._whole, texts, batch, batch.present)
             return
         signature_pass, fingerprint_pass = self._halves
-        no_fingerprints, has_fingerprint = np.empty_like(batch.fingerprints), np.empty_like(batch.present)
-        batch.kept = self._run(signature_pass, texts, batch.words, no_fingerprints, batch.present)
-        self._run(fingerprint_pass, texts, batch.words, batch.fingerprints, has_fingerprint)
+        has_fingerprint = np.empty_like(batch.present)
+        self._run(signature_pass, texts, batch, batch.present)
+        self._run(fingerprint_pass, texts, batch, has_fingerprint)
         batch.present |= has_fingerprint
 
-    def _run(
-        self,
-        step: _Pass,
-        texts: list[str],
-        words: np.ndarray,
-        fingerprints: np.ndarray,
-        present: np.ndarray,
-    ) -> list[np.ndarray | None] | None:
-        """Make one pass, and return the kept hashes of each text where the pass keeps any."""
+    def _run(self, step: _Pass, texts: list[str], batch: SketchBatch, present: np.ndarray) -> None:
+        """Make one pass over texts. Their sketches and hashes go to the batch, the fingerprints of the last
+        pass; what they have goes to `present`."""
         shingles = step.prepares_for
-        prepared = [prepare(text, shingles) for text in texts] if "nfkc" in shingles.normalize else texts
+        prepared = texts if shingles is None else [prepare(text, shingles) for text in texts]
         counts = np.empty(len(texts), dtype=np.uint32) if step.keep else _NO_COUNTS
-        kept = _kernel.sketch_texts(
+        sample_counts = np.empty((len(texts), 2), dtype=np.uint32) if step.one_in else _NO_COUNTS
+        kept, sampled = _kernel.sketch_texts(
             step.plan,
             self._functions,
             alphabet.class_table(),
             alphabet.fold_table(),
             prepared,
-            words,
-            fingerprints,
+            batch.words,
+            batch.fingerprints,
             present,
             step.keep,
             counts,
+            step.one_in,
+            sample_counts,
         )
-        if not step.keep:
-            return None
-        hashes, ends = np.frombuffer(kept, dtype=np.uint32), np.cumsum(counts, dtype=np.int64).tolist()
-        return [hashes[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+        if step.keep:
+            hashes, ends = np.frombuffer(kept, dtype=np.uint64), np.cumsum(counts, dtype=np.int64).tolist()
+            batch.kept = [hashes[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+        if step.one_in:
+            hashes = np.frombuffer(sampled, dtype=np.uint64)
+            num_shingles, num_sampled = np.ascontiguousarray(sample_counts.T)
+            batch.samples = Samples(hashes, num_shingles, num_sampled, step.one_in)
 
-    def _sketch_other(self, document: Document, batch: SketchBatch, at: int) -> None:
+    def _sketch_other(self, document: Document, batch: SketchBatch, at: int) -> Sample | None:
+        """Sketch a document that is no text; returns its sample."""
         config = self.config
         if isinstance(document, Sketch):
             self._bring_in(document, batch, at)
-            return
+            return document.sample
         weights = None
         if isinstance(document, Mapping):
             hashes, weights = weighted_hashes(document, config.hash_seed)
@@ -286,7 +307,8 @@ class Sketcher:
             batch.fingerprints[at] = _kernel.weighted_simhash(hashes, weights)
         if batch.kept is not None:
             smallest = _kernel.smallest_hashes(hashes, config.keep_shingles)
-            batch.kept[at] = np.frombuffer(smallest, dtype=np.uint32)
+            batch.kept[at] = np.frombuffer(smallest, dtype=np.uint64)
+        return sample_of_hashes(hashes, config.containment) if config.containment else None
 
     def _bring_in_all(self, sketches: list[Sketch], batch: SketchBatch) -> bool:
         """Take many ready sketches at once; False where they differ in kind and must be taken one by one."""

@@ -12,22 +12,18 @@ strings, trees and arrays, 1972.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from simindex.config import Shingles, WordShingles
 from simindex.sketching import alphabet
+from simindex.sketching.normalization import Edit, edits, steps_before
 
 # The rule of textbook.words; a letter a class: other, word, alone, mark, space, flag, modifier, selector.
 _LETTERS = np.frombuffer(b"-wam-fts", dtype=np.uint8)
 _WORD = re.compile(rb"(?:ff|f|a)[mt]*|w[wmt]*|t[mt]*")
-
-# Beside the marks: what NFKC can join with the character before it, or makes a mark of. Jamo, those of
-# compatibility and half width included, and the half-width voiced marks.
-_JOINING = "1160-11ff 20e3 3131-318e d7b0-d7ff fe0e-fe0f ff9e-ffdc"
 
 
 class Tokens(NamedTuple):
@@ -64,7 +60,7 @@ def tokens_of(text: str, shingles: Shingles, names: dict[str, int]) -> Tokens:
     >>> tokens.numbers.tolist(), tokens.starts.tolist(), tokens.ends.tolist()
     ([0, 1, 0, 2], [0, 4, 9, 13], [3, 7, 12, 16])
     """
-    aligned = _normalised(text, shingles.normalize)
+    aligned = _normalised(text, shingles)
     if isinstance(shingles, WordShingles):
         return _words(aligned, names)
     if "whitespace" in shingles.normalize:
@@ -143,45 +139,29 @@ class _Runs(NamedTuple):
 # ---- normalised code points, with where they come from ----
 
 
-def _normalised(text: str, steps: Sequence[str]) -> _Aligned:
-    """Apply NFKC and case folding as `steps` name them; a lone surrogate is U+FFFD."""
-    normal, counts, ends = _nfkc(text) if "nfkc" in steps else (text, None, np.arange(1, len(text) + 1))
-    codes = np.frombuffer(normal.encode("utf-32-le", "surrogatepass"), dtype="<u4").astype(np.uint32)
+def _normalised(text: str, shingles: Shingles) -> _Aligned:
+    """Apply all steps but white space; a lone surrogate is U+FFFD."""
+    starts, ends = np.arange(len(text)), np.arange(1, len(text) + 1)
+    for step in steps_before(shingles):
+        text, starts, ends = _edited(text, starts, ends, edits(text, step))
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4").astype(np.uint32)
     codes[(codes >= 0xD800) & (codes < 0xE000)] = 0xFFFD
-    starts = np.arange(len(text))
-    if counts is not None:
-        starts = np.repeat(starts, counts)
-        ends = ends[starts]
-    return _folded(codes, starts, ends) if "casefold" in steps else _Aligned(codes, starts, ends)
+    return _folded(codes, starts, ends) if "casefold" in shingles.normalize else _Aligned(codes, starts, ends)
 
 
-@cache
-def _segments() -> re.Pattern[str]:
-    """A character and all that NFKC may join with it, where there can be anything to do for NFKC."""
-    joining = "".join(
-        f"{re.escape(chr(first))}-{re.escape(chr(last))}"
-        for first, last in [*alphabet.ranges(alphabet.MARK), *alphabet.ranges(_JOINING)]
-    )
-    return re.compile(f"[^{joining}]?[{joining}]+|[^\x00-\x7f]")
-
-
-def _nfkc(text: str) -> tuple[str, np.ndarray | None, np.ndarray]:
-    """Return the text in NFKC; how many characters of it begin at each one of the text; where those end."""
-    ends = np.arange(1, len(text) + 1)
-    if text.isascii():
-        return text, None, ends
-    counts = np.ones(len(text), np.int64)
+def _edited(
+    text: str, starts: np.ndarray, ends: np.ndarray, changes: Iterable[Edit]
+) -> tuple[str, np.ndarray, np.ndarray]:
+    """Make the edits. What takes the place of some characters was made of all of them."""
+    counts, ends = np.ones(len(text), np.int64), ends.copy()
     parts, done = [], 0
-    for segment in _segments().finditer(text):
-        first, last = segment.span()
-        normal = alphabet.nfkc(segment.group())
-        if normal == segment.group():
-            continue
-        parts += [text[done:first], normal]
+    for first, last, new in changes:
+        parts += [text[done:first], new]
         counts[first:last] = 0
-        counts[first] = len(normal)
-        ends[first] = done = last
-    return "".join([*parts, text[done:]]), counts, ends
+        counts[first] = len(new)
+        ends[first] = ends[last - 1]
+        done = last
+    return "".join([*parts, text[done:]]), np.repeat(starts, counts), np.repeat(ends, counts)
 
 
 def _folded(codes: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> _Aligned:

@@ -1,4 +1,4 @@
-"""Verify the pages that opening an index touches, before LMDB follows them.
+"""Open an LMDB file, and verify the pages that opening an index touches before LMDB follows them.
 
 LMDB believes what a page of its trees says, so a damaged one ends the process. Which pages opening touches:
 the names of the databases, the trees of those that are read whole then, and the branch pages of the others;
@@ -11,14 +11,15 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import time
 
 import lmdb
 import numpy as np
 
 from simindex import _kernel
 from simindex.errors import CorruptIndexError
-from simindex.storage.folder import DATA_FILE
-from simindex.storage.lmdb_file import DATABASES
+from simindex.storage.folder import DATA_FILE, identity_of
+from simindex.storage.lmdb_file import DATABASES, Kept, open_lmdb, pages_bytes
 from simindex.storage.meta_pages import Wrong, wrong_fields, wrong_last_page, wrong_numbers
 from simindex.storage.page_file import (
     LONGEST_METAS,
@@ -31,8 +32,8 @@ from simindex.storage.page_file import (
     metas_of,
     pages_of,
 )
-from simindex.storage.page_nodes import SOUND, SUB_TREE, VALUE_OUTSIDE, prove_pages, read_nodes
-from simindex.storage.page_walk import MAIN
+from simindex.storage.page_nodes import BIG_VALUE, SUB_TREE, Nodes, read_nodes
+from simindex.storage.page_walk import MAIN, pages_of_values, walk_file
 from simindex.storage.translation import translated
 
 RECORDS = "documents"
@@ -44,6 +45,80 @@ _READ_AT_OPENING = ("meta", "segments")
 
 _PAGES_AT_ONCE = 256
 _ATTEMPTS = 100
+
+
+_PAUSE_SECONDS, _LOOKS = 0.005, 10
+
+
+def open_proven(
+    path: str, map_bytes: int, create: bool, permissions: int | None
+) -> tuple[lmdb.Environment, bool, tuple[int, int]]:
+    """Return what `open_lmdb` does, and the (device, inode) of the file, whose pages are proven.
+
+    A compaction may replace the file at any moment, so LMDB may have opened another one than a look at the
+    path sees. The file that lies there before is kept open: it cannot come back, nor another one get its
+    inode, so LMDB has the file that is seen before and after. Another one is opened anew, for nothing can be
+    said of it.
+
+    Raises:
+        CorruptIndexError: the file was cut short, or a page is not what the pages above say.
+    """
+    data = os.path.join(path, DATA_FILE)
+    while True:
+        with Kept(data) as kept:
+            if kept.file is not None:
+                prove_meta_pages(kept.file, path)
+            env, writable = open_lmdb(path, map_bytes, create, permissions)
+            try:
+                if kept.file is None:  # LMDB has just made it
+                    return env, writable, identity_of(data)
+                if kept.is_in_place() and _is_whole(env, path, kept):
+                    prove_entrance(env, kept.file, path)
+                    return env, writable, kept.identity()
+            except lmdb.MapResizedError:
+                pass  # a writer was quicker: opened anew, the map is as long as the file is now
+            except BaseException:
+                env.close()  # a traceback may keep it, and a process may open it once only
+                raise
+            env.close()
+
+
+def _is_whole(env: lmdb.Environment, path: str, kept: Kept) -> bool:
+    """Refuse a file that was cut short: reading behind its end would kill the process.
+
+    A file may end before its last page where that page is free, taken and given back in one commit.
+    The writer then lengthens it, but may not have come to it yet, or may have been killed before: so
+    the file is looked at again, and at last walked through for pages in use.
+
+    Returns:
+        False: another file has taken its place meanwhile, so nothing is said of it.
+    """
+    for _ in range(_LOOKS):
+        needed, found = pages_bytes(env), kept.length()
+        if found >= needed or not found:
+            return True
+        time.sleep(_PAUSE_SECONDS)
+    assert kept.file is not None
+    # Pages of a state that somebody reads are not used again, so a writer cannot change them under the walk.
+    with env.begin() as txn:
+        pages = pages_of(_mapped(kept.file, path), txn.id())
+        findings = [] if pages is None else walk_file(pages).findings
+    if not kept.is_in_place():
+        return False
+    if pages is None or findings:
+        problem = findings[-1].message if findings else "no meta page is of that length"
+        raise CorruptIndexError(
+            f"{path}: expected a data file of {needed} bytes, found {found} ({problem}); "
+            "it was cut short, restore a backup"
+        )
+    return True
+
+
+def _mapped(file: int, path: str) -> mmap.mmap:
+    try:
+        return mmap.mmap(file, 0, access=mmap.ACCESS_READ)
+    except OSError as exc:  # no address space
+        raise translated(exc, path) from exc
 
 
 def prove_entrance(env: lmdb.Environment, file: int, path: str, *, of_records: bool = False) -> None:
@@ -63,10 +138,7 @@ def prove_entrance(env: lmdb.Environment, file: int, path: str, *, of_records: b
         with env.begin() as txn:
             if os.fstat(file).st_size < META_PAGES * mmap.PAGESIZE:
                 return  # nothing was ever committed
-            try:
-                mapped = mmap.mmap(file, 0, access=mmap.ACCESS_READ)
-            except OSError as exc:  # no address space
-                raise translated(exc, path) from exc
+            mapped = _mapped(file, path)
             mapped.madvise(mmap.MADV_RANDOM)
             pages = pages_of(mapped, txn.id())
             if pages is not None:
@@ -168,25 +240,26 @@ def _walk(file: PageFile, name: str, record: DatabaseRecord, path: str, *, level
         # All of a level at once: met one by one each that is missing would be waited for.
         places = _kernel.address(file.octets) + level * file.page_bytes
         _kernel.ask_for_pages(places.astype(np.uint64))
-        are_leaves = depth == record.depth - 1
-        _require_sound(
-            level, prove_pages(file, level, are_leaves=are_leaves), name, path, are_leaves=are_leaves
-        )
-        if depth == last:
-            break
-        parts = [level[first : first + _PAGES_AT_ONCE] for first in range(0, len(level), _PAGES_AT_ONCE)]
-        level = np.concatenate([read_nodes(file, part, are_leaves=False)[0].numbers for part in parts])
+        below = []
+        for first in range(0, len(level), _PAGES_AT_ONCE):
+            part = level[first : first + _PAGES_AT_ONCE]
+            below.append(_sound_nodes(file, part, name, path, are_leaves=depth == record.depth - 1).numbers)
+        if depth < last:
+            level = np.concatenate(below)
     return level
 
 
-def _require_sound(pages: np.ndarray, proven: np.ndarray, name: str, path: str, *, are_leaves: bool) -> None:
-    if (proven == SOUND).all():
-        return
-    at = int(np.flatnonzero(proven != SOUND)[0])
-    what = "a leaf page" if are_leaves else "a branch page"
-    if proven[at] == VALUE_OUTSIDE:
-        what = "values within the file"
-    raise _damaged(path, name, what, int(pages[at]))
+def _sound_nodes(file: PageFile, pages: np.ndarray, name: str, path: str, *, are_leaves: bool) -> Nodes:
+    nodes, is_sound = read_nodes(file, pages, are_leaves=are_leaves)
+    if not is_sound.all():
+        what = "a leaf page" if are_leaves else "a branch page"
+        raise _damaged(path, name, what, int(pages[np.argmin(is_sound)]))
+    is_big = nodes.flags == BIG_VALUE
+    if are_leaves and is_big.any():
+        lost = nodes.page[is_big][~pages_of_values(file, nodes.of(is_big))[1]]
+        if len(lost):
+            raise _damaged(path, name, "values within the file", int(pages[lost[0]]))
+    return nodes
 
 
 def _damaged(path: str, name: str, expected: str, page: int | None = None) -> CorruptIndexError:

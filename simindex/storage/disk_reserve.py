@@ -26,53 +26,81 @@ def ballast_bytes(file_bytes: int, limit: int) -> int:
     return min(max(share, _MIN_BALLAST), _MAX_BALLAST, limit // 4 & -4096)
 
 
-class Ballast:
-    """A file that holds disk space, which only commits that free space may use. The one writer's.
+class Space:
+    """How much of the disk and of `max_bytes` the commits of a writer may use; its ballast.
 
-    LMDB never overwrites a page in use, so a removal needs new pages before it gives old ones back: on a full
-    disk nothing could be removed any more. Invariant: what is held is at most what lies on the disk.
+    The ballast is a file that holds disk space, which only commits that free space may use. LMDB never
+    overwrites a page in use, so a removal needs new pages before it gives old ones back: on a full disk
+    nothing could be removed any more. Invariant: what is held is at most what lies on the disk.
+
+    Attributes:
+        limit: the largest length of the data file.
+        map_limit: how far the map may grow at present: ordinary commits stop one ballast earlier than
+            removals.
+        held: bytes of the ballast.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, limit: int, remedy: str) -> None:
+        """Args: remedy: how to have a higher limit."""
+        self.limit, self._remedy = limit, remedy
         self._folder = Path(path)
-        self._file = self._folder / BALLAST_FILE
-        self._is_possible = True
-        """Whether the file system can allocate space ahead."""
+        self._kept = ballast_bytes(limit, limit)
+        """Bytes of the limit that only removals may use."""
+        self.map_limit = limit - self._kept
         self.held = 0
-        """Bytes."""
+        self._can_allocate = True
+        """Whether the file system can allocate space ahead."""
+
+    def look(self) -> None:
+        """Take note of the ballast that lies in the folder."""
         with contextlib.suppress(FileNotFoundError):
-            found = self._file.lstat()
+            found = (self._folder / BALLAST_FILE).lstat()
             self.held = min(found.st_size, 512 * found.st_blocks)  # a copy of a folder may have it with holes
 
-    def hold(self, file_bytes: int, limit: int) -> int:
-        """Hold what belongs to a data file of that length, as far as the disk and the limit have room.
+    @property
+    def is_lifted(self) -> bool:
+        """Whether the file may grow into the part of the limit that is kept for removals."""
+        return self.map_limit > self.limit - self._kept
+
+    def lift(self) -> None:
+        """Let a commit that frees space have the ballast, on the disk and in the file."""
+        self._give_up()
+        self.map_limit = max(self.map_limit, self.limit)
+
+    def settle(self) -> int:
+        """Take back what was lifted; returns how far the map may grow."""
+        self.map_limit = self.limit - self._kept
+        return self.map_limit
+
+    def hold(self, file_bytes: int) -> int:
+        """Hold the ballast of a data file of that length, as far as the disk and the limit have room.
 
         Returns:
             The bytes that are missing; 0 where the file system cannot allocate ahead.
         """
-        whole = ballast_bytes(file_bytes & _SHARED, limit)
-        if self.held == whole <= limit - file_bytes:
+        room = max(0, self.limit - file_bytes)
+        whole = ballast_bytes(file_bytes & _SHARED, self.limit)
+        if self.held == whole <= room:
             return 0
-        room = max(0, limit - file_bytes)
         available = self.available()
         # It must not be all there is on a small disk.
-        wanted = ballast_bytes(file_bytes, min(limit, file_bytes + available))
+        wanted = ballast_bytes(file_bytes, min(self.limit, file_bytes + available))
         size = min(max(wanted, self.held), whole, room)
         if size > available:
             size = max(self.held, available & -_BALLAST_STEP)
-        if size != self.held and self._is_possible:
+        if size != self.held and self._can_allocate:
             self._resize(size)
-        return max(0, wanted - (self.held if self._is_possible else room))
+        return max(0, wanted - (self.held if self._can_allocate else room))
 
     def available(self) -> int:
-        """Return the free bytes of the disk, those that are held included."""
+        """Return the free bytes of the disk, the ballast's included."""
         disk = os.statvfs(self._folder)
         return disk.f_bavail * disk.f_frsize + self.held
 
     def _resize(self, size: int) -> None:
         held, self.held = self.held, 0
         try:
-            file = open_plain(self._file, permissions_of(self._folder, None))
+            file = open_plain(self._folder / BALLAST_FILE, permissions_of(self._folder, None))
             try:
                 if size > held:
                     os.posix_fallocate(file, 0, size)
@@ -82,67 +110,20 @@ class Ballast:
             self.held = size
         except OSError as exc:
             if exc.errno not in (errno.ENOSPC, errno.EDQUOT):
-                self._is_possible = False
-            self.give_up()
+                self._can_allocate = False
+            self._give_up()
 
-    def give_up(self) -> None:
-        """Give the space back to the disk."""
+    def _give_up(self) -> None:
         self.held = 0
         with contextlib.suppress(OSError):
-            self._file.unlink(missing_ok=True)
-
-
-class Space:
-    """How much of the disk and of `max_bytes` the commits of a writer may use.
-
-    Attributes:
-        limit: the largest length of the data file.
-        map_limit: how far the map may grow at present: ordinary commits stop one ballast earlier than
-            removals.
-    """
-
-    def __init__(self, path: str, limit: int, remedy: str) -> None:
-        self.limit = limit
-        self._path = path
-        self._remedy = remedy
-        """How to have a higher limit."""
-        self._kept = ballast_bytes(limit, limit)
-        """Bytes of the limit that only removals may use."""
-        self.map_limit = limit - self._kept
-
-    def look(self) -> None:
-        """Take note of the ballast that lies in the folder."""
-        self._ballast = Ballast(self._path)
-
-    @property
-    def is_lifted(self) -> bool:
-        """Whether the file may grow into the part of the limit that is kept for removals."""
-        return self.map_limit > self.limit - self._kept
-
-    def lift(self) -> None:
-        """Let a commit that frees space have the ballast, on the disk and in the file."""
-        self._ballast.give_up()
-        self.map_limit = max(self.map_limit, self.limit)
-
-    def settle(self) -> int:
-        """Take back what was lifted; returns how far the map may grow."""
-        self.map_limit = self.limit - self._kept
-        return self.map_limit
-
-    def hold(self, file_bytes: int) -> int:
-        """Hold the ballast as far as there is room; returns the bytes that are missing."""
-        return self._ballast.hold(file_bytes, self.limit)
-
-    def available(self) -> int:
-        """Return the free bytes of the disk, the ballast's included."""
-        return self._ballast.available()
+            (self._folder / BALLAST_FILE).unlink(missing_ok=True)
 
     def usable_bytes(self, file_bytes: int) -> int | None:
         """Return how many bytes an ordinary commit may leave in use; ``None`` where any number is well.
 
         Where a removal has used the ballast, free pages of the file stand in for what is missing of it.
         """
-        missing = self._ballast.hold(file_bytes, self.limit)
+        missing = self.hold(file_bytes)
         if missing:
             return file_bytes - missing
         usable = self.limit - self._kept
@@ -152,12 +133,12 @@ class Space:
         """Return the error of a commit that would need more."""
         if usable < self.limit - self._kept:
             return IndexFullError(
-                f"{self._path}: the disk is full but for what is kept for removals ({max(0, usable)} bytes "
+                f"{self._folder}: the disk is full but for what is kept for removals ({max(0, usable)} bytes "
                 f"of {DATA_FILE} may be in use); nothing of this commit was written. Free some space, or "
                 "remove documents and compact"
             )
         return IndexFullError(
-            f"{self._path}: the index reached its largest allowed size of {self.limit} bytes, {self._kept} "
+            f"{self._folder}: the index reached its largest allowed size of {self.limit} bytes, {self._kept} "
             "of them kept for removals; nothing of this commit was written. Remove documents (fewer at a "
             f"time, if this was a removal) and compact, or {self._remedy}"
         )

@@ -124,11 +124,6 @@ class Environment:
         """Keep every transaction of this process out for a ``with`` block; bind what it gives."""
         return Alone(self)
 
-    def known_file(self) -> MappedFile | None:
-        """Return what `mapped_file` has returned of this map before, if it was asked."""
-        generation, mapped = self._mapped
-        return mapped if generation == self.map_generation else None
-
     def pages_of(self, txn: lmdb.Transaction) -> tuple[PageMap | None, int]:
         """Return the map, as far as a short value shows where it lies, and the number of its pages."""
         num_pages = self.env.info()["last_pgno"] + 1
@@ -175,7 +170,7 @@ class Environment:
             return
         pages, num_pages = self.pages_of(txn)
         record = txn.get(RECORDS.encode())
-        mapped = self.mapped_file(pages) if pages else None
+        mapped = self.mapped_file(txn)
         if pages is not None and record is not None:
             if mapped is not None:
                 num_pages = min(num_pages, mapped.length() // pages.page_bytes)
@@ -185,12 +180,13 @@ class Environment:
                 prove_entrance(self.env, file.fileno(), self.folder, of_records=True)
         self.are_records_proven = True
 
-    def mapped_file(self, pages: PageMap) -> MappedFile | None:
-        """Return the data file as it is mapped there; ``None`` where another one has taken its path."""
+    def mapped_file(self, txn: lmdb.Transaction) -> MappedFile | None:
+        """Return the data file as it is mapped; ``None`` where nothing shows where, or it was replaced."""
         generation, mapped = self._mapped
-        if generation != self.map_generation:
+        if generation != self.map_generation or mapped is None:
+            pages, _ = self.pages_of(txn)
             path, num_bytes = os.path.join(self.folder, DATA_FILE), self.env.info()["map_size"]
-            mapped = MappedFile.open(path, self.identity, pages.base, num_bytes)
+            mapped = None if pages is None else MappedFile.open(path, self.identity, pages.base, num_bytes)
             self._mapped = self.map_generation, mapped
         return mapped
 
@@ -338,19 +334,14 @@ def begun(env: lmdb.Environment, *, buffers: bool) -> lmdb.Transaction:
     than it says, and whoever knows states by their numbers would have two of one. Nobody has come to write
     over that page while no meta page has a later number, or while the next to begin gets the same one.
     """
-    txn = _begun(env, buffers=buffers)
+    begin: Any = env.begin  # its types tell views from copies; who uses them does not
+    txn: lmdb.Transaction = begin(buffers=buffers)
     while env.info()["last_txnid"] > txn.id():
         # A commit is under way, or done.
-        later = _begun(env, buffers=buffers)
+        later: lmdb.Transaction = begin(buffers=buffers)
         if later.id() == txn.id():
             later.abort()
             return txn
         txn.abort()
         txn = later
     return txn
-
-
-def _begun(env: lmdb.Environment, *, buffers: bool) -> lmdb.Transaction:
-    """What py-lmdb begins, whose types tell the two apart; its users do not."""
-    transaction: Any = env.begin(buffers=True) if buffers else env.begin(buffers=False)
-    return transaction  # type: ignore[no-any-return] # see above

@@ -64,7 +64,7 @@ def require_plain_files(path: Path) -> None:
     """
     for name in (*_FILES, COMPACT_FOLDER):
         try:
-            kind = stat.S_IFMT(os.lstat(path / name).st_mode)
+            kind = stat.S_IFMT(os.lstat(os.path.join(path, name)).st_mode)
         except (FileNotFoundError, NotADirectoryError):
             continue
         expected = stat.S_IFDIR if name == COMPACT_FOLDER else stat.S_IFREG

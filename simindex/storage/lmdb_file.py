@@ -1,4 +1,4 @@
-"""Open an LMDB file with its map, and detect a truncated one."""
+"""Open an LMDB file with its map and its databases."""
 
 from __future__ import annotations
 
@@ -9,15 +9,12 @@ import operator
 import os
 import resource
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
 import lmdb
-import lmdb.verify
 
-from simindex.errors import CorruptIndexError, FormatError, SimIndexError
+from simindex.errors import FormatError, SimIndexError
 from simindex.storage.folder import (
     BALLAST_FILE,
     DATA_FILE,
@@ -26,7 +23,6 @@ from simindex.storage.folder import (
     identity_of,
     permissions_of,
 )
-from simindex.storage.pages import PageMap
 from simindex.storage.translation import MAX_READERS, translated
 
 DATABASES = ("meta", "documents", "segments", "removed", "groups", "ages")
@@ -60,10 +56,10 @@ def open_lmdb(
     Returns:
         The environment, and whether it may be written to.
     """
-    data = Path(path) / DATA_FILE
-    missing = [file for file in (data, Path(path) / LMDB_LOCK_FILE) if not file.exists()]
+    data, lock = os.path.join(path, DATA_FILE), os.path.join(path, LMDB_LOCK_FILE)
+    missing = [file for file in (data, lock) if not os.path.exists(file)]
     permissions = permissions_of(Path(path), permissions)
-    least = max(MIN_MAP_BYTES, data.stat().st_size if data.exists() else 0)
+    least = max(MIN_MAP_BYTES, 0 if data in missing else os.path.getsize(data))
     size = max(map_bytes, least)
     readonly = not create and not os.access(data, os.W_OK)
     while True:
@@ -94,54 +90,12 @@ def open_lmdb(
         if permissions is not None:
             for file in missing:
                 with contextlib.suppress(FileNotFoundError, PermissionError):  # not made, or by somebody else
-                    file.chmod(permissions)
+                    os.chmod(file, permissions)
         env.reader_check()
     except BaseException:
         env.close()
         raise
     return env, not readonly
-
-
-def open_known(
-    path: str,
-    map_bytes: int,
-    create: bool,
-    permissions: int | None,
-    prove_meta_pages: Callable[[int, str], None],
-    prove: Callable[[lmdb.Environment, int, str], None],
-) -> tuple[lmdb.Environment, bool, tuple[int, int]]:
-    """Return what `open_lmdb` does, and the (device, inode) of the file, of which all is there.
-
-    A compaction may replace the file at any moment, so LMDB may have opened another one than a look at the
-    path sees. The file that lies there before is kept open: it cannot come back, nor another one get its
-    inode, so LMDB has the file that is seen before and after. Another one is opened anew, for nothing can be
-    said of it.
-
-    Args:
-        prove_meta_pages: is given the file's descriptor and the path, before LMDB opens it.
-        prove: is given the environment, before LMDB follows a tree, the file's descriptor and the path.
-
-    Raises:
-        CorruptIndexError: the file was cut short, or is not what the proofs want.
-    """
-    data = os.path.join(path, DATA_FILE)
-    while True:
-        with Kept(data) as kept:
-            if kept.file is not None:
-                prove_meta_pages(kept.file, path)
-            env, writable = open_lmdb(path, map_bytes, create, permissions)
-            try:
-                if kept.file is None:  # LMDB has just made it
-                    return env, writable, identity_of(data)
-                if kept.is_in_place() and _is_whole(env, path, kept):
-                    prove(env, kept.file, path)
-                    return env, writable, kept.identity()
-            except lmdb.MapResizedError:
-                pass  # a writer was quicker: opened anew, the map is as long as the file is now
-            except BaseException:
-                env.close()  # a traceback may keep it, and a process may open it once only
-                raise
-            env.close()
 
 
 class Kept:
@@ -190,10 +144,12 @@ def is_unfinished(path: str) -> bool:
     leave any part of them, and what there is of them has seen no commit. An index has had one, and a ballast
     behind it, and is not as short but for a while.
     """
-    data = Path(path, DATA_FILE)
-    if Path(path, BALLAST_FILE).exists() or not data.exists() or data.stat().st_size > _LONGEST_UNFINISHED:
+    data = os.path.join(path, DATA_FILE)
+    if os.path.exists(os.path.join(path, BALLAST_FILE)) or not os.path.exists(data):
         return False
-    with data.open("rb") as file:
+    if os.path.getsize(data) > _LONGEST_UNFINISHED:
+        return False
+    with open(data, "rb") as file:
         pages = [file.read(mmap.PAGESIZE)[:_META_END] for _ in range(2)]
     are_new = [
         page[_MAGIC_AT : _MAGIC_AT + len(_MAGIC)] == _MAGIC and not any(page[_COMMITS_AT:]) for page in pages
@@ -207,78 +163,14 @@ def never_completed(path: str) -> FileNotFoundError:
     return FileNotFoundError(errno.ENOENT, "an index that was never completed", path)
 
 
-def _is_whole(env: lmdb.Environment, path: str, kept: Kept) -> bool:
-    """Refuse a file that was cut short: reading behind its end would kill the process.
-
-    A file may end before its last page where that page is free, taken and given back in one commit.
-    The writer then lengthens it, but may not have come to it yet, or may have been killed before: so
-    the file is looked at again, and at last walked through (read, not mapped) for pages in use.
-
-    Returns:
-        False: another file has taken its place meanwhile, so nothing is said of it.
-
-    Raises:
-        CorruptIndexError: values lie behind its end.
-    """
-    for _ in range(10):
-        needed, found = _pages_bytes(env), kept.length()
-        if found >= needed or not found:
-            return True
-        time.sleep(0.005)
-    # Pages of a state that somebody reads are not used again, so a writer cannot change them under the walk.
-    with env.begin() as _txn:
-        try:
-            problems = lmdb.verify.verify(path)  # type: ignore[no-untyped-call]  # it has no annotations
-        except lmdb.verify.VerifyError as exc:
-            problems = [str(exc)]
-    if not problems:
-        in_use = _bytes_in_use(env)
-        if in_use is None:
-            version = ".".join(map(str, env.lib_version()))
-            problems = [f"whether the rest is in use cannot be told from the pages of LMDB {version}"]
-        elif in_use > (found := kept.length()):
-            problems, needed = [f"values lie behind its end, up to {in_use} bytes"], in_use
-    if not kept.is_in_place():
-        return False
-    if problems:
-        raise CorruptIndexError(
-            f"{path}: expected a data file of {needed} bytes, found {found} ({problems[0]}); "
-            "it was cut short, restore a backup"
-        )
-    return True
-
-
-def _bytes_in_use(env: lmdb.Environment) -> int | None:
-    """Return where the last page of the large values ends; no value is touched.
-
-    ``None`` where their places are not known without touching them: a value behind the end of the file
-    would kill the process. `lmdb.verify` looks at the first page of a large value only, and a file may end
-    behind that.
-    """
-    num_pages, page_bytes = env.info()["last_pgno"] + 1, env.stat()["psize"]
-    last = 0
-    databases = databases_of(env, env.path())
-    with env.begin(buffers=True) as txn:
-        with txn.cursor(db=databases["meta"]) as cursor:
-            pages = PageMap.around(env, cursor.value(), num_pages) if cursor.first() else None
-        if pages is None:
-            return None
-        for database in databases.values():
-            with txn.cursor(db=database) as cursor:
-                for key in cursor.iternext(keys=True, values=False):
-                    place = pages.find(key, num_pages)
-                    if place is not None:
-                        last = max(last, place[0] + place[1] - pages.base)
-    return -(-last // page_bytes) * page_bytes
-
-
 def file_lengths(env: lmdb.Environment, path: str) -> tuple[int, int]:
     """Return the bytes of all pages that the file should hold, and its length. For who alone replaces it: the
     writer."""
-    return _pages_bytes(env), os.stat(os.path.join(path, DATA_FILE)).st_size
+    return pages_bytes(env), os.stat(os.path.join(path, DATA_FILE)).st_size
 
 
-def _pages_bytes(env: lmdb.Environment) -> int:
+def pages_bytes(env: lmdb.Environment) -> int:
+    """Return the bytes of all pages that the file should hold."""
     return int((env.info()["last_pgno"] + 1) * env.stat()["psize"])
 
 

@@ -101,20 +101,6 @@ class Nodes(NamedTuple):
         return Nodes(page[wanted], keys.at(wanted), *(column[wanted] for column in rest))
 
 
-SOUND, VALUE_OUTSIDE = 1, 2
-"""What `prove_pages` says of a page; 0: it is not sound."""
-
-
-def prove_pages(file: PageFile, pages: np.ndarray, *, are_leaves: bool) -> np.ndarray:
-    """Return of each page whether it is sound, without its nodes: uint8, `SOUND`, `VALUE_OUTSIDE` for a sound
-    leaf with a value that reaches behind the pages of the file, or 0.
-    """
-    proven = np.empty(len(pages), dtype=np.uint8)
-    octets = file.octets[: file.num_used * file.page_bytes]
-    _kernel.prove_pages(octets, file.page_bytes, np.ascontiguousarray(pages), are_leaves, proven)
-    return proven
-
-
 def read_nodes(
     file: PageFile, pages: np.ndarray, *, are_leaves: bool, integer_keys: bool = False
 ) -> tuple[Nodes, np.ndarray]:

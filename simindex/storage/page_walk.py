@@ -14,7 +14,6 @@ import numpy as np
 
 from simindex.storage.lmdb_file import DATABASES
 from simindex.storage.meta_pages import wrong_fields, wrong_numbers
-from simindex.storage.page_accounting import Usage
 from simindex.storage.page_file import META_PAGES, NO_PAGE, PAGE_HEADER_BYTES, DatabaseRecord, PageFile
 from simindex.storage.page_nodes import (
     BIG_VALUE,
@@ -67,6 +66,64 @@ class Entries(NamedTuple):
     lengths: np.ndarray
 
 
+class Usage:
+    """The account of a file's pages: each is used once, or on the free list.
+
+    Attributes:
+        num_pages: that there are; those behind the end of the file must be free.
+    """
+
+    def __init__(self, num_pages: int, num_stored: int) -> None:
+        self.num_pages = num_pages
+        self._num_stored = num_stored
+        self._trees = np.zeros(num_pages, dtype=bool)
+        self._trees[:META_PAGES] = True
+        self._changes = np.zeros(num_pages + 1, dtype=np.int32)
+        self._free = np.zeros(num_pages, dtype=bool)
+        self._twice = np.zeros(num_pages, dtype=bool)
+
+    def take(self, pages: np.ndarray) -> np.ndarray:
+        """Take pages of a tree; returns which of them are there and nobody had before."""
+        is_there = (pages >= META_PAGES) & (pages < self._num_stored)
+        places = np.where(is_there, pages, 0)
+        is_first = np.zeros(len(pages), dtype=bool)
+        is_first[np.unique(places, return_index=True)[1]] = True
+        is_taken: np.ndarray = is_there & ~self._trees[places] & is_first
+        self._twice[places[is_there & ~is_taken]] = True
+        self._trees[pages[is_taken]] = True
+        return is_taken
+
+    def take_runs(self, firsts: np.ndarray, counts: np.ndarray) -> None:
+        """Take the pages of large values, which the file holds."""
+        self._changes += np.bincount(firsts, minlength=self.num_pages + 1).astype(np.int32)
+        self._changes -= np.bincount(firsts + counts, minlength=self.num_pages + 1).astype(np.int32)
+
+    def free(self, pages: np.ndarray) -> bool:
+        """Put pages on the free list; whether they all exist and were not there before."""
+        is_there = (pages >= META_PAGES) & (pages < self.num_pages)
+        found = pages[is_there]
+        are_new = bool(is_there.all()) and not self._free[found].any() and len(np.unique(found)) == len(found)
+        self._free[found] = True
+        return bool(are_new)
+
+    def used_twice(self) -> np.ndarray:
+        """Return the numbers of pages that two take, or that are in use and free."""
+        runs = np.cumsum(self._changes[:-1])
+        uses = self._trees.astype(np.int32) + runs + self._free
+        return np.flatnonzero((uses > 1) | self._twice)
+
+    def unused(self) -> np.ndarray:
+        """Return the numbers of pages that nobody takes."""
+        runs = np.cumsum(self._changes[:-1])
+        return np.flatnonzero(~self._trees & (runs == 0))
+
+    def lost(self) -> np.ndarray:
+        """Return the numbers of pages that are neither in use nor free."""
+        unused = self.unused()
+        found: np.ndarray = unused[~self._free[unused]]
+        return found
+
+
 @dataclass
 class Tree:
     """A database as far as its tree can be walked.
@@ -101,6 +158,11 @@ class Tree:
         for nodes in self.nodes():
             yield entries_of(self.file, nodes)
 
+    def values(self) -> Iterator[tuple[bytes, memoryview]]:
+        """Yield keys and values, in order of keys."""
+        for entries in self.entries():
+            yield from values_of(self.file, entries)
+
 
 def entries_of(file: PageFile, nodes: Nodes) -> Entries:
     """Return what nodes of leaves hold, those with sound values."""
@@ -112,11 +174,21 @@ def entries_of(file: PageFile, nodes: Nodes) -> Entries:
     return Entries(keys[is_sound], nodes.key_bytes[is_sound], places[is_sound], nodes.numbers[is_sound])
 
 
+def values_of(file: PageFile, entries: Entries) -> Iterator[tuple[bytes, memoryview]]:
+    """Yield the key and the value of each entry; values are not copied."""
+    for key, length, place, size in zip(*entries, strict=True):
+        yield key[: int(length)].tobytes(), file.value(int(place), int(size))
+
+
+def pages_of_values(file: PageFile, big: Nodes) -> tuple[np.ndarray, np.ndarray]:
+    """Return how many pages large values take, and whether these lie in the file."""
+    needed = (PAGE_HEADER_BYTES + big.numbers + file.page_bytes - 1) // file.page_bytes
+    return needed, (big.data >= META_PAGES) & (big.data + needed <= file.num_used)
+
+
 def _runs_of(file: PageFile, big: Nodes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return first page, number of pages, and whether they are what they should be, of large values."""
-    firsts, lengths = big.data, big.numbers
-    needed = (PAGE_HEADER_BYTES + lengths + file.page_bytes - 1) // file.page_bytes
-    is_sound = (firsts >= META_PAGES) & (firsts + needed <= file.num_used)
+    firsts, (needed, is_sound) = big.data, pages_of_values(file, big)
     header = headers_of(file, np.where(is_sound, firsts, 0))
     # A shorter value that took a longer one's place in the same commit keeps its pages.
     counts = header.spread
@@ -292,15 +364,13 @@ def _take_values(tree: Tree, nodes: Nodes, usage: Usage) -> int:
 def _records_of(main: Tree) -> Iterator[tuple[str, DatabaseRecord]]:
     """Yield the names and records of the databases."""
     found: dict[str, DatabaseRecord] = {}
-    for entries in main.entries():
-        for key, length, place, size in zip(*entries, strict=True):
-            name = key[: int(length)].tobytes().decode("ascii", "replace")
-            record = DatabaseRecord.of(bytes(main.file.value(int(place), int(size))))
-            if name not in DATABASES or record is None or record.flags:
-                message = f"expected the record of one of {', '.join(DATABASES)}, found {name!r:.40}"
-                main.findings.append(Finding(message, MAIN))
-            else:
-                found[name] = record
+    for key, value in main.values():
+        name, record = key.decode("ascii", "replace"), DatabaseRecord.of(bytes(value))
+        if name not in DATABASES or record is None or record.flags:
+            message = f"expected the record of one of {', '.join(DATABASES)}, found {name!r:.40}"
+            main.findings.append(Finding(message, MAIN))
+        else:
+            found[name] = record
     for name in DATABASES:
         if name in found:
             yield name, found[name]
@@ -309,11 +379,11 @@ def _records_of(main: Tree) -> Iterator[tuple[str, DatabaseRecord]]:
 
 
 def _read_free_list(free: Tree, usage: Usage) -> None:
-    for entries in free.entries():
-        for length, place, size in zip(entries.key_bytes, entries.places, entries.lengths, strict=True):
-            octets = free.file.octets[int(place) : int(place) + int(size)]
-            numbers = octets[: int(size) & -8].copy().view(np.uint64)
-            is_list = length == KEY_ROOM // 2 and size % 8 == 0 and len(numbers) and numbers[0] < len(numbers)
-            pages = numbers[1 : int(numbers[0]) + 1] if is_list else numbers[:0]
-            if not is_list or not usage.free(np.minimum(pages, np.uint64(2**62)).astype(np.int64)):
-                free.findings.append(Finding("expected free pages, each once, found others", FREE))
+    for key, value in free.values():
+        numbers = np.array(value[: len(value) & -8], dtype=np.uint8).view(np.uint64)
+        is_list = (
+            len(key) == KEY_ROOM // 2 and len(value) % 8 == 0 and len(numbers) and numbers[0] < len(numbers)
+        )
+        pages = numbers[1 : int(numbers[0]) + 1] if is_list else numbers[:0]
+        if not is_list or not usage.free(np.minimum(pages, np.uint64(2**62)).astype(np.int64)):
+            free.findings.append(Finding("expected free pages, each once, found others", FREE))

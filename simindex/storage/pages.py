@@ -7,7 +7,7 @@ module reads it there. What does not look as expected is answered with ``None``,
 which is slower and right with any engine: that of another LMDB (1.0 has a longer page header) is never looked
 into.
 
-Source: MDB_page, MDB_node, MDB_meta in mdb.c of LMDB 0.9, whose data format (1) has been the same since 2011.
+Source: MDB_page, MDB_db, MDB_meta in mdb.c of LMDB 0.9, whose data format (1) has been the same since 2011.
 """
 
 from __future__ import annotations
@@ -26,16 +26,15 @@ import numpy as np
 from simindex import _kernel
 
 _PAGE = struct.Struct("=QHHHH")  # page number, padding, flags, lower, upper
-_NODE = struct.Struct("=HHHH")  # length of the value (low, high half), flags, length of the key
-_NUMBER = struct.Struct("=Q")
 DATABASE = struct.Struct("=IHHQQQQQ")  # padding, flags, depth, pages of three kinds, entries, root
 META = struct.Struct("=II8xQ")  # magic, data format, (address of the map), size of the map
-_LEAF_PAGE, _BIG_VALUE = 0x02, 0x01
+_LEAF_PAGE = 0x02
 MAGIC, DATA_FORMAT = 0xBEEFC0DE, 1
 
 KNOWN_ENGINES = frozenset({(0, 9)})
 """(major, minor) of the LMDBs whose pages are laid out as above."""
 
+_NUMBER_BYTES = 8
 _IS_KNOWN_MACHINE = sys.byteorder == "little" and sys.maxsize == 2**63 - 1
 
 
@@ -183,29 +182,6 @@ class PageMap:
         magic, version, _ = META.unpack(_bytes_at(base + _PAGE.size, META.size))
         return cls(base, page_bytes) if (magic, version) == (MAGIC, DATA_FORMAT) else None
 
-    def find(self, key: memoryview, num_pages: int) -> tuple[int, int] | None:
-        """Return (address, length) of a large value.
-
-        Args:
-            key: as a cursor gives it, a view of the leaf page.
-            num_pages: pages of the map that are in use.
-        """
-        address, length = _kernel.address(key), len(key)
-        page = address & -self.page_bytes
-        number = (page - self.base) // self.page_bytes
-        if not 0 <= number < num_pages:
-            return None
-        found, _, flags, _, _ = _PAGE.unpack(_bytes_at(page, _PAGE.size))
-        low, high, node_flags, key_length = _NODE.unpack(_bytes_at(address - _NODE.size, _NODE.size))
-        if found != number or not flags & _LEAF_PAGE or node_flags != _BIG_VALUE or key_length != length:
-            return None
-        (first,) = _NUMBER.unpack(_bytes_at(address + length, _NUMBER.size))
-        value_length = low | high << 16
-        last = first + (_PAGE.size + value_length - 1) // self.page_bytes
-        if not 0 < first <= last < num_pages:
-            return None
-        return self.base + first * self.page_bytes + _PAGE.size, value_length
-
     def values(self, tree: tuple[int, int], first: bytes, count: int, num_pages: int) -> FoundValues | None:
         """Return where the values of neighbouring keys lie, by a walk of its own over the tree.
 
@@ -228,42 +204,6 @@ class PageMap:
             held.append(_bytes_at(int(addresses[at]), int(lengths[at])))
             addresses[at] = _kernel.address(held[-1])
         return FoundValues(keys, addresses, lengths, held)
-
-    def leaves_of(self, root: int, depth: int, numbers: np.ndarray, num_pages: int) -> np.ndarray:
-        """Return the addresses of the leaf pages that keys are on, without touching them: uint64.
-
-        It follows branch pages as LMDB does; what lies below one that does not look as expected is left out.
-
-        Args:
-            depth: of the tree: 1 where the root is a leaf.
-            numbers: uint64, ascending: the keys are their 8 bytes, big-endian, as all of the tree are.
-            num_pages: pages of the map that are in use.
-        """
-        level = [(root, numbers)] if len(numbers) else []
-        for _ in range(depth - 1):
-            below: list[tuple[int, np.ndarray]] = []
-            for page, wanted in level:
-                children, keys = self._branch(page, num_pages)
-                if len(children):
-                    places = np.searchsorted(keys, wanted, side="right")
-                    starts = np.flatnonzero(np.diff(places, prepend=-1))
-                    below += zip(children[places[starts]].tolist(), np.split(wanted, starts[1:]), strict=True)
-            level = below
-        pages = np.array([page for page, _ in level if 0 < page < num_pages], dtype=np.uint64)
-        return self.base + pages * np.uint64(self.page_bytes)
-
-    def _branch(self, number: int, num_pages: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the children of a branch page and the first key of each but the first; none of another."""
-        none = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint64)
-        if not 0 < number < num_pages:
-            return none
-        octets = (ctypes.c_uint8 * (num_pages * self.page_bytes)).from_address(self.base)
-        page = octets, self.page_bytes, np.array([number], dtype=np.int64), False
-        columns = np.empty((7, _kernel.count_nodes(*page)), dtype=np.int64)
-        found = _kernel.read_nodes(*page, False, np.empty(1, dtype=bool), columns)
-        _, keys, _, key_bytes, children, *_ = columns[:, :found]
-        are_numbers = (key_bytes[1:] == _NUMBER.size).all()
-        return (children, keys[1:].view(np.uint64)) if are_numbers else none
 
 
 _MADV_POPULATE_READ, _MADV_WILLNEED = 22, 3

@@ -141,29 +141,28 @@ def replace_file(store: Store, expected_bytes: int, build: Callable[[NewFile], b
     """
     folder, new = Path(store.path), Path(store.path) / COMPACT_FOLDER
     try:
-        with _translated(store):
+        with _translating(store.path):
             shutil.rmtree(new, ignore_errors=True)
             new.mkdir(mode=0o700)
         with _building(store, new, expected_bytes) as file:
             if not build(file):
                 return False
-            with _translated(store):
+            with _translating(store.path):
                 last = file.finish()
-        with _translated(store):
+        with _translating(store.path):
             _get_ahead_of(store, last)
             for number in _BOTH_META_PAGES:
                 store.commit(lambda txn, number=number: txn.put("meta", MOVED_KEY, number), True)  # type: ignore[misc]
             _renumber(new / DATA_FILE, last, store.environment().last_transaction())
-        with _building(store, new, expected_bytes) as file, _translated(store):
+        with _building(store, new, expected_bytes) as file, _translating(store.path):
             file.finish()
-        with _translated(store):
+        with _translating(store.path):
             _make_durable(store, new / DATA_FILE)
             os.replace(new / DATA_FILE, folder / DATA_FILE)
             sync_folder(folder)
     finally:
         shutil.rmtree(new, ignore_errors=True)
     store.change_over()
-    _map_pages(store)
     return True
 
 
@@ -190,21 +189,17 @@ def new_file(folder: Path, expected_bytes: int) -> Iterator[NewFile]:
 @contextlib.contextmanager
 def _building(store: Store, new: Path, expected_bytes: int) -> Iterator[NewFile]:
     """Open the new file for a ``with`` block."""
-    with _translated(store), registry.building:
+    with _translating(store.path), registry.building:
         env = _open(new, expected_bytes)
         registry.unseen.add(env)
     try:
-        with _translated(store):
+        with _translating(store.path):
             file = NewFile(env, str(new / DATA_FILE))
         yield file
     finally:
         with registry.building:  # a fork in the middle of it would leave the child one that never closes
             env.close()
             registry.unseen.discard(env)
-
-
-def _translated(store: Store) -> contextlib.AbstractContextManager[None]:
-    return _translating(store.path)
 
 
 @contextlib.contextmanager
@@ -276,18 +271,6 @@ def _keep_owner(file: int, old: os.stat_result) -> None:
         except PermissionError:
             mode &= ~0o070 | (mode & 0o007) << 3
     os.fchmod(file, mode)
-
-
-def _map_pages(store: Store) -> None:
-    """Map the pages of the segments that are in memory.
-
-    Each 64 KiB that a query were the first to touch would cost it a page fault of some microseconds. What is
-    not in memory is not read, for it would push out what is.
-    """
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if 4 * os.stat(store.data).st_size < memory:
-        with store.reading() as txn:
-            txn.map_values("segments")
 
 
 def clear_traces(store: Store) -> None:

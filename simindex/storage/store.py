@@ -22,6 +22,7 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -29,7 +30,7 @@ import lmdb
 
 from simindex.checks import local_path, require_int, require_seconds
 from simindex.errors import ClosedError, FormatError, IndexFullError, IndexLockedError, SimIndexError
-from simindex.storage.check_at_open import prove_entrance, prove_meta_pages
+from simindex.storage.check_at_open import open_proven
 from simindex.storage.disk_reserve import Space, require_room
 from simindex.storage.environment import BETWEEN_FILES, Environment, Visit, begun
 from simindex.storage.folder import (
@@ -54,7 +55,6 @@ from simindex.storage.lmdb_file import (
     is_unfinished,
     limit_of,
     never_completed,
-    open_known,
     used_bytes,
 )
 from simindex.storage.lock import WriterLock
@@ -62,7 +62,6 @@ from simindex.storage.meta_pages import OlderMeta
 from simindex.storage.registry import registry
 from simindex.storage.transactions import (
     Pinned,
-    Reading,
     ReadTransaction,
     WriteTransaction,
     change_nothing,
@@ -160,7 +159,8 @@ class Store:
     # ---- opening ----
 
     def _open_environment(self) -> Environment:
-        stale = self._stale_environment()
+        folder = os.path.realpath(self.path)
+        stale = self._stale_environment(folder)
         if stale is not None:
             self._environment = stale
             self._reopen()
@@ -176,10 +176,10 @@ class Store:
                     raise IndexLockedError(
                         f"{self.path}: this process has it open without permission to write; close that first"
                     )
-                registry.close_inherited(identity, os.path.realpath(self.path), self.path)
+                registry.close_inherited(identity, folder, self.path)
             env, writable, identity = self._open_lmdb()
             try:
-                opened = Environment(env, os.path.realpath(self.path), identity, writable)
+                opened = Environment(env, folder, identity, writable)
                 opened.handles.add(self)
                 registry.environments[opened.identity] = opened
             except BaseException:
@@ -188,15 +188,13 @@ class Store:
             return opened
 
     def _open_lmdb(self) -> tuple[lmdb.Environment, bool, tuple[int, int]]:
-        how = self._map_bytes, self.writable, self._permissions
-        return open_known(self.path, *how, prove_meta_pages, prove_entrance)
+        return open_proven(self.path, self._map_bytes, self.writable, self._permissions)
 
-    def _stale_environment(self) -> Environment | None:
+    def _stale_environment(self, folder: str) -> Environment | None:
         """Return this process's environment of a file that a compaction has moved away from this path.
 
         A process may open the folder only once, so its other handles change over together with this one.
         """
-        folder = os.path.realpath(self.path)
         with registry.lock:
             for environment in registry.environments.values():
                 if environment.folder != folder or not environment.databases or environment.failure:
@@ -352,32 +350,33 @@ class Store:
 
     # ---- reading ----
 
-    def reading(self, *, buffers: bool = True) -> Reading:
-        """Return a context manager for one call's length, which gives a `ReadTransaction`.
+    def reading(self, *, buffers: bool = True) -> ReadTransaction:
+        """Return a read transaction for a ``with`` block.
 
         Args:
             buffers: whether values are views of the map; else copies, which cost less where millions of small
                 ones are walked over. A pinned handle gives views.
         """
-        return Reading(self, buffers)
+        return ReadTransaction(self._begin_read, self.path, are_views=buffers)
 
     def refresh(self) -> None:
         """Let go of a pinned snapshot; the next call takes the newest, and those under way keep theirs."""
         self.require_open()
         self._pinned.end()
 
-    def begin_read(
-        self, environment: Environment, visitor: ReadTransaction, buffers: bool
-    ) -> lmdb.Transaction | None:
-        """Return a read transaction of LMDB for a visitor who is inside, who ends it if it is not pinned.
-
-        ``None`` where the environment has no file any more; then there will be another environment.
-        """
+    def _begin_read(self, visitor: ReadTransaction, buffers: bool) -> lmdb.Transaction:
+        """Come inside and begin to read; the visitor goes out, and ends it if it is not pinned."""
+        visitor.environment = environment = self.environment()
+        environment.gate.enter(visitor)
         for attempt in range(6):
-            if environment.failure and environment.is_between_files:
-                return None
-            if environment.failure and not environment.gate.is_stopped:
-                raise self._lost(environment)  # while everybody was kept out
+            while environment.failure:
+                if not environment.is_between_files:
+                    if environment.gate.is_stopped:
+                        break
+                    raise self._lost(environment)  # while everybody was kept out
+                environment.gate.leave(visitor)
+                visitor.environment = environment = self.environment()
+                environment.gate.enter(visitor)
             try:
                 if self.is_pinned and (kept := self._pinned.enter(visitor)) is not None:
                     return kept  # nobody writes into a file that was replaced, and it stays open
@@ -398,7 +397,7 @@ class Store:
                 self._outside(environment, visitor, self._reopen)
             except lmdb.MapResizedError:
                 # Another process grew the file beyond this one's map.
-                self._outside(environment, visitor, lambda: environment.move_map(0))
+                self._outside(environment, visitor, partial(environment.move_map, 0))
             except lmdb.PanicError:
                 environment.is_broken = True
                 self._outside(environment, visitor, self._reopen)

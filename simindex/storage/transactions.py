@@ -6,17 +6,16 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 from types import TracebackType
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import lmdb
-import numpy as np
 
 from simindex import _kernel
 from simindex.errors import CorruptIndexError, SimIndexError
 from simindex.storage.check_at_open import RECORDS
 from simindex.storage.environment import Environment, Pin
 from simindex.storage.gate import Visitor
-from simindex.storage.pages import FoundValues, MappedFile, map_pages, tree_of
+from simindex.storage.pages import FoundValues, MappedFile, PageMap, map_pages, tree_of
 from simindex.storage.translation import translated
 
 _PART_BYTES, _PART_ENTRIES = 1 << 22, 512
@@ -27,40 +26,77 @@ _FIRST_ENTRIES = 32
 
 
 class ReadTransaction(Visitor):
-    """One consistent state of the databases; valid inside the ``with`` block of `Store.reading` only.
+    """One consistent state of the databases, for the length of a ``with`` block; made by `Store.reading`.
 
-    It is who the gate counts, from before it begins until it has ended.
+    It is who the gate counts, from before it begins until it has ended: bind it, as `Visitor` says.
 
     Attributes:
+        environment: that it is inside of.
         id: of the state: equal ids, equal content.
         map_generation: addresses loaded under another generation are void.
         pin: the pinned snapshot that it is of; ``None`` where it is one of its own.
     """
 
-    __slots__ = ("_environment", "_place", "_txn", "id", "map_generation", "pin")
+    environment: Environment
+    __slots__ = (
+        "_are_views",
+        "_begin",
+        "_path",
+        "_place",
+        "_txn",
+        "environment",
+        "id",
+        "map_generation",
+        "pin",
+    )
 
-    def __init__(self, environment: Environment) -> None:
-        self._environment = environment
+    def __init__(
+        self, begin: Callable[[ReadTransaction, bool], lmdb.Transaction], path: str, *, are_views: bool
+    ) -> None:
+        """Args: begin: comes inside and begins to read; are_views: whether values are views of the map."""
+        self._begin, self._path, self._are_views = begin, path, are_views
         self.pin: Pin | None = None
 
-    def begin(self, txn: lmdb.Transaction, are_views: bool) -> None:
-        """Take LMDB's transaction; `are_views`: whether its values are views of the map."""
-        self._txn = txn
-        self.id: int = txn.id()
-        self.map_generation = self._environment.map_generation
-        self._place = self._environment.place(txn) if are_views else None
+    def __enter__(self) -> ReadTransaction:
+        try:
+            self._txn = txn = self._begin(self, self._are_views)
+            environment = self.environment
+            self.id: int = txn.id()
+            self.map_generation = environment.map_generation
+            self._place = environment.place(txn) if self._are_views or self.pin is not None else None
+            return self
+        except BaseException:
+            self._leave()
+            raise
 
-    def end(self) -> None:
-        """Let go of LMDB's transaction: as long as anything refers to one, it keeps its place among the
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._leave()
+        if isinstance(error, lmdb.Error):
+            raise translated(error, self._path) from error
+        if isinstance(error, SimIndexError):
+            error.located(self._path)
+
+    def _leave(self) -> None:
+        """End, and go out. As long as anything refers to LMDB's transaction, it keeps its place among the
         readers, and a traceback that somebody keeps refers to this."""
-        try:  # noqa: SIM105 - every call passes here, and three more for `suppress` are felt
-            del self._txn
-        except AttributeError:  # it had not begun
-            pass
+        try:
+            txn = getattr(self, "_txn", None)  # it may not have begun
+            if txn is not None:
+                del self._txn
+            if self.pin is not None:
+                self.pin.leave(self)
+            elif txn is not None:
+                txn.abort()
+        finally:
+            environment = getattr(self, "environment", None)  # there may have been none to come into
+            if environment is not None:
+                environment.gate.leave(self)
 
     def _database(self, name: str) -> lmdb._Database:
         """Return a database for LMDB to follow its tree."""
-        environment = self._environment
+        environment = self.environment
         if name == RECORDS:
             environment.prove_records(self._txn)
         return environment.databases[name]
@@ -72,7 +108,7 @@ class ReadTransaction(Visitor):
             CorruptIndexError: it lies on a page that belongs elsewhere: it may be an older one of that key.
                 Or it is the first record that is asked for, and the tree of them is damaged.
         """
-        environment = self._environment  # no call for each record: see `_database`
+        environment = self.environment  # no call for each record: see `_database`
         if not environment.are_records_proven:
             self._database(database)
         found: Any = self._txn.get(key, db=environment.databases[database])
@@ -84,19 +120,6 @@ class ReadTransaction(Visitor):
             )
         return found  # type: ignore[no-any-return] # a view, where the transaction is one of views
 
-    def finder(self, database: str) -> Callable[[bytes], memoryview | tuple[int, int] | None]:
-        """Return a `get` that gives a large value as (address, length), without reading it; see `pages`."""
-        cursor = self._txn.cursor(db=self._database(database))
-        pages, num_pages = self._environment.pages_of(self._txn)
-
-        def find(key: bytes) -> memoryview | tuple[int, int] | None:
-            if not cursor.set_key(key):
-                return None
-            place = pages and pages.find(cast("memoryview", cursor.key()), num_pages)
-            return place or cast("memoryview", cursor.value())
-
-        return find
-
     def values(self, database: str, first: bytes, count: int) -> FoundValues | None:
         """Return where the values of neighbouring keys lie, large ones without reading them; see `pages`.
 
@@ -106,19 +129,26 @@ class ReadTransaction(Visitor):
         Returns:
             ``None`` where there are fewer keys, or the pages of the map cannot be looked into.
         """
-        pages, num_pages = self._environment.pages_of(self._txn)
+        pages, num_pages, tree = self._pages_and_tree(database)
+        return None if pages is None else pages.values(tree, first, count, num_pages)
+
+    def _pages_and_tree(self, database: str) -> tuple[PageMap | None, int, tuple[int, int]]:
+        """Return the map, ``None`` where it is not known where it lies or there is no such tree; its pages;
+        and depth and root of a database."""
+        pages, num_pages = self.environment.pages_of(self._txn)
         tree = self._txn.get(database.encode())
-        if pages is None or tree is None:
+        return (None, 0, (0, 0)) if tree is None else (pages, num_pages, tree_of(bytes(tree)))
+
+    def large_value(self, database: str, key: bytes) -> tuple[int, int] | None:
+        """Return (address, length) of a value with pages of its own, without reading it; else ``None``."""
+        found = self.values(database, key, 1)
+        if found is None or found.held or not found.addresses[0] or found.keys[0].tobytes() != key:
             return None
-        return pages.values(tree_of(bytes(tree)), first, count, num_pages)
+        return int(found.addresses[0]), int(found.lengths[0])
 
     def mapped_file(self) -> MappedFile | None:
         """Return the file behind the map; ``None`` where nothing shows where the map lies."""
-        known = self._environment.known_file()
-        if known is not None:
-            return known
-        pages, _ = self._environment.pages_of(self._txn)
-        return self._environment.mapped_file(pages) if pages else None
+        return self.environment.mapped_file(self._txn)
 
     def items(self, database: str, first: bytes = b"") -> Iterator[tuple[bytes, memoryview]]:
         """Yield (key, value) from `first` on, in order of keys.
@@ -159,11 +189,9 @@ class ReadTransaction(Visitor):
     def _sound_entries(self, database: str, first: bytes, most: int) -> tuple[int, bool]:
         """Return how many entries there are on sound pages from a key on, up to so many, and whether damage
         ends them. More than so many: these are all, and nothing is proven."""
-        pages, num_pages = self._environment.pages_of(self._txn)
-        tree = self._txn.get(database.encode())
-        if pages is None or tree is None:  # where the map lies is not known, so LMDB is believed
+        pages, num_pages, (depth, root) = self._pages_and_tree(database)
+        if pages is None:  # so LMDB is believed
             return self.count(database) + most + 1, False
-        depth, root = tree_of(bytes(tree))
         if not depth:
             return 0, False
         where = pages.base, num_pages, pages.page_bytes
@@ -192,51 +220,27 @@ class ReadTransaction(Visitor):
     def read_ahead(self, database: str, keys: Iterable[bytes]) -> None:
         """Bring the pages of large values into memory and the map in one go each: met one by one they would
         cost a fault for every 4 KiB, and a read where the disk has them. For a transaction of views."""
-        find = self.finder(database)
         for key in keys:
-            place = find(key)
-            if isinstance(place, tuple):
+            place = self.large_value(database, key)
+            if place is not None:
                 map_pages(*place)
-
-    def map_values(self, database: str) -> None:
-        """Bring the large values that are in memory into this process's map, and read no other."""
-        with self._txn.cursor(db=self._database(database)) as cursor:
-            first = bytes(cursor.key()) if cursor.first() else b""
-        found = self.values(database, first, self.count(database)) if first else None
-        if found is not None:
-            for address, length in zip(found.addresses.tolist(), found.lengths.tolist(), strict=True):
-                if address and not _kernel.missing_pages(address, length):
-                    map_pages(address, length)
-
-    def ask_for(self, database: str, numbers: np.ndarray) -> None:
-        """Let the system read the pages of the tree that numbers are on, all at once and without waiting for
-        them; met one by one each that is missing would be waited for.
-
-        Args:
-            numbers: uint64, ascending: of a database whose keys they are.
-        """
-        pages, num_pages = self._environment.pages_of(self._txn)
-        tree = self._txn.get(database.encode())
-        if pages is not None and tree is not None:
-            depth, root = tree_of(bytes(tree))
-            _kernel.ask_for_pages(pages.leaves_of(root, depth, numbers, num_pages))
 
     def let_go(self, database: str, keys: Iterable[bytes]) -> None:
         """Let the pages of large values leave the memory: they were written, and will not be read soon."""
-        find, mapped = self.finder(database), self.mapped_file()
+        mapped = self.mapped_file()
         for key in keys if mapped else ():
-            place = find(key)
-            if mapped and isinstance(place, tuple):
+            place = self.large_value(database, key)
+            if mapped and place is not None:
                 mapped.let_go(*place)
 
     def count(self, database: str) -> int:
         """Return the number of entries, as LMDB counts them."""
-        return int(self._txn.stat(self._environment.databases[database])["entries"])
+        return int(self._txn.stat(self.environment.databases[database])["entries"])
 
     def sizes(self) -> dict[str, int]:
         """Return the bytes of the pages of each database."""
         sizes = {}
-        for name, database in self._environment.databases.items():
+        for name, database in self.environment.databases.items():
             stat = self._txn.stat(database)
             sizes[name] = stat["psize"] * (stat["leaf_pages"] + stat["branch_pages"] + stat["overflow_pages"])
         return sizes
@@ -284,71 +288,6 @@ class Pinned:
         """Let go of it at once: for a handle that nobody has any more."""
         if self._pin is not None:
             self._pin.drop()
-
-
-class Handle(Protocol):
-    """What `Reading` asks of a store."""
-
-    path: str
-
-    def environment(self) -> Environment:
-        """Return the environment. Raises ClosedError."""
-
-    def begin_read(
-        self, environment: Environment, visitor: ReadTransaction, buffers: bool
-    ) -> lmdb.Transaction | None:
-        """Return a read transaction of LMDB for a visitor who is inside, or ``None``; see `Store`."""
-
-
-class Reading:
-    """A read transaction for the length of a ``with`` block. Bind what it gives: see `Visitor`."""
-
-    __slots__ = ("_buffers", "_environment", "_store", "_txn", "_visitor")
-
-    def __init__(self, store: Handle, buffers: bool) -> None:
-        self._store, self._buffers = store, buffers
-        self._visitor: ReadTransaction | None = None
-        self._txn: lmdb.Transaction | None = None
-
-    def __enter__(self) -> ReadTransaction:
-        store = self._store
-        txn = None
-        try:
-            while txn is None:
-                self._environment = environment = store.environment()
-                self._visitor = visitor = ReadTransaction(environment)
-                environment.gate.enter(visitor)
-                self._txn = txn = store.begin_read(environment, visitor, self._buffers)
-                if txn is None:
-                    environment.gate.leave(visitor)
-            visitor.begin(txn, self._buffers or visitor.pin is not None)
-            return visitor
-        except BaseException:
-            self._leave()
-            raise
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._leave()
-        if error is not None:
-            if isinstance(error, lmdb.Error):
-                raise translated(error, self._store.path) from error
-            if isinstance(error, SimIndexError):
-                error.located(self._store.path)
-
-    def _leave(self) -> None:
-        try:
-            txn, self._txn = self._txn, None
-            if self._visitor is not None:
-                self._visitor.end()
-            if self._visitor is not None and self._visitor.pin is not None:
-                self._visitor.pin.leave(self._visitor)
-            elif txn is not None:
-                txn.abort()
-        finally:
-            if self._visitor is not None:
-                self._environment.gate.leave(self._visitor)
 
 
 class WriteTransaction:

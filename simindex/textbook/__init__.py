@@ -9,6 +9,7 @@ Its chapters are modules, in the order in which a document takes them; their def
     fingerprints  hashes -> SimHash fingerprints -> distances
     permutations  fingerprints -> sorted lists in permuted orders -> all within k bits
     groups        similar pairs -> components and stars
+    containment   hashes -> samples -> how much of one document is in another
 
 Owns one short definition of every step from a text to its candidates. Imports nothing of simindex besides
 itself and nothing compiled, so that no error elsewhere can hide here. Must not be fast; the library must not
@@ -21,10 +22,11 @@ named by their numbers:
     seed 003  Busca por Similaridade, slides (Soares da Silva, 2013, after Ullman): banding, the S-curve
     seed 004  Алгоритмы MinHash и SimHash, a lecture (Gorshkov): bags of words, SimHash, sorted lists
 
-Invariant: what a result depends on (shingles, `shingle_hash`, `row_coefficients`, `similarity_rows`,
-`row_values`, `band_words`, `estimated_jaccard`, `best_jaccard`, both SimHashes, blocks and
-`permutation_orders`) equals the library bit for bit. Character tables are those of the running Python; the
-library's stand still at Unicode 14.0, so texts with later characters may be cut otherwise.
+Invariant: what a result depends on (shingles, `shingle_hash`, `word_shingle_hash`, `row_coefficients`,
+`similarity_rows`, `row_values`, `band_words`, `estimated_jaccard`, `best_jaccard`, both SimHashes, blocks and
+`permutation_orders`, `sampled_hashes`) equals the library bit for bit. Character tables are those of the
+running Python; the library's stand still at Unicode 14.0, so texts with later characters may be cut in other
+places.
 """
 
 from simindex.textbook.banding import (
@@ -37,6 +39,15 @@ from simindex.textbook.banding import (
     prefix_probability,
     shares_prefix,
 )
+from simindex.textbook.containment import (
+    containment,
+    containment_error,
+    corrected_containment,
+    estimated_containment,
+    meeting_probability,
+    mix64,
+    sampled_hashes,
+)
 from simindex.textbook.fingerprints import (
     hamming,
     simhash,
@@ -45,7 +56,14 @@ from simindex.textbook.fingerprints import (
     weighted_simhash,
 )
 from simindex.textbook.groups import components, stars
-from simindex.textbook.hashes import djb2a, shingle_hash, splitmix64, universal_hash, xxh64
+from simindex.textbook.hashes import (
+    djb2a,
+    shingle_hash,
+    splitmix64,
+    universal_hash,
+    word_shingle_hash,
+    xxh64,
+)
 from simindex.textbook.minhash import (
     best_jaccard,
     boolean_matrix,
@@ -88,14 +106,20 @@ __all__ = [
     "character_shingles",
     "columns",
     "components",
+    "containment",
+    "containment_error",
+    "corrected_containment",
     "djb2a",
+    "estimated_containment",
     "estimated_jaccard",
     "first_rows",
     "hamming",
     "jaccard",
     "kept_jaccard",
+    "meeting_probability",
     "minhash_rows",
     "mix32",
+    "mix64",
     "normalize",
     "permutation_minhash",
     "permutation_orders",
@@ -107,6 +131,7 @@ __all__ = [
     "row_coefficients",
     "row_hashing",
     "row_values",
+    "sampled_hashes",
     "shares_prefix",
     "shingle_hash",
     "signature_agreement",
@@ -119,6 +144,7 @@ __all__ = [
     "stars",
     "universal_hash",
     "weighted_simhash",
+    "word_shingle_hash",
     "word_shingles",
     "words",
     "xxh64",

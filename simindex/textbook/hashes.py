@@ -75,6 +75,23 @@ def shingle_hash(shingle: str | bytes | int, seed: int) -> int:
     return xxh64(without_surrogates(shingle).encode() if isinstance(shingle, str) else shingle, seed)
 
 
+def word_shingle_hash(shingle: str, seed: int) -> int:
+    """Return the hash of a shingle of words, which are joined by spaces.
+
+    That of one word is its `shingle_hash`; that of several the XXH64 of theirs, 8 bytes each, the least
+    significant first. So each word is hashed once.
+
+    >>> word_shingle_hash("fox", 1) == shingle_hash("fox", 1)
+    True
+    >>> word_shingle_hash("a fox", 1) == shingle_hash("a fox", 1)
+    False
+    """
+    words = shingle.split(" ")
+    if len(words) == 1:
+        return shingle_hash(shingle, seed)
+    return xxh64(b"".join(shingle_hash(word, seed).to_bytes(8, "little") for word in words), seed)
+
+
 def djb2a(data: bytes) -> int:
     """Return Bernstein's 32-bit hash: from 5381 on, times 33, xor the byte (seed 001).
 

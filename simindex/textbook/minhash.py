@@ -213,12 +213,12 @@ def estimated_jaccard(rows_a: Sequence[int], rows_b: Sequence[int]) -> float:
 
 
 def bottom_hashes(hashes: Iterable[int], n: int) -> list[int]:
-    """Return the `n` least distinct values of bits 4 to 31 of the hashes, ascending (Cohen, Kaplan 2007).
+    """Return the `n` least distinct values of the top 38 bits of the hashes, ascending (Cohen, Kaplan 2007).
 
-    >>> bottom_hashes([0x90, 0x4F, 2**32 + 0x41, 0x70], 2)
+    >>> bottom_hashes([9 << 26, (4 << 26) + 7, (4 << 26) + 1, 7 << 26], 2)
     [4, 7]
     """
-    return sorted({(x & MASK32) >> 4 for x in hashes})[:n]
+    return sorted({x >> 26 for x in hashes})[:n]
 
 
 def kept_jaccard(kept_a: Iterable[int], kept_b: Iterable[int], n: int) -> float:
@@ -269,7 +269,7 @@ def best_jaccard(
 
     >>> best_jaccard([1] * 8, [1] * 8, [1, 2], [2, 3], n=5)
     0.3333333333333333
-    >>> round(best_jaccard([1] * 8, [1] * 8, [1, 2, 2**27], [2, 3, 2**27], n=3), 3)
+    >>> round(best_jaccard([1] * 8, [1] * 8, [1, 2, 2**37], [2, 3, 2**37], n=3), 3)
     0.715
     """
     set_a, set_b = set(kept_a), set(kept_b)
@@ -277,7 +277,7 @@ def best_jaccard(
         return jaccard(set_a, set_b)
     bound = min(max(hashes) for hashes in (set_a, set_b) if len(hashes) == n)
     below_a, below_b = ({x for x in hashes if x < bound} for hashes in (set_a, set_b))
-    share, union = bound / 2**28, len(below_a | below_b)
+    share, union = bound / 2**38, len(below_a | below_b)
     weight = union / (1 - share)
     rows = len(rows_a) / spread(len(rows_a), round(union / share) if share else 0)
     by_rows = rows * estimated_jaccard(rows_a, rows_b)

@@ -5,8 +5,11 @@ Sources: seeds 000, 001, 003 and 004; w-shingling, Broder 1997; Unicode Standard
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Collection, Sequence
+from html import unescape
+from html.entities import html5
 
 # Scripts written without spaces between words, by how the names of their characters begin.
 _ALONE_NAMES = (
@@ -28,22 +31,92 @@ def without_surrogates(text: str) -> str:
     return "".join("\ufffd" if "\ud800" <= char <= "\udfff" else char for char in text)
 
 
-def normalize(text: str, steps: Collection[str]) -> str:
-    """Return `text` with lone surrogates as U+FFFD, then by NFKC, case folding and white space as named.
+_STEPS = ("html", "comments", "nfkc", "diacritics", "numbers", "punctuation", "casefold", "whitespace")
 
-    They are applied in this order, whatever that of `steps` (Unicode, annex 15 and section 3.13).
+
+def normalize(text: str, steps: Collection[str]) -> str:
+    """Return `text` with lone surrogates as U+FFFD, then after the steps that are named.
+
+    They are applied in the order in which the code has them, whatever that of `steps` (Unicode, annex 15 and
+    section 3.13; HTML standard, section 13.2).
 
     >>> normalize("  Ein  ﬁnes\\tMaß ", ("nfkc", "casefold", "whitespace"))
     'ein fines mass'
     """
-    if unknown := set(steps) - {"nfkc", "casefold", "whitespace"}:
-        raise ValueError(f"steps: expected nfkc, casefold, whitespace, found {sorted(unknown)}")
+    if unknown := set(steps) - set(_STEPS):
+        raise ValueError(f"steps: expected {', '.join(_STEPS)}; found {sorted(unknown)}")
     text = without_surrogates(text)
+    if "html" in steps:
+        text = without_html(text)
+    if "comments" in steps:
+        text = without_comments(text)
     if "nfkc" in steps:
         text = unicodedata.normalize("NFKC", text)
+    if "diacritics" in steps:
+        text = without_diacritics(text)
+    if "numbers" in steps:
+        text = re.sub(r"\d+([.,٫٬]\d+)*", "0", text)
+    if "punctuation" in steps:
+        text = "".join(char for char in text if char.isspace() or character_class(char) != "other")
     if "casefold" in steps:
         text = text.casefold()
     return " ".join(text.split()) if "whitespace" in steps else text
+
+
+def without_html(text: str) -> str:
+    """Return `text` without its markup: each tag, comment, script and style is a space.
+
+    References are their characters. No ``<`` and no ``&`` is left: those that begin nothing are a space, too.
+    A comment or script without an end is but its first tag.
+
+    >>> without_html("<p title='x'>caf&eacute; <!-- 1 < 2 --> &lt; tea")
+    ' café     tea'
+    """
+    markup = (
+        r"(?ais)<!(?=--).*?-->|<(script|style)(?=[\s/>]).*?</\1[^<>]*>|<[a-z/!?][^<>]*>"
+        r"|(&(?:#[0-9]{1,7}|#x[0-9a-f]{1,6}|[a-z][0-9a-z]{0,31});)|[<&]"
+    )
+
+    def replacement(match: re.Match[str]) -> str:
+        reference = match[2] or "&"
+        is_known = reference[1:] in html5 or reference.startswith("&#")
+        return re.sub("[<&]", " ", unescape(reference) if is_known else reference)
+
+    return re.sub(markup, replacement, text)
+
+
+def without_comments(text: str) -> str:
+    """Return program code without its comments: ``/* */``, and to the end of a line ``//``, ``#`` and ``--``.
+
+    A ``#`` stands behind no letter, digit, ``_`` or ``$``, a ``--`` behind none of them but ``$``, nor behind
+    ``)``, ``]`` or ``-``; a space or tab follows both, or ``!`` or ``#`` the first. Strings in quotation
+    marks are kept, and so is ``://``. A block comment is a line break, and none where it does not end.
+
+    >>> without_comments("x = '#'  # y\\nurl = http://z /* s */")
+    "x = '#'  \\nurl = http://z \\n"
+    """
+    code = (
+        r"""(?as)("(?:[^"\\\n]|\\[^\n])*"?|(?<!\w)'(?:[^'\\\n]|\\[^\n])*'?|:/+)|(/\*.*?\*/)"""
+        r"""|(?://|(?<![\w$])#(?=[ \t!#])|(?<![\w)\]-])--(?=[ \t]))[^\n]*"""
+    )
+    return re.sub(code, lambda match: match[1] or ("\n" if match[2] else ""), text)
+
+
+# Combining marks of Latin, Greek and Cyrillic, Hebrew points, Arabic vowel and recitation marks.
+_DIACRITICS = re.compile(
+    "[\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u0652\u0656-\u065f\u0670"
+    "\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u1ab0-\u1abd\u1abf-\u1ace\u1dc0-\u1dff\u20d0-\u20dc\u20e1"
+    "\u20e5-\u20f0\ufe20-\ufe2f]"
+)
+
+
+def without_diacritics(text: str) -> str:
+    """Return `text` in form C of Unicode without its diacritics: é is e, й is и, and が stays.
+
+    >>> without_diacritics("Čeština, ёлка, が, ø")
+    'Cestina, елка, が, ø'
+    """
+    return unicodedata.normalize("NFC", _DIACRITICS.sub("", unicodedata.normalize("NFD", text)))
 
 
 def character_class(char: str) -> str:

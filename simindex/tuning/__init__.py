@@ -1,6 +1,7 @@
-"""Formulas of a setting: the S-curve of banding, recall, thresholds.
+"""Settings: the formulas of banding, recall and thresholds; and `tune`, which finds settings by a sample.
 
-Owns nothing itself; `curve` and `found` have the formulas, and their names are offered here.
+The formulas are those of `simindex.formulas`, whose names are offered here. `tune` reads a `sample` and says
+what it is, `sample_pairs` finds its similar pairs, `settings` says what each setting would find of them.
 
 >>> import simindex
 >>> from simindex import tuning
@@ -12,7 +13,7 @@ Owns nothing itself; `curve` and `found` have the formulas, and their names are 
 (0.51, 0.709)
 """
 
-from simindex.tuning.curve import (
+from simindex.formulas.curve import (
     DEFAULT_RECALL,
     DEFAULT_THRESHOLD,
     MAX_PREFIX_BITS,
@@ -25,7 +26,10 @@ from simindex.tuning.curve import (
     prefix_bits_for,
     rows_for,
 )
-from simindex.tuning.match_odds import match_probability, similarity_for, threshold_for
+from simindex.formulas.match_odds import match_probability, similarity_for, threshold_for
+from simindex.tuning.drift import Finding, drift
+from simindex.tuning.find_settings import tune
+from simindex.tuning.report import TuningReport
 
 __all__ = [
     "DEFAULT_RECALL",
@@ -33,8 +37,11 @@ __all__ = [
     "MAX_PREFIX_BITS",
     "MAX_ROWS",
     "ROW_VALUES",
+    "Finding",
+    "TuningReport",
     "candidate_probability",
     "compared_bits",
+    "drift",
     "expected_recall",
     "match_probability",
     "pick_bands",
@@ -42,4 +49,5 @@ __all__ = [
     "rows_for",
     "similarity_for",
     "threshold_for",
+    "tune",
 ]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.indexes import problems_of
 
 import simindex
 from simindex import Config, Index, Layout, Sketch
@@ -68,6 +69,7 @@ def test_removing_the_first_of_a_group_keeps_the_others(index: Index) -> None:
     assert [m.key for m in index.query(PAGE)] == [299]
     index.remove(299)
     assert index.query(PAGE) == []
+    assert problems_of(index.path) == []
     index.compact()
     assert index.stats().entries == dict.fromkeys(("keys", "copies", "bands", "permutations", "sketches"), 0)
 
@@ -93,7 +95,7 @@ def test_copies_are_kept_apart_where_shingles_are_kept(tmp_path: Path) -> None:
         assert [m.similarity for m in index.query(PAGE, exact=True)] == [1.0, 1.0, 1.0]
 
 
-def crowd(count: int) -> list[Sketch]:
+def sketches_of_one_bucket(count: int) -> list[Sketch]:
     """Signatures that share their first band of eight rows and nothing else."""
     random = np.random.default_rng(4)
     rows = random.integers(0, 256, (count, 64))
@@ -103,7 +105,7 @@ def crowd(count: int) -> list[Sketch]:
 
 def test_query_looks_at_no_more_than_max_candidates(tmp_path: Path) -> None:
     config = Config(num_perm=64, simhash=None)
-    sketches = crowd(20_000)
+    sketches = sketches_of_one_bucket(20_000)
     with simindex.open(tmp_path / "i", "x", config, max_candidates=1_000) as index:
         index.insert_many(enumerate(sketches), batch_size=5_000)
         matches = index.query(sketches[7], threshold=0.9)

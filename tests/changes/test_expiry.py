@@ -13,13 +13,14 @@ from unittest import mock
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.faults import broken_off
+from support.indexes import problems_of
 from support.stored import flipped, store_values, stored_values
 from support.texts import SMALL
 
 import simindex
 from simindex import CorruptIndexError, Index
 from simindex.format.records import StoredRecord, decode_record
-from simindex.storage.store import Store
 
 
 def filled(path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Index, list[datetime]]:
@@ -60,16 +61,8 @@ def test_time_counts_by_the_microsecond_and_in_any_zone(
 def test_each_batch_is_a_commit_oldest_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A call that is broken off has removed the oldest."""
     index, times = filled(tmp_path / "i", monkeypatch)
-    commit, commits = Store.commit, []
-
-    def failing(*arguments: object) -> object:
-        commits.append(arguments)
-        if len(commits) == 3:
-            raise KeyboardInterrupt
-        return commit(*arguments)  # type: ignore[arg-type]
-
     with index:
-        monkeypatch.setattr(Store, "commit", failing)
+        broken_off(monkeypatch, "commit", 3, KeyboardInterrupt())
         with pytest.raises(KeyboardInterrupt):
             index.expire(times[-1], batch_size=2)
         assert list(index) == list(range(4, 10))
@@ -101,7 +94,7 @@ def test_clock_outside_of_the_years_that_are_stored_counts_as_the_nearest_of_the
         year = 1970 if seconds < 0 else 9999
         assert {index[key].inserted_at.year for key in ("one", "many", "new")} == {year}
         assert index.expire(older_than=timedelta(days=1)) == (seconds > 0)
-    assert simindex.check(tmp_path / "i").ok
+    assert not problems_of(tmp_path / "i")
 
 
 # ---- ages of their own order ----
@@ -163,13 +156,7 @@ def test_touch_renews_the_age_and_nothing_else(index: Index, clock: Clock) -> No
 def test_touch_of_many_is_one_commit_and_of_none_is_no_commit(
     index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    commit, commits = Store.commit, []
-
-    def counted(*arguments: object) -> object:
-        commits.append(arguments)
-        return commit(*arguments)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(Store, "commit", counted)
+    commits = broken_off(monkeypatch, "commit")
     assert index.touch(*range(100)) == 10
     assert len(commits) == 1
     assert index.touch() == index.touch("absent") == 0
@@ -402,10 +389,10 @@ def test_runs_survive_compaction_and_opening(index: Index, clock: Clock, tmp_pat
     runs = stored_runs(index)
     assert runs == [(10, 0, 1), (10, 7, 8)]
     index.close()
-    with simindex.open(tmp_path / "i") as again:
-        assert stored_runs(again) == runs
-        assert again.expire(clock.at(10)) == 5
-        assert list(again) == [0, 7]
+    with simindex.open(tmp_path / "i") as reopened:
+        assert stored_runs(reopened) == runs
+        assert reopened.expire(clock.at(10)) == 5
+        assert list(reopened) == [0, 7]
 
 
 @pytest.mark.parametrize("bit", [0, 40, 63, 64, 127])
@@ -420,17 +407,17 @@ def test_damaged_run_is_an_error_and_nothing_is_removed(
     assert len(runs) == 2
     for name, key, value in runs:
         store_values(path, [(name, key, flipped(value, bit))])
-        with simindex.open(path) as again:
+        with simindex.open(path) as reopened:
             with pytest.raises(CorruptIndexError, match=rf"run of ages {key.hex()}.*seal"):
-                again.expire(clock.at(100))
-            assert len(again) == 9
+                reopened.expire(clock.at(100))
+            assert len(reopened) == 9
         store_values(path, [(name, key, value)])
     (name, key, value), (_, other, _) = runs
     for damage in ([(name, other, value)], [(name, key[:-1], value)], [(name, key + b"\0", value)]):
         copy = shutil.copytree(path, tmp_path / "copy")
         store_values(copy, damage)
-        with simindex.open(copy) as again, pytest.raises(CorruptIndexError, match="run of ages"):
-            again.expire(clock.at(100))
+        with simindex.open(copy) as reopened, pytest.raises(CorruptIndexError, match="run of ages"):
+            reopened.expire(clock.at(100))
         shutil.rmtree(copy)
 
 
@@ -440,8 +427,8 @@ def test_lost_run_keeps_its_documents_and_nothing_else(index: Index, clock: Cloc
     path = tmp_path / "i"
     (lost, *_) = [(name, key, None) for name, key, _ in stored_values(path) if name == "ages"]
     store_values(path, [lost])
-    with simindex.open(path) as again:
+    with simindex.open(path) as reopened:
         clock.seconds = 20
-        assert again.expire(clock.at(10)) == 8
-        assert again.expire(clock.at(20)) == 1
-        assert list(again) == [3]
+        assert reopened.expire(clock.at(10)) == 8
+        assert reopened.expire(clock.at(20)) == 1
+        assert list(reopened) == [3]

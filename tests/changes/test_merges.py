@@ -7,15 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import pytest
 from support.indexes import BATCH, LAYOUT, SMALL, check, document, insert, keys_of
+from support.stored import bare_store, held, put_all
 
 import simindex
 from simindex import Index, IndexFullError, Layout
 from simindex.changes.merges import Merged, Merges
-from simindex.format.keys import table_of
+from simindex.format.keys import segment_key, table_of
 from simindex.format.layout import FILTERS, KEY_TABLE, Geometry, SegmentEntry
 from simindex.format.manifest import Manifest
 from simindex.format.records import REMOVED_DOCUMENT, REMOVED_SKETCH
@@ -231,11 +232,14 @@ def test_merges_are_begun_as_if_each_commit_looked_for_them(
         return seen
 
     calm = manifests(tmp_path / "calm")
-    start = Merges._start
-
-    def look(merges: Merges, *arguments: Any) -> Manifest:
-        merges._of_tier.update(dict.fromkeys(range(9), 99))
-        return start(merges, *arguments)
-
-    monkeypatch.setattr(Merges, "_start", look)
+    monkeypatch.setattr(Merges, "_is_due", lambda *_: True)
     assert calm == manifests(tmp_path / "looking")
+
+
+def test_live_segment_is_never_removed_whatever_is_said_to_be_gone(tmp_path: Path) -> None:
+    store = bare_store(tmp_path / "i")
+    put_all(store, "segments", {segment_key(segment, 1, 0): b"x" for segment in (3, 4)})
+    manifest = Manifest(60, 6, 20, 0, segments=(SegmentEntry(4, 40, 10, 10, 0, 10, 10, 10),))
+    store.commit(Merged(manifest, Counter(), [3, 4]).store)
+    assert held(store, "segments").keys() == {segment_key(4, 1, 0)}
+    store.close()

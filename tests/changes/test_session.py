@@ -3,16 +3,15 @@
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from support.faults import broken_off
 from support.indexes import CAR, FOX
 from support.processes import run_in_threads
 from support.texts import SMALL
 
 import simindex
 from simindex import ClosedError, Index, KeyExistsError, ReadOnlyError, SimIndexError
-from simindex.storage.store import Store
 
 
 def test_threads_of_one_index_wait_for_a_transaction_and_do_not_see_it(tmp_path: Path) -> None:
@@ -118,8 +117,7 @@ def test_change_without_documents_commits_nothing(tmp_path: Path) -> None:
             before = txn.id
         with index.transaction():
             pass
-        with index._session.changing() as (_, pending):
-            assert pending.size == 0
+        assert index._session.change(lambda _, pending, __: pending.size) == 0
         assert index.remove_many(["absent"]) == 0
         with index._store.reading() as txn:
             assert txn.id == before
@@ -127,12 +125,12 @@ def test_change_without_documents_commits_nothing(tmp_path: Path) -> None:
 
 def test_change_inside_a_transaction_is_the_transactions_own(tmp_path: Path) -> None:
     with simindex.open(tmp_path / "i", "x", SMALL) as index:
-        with index._session.changing() as (_, alone):
-            pass
+        _, alone = index._session.change(lambda writer, pending, _: (writer, pending))
         with index.transaction():
-            with index._session.changing() as (writer, first), index._session.changing() as (same, second):
-                assert (writer, first) == (same, second)
-                assert first is second is not alone
+            writer, first = index._session.change(lambda writer, pending, _: (writer, pending))
+            same, second = index._session.change(lambda writer, pending, _: (writer, pending))
+            assert writer is same
+            assert first is second is not alone
             with pytest.raises(SimIndexError, match="call: expected no open transaction, found one"):
                 index._session.alone("call").__enter__()
 
@@ -167,14 +165,8 @@ def test_writer_of_a_reader_is_refused_and_of_a_closed_handle_too(tmp_path: Path
 
 def test_insert_looks_at_the_index_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One read transaction, then the commit: most of a single insert's time is spent around them."""
-    begin, begun = Store.begin_read, list[None]()
-
-    def counted(*arguments: Any) -> Any:
-        begun.append(None)
-        return begin(*arguments)
-
     with simindex.open(tmp_path / "i", "x", SMALL) as index:
-        monkeypatch.setattr(Store, "begin_read", counted)
+        begun = broken_off(monkeypatch, "begin to read")
         index.insert("a", "some words")
         index.replace("a", "other words")
         index.insert("a", "some words", on_conflict="skip")

@@ -1,18 +1,16 @@
 """A call with several workers stores what one does, commit by commit, and leaves no thread behind."""
 
-import itertools
 import threading
 import time
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
-from support.indexes import SMALL
+from support.faults import broken_off
+from support.indexes import SMALL, problems_of
 
 import simindex
 from simindex import ClosedError, Index, IndexFullError, Layout
-from simindex.storage.store import Store
 
 LAYOUTS = [Layout(2, 8, 400), Layout(3, 64, 2_000)]
 Stored = dict[tuple[str, bytes], bytes]
@@ -59,7 +57,7 @@ def commits_of_changes(path: Path, layout: Layout, workers: int, seed: int) -> l
         if version % 3 == 2:
             index.close()
             index = simindex.open(path, "a")
-    assert index.check().ok
+    assert not problems_of(index.path)
     index.close()
     return commits
 
@@ -84,7 +82,7 @@ def test_new_documents_are_stored_the_same_with_several_workers(
             items = [(key, document(key % 150, 0)) for key in range(200)]
             report = index.insert_many_if_new(items, 0.9, batch_size=10, workers=workers)
             stored.append((report, stored_in(index)))
-            assert index.check().ok
+            assert not problems_of(index.path)
     assert stored[0] == stored[1]
 
 
@@ -100,23 +98,17 @@ def threads_of_calls() -> set[threading.Thread]:
 def test_broken_off_call_leaves_no_thread_and_can_be_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: type[BaseException]
 ) -> None:
-    commits, commit, before = itertools.count(), Store.commit, threads_of_calls()
-
-    def broken(store: Store, *arguments: Any) -> Any:
-        if next(commits) == 30:
-            raise failure("now")
-        return commit(store, *arguments)
-
+    before = threads_of_calls()
     with simindex.open(tmp_path / "i", "x", SMALL, layout=LAYOUTS[0]) as index:
         with monkeypatch.context() as patch:
-            patch.setattr(Store, "commit", broken)
+            broken_off(patch, "commit", 31, failure("now"))
             with pytest.raises(failure):
                 index.insert_many(items_of(0, 400), batch_size=5, workers=2)
         assert threads_of_calls() <= before
         assert len(index) == 150
         index.insert_many(items_of(150, 50), batch_size=5, workers=2)
         assert list(index) == list(range(200))
-        assert index.check().ok
+        assert not problems_of(index.path)
 
 
 def test_handle_that_is_closed_from_another_thread_ends_the_call(tmp_path: Path) -> None:
@@ -133,6 +125,6 @@ def test_handle_that_is_closed_from_another_thread_ends_the_call(tmp_path: Path)
     with pytest.raises(ClosedError):
         index.insert_many(items_of(0, 400), batch_size=5, workers=2, progress=close)
     assert threads_of_calls() <= before
-    with simindex.open(tmp_path / "i", "r") as again:
-        assert len(again) == 100
-        assert again.check().ok
+    with simindex.open(tmp_path / "i", "r") as reopened:
+        assert len(reopened) == 100
+        assert not problems_of(reopened.path)

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.faults import broken_off
+from support.indexes import problems_of
 from support.stored import held, stored_values
 from support.texts import TINY_LAYOUT
 
 import simindex
 from simindex import Config, ConfigMismatchError, Index, KeyExistsError, Layout, Sketch
 from simindex.changes.writer import Writer
-from simindex.storage.store import Store
 
 CONFIGS = [
     Config(num_perm=64),
@@ -35,15 +36,7 @@ def only_the_long_way() -> Iterator[None]:
 @pytest.fixture
 def long_ways(monkeypatch: pytest.MonkeyPatch) -> list[None]:
     """One entry for each change that went the long way."""
-    gone: list[None] = []
-    prepare = Writer.prepare
-
-    def counted(*arguments: Any) -> Any:
-        gone.append(None)
-        return prepare(*arguments)
-
-    monkeypatch.setattr(Writer, "prepare", counted)
-    return gone
+    return broken_off(monkeypatch, "prepare")
 
 
 def some_text(rng: random.Random) -> Any:
@@ -87,44 +80,9 @@ def index_of_changes(
             for _ in range(count):
                 clock[0] += 1_000_000
                 results.append(some_change(index, rng))
-            assert index.check().ok
+            assert not problems_of(index.path)
     values = [value for value in stored_values(path) if value[:2] != ("meta", b"config")]
     return results, values
-
-
-def test_new_texts_one_after_the_other_take_no_read_transaction(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of the handle's own last commit nothing has to be read, until something has to be merged, or the map
-    moves."""
-    read: list[None] = []
-    reading = Store.reading
-
-    def counted(*arguments: Any, **named: Any) -> Any:
-        read.append(None)
-        return reading(*arguments, **named)
-
-    monkeypatch.setattr(Store, "reading", counted)
-    with simindex.open(tmp_path / "i", "x", layout=Layout(tier_factor=8)) as index:
-        index.insert("first", "the words of the first text")
-        index.insert("second", "the words of the second text")
-        before = len(read)
-        for n in range(5):
-            index.insert(n, f"a text of a few words, {n} among them")
-        assert len(read) == before
-        environment = index._store.environment()
-        environment.move_map(2 * environment.map_bytes())
-        index.insert("moved", "words that are stored beside a map that has moved")
-        assert len(read) == before + 1
-        for n in range(5, 100):
-            index.insert(n, f"a text of a few words, {n} among them")
-        assert before + 1 < len(read) < before + 60
-        assert [len(index.query(f"a text of a few words, {n} among them", 1.0)) for n in range(100)] == [
-            1
-        ] * 100
-        with pytest.raises(KeyExistsError):
-            index.insert("moved", "other words")
-        assert index.check().ok
 
 
 @pytest.mark.parametrize(
@@ -161,7 +119,7 @@ def test_a_new_text_goes_the_short_way(tmp_path: Path, long_ways: list[None]) ->
         assert not long_ways
         assert len(index) == 21
         assert index.query("some text of 7 and more")[0].key == "key 7"
-        assert index.check().ok
+        assert not problems_of(index.path)
 
 
 LONG: dict[str, Callable[[Index], object]] = {
@@ -180,7 +138,7 @@ def test_other_documents_go_the_long_way(
         index.insert("a", "some words of a text")
         change(index)
         assert len(long_ways) == 1
-        assert index.check().ok
+        assert not problems_of(index.path)
 
 
 def test_a_document_that_is_skipped_is_no_commit(tmp_path: Path, long_ways: list[None]) -> None:

@@ -3,12 +3,10 @@
 import json
 from pathlib import Path
 
-from support.commands import Run, process, run
+from support.commands import Run
 from support.stored import flipped, store_values, stored_values
 
 import simindex
-
-__all__ = ["run"]
 
 
 def make(path: Path) -> None:
@@ -26,18 +24,18 @@ def test_check_says_that_nothing_is_wrong(run: Run) -> None:
     assert (report["ok"], report["problems"], report["num_documents"]) == (True, [], 1)
 
 
-def test_check_of_damage_fails_and_names_it(tmp_path: Path) -> None:
+def test_check_of_damage_fails_and_names_it(run: Run, tmp_path: Path) -> None:
     make(tmp_path / "news")
     database, key, value = next(item for item in stored_values(tmp_path / "news") if item[0] == "documents")
     store_values(tmp_path / "news", [(database, key, flipped(value, 9))])
-    ran = process("check", tmp_path / "news", text=True)
-    assert ran.returncode == 1
-    assert "1 problem" in ran.stdout
-    assert "database documents" in ran.stdout
-    ran = process("check", tmp_path / "news", "--json", text=True)
-    assert ran.returncode == 1
-    assert json.loads(ran.stdout)["problems"][0]["kind"] == "record"
-    assert process("check", tmp_path / "news", "--quick", text=True).returncode == 0
+    ran = run("check", tmp_path / "news")
+    assert ran.code == 1
+    assert "1 problem" in ran.out
+    assert "database documents" in ran.out
+    ran = run("check", tmp_path / "news", "--json")
+    assert ran.code == 1
+    assert json.loads(ran.out)["problems"][0]["kind"] == "record"
+    assert run("check", tmp_path / "news", "--quick").code == 0
 
 
 def test_check_of_nothing_is_an_error(run: Run) -> None:

@@ -21,8 +21,8 @@ def stories(run: Run) -> str:  # noqa: ARG001 - it has changed to an empty folde
 
 
 def test_clusters_are_those_of_the_library_as_a_table_and_as_json(run: Run, stories: str) -> None:
-    told = matches_of(run("clusters", stories, "--threshold", 0.8, "--json"))
-    assert told == [
+    printed = matches_of(run("clusters", stories, "--threshold", 0.8, "--json"))
+    assert printed == [
         {"documents": 2, "keys": ["fox", "fox too"]},
         {"documents": 2, "keys": [7, {"bytes": "AA=="}]},
         {"documents": 3, "keys": ["chain 0", "chain 1", "chain 2"]},
@@ -41,8 +41,8 @@ def test_stars_are_asked_for(run: Run, stories: str) -> None:
         assert index.query_key("chain 0", 0.85, limit=1)[0].key == "chain 1"
         expected = list(index.clusters(0.85, "star"))
     assert ["chain 0", "chain 1"] in expected
-    told = matches_of(run("clusters", stories, "--threshold", 0.85, "--linkage", "star", "--json"))
-    assert [found["documents"] for found in told] == [len(keys) for keys in expected]
+    printed = matches_of(run("clusters", stories, "--threshold", 0.85, "--linkage", "star", "--json"))
+    assert [found["documents"] for found in printed] == [len(keys) for keys in expected]
 
 
 def test_first_and_largest_clusters(run: Run, stories: str) -> None:
@@ -63,8 +63,8 @@ def test_a_long_cluster_is_shortened_in_the_table_alone(run: Run) -> None:
 
 
 def test_clusters_by_fingerprints(run: Run, stories: str) -> None:
-    told = matches_of(run("clusters", stories, "--by", "simhash", "--max-distance", 0, "--json"))
-    assert [found["documents"] for found in told] == [2, 2]
+    printed = matches_of(run("clusters", stories, "--by", "simhash", "--max-distance", 0, "--json"))
+    assert [found["documents"] for found in printed] == [2, 2]
     for options in (["--max-distance", 1], ["--by", "simhash", "--threshold", 0.5]):
         assert run("clusters", stories, *options).code == 2
 
@@ -81,6 +81,6 @@ def test_nothing_alike_is_said(run: Run) -> None:
 def test_what_was_bounded_is_said(run: Run) -> None:
     with simindex.open("spam", "x", Config(simhash=None)) as index:
         index.insert_many((key, frozenset(range(300)) | {1000 + key}) for key in range(120))
-    told = run("clusters", "spam", "--max-run", 16)
-    assert "documents may be missing: 16 groups" in told.err
-    assert "--max-run sets the limit" in told.err
+    result = run("clusters", "spam", "--max-run", 16)
+    assert "documents may be missing: 16 groups" in result.err
+    assert "--max-run sets the limit" in result.err

@@ -27,6 +27,10 @@ from simindex import CharShingles, Config, SimHashConfig, WordShingles
             ),
         ),
         (
+            ["--no-simhash", "--normalize", "numbers,html casefold"],
+            Config(shingles=WordShingles(3, ("html", "numbers", "casefold")), simhash=None),
+        ),
+        (
             ["--chars", 4, "--normalize", "none"],
             Config(shingles=CharShingles(4, ()), simhash=SimHashConfig(shingles=WordShingles(1, ()))),
         ),

@@ -63,19 +63,31 @@ def test_curve_json_follows_the_formula(run: Run) -> None:
     }
 
 
-def test_curve_png_needs_matplotlib(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_curve_to_a_file_needs_matplotlib_and_an_ending(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "expected a file with the ending .svg or .png, found 'curve.jpg'" in run(
+        "curve", "-o", "curve.jpg"
+    ).err.replace("\n", " ")
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    result = run("curve", "--png", "curve.png")
+    result = run("curve", "--output", "curve.png")
     assert (result.code, result.out) == (1, "")
-    assert result.err == "simindex: --png needs matplotlib; install it with: pip install matplotlib\n"
+    assert result.err == "simindex: --output needs matplotlib; install it with: pip install matplotlib\n"
 
 
 @pytest.mark.skipif(not has("matplotlib"), reason="matplotlib is not installed")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_curve_png_is_a_picture(run: Run, tmp_path: Path) -> None:
-    assert run("curve", "--png", "curve.png").code == 0
+def test_curve_is_drawn_to_a_file(run: Run, tmp_path: Path) -> None:
+    shown = run("curve").out
+    assert run("curve", "-o", "curve.png").out == shown
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+    drawn = []
+    for _ in range(2):
+        assert run("curve", "-o", "curve.svg", "--json").code == 0
+        drawn.append((tmp_path / "curve.svg").read_text())
+    assert drawn[0] == drawn[1]
+    for text in ("similarity", "probability", "looked at with 16 bands, 7 rows, threshold 0.8", "returned"):
+        assert f">{text}</text>" in drawn[0]
+    assert sorted(path.name for path in tmp_path.glob("curve*")) == ["curve.png", "curve.svg"]
 
 
 @pytest.mark.parametrize(

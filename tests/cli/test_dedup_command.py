@@ -34,15 +34,15 @@ def test_dedup_writes_what_stays_and_says_what_it_did(run: Run, tmp_path: Path, 
     assert result.err.startswith("4 rows read, 2 kept, 2 removed, 0 bad rows; ")
     lines = rows.read_bytes().splitlines(keepends=True)
     assert (tmp_path / "out.jsonl").read_bytes() == lines[0] + lines[2]
-    told = [
+    removed_rows = [
         json.loads(line) for line in (tmp_path / "out.jsonl.dedup/removed.jsonl").read_bytes().splitlines()
     ]
-    assert [(row["id"], row["duplicate_of"], row["similarity"]) for row in told] == [
+    assert [(row["id"], row["duplicate_of"], row["similarity"]) for row in removed_rows] == [
         ("two", 1, 1.0),
         ("rows.jsonl:4", "rows.jsonl:3", 1.0),
     ]
-    again = run("dedup", "rows.jsonl", "-o", "out.jsonl", "--json")
-    assert again.code == 0
+    second = run("dedup", "rows.jsonl", "-o", "out.jsonl", "--json")
+    assert second.code == 0
     assert {
         "read": 4,
         "kept": 2,
@@ -50,7 +50,7 @@ def test_dedup_writes_what_stays_and_says_what_it_did(run: Run, tmp_path: Path, 
         "bounded": 0,
         "bad": 0,
         "was_done": True,
-    }.items() <= json.loads(again.out).items()
+    }.items() <= json.loads(second.out).items()
     assert "out.jsonl: this job was done before" in run("dedup", "rows.jsonl", "-o", "out.jsonl").err
     refused = run("dedup", "rows.jsonl", "-o", "out.jsonl", "--threshold", "0.5")
     assert refused.code == 1
@@ -79,8 +79,8 @@ def test_dedup_annotates_reports_and_reads_from_a_pipe(run: Run, tmp_path: Path,
     assert b"stdin:4" in (tmp_path / "r.jsonl").read_bytes()
     assert run("dedup", "rows.jsonl", "-o", "x.jsonl", "--mode", "drop").code == 2
     wrong = run("dedup", "rows.jsonl", "-o", "x.jsonl", "--keep", "best")
-    told = "'--keep': expected first, longest, newest or field:NAME; found 'best'"
-    assert (wrong.code, told in wrong.err) == (2, True)
+    message = "'--keep': expected first, longest, newest or field:NAME; found 'best'"
+    assert (wrong.code, message in wrong.err) == (2, True)
     assert run("dedup", "rows.jsonl", "-o", "x.jsonl", "--threshold", "5").code == 2
     assert run("dedup", "rows.jsonl").code == 2
 
@@ -157,8 +157,8 @@ def test_dedup_by_simhash(run: Run, tmp_path: Path, rows: Path) -> None:  # noqa
     result = run("dedup", "rows.jsonl", "-o", "out.jsonl", "--by", "simhash", "--max-distance", "5")
     assert result.code == 0, result.err
     assert result.err.startswith("4 rows read, 2 kept, 2 removed, 0 bad rows; ")
-    told = (tmp_path / "out.jsonl.dedup/removed.jsonl").read_bytes().splitlines()
-    assert [(row["similarity"], row["distance"]) for row in map(json.loads, told)] == [(None, 0), (None, 0)]
+    lines = (tmp_path / "out.jsonl.dedup/removed.jsonl").read_bytes().splitlines()
+    assert [(row["similarity"], row["distance"]) for row in map(json.loads, lines)] == [(None, 0), (None, 0)]
     cut = run("dedup", "rows.jsonl", "-o", "cut.jsonl", "--by", "simhash", "--chars", "5")
     assert cut.code == 0, cut.err
     journal = json.loads((tmp_path / "cut.jsonl.dedup/journal.json").read_bytes())
@@ -179,8 +179,8 @@ def test_dedup_reads_web_archives(run: Run, tmp_path: Path) -> None:
     assert run("dedup", "a.warc.gz", "-o", "out.jsonl").code == 0
     rows = list(map(json.loads, (tmp_path / "out.jsonl").read_bytes().splitlines()))
     assert [(row["id"], row["text"]) for row in rows] == [("http://a.b/1", FOX), ("http://a.b/2", SHIP)]
-    (told,) = map(json.loads, (tmp_path / "out.jsonl.dedup/removed.jsonl").read_bytes().splitlines())
-    assert (told["input"], told["row"], told["duplicate_of"]) == ("a.warc.gz", 3, "http://a.b/1")
+    (row,) = map(json.loads, (tmp_path / "out.jsonl.dedup/removed.jsonl").read_bytes().splitlines())
+    assert (row["input"], row["row"], row["duplicate_of"]) == ("a.warc.gz", 3, "http://a.b/1")
     result = run("insert", "web", "a.warc.gz", "--on-conflict", "skip", "--metadata", "--max-row", "640")
     assert (result.code, "a page of at most 20 bytes" in result.err) == (1, True)
 
@@ -195,8 +195,8 @@ def test_dedup_by_paragraphs_tells_documents_too(run: Run, tmp_path: Path) -> No
     )
     rows = list(map(json.loads, (tmp_path / "out.jsonl").read_bytes().splitlines()))
     assert [(row["id"], row["text"]) for row in rows] == [(0, texts[0]), (2, "new")]
-    told = (tmp_path / "out.jsonl.dedup/removed.jsonl").read_bytes().splitlines()
-    assert [json.loads(line)["explanation"]["share_a"] for line in told] == [1.0, 1.0]
+    removed_rows = (tmp_path / "out.jsonl.dedup/removed.jsonl").read_bytes().splitlines()
+    assert [json.loads(line)["explanation"]["share_a"] for line in removed_rows] == [1.0, 1.0]
     page = run("report", "out.jsonl.dedup", "-o", "page.html")
     assert page.code == 0, page.err
     for wrong in (["--level", "page"], ["--level", "paragraph", "--split", "x"], ["--min-words", "0"]):

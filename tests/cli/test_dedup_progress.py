@@ -5,6 +5,8 @@ import os
 import pty
 import random
 import re
+import select
+import signal
 import sys
 import time
 from pathlib import Path
@@ -34,60 +36,74 @@ def test_dedup_tells_nothing_or_json_lines_elsewhere(tmp_path: Path) -> None:
     silent = process("dedup", "rows.jsonl", "-o", "a.jsonl", cwd=tmp_path)
     assert silent.stderr.count(b"\n") == 2
     assert b"expected to stay by mistake: 49% of the rows right at the threshold" in silent.stderr
-    told = process("dedup", "rows.jsonl", "-o", "b.jsonl", "--json-progress", "--json", cwd=tmp_path)
-    assert told.returncode == 0
-    assert json.loads(told.stdout)["kept"] == 2
-    (line,) = map(json.loads, told.stderr.splitlines())
+    result = process("dedup", "rows.jsonl", "-o", "b.jsonl", "--json-progress", "--json", cwd=tmp_path)
+    assert result.returncode == 0
+    assert json.loads(result.stdout)["kept"] == 2
+    (line,) = map(json.loads, result.stderr.splitlines())
     assert {"rows": 3, "rows_now": 3, "duplicates": 1}.items() <= line.items()
     assert line["read_bytes"] == line["total_bytes"] == (tmp_path / "rows.jsonl").stat().st_size
     assert line["seconds_left"] == 0
     assert line["rows_per_second"] > 0
 
 
+HALTING = """
+import signal
+from rich.progress import Progress
+from simindex.cli import main
+update = Progress.update
+
+def update_and_halt(self, *task, **fields):
+    update(self, *task, **fields)
+    if fields["count"].endswith("duplicates") and fields["count"] >= "1":
+        self.refresh()
+        signal.pause()
+
+Progress.update = update_and_halt
+main()
+"""
+"""The command, which waits for a signal when it has decided some rows and shown them."""
+
+
 def test_ctrl_c_on_a_terminal_keeps_what_was_done_and_says_how_to_go_on(tmp_path: Path) -> None:
     some = random.Random(6)
     words = ["".join(some.choices("abcdefghijklmnop", k=6)) for _ in range(3_000)]
-    texts = [" ".join(some.choices(words, k=20)) for _ in range(15_000)]
-    rows = [{"id": number, "text": texts[number % 15_000]} for number in range(20_000)]
+    texts = [" ".join(some.choices(words, k=20)) for _ in range(9_000)]
+    rows = [{"id": number, "text": texts[number % 9_000]} for number in range(12_000)]
     (tmp_path / "rows.jsonl").write_bytes(json_lines(rows))
-    command = [sys.executable, "-m", "simindex.cli", "dedup", "rows.jsonl", "-o", "out.jsonl"]
-    code, shown = _interrupted(command, tmp_path)
+    command = ["dedup", "rows.jsonl", "-o", "out.jsonl"]
+    code, shown = _interrupted([*command, "--batch-size", "10", "--workers", "1"], tmp_path)
     assert code == 130, shown
     assert "interrupted" in shown
     assert "the same command goes on there" in shown
     assert "Traceback" not in shown
     assert not (tmp_path / "out.jsonl").exists()
-    went_on = process(*command[3:], "--json", cwd=tmp_path)
+    went_on = process(*command, "--json", cwd=tmp_path)
     assert went_on.returncode == 0, went_on.stderr
-    assert json.loads(went_on.stdout)["read"] == 20_000
+    assert json.loads(went_on.stdout)["read"] == 12_000
     assert process("dedup", "rows.jsonl", "-o", "whole.jsonl", cwd=tmp_path).returncode == 0
     for name in ("{}", "{}.dedup/removed.jsonl"):
         resumed, whole = (tmp_path / name.format(output) for output in ("out.jsonl", "whole.jsonl"))
         assert resumed.read_bytes() == whole.read_bytes()
 
 
-def _interrupted(command: list[str], cwd: Path) -> tuple[int, str]:
-    """Run a process on a terminal of its own, type Ctrl-C when some rows were decided."""
-    command = [*command, "--batch-size", "10", "--workers", "1"]
+def _interrupted(arguments: list[str], cwd: Path) -> tuple[int, str]:
+    """Run the command on a terminal of its own and type Ctrl-C when it has decided some rows and waits."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(cwd)
-        os.execv(command[0], command)
+        os.execv(sys.executable, [sys.executable, "-c", HALTING, *arguments])
     written, has_typed, last = b"", False, time.monotonic() + 60
-    os.set_blocking(terminal, False)
-    while time.monotonic() < last:
+    while select.select([terminal], [], [], 60)[0] and time.monotonic() < last:
         try:
             piece = os.read(terminal, 65_536)
-            written += piece
-            if not piece:
-                break
-        except BlockingIOError:
-            time.sleep(0.01)
         except OSError:  # how Linux tells that the other side is closed
             break
+        written += piece
         if not has_typed and re.search(rb"[1-9][0-9,]* rows, [0-9,]+ duplicates", written):
             os.write(terminal, b"\x03")
             has_typed = True
+    else:
+        os.kill(pid, signal.SIGKILL)
     os.close(terminal)
     _, status = os.waitpid(pid, 0)
     assert has_typed, written.decode()

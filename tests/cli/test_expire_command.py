@@ -46,9 +46,9 @@ def test_expire_removes_what_is_older(run: Run, aged: str, options: list[str], l
 
 
 def test_expire_json_has_the_counts_and_the_time(run: Run, aged: str) -> None:
-    told = json.loads(run("expire", aged, "--before", "2026-06-01T00:00Z", "--json").out)
-    assert (told["removed"], told["left"]) == (1, 1)
-    assert datetime.fromisoformat(told["before"]) == datetime.fromisoformat("2026-06-01T00:00Z")
+    report = json.loads(run("expire", aged, "--before", "2026-06-01T00:00Z", "--json").out)
+    assert (report["removed"], report["left"]) == (1, 1)
+    assert datetime.fromisoformat(report["before"]) == datetime.fromisoformat("2026-06-01T00:00Z")
 
 
 @pytest.mark.parametrize(

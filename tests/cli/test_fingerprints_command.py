@@ -114,13 +114,13 @@ def test_insert_if_new_compares_by_fingerprints(run: Run) -> None:
 
 def test_query_of_bare_fingerprints_names_simhash_and_its_nearest(run: Run) -> None:
     assert run("insert", "ix", "-", "--fingerprint-field", "fp", stdin=SIMILAR).code == 0
-    for asked in ([FOX], ["--key", "a"], ["--nearest", 1, FOX]):
-        refused = run("query", "ix", *asked)
+    for options in ([FOX], ["--key", "a"], ["--nearest", 1, FOX]):
+        refused = run("query", "ix", *options)
         assert (refused.code, refused.out) == (1, "")
         assert refused.err.endswith("bare fingerprints alone; ask by SimHash: --simhash\n")
     digits = f"{NUMBER:016x}"
-    for asked in (["--fingerprint", digits, "--nearest", 2], ["--fingerprint", digits, "--limit", 2]):
-        found = matches_of(run("query", "ix", *asked, "--json"))
+    for options in (["--fingerprint", digits, "--nearest", 2], ["--fingerprint", digits, "--limit", 2]):
+        found = matches_of(run("query", "ix", *options, "--json"))
         assert [match["key"] for match in found] == ["a", "near"]
     found = matches_of(run("query", "ix", "--key", "a", "--simhash", "--nearest", 1, "--json"))
     assert [match["key"] for match in found] == ["near"]

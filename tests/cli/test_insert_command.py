@@ -150,8 +150,8 @@ def test_insert_waits_for_another_writer(news: str, rows_file: str) -> None:
         index.remove("fox")
         index.close()
         assert child.stderr is not None
-        told = child.stderr.read()
-    assert b"key 'fox too' is in the index already" in told
+        errors = child.stderr.read()
+    assert b"key 'fox too' is in the index already" in errors
 
 
 def test_insert_without_input_is_wrong_usage(run: Run) -> None:
@@ -210,8 +210,8 @@ def test_insert_if_new_leaves_the_own_key_to_on_conflict(run: Run, tmp_path: Pat
     (tmp_path / "a.jsonl").write_bytes(json_lines(LIKE[:2]))
     assert run("insert", "news", "a.jsonl", "--if-new").code == 0
     assert "key 1 is in the index already" in run("insert", "news", "a.jsonl", "--if-new").err
-    again = run("insert", "news", "a.jsonl", "--if-new", "--on-conflict", "replace")
-    assert "0 documents inserted, 2 replaced, 0 skipped (0 of them like another)" in again.err
+    second = run("insert", "news", "a.jsonl", "--if-new", "--on-conflict", "replace")
+    assert "0 documents inserted, 2 replaced, 0 skipped (0 of them like another)" in second.err
 
 
 @pytest.mark.parametrize("threshold", ["2", "0", "nan", "-1"])

@@ -439,8 +439,8 @@ def test_insert_and_query_read_what_a_shell_substitutes(run: Run, options: list[
 
     assert run("insert", "news", piped(), *options).code == 0
     assert len(stored("news")) == 1
-    asked = run("query", "news", "--input", piped(), *options)
-    assert (asked.code, "1.000" in asked.out) == (0, True)
+    queried = run("query", "news", "--input", piped(), *options)
+    assert (queried.code, "1.000" in queried.out) == (0, True)
 
 
 def test_query_file_takes_an_encoding_and_a_packing(run: Run, tmp_path: Path) -> None:

@@ -46,10 +46,10 @@ def test_join_says_that_there_is_no_pair(run: Run, sides: tuple[str, str]) -> No
 def test_wrong_usage_of_join_is_refused(run: Run, sides: tuple[str, str]) -> None:
     assert run("join", "-", "-").code == 2
     assert run("join", *sides, "--max-distance", 2).code == 2
-    told = "a: --exact needs an index built with --keep-shingles\n"
-    assert run("join", *sides, "--exact") == (1, "", f"simindex: {told}")
-    told = "simindex: a: the same index twice; simindex pairs has the pairs within one\n"
-    assert run("join", sides[0], sides[0]) == (1, "", told)
+    message = "a: --exact needs an index built with --keep-shingles\n"
+    assert run("join", *sides, "--exact") == (1, "", f"simindex: {message}")
+    message = "simindex: a: the same index twice; simindex pairs has the pairs within one\n"
+    assert run("join", sides[0], sides[0]) == (1, "", message)
     result = run("join", sides[0], "nowhere")
     assert (result.code, result.out) == (1, "")
     assert "nowhere: no index, file or folder there" in result.err

@@ -4,16 +4,16 @@ import re
 from pathlib import Path
 
 import pytest
-from support.commands import on_terminal, process
+from support.commands import Run, on_terminal
 from support.texts import FOX, json_lines
 
 import simindex
 from simindex.cli.output import print_json, print_table, shown_key
 
 
-def test_query_table_on_a_terminal_shows_keys_as_they_are(tmp_path: Path) -> None:
+def test_query_table_on_a_terminal_shows_keys_as_they_are(run: Run, tmp_path: Path) -> None:
     row = json_lines([{"id": "[bold]a[/bold]", "text": FOX}])
-    assert process("insert", "news", "-", input=row, cwd=tmp_path).returncode == 0
+    assert run("insert", "news", "-", stdin=row).code == 0
     assert "[bold]a[/bold]" in on_terminal(["query", "news", FOX], tmp_path, "stdout")
 
 
@@ -46,9 +46,9 @@ def test_output_never_breaks_a_number(
     assert all(len(line.rstrip()) <= columns for line in numbers)
 
 
-def test_commands_on_a_narrow_terminal_break_no_number(tmp_path: Path) -> None:
+def test_commands_on_a_narrow_terminal_break_no_number(run: Run, tmp_path: Path) -> None:
     row = json_lines([{"id": "a", "text": FOX}])
-    assert process("insert", "news", "-", input=row, cwd=tmp_path).returncode == 0
+    assert run("insert", "news", "-", stdin=row).code == 0
     with simindex.open(tmp_path / "news", "r") as index:
         used = f"{index.stats().used_bytes:,}"
     shown = on_terminal(["stats", "news"], tmp_path, "stdout", 30)

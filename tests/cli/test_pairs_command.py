@@ -24,8 +24,8 @@ def test_pairs_are_those_of_the_library_as_a_table_and_as_json(run: Run, stories
         pairs = list(index.pairs(0.7))
     assert [(pair.a, pair.b) for pair in pairs if pair.similarity == 1.0] == [("ship", 7)]
     assert len(pairs) > 3
-    told = matches_of(run("pairs", stories, "--threshold", 0.7, "--json"))
-    assert told == [pair.to_dict() for pair in pairs]
+    printed = matches_of(run("pairs", stories, "--threshold", 0.7, "--json"))
+    assert printed == [pair.to_dict() for pair in pairs]
     table = run("pairs", stories, "--threshold", 0.7)
     lines = table.out.splitlines()
     assert lines[0].split() == ["a", "b", "similarity", "distance"]

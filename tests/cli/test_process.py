@@ -71,10 +71,10 @@ print(*(name for name in sys.modules if name.startswith(("simindex.cli.commands.
     assert done.stdout.split() == ["a", "simindex.cli.commands.list"]
 
 
-def test_process_ends_quietly_when_its_reader_has_gone(tmp_path: Path) -> None:
+def test_process_ends_quietly_when_its_reader_has_gone(run: Run, tmp_path: Path) -> None:
     rows = [{"id": number, "text": FOX} for number in range(5_000)]
     (tmp_path / "many.jsonl").write_bytes(json_lines(rows))
-    assert process("insert", "many", "many.jsonl", cwd=tmp_path).returncode == 0
+    assert run("insert", "many", "many.jsonl").code == 0
     for options in ([], ["--json"]):
         command = [sys.executable, "-m", "simindex.cli", "query", "many", FOX, *options]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path) as child:
@@ -86,10 +86,10 @@ def test_process_ends_quietly_when_its_reader_has_gone(tmp_path: Path) -> None:
         assert child.returncode == 0
 
 
-def test_process_shows_what_its_encoding_lacks(tmp_path: Path) -> None:
+def test_process_shows_what_its_encoding_lacks(run: Run, tmp_path: Path) -> None:
     row = json_lines([{"id": "Ж", "text": FOX}])
     environment = os.environ | {"PYTHONIOENCODING": "ascii"}
-    assert process("insert", "news", "-", input=row, cwd=tmp_path).returncode == 0
+    assert run("insert", "news", "-", stdin=row).code == 0
     done = process("query", "news", FOX, cwd=tmp_path, env=environment)
     assert (done.returncode, b"\\u0416" in done.stdout) == (0, True)
     done = process("query", "news", FOX, "--json", cwd=tmp_path, env=environment)

@@ -72,8 +72,8 @@ def test_query_others_leaves_the_file_itself_out(run: Run, tmp_path: Path) -> No
         assert "tree/c.txt" not in found["tree/c.txt"]
         one = matches_of(run("query", "news", "--file", "./tree/a.txt", "--others", "--json", *options))
         assert [match["key"] for match in one] == ["tree/b.txt"]
-    told = run("query", "news", "--input", "tree", "--others", "--simhash", "--limit", 1, "--json").out
-    for line in map(json.loads, told.splitlines()):
+    output = run("query", "news", "--input", "tree", "--others", "--simhash", "--limit", 1, "--json").out
+    for line in map(json.loads, output.splitlines()):
         assert line["query"] not in [match["key"] for match in line["matches"]]
     assert run("query", "news", FOX, "--others").code == 2
     assert run("query", "news", "--key", "tree/a.txt", "--others").code == 2
@@ -149,8 +149,8 @@ def test_query_without_a_match_says_why(run: Run, news: str, tmp_path: Path) -> 
     )
     assert said(news, "--key", 7, "--int", "--threshold", 0.9) == "\n"  # nothing is like it at all
     (tmp_path / "page.txt").write_text("... --- ...")
-    for asked in (["... --- ..."], ["--file", "page.txt"], ["...", "--simhash"], ["...", "--nearest", 2]):
-        assert said(news, *asked).startswith(": the text has no shingles")
+    for options in (["... --- ..."], ["--file", "page.txt"], ["...", "--simhash"], ["...", "--nearest", 2]):
+        assert said(news, *options).startswith(": the text has no shingles")
     assert said(news, "nothing like it", "--simhash") == " within 3 bits of its fingerprint\n"
     assert said(news, "nothing like it", "--simhash", "--max-distance", 1).startswith(" within 1 bit ")
     with simindex.open("empty"):

@@ -90,10 +90,10 @@ def test_export_is_read_back_by_insert(run: Run, pages: str) -> None:
     options = ["--fingerprint-field", "fingerprint", "--metadata-field", "metadata", "--no-minhash"]
     assert run("insert", "again", "pages.jsonl", *options).code == 0
     assert stored("again") == stored(pages)
-    with simindex.open(pages, "r") as index, simindex.open("again", "r") as again:
+    with simindex.open(pages, "r") as index, simindex.open("again", "r") as restored:
         for key in ("fox", "fox too", 7, b"\x00\xff"):
-            assert again[key].sketch.fingerprint == index[key].sketch.fingerprint
-        assert again["fox"].metadata == index["fox"].metadata
+            assert restored[key].sketch.fingerprint == index[key].sketch.fingerprint
+        assert restored["fox"].metadata == index["fox"].metadata
     assert run("export", "nowhere").err == NO_INDEX
 
 

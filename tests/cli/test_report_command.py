@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from support.commands import NO_INDEX, Run
-from support.texts import FOX, FOX_TOO, SHIP, json_lines
+from support.texts import FOX, FOX_TOO, SHIP, has, json_lines
 
 import simindex
 from simindex import CharShingles, Config, corpus
@@ -55,12 +55,35 @@ def test_report_says_where_it_cannot_write(run: Run, news: str) -> None:
 
 
 @pytest.mark.parametrize("arguments", [("nowhere", "-o", "page.html"), ("nowhere",)])
-def test_report_needs_an_index_and_an_output(run: Run, arguments: tuple[str, ...]) -> None:
+def test_report_needs_an_index(run: Run, arguments: tuple[str, ...]) -> None:
     result = run("report", *arguments)
-    if len(arguments) == 1:
-        assert result.code == 2
-    else:
-        assert (result.code, result.err) == (1, NO_INDEX)
+    assert (result.code, result.err) == (1, NO_INDEX)
+
+
+def test_report_without_a_page_prints_its_pictures(run: Run, news: str) -> None:
+    result = run("report", news, "--threshold", 0.5)
+    data = json.loads(run("report", news, "--threshold", 0.5, "--json").out)
+    assert (data["documents"], data["duplicates"], data["clusters"], data["pairs"]) == (3, 1, 1, 1)
+    assert data["fresh"] == [1.0, 0.0, 1.0] or data["fresh"] == [1.0, 1.0, 0.0]
+    assert sum(row["pairs"] for row in data["histogram"]) == 1
+    rows = [line.split() for line in result.out.splitlines()]
+    assert rows[0] == ["similarity", "pairs"]
+    shown = rows[1 : rows.index([])]
+    assert [row[:2] for row in shown] == [[row["from"], str(row["pairs"])] for row in data["histogram"]]
+    assert sum(row[2:] == ["#" * 40] for row in shown) == 1
+    assert [float(row[1]) for row in rows[-4:-1]] == data["fresh"]
+    assert result.err.startswith(f"simindex: {news}: 3 documents, 1 duplicate")
+
+
+@pytest.mark.skipif(not has("matplotlib"), reason="matplotlib is not installed")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_report_is_drawn_to_a_file(run: Run, news: str) -> None:
+    result = run("report", news, "--threshold", 0.5, "-o", "report.svg")
+    assert (result.code, result.out) == (0, "")
+    drawn = Path("report.svg").read_text()
+    for text in ("similarity", "pairs", "new documents"):
+        assert f">{text}</text>" in drawn
+    assert run("report", news, "-o", "report.svg", "--texts", "in.jsonl").code == 2
 
 
 ROWS = [

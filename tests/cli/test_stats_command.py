@@ -1,9 +1,11 @@
 """`simindex stats`: tables and JSON."""
 
 import json
+from pathlib import Path
 
 import pytest
 from support.commands import NO_INDEX, Run
+from support.texts import has
 
 
 def test_stats_shows_what_the_index_holds_and_gives(run: Run, news: str) -> None:
@@ -20,14 +22,13 @@ def test_stats_shows_what_the_index_holds_and_gives(run: Run, news: str) -> None
     assert ["0.8", "56", "0.9775", "0.799", "0.853", "0.873"] in map(str.split, result.out.splitlines())
 
 
-def test_stats_says_why_tables_use_and_file_differ(run: Run, news: str) -> None:
+def test_stats_shows_every_byte_of_the_file(run: Run, news: str) -> None:
     stats = json.loads(run("stats", news, "--json").out)
-    tables = sum(stats["table_bytes"].values())
-    (line,) = (line for line in run("stats", news).out.splitlines() if line.startswith("The tables hold "))
-    assert line.startswith(
-        f"The tables hold {tables:,} bytes. In use are {stats['used_bytes']:,}: whole pages"
-    )
-    assert f"The file has {stats['file_bytes']:,}: what was freed is used again." in line
+    lines = [line.split() for line in run("stats", news).out.splitlines()]
+    table = lines[lines.index(["part", "entries", "bytes", "bytes/document"]) + 1 :]
+    shown = {line[0]: int(line[2].replace(",", "")) for line in table[: table.index([])]}
+    assert shown.pop("together") == stats["file_bytes"] == sum(shown.values())
+    assert shown == stats["part_bytes"]
 
 
 def test_stats_json_is_one_object(run: Run, news: str) -> None:
@@ -41,7 +42,7 @@ def test_stats_json_is_one_object(run: Run, news: str) -> None:
     assert set(stats["recall"]) == {"0.5", "0.6", "0.7", "0.8", "0.9"}
     assert set(stats["found"]) == set(stats["recall"])
     assert stats["found"]["0.8"]["0.5"] == pytest.approx(0.799, abs=0.001)
-    assert stats["table_bytes"]["bands"] > 0
+    assert stats["part_bytes"]["bands"] > 0
 
 
 @pytest.mark.parametrize("option", ["--no-minhash", "--no-simhash"])
@@ -60,3 +61,32 @@ def test_stats_reports_a_missing_index(run: Run) -> None:
         "",
         NO_INDEX,
     )
+
+
+def test_stats_histogram_prints_and_draws_the_numbers_of_its_json(run: Run, news: str) -> None:
+    stats = json.loads(run("stats", news, "--histogram", "--json").out)
+    bars = stats["histograms"]
+    assert sum(count for _, count in bars["similarities"]) == 1
+    assert bars["similarities"][0][0] == "0.50"
+    assert sum(count for _, count in bars["ages"]) == 3
+    sizes = {"1": 1, "2-3": 2}
+    assert (
+        sum(sizes[label] * count for label, count in bars["buckets"]) == 3 * stats["config"]["num_perm"] // 8
+    )
+    result = run("stats", news, "--histogram")
+    assert result.out.startswith(run("stats", news).out)
+    shown = [line.split("  ") for line in result.out.splitlines()]
+    for name in bars:
+        for label, count in bars[name]:
+            assert any(line[0] == label and str(count) in line for line in shown)
+    assert run("stats", news, "-o", "news.svg").code == 2
+    assert run("stats", news, "--threshold", 0.6).code == 2
+
+
+@pytest.mark.skipif(not has("matplotlib"), reason="matplotlib is not installed")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_stats_histogram_is_drawn_to_a_file(run: Run, news: str) -> None:
+    assert run("stats", news, "--histogram", "--threshold", 0.7, "-o", "news.svg").code == 0
+    drawn = Path("news.svg").read_text()
+    for text in ("similarity", "0.70", "sketches in a bucket", "last seen", "documents"):
+        assert f">{text}</text>" in drawn

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from support.command_server import command_server
 from support.commands import COMMANDS, Run, process
+from support.samples import sample_of
 from support.texts import FOX, ROWS, SHIP, json_lines
 
 import simindex
@@ -29,9 +30,9 @@ def test_help_speaks_of_no_types_of_python(run: Run, command: str) -> None:
 def test_help_speaks_of_options_that_the_command_has(command: str) -> None:
     found = COMMANDS[command]
     own = {option for parameter in found.params for option in parameter.opts} | {"--help"}
-    told = [found.help or "", *(getattr(parameter, "help", None) or "" for parameter in found.params)]
+    help_texts = [found.help or "", *(getattr(parameter, "help", None) or "" for parameter in found.params)]
     others = rf"`[^`]*`|zstd --long|\b({'|'.join(COMMANDS)}|init)(\s--[a-z-]+(\s[a-z]+)?)+"
-    plain = re.sub(others, "", " ".join(told))
+    plain = re.sub(others, "", " ".join(help_texts))
     assert set(re.findall(r"--[a-z][a-z-]*", plain)) <= own
 
 
@@ -47,6 +48,8 @@ def desk(tmp_path: Path) -> Path:
     """A folder with what the examples speak of."""
     rows = [{"id": "a", "text": FOX, "page": 7}, *ROWS]
     (tmp_path / "news.jsonl").write_bytes(json_lines(rows))
+    sample = [{"id": n, "text": f"{FOX if n % 2 else SHIP} {n}"} for n in range(100)]
+    (tmp_path / "sample.jsonl").write_bytes(json_lines(sample))
     (tmp_path / "page.txt").write_text(FOX)
     (tmp_path / "README.md").write_text(SHIP)
     (tmp_path / "src").mkdir()
@@ -104,7 +107,7 @@ def test_package_runs_as_a_module(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (
             ["query", "news", FOX, "--threshold", "80"],
@@ -163,22 +166,25 @@ def test_package_runs_as_a_module(tmp_path: Path) -> None:
     ids=lambda value: " ".join(value[:1] + value[-2:]) if isinstance(value, list) else "",
 )
 def test_wrong_values_are_wrong_usage_in_plain_words(
-    run: Run, news: str, rows_file: str, arguments: list[str], told: str
+    run: Run, news: str, rows_file: str, arguments: list[str], message: str
 ) -> None:
     (Path(rows_file)).rename("rows.jsonl")
     result = run(*arguments)
     assert (result.code, result.out) == (2, "")
-    assert told in result.err
+    assert message in result.err
     assert not re.search(r"Value error|Input should|pydantic|valid float", result.err)
     assert not Path("new").exists()
     assert news == "news"
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize("shell", sample_of(["bash"], ["zsh", "fish"]))
 def test_completion_is_on(tmp_path: Path, shell: str) -> None:
     done = process("--show-completion", shell, cwd=tmp_path, env=os.environ | {"SHELL": f"/bin/{shell}"})
-    told = (done.stdout + done.stderr).decode()
-    assert "completion" in told
+    output = (done.stdout + done.stderr).decode()
+    assert "completion" in output
+
+
+def test_completion_knows_the_values_of_an_option(tmp_path: Path) -> None:
     environment = os.environ | {
         "_SIMINDEX_COMPLETE": "complete_bash",
         "COMP_WORDS": "simindex insert ix a --on-conflict s",
@@ -222,3 +228,12 @@ def test_commands_of_other_programs_are_answered_with_the_option_that_is_here(
     result = run(word)
     assert result.code == 2
     assert f"'{word}' is an option: {option}" in result.err
+
+
+@pytest.mark.parametrize(("typed", "meant"), [(("deduplicate",), "dedup"), (("scaleout", "inot"), "init")])
+def test_command_that_is_none_is_answered_with_those_spelled_alike(
+    run: Run, typed: tuple[str, ...], meant: str
+) -> None:
+    result = run(*typed)
+    assert (result.code, result.out) == (2, "")
+    assert f"No such command '{typed[-1]}'. Did you mean {meant}?" in result.err

@@ -12,8 +12,7 @@ import pytest
 
 import simindex
 from simindex import Config
-from simindex.corpus import deduplicate
-from simindex.corpus.dedup.results import Removed
+from simindex.corpus import Removed, deduplicate
 
 WORDS = [
     f"{first}{second}" for first, second in itertools.product("bcdfghklmnprst", ["ala", "eno", "iru", "o"])
@@ -43,10 +42,10 @@ def books() -> Rows:
 
 @pytest.mark.parametrize("exact", [False, True], ids=["by rows", "exact"])
 def test_one_page_many_times_leaves_the_first(exact: bool) -> None:
-    told: list[Removed] = []
-    report = deduplicate(one_page(), None, exact=exact, on_removed=told.append)
+    removals: list[Removed] = []
+    report = deduplicate(one_page(), None, exact=exact, on_removed=removals.append)
     assert report[:4] == (5_000, 1, 4_999, 0)
-    assert {(removed.cluster, removed.similarity) for removed in told} == {(0, 1.0)}
+    assert {(removed.cluster, removed.similarity) for removed in removals} == {(0, 1.0)}
 
 
 def test_pages_that_share_boilerplate_stay(tmp_path: Path) -> None:

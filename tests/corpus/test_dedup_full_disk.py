@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 from support.commands import process
+from support.faults import small_frames
 from support.truth import texts, write_lines
 
 from simindex.corpus import deduplicate
-from simindex.corpus.dedup import writer_loop
 
 SMALL, LARGE = "size=256k", "size=8m"
 
@@ -79,7 +79,7 @@ def test_rows_and_report_are_durable_before_the_journal_speaks_of_them(
 
 def fill_and_go_on(folder: Path) -> None:
     """What is done where `small` is a file system of its own."""
-    writer_loop.FRAME_BYTES, writer_loop._SECONDS_A_MARK = 4_000, 0.0
+    small_frames(pytest.MonkeyPatch(), 4_000)
     output, journal = folder / "small/out.jsonl", folder / "journal"
     write_lines(folder / "a.jsonl", texts(1_500))
     done: list[int] = []

@@ -8,8 +8,8 @@ import pytest
 from support.commands import Run
 from support.texts import FOX, SHIP, json_lines
 
+from simindex import SimIndexError
 from simindex.corpus import deduplicate
-from simindex.corpus.dedup.journal import JobError
 
 JOURNAL = Path("out.jsonl.dedup/journal.json")
 
@@ -61,7 +61,7 @@ def test_damaged_journal_is_named_with_what_to_do(run: Run, journal: bytes, chan
             found[name] = value
     JOURNAL.write_text(json.dumps(found))
     message = "journal of this version" if change == {"format": 1} else "the journal is damaged"
-    with pytest.raises(JobError, match=f"{message}.*; force=True begins the job anew"):
+    with pytest.raises(SimIndexError, match=f"{message}.*; force=True begins the job anew"):
         again()
     result = run("dedup", "a.jsonl", "-o", "out.jsonl", "--threshold", "0.5")
     assert (result.code, "; --force begins the job anew\n" in result.err) == (1, True), result.err
@@ -74,7 +74,7 @@ def test_each_bit_of_a_journal_is_sealed(journal: bytes) -> None:
         damaged = bytearray(journal)
         damaged[at] ^= 1 << at % 7
         JOURNAL.write_bytes(damaged)
-        with pytest.raises(JobError, match="force=True"):
+        with pytest.raises(SimIndexError, match="force=True"):
             again()
     JOURNAL.write_bytes(journal)
     assert again().read == 6
@@ -86,7 +86,7 @@ def test_each_bit_of_a_journal_is_sealed(journal: bytes) -> None:
 def test_file_that_is_no_journal_is_named(run: Run, journal: bytes, content: bytes) -> None:
     assert journal
     JOURNAL.write_bytes(content)
-    with pytest.raises(JobError, match="the journal is damaged"):
+    with pytest.raises(SimIndexError, match="the journal is damaged"):
         again()
     result = run("report", "out.jsonl.dedup", "-o", "page.html")
     assert (result.code, "the journal is damaged" in result.err) == (1, True)
@@ -122,3 +122,14 @@ def test_changed_job_is_refused_in_the_words_of_the_command(
     assert result.code == 1
     assert result.err.startswith("simindex: out.jsonl was made ")
     assert message in result.err
+
+
+def test_an_output_that_is_there_stays_however_often_the_call_is_made(journal: bytes, tmp_path: Path) -> None:
+    assert journal
+    (tmp_path / "other.jsonl").write_text("kept")
+    for _ in range(2):
+        with pytest.raises(SimIndexError, match=r"other\.jsonl: expected no such file yet, found one"):
+            deduplicate("a.jsonl", "other.jsonl")
+        assert (tmp_path / "other.jsonl").read_text() == "kept"
+    deduplicate("a.jsonl", "other.jsonl", force=True)
+    assert (tmp_path / "other.jsonl").read_text() != "kept"

@@ -13,8 +13,8 @@ import pytest
 from support.commands import Run
 from support.texts import FOX, SHIP, json_lines
 
+from simindex import SimIndexError
 from simindex.corpus import deduplicate
-from simindex.corpus.dedup.journal import JobError
 
 _AT_WORK = """
 import sys, time
@@ -59,7 +59,7 @@ def test_second_process_at_an_output_is_refused_by_name(run: Run) -> None:
     ]
     with another_process() as child:
         for sources, sink, more in jobs:
-            with pytest.raises(JobError, match="another process is writing this output"):
+            with pytest.raises(SimIndexError, match="another process is writing this output"):
                 deduplicate(sources, sink, **more)
         for source in ("a.jsonl", "-"):
             result = run("dedup", source, "-o", "x.jsonl", "--force", stdin=b"")
@@ -78,12 +78,12 @@ def test_lock_ends_with_its_process() -> None:
 
 
 def test_two_threads_are_two_writers() -> None:
-    refused: list[JobError] = []
+    refused: list[SimIndexError] = []
 
     def again(_done: int) -> None:
         try:
             deduplicate("b.jsonl", "x.jsonl")
-        except JobError as error:
+        except SimIndexError as error:
             refused.append(error)
 
     assert deduplicate("a.jsonl", "x.jsonl", progress=again).kept == 2

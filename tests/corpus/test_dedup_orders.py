@@ -58,9 +58,9 @@ def test_order_keeps_what_the_index_keeps_of_rows_in_that_order(
     assert kept != kept_by_index(tmp_path / "first", TEXTS)
     ranks = {row["n"]: rank(row) for row in ROWS}
     for line in (tmp_path / "out.jsonl.dedup" / "removed.jsonl").read_bytes().splitlines():
-        told = orjson.loads(line)
-        one, other = told["row"] - 1, told["kept_row"] - 1
-        assert other == told["cluster"]
+        removal = orjson.loads(line)
+        one, other = removal["row"] - 1, removal["kept_row"] - 1
+        assert other == removal["cluster"]
         assert other in kept
         assert (ranks[other], -other) > (ranks[one], -one)
 

@@ -9,11 +9,12 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.faults import small_frames
+from support.samples import sample_of
 from support.truth import texts
 
 import simindex
 from simindex.corpus import Removed, deduplicate
-from simindex.corpus.dedup import writer_loop
 from simindex.corpus.dedup.paragraphs import spans_of
 from simindex.inputs import BadRowError, InputError
 
@@ -77,9 +78,9 @@ def test_each_seen_paragraph_and_the_share_of_each_document_is_told(tmp_path: Pa
         tmp_path / "a.jsonl", tmp_path / "out.jsonl", level="paragraph", on_removed=gone.append, explain=True
     )
     folder = tmp_path / "out.jsonl.dedup"
-    told = json_rows(folder / "removed.jsonl")
-    assert [each.to_dict() for each in gone] == told
-    for row in told:
+    removed_rows = json_rows(folder / "removed.jsonl")
+    assert [each.to_dict() for each in gone] == removed_rows
+    for row in removed_rows:
         text = TEXTS[row["row"] - 1]
         paragraph = text[slice(*row["span"])].strip()
         assert row["id"] == f"{row['row'] - 1}#{row['paragraph']}"
@@ -93,12 +94,12 @@ def test_each_seen_paragraph_and_the_share_of_each_document_is_told(tmp_path: Pa
     rollup = json_rows(folder / "documents.jsonl")
     for row in rollup:
         parts = [line for line in TEXTS[row["number"]].split("\n") if line.strip()]
-        numbers = [each["paragraph"] for each in told if each["row"] == row["row"]]
+        numbers = [each["paragraph"] for each in removed_rows if each["row"] == row["row"]]
         assert (row["paragraphs"], row["seen"]) == (len(parts), len(numbers))
         share = sum(len(parts[number - 1]) for number in numbers) / sum(map(len, parts))
         assert row["share"] == pytest.approx(share, abs=1e-4)
         assert row["kept"] == (len(numbers) < len(parts))
-    assert {row["row"] for row in rollup} == {row["row"] for row in told}
+    assert {row["row"] for row in rollup} == {row["row"] for row in removed_rows}
 
 
 def test_paragraphs_are_annotated_with_their_places(tmp_path: Path) -> None:
@@ -114,12 +115,11 @@ def test_paragraphs_are_annotated_with_their_places(tmp_path: Path) -> None:
             assert row["text"][slice(*each["span"])].strip() in POOL
 
 
-@pytest.mark.parametrize("keep", ["first", "longest", "newest"])
+@pytest.mark.parametrize("keep", sample_of(["longest"], ["first", "newest"]))
 def test_batches_workers_and_interruptions_change_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: str
 ) -> None:
-    monkeypatch.setattr(writer_loop, "FRAME_BYTES", 9_000)
-    monkeypatch.setattr(writer_loop, "_SECONDS_A_MARK", 0.0)
+    small_frames(monkeypatch, 9_000)
     write(tmp_path / "a.jsonl", TEXTS)
     names = ("{}", "{}.dedup/removed.jsonl", "{}.dedup/documents.jsonl")
     found = []
@@ -244,8 +244,8 @@ def test_explained_rows_say_what_they_share(tmp_path: Path) -> None:
         explained = simindex.corpus.explain(rows[gone], rows[kept], simindex.Config(simhash=None)).to_dict()
         assert found[gone]["explanation"] == explained
         assert found[kept]["explanation"] is found[1]["explanation"] is None
-        (told,) = json_rows(tmp_path / f"{keep}.jsonl.dedup" / "removed.jsonl")
-        assert told["explanation"] == explained
+        (removal,) = json_rows(tmp_path / f"{keep}.jsonl.dedup" / "removed.jsonl")
+        assert removal["explanation"] == explained
     with simindex.open(tmp_path / "old") as index:
         index.insert("x", rows[0])
     gone_rows: list[Removed] = []

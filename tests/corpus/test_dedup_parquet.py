@@ -8,10 +8,10 @@ import pyarrow
 import pyarrow.parquet as parquet
 import pytest
 from support.commands import Run
+from support.faults import small_frames
 from support.truth import kept_by_index, texts
 
 from simindex.corpus import deduplicate
-from simindex.corpus.dedup import decisions, writer_loop
 from simindex.corpus.dedup.sketches import SketchFiles
 from simindex.inputs import InputError
 
@@ -31,8 +31,7 @@ def table() -> Any:
 
 @pytest.fixture(autouse=True)
 def _small_frames(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer_loop, "FRAME_BYTES", 8_000)
-    monkeypatch.setattr(writer_loop, "_SECONDS_A_MARK", 0.0)
+    small_frames(monkeypatch, 8_000)
 
 
 def test_columns_and_types_stay_and_the_job_can_be_gone_on_with(tmp_path: Path) -> None:
@@ -49,8 +48,8 @@ def test_columns_and_types_stay_and_the_job_can_be_gone_on_with(tmp_path: Path) 
     with pytest.raises(KeyboardInterrupt):
         deduplicate(tmp_path / "a.parquet", tmp_path / "out.parquet", batch_size=20, progress=stop)
     assert not (tmp_path / "out.parquet").exists()
-    again = deduplicate(tmp_path / "a.parquet", tmp_path / "out.parquet", batch_size=33)
-    assert again[:4] == report[:4]
+    second_report = deduplicate(tmp_path / "a.parquet", tmp_path / "out.parquet", batch_size=33)
+    assert second_report[:4] == report[:4]
     assert (tmp_path / "out.parquet").read_bytes() == (tmp_path / "whole.parquet").read_bytes()
     assert not [path for path in tmp_path.iterdir() if "partial" in path.name]
 
@@ -105,7 +104,6 @@ def test_ids_of_two_types_are_refused_in_the_first_reading_and_leave_nothing(
 
 
 def test_type_of_ids_is_known_to_a_job_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decisions, "_SECONDS_A_MARK", 0.0)
     ids = [*range(50), *[None] * 50, *map("k{}".format, range(100, 300))]
     rows = [{"id": id_, "text": text} for id_, text in zip(ids, TEXTS, strict=True)]
     (tmp_path / "a.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))

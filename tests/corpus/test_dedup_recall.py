@@ -50,8 +50,8 @@ def test_exact_finds_99_of_100_rows_right_at_the_threshold(
     Path("rows.jsonl").write_text("\n".join(rows) + "\n")
     result = run("dedup", "rows.jsonl", "-o", "out.jsonl", "--exact", "--json")
     kept = {json.loads(line)["id"] for line in Path("out.jsonl").read_text().splitlines()}
-    told = json.loads(result.out)
-    assert 0 < told["missed"] <= 0.0101
+    report = json.loads(result.out)
+    assert 0 < report["missed"] <= 0.0101
     assert missed_of(right_at_the_threshold, kept) <= 8  # 1.7 are expected
     with simindex.open("all", "x", Config(keep_shingles=_WORDS)) as index:
         index.insert_many(enumerate(right_at_the_threshold))

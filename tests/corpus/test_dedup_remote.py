@@ -61,8 +61,8 @@ def test_a_remote_output_has_the_bytes_of_a_local_one(
     write_lines(tmp_path / "a.jsonl", TEXTS)
     deduplicate("a.jsonl", f"local-{name}", removed="gone.jsonl")
     with in_memory() as url:
-        again = [deduplicate("a.jsonl", f"{url}/far/{name}", removed=f"{url}/gone.jsonl") for _ in range(2)]
-        assert again[0] == again[1]
+        reports = [deduplicate("a.jsonl", f"{url}/far/{name}", removed=f"{url}/gone.jsonl") for _ in range(2)]
+        assert reports[0] == reports[1]
         assert fsspec.filesystem("memory").find("/crawl") == [f"/crawl/far/{name}", "/crawl/gone.jsonl"]
         for mine, theirs in ((f"local-{name}", f"{url}/far/{name}"), ("gone.jsonl", f"{url}/gone.jsonl")):
             with fsspec.open(theirs) as file:

@@ -72,7 +72,7 @@ def test_simhash_job_with_its_default_distance_and_an_index(tmp_path: Path) -> N
     assert report.kept == len(star(new, range(len(new)), 3)) < len(new)
 
 
-@pytest.mark.parametrize("asked", [{"threshold": 0.9}, {"exact": True}, {"max_distance": 9}])
-def test_simhash_refuses_what_is_not_its_own(asked: dict[str, Any]) -> None:
+@pytest.mark.parametrize("options", [{"threshold": 0.9}, {"exact": True}, {"max_distance": 9}])
+def test_simhash_refuses_what_is_not_its_own(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"threshold|exact|max_distance"):
-        deduplicate([("a", "one")], lambda _: None, by="simhash", **asked)
+        deduplicate([("a", "one")], lambda _: None, by="simhash", **options)

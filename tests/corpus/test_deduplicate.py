@@ -11,13 +11,13 @@ import pytest
 from support.truth import kept_by_index, lines, texts, write_lines
 
 import simindex
+from simindex import SketchBatch
 from simindex.corpus import Removed, deduplicate
 from simindex.corpus.dedup import other_indexes, writer_loop
 from simindex.corpus.dedup.journal import JobError
 from simindex.corpus.entries import PathEntries
 from simindex.inputs import BadRowError, Fields, InputError, Inputs, Reading
 from simindex.inputs.streams import require_unpacker
-from simindex.sketching.sketch import SketchBatch
 
 TEXTS = texts(600)
 
@@ -95,15 +95,15 @@ def test_report_has_a_line_for_each_row_that_goes(tmp_path: Path) -> None:
     gone: list[Removed] = []
     removed = tmp_path / "removed.jsonl.gz"
     report = deduplicate(paths, tmp_path / "out.jsonl", removed=removed, on_removed=gone.append)
-    told = [json.loads(line) for line in gzip.decompress(removed.read_bytes()).splitlines()]
-    assert [each.to_dict() for each in gone] == told
-    assert len(told) == report.removed
-    across = [each for each in told if each["input"] != each["kept_input"]]
+    removed_rows = [json.loads(line) for line in gzip.decompress(removed.read_bytes()).splitlines()]
+    assert [each.to_dict() for each in gone] == removed_rows
+    assert len(removed_rows) == report.removed
+    across = [each for each in removed_rows if each["input"] != each["kept_input"]]
     assert across
     assert {(each["input"], each["kept_input"]) for each in across} == {(paths[1], paths[0])}
     only = deduplicate(paths, tmp_path / "only.jsonl", mode="report-only")
     assert only[:4] == report[:4]
-    assert json_rows(tmp_path / "only.jsonl") == told
+    assert json_rows(tmp_path / "only.jsonl") == removed_rows
 
 
 def test_annotated_rows_say_what_they_are_like(tmp_path: Path) -> None:
@@ -129,8 +129,8 @@ def test_rows_without_ids_and_ids_given_twice_are_fine(tmp_path: Path) -> None:
     )
     report = deduplicate(path, tmp_path / "out.jsonl")
     assert report[:3] == (4, 3, 1)
-    (told,) = json_rows(tmp_path / "out.jsonl.dedup" / "removed.jsonl")
-    assert (told["id"], told["duplicate_of"], told["kept_row"]) == (f"{path}:4", f"{path}:1", 1)
+    (row,) = json_rows(tmp_path / "out.jsonl.dedup" / "removed.jsonl")
+    assert (row["id"], row["duplicate_of"], row["kept_row"]) == (f"{path}:4", f"{path}:1", 1)
     assert (tmp_path / "out.jsonl").read_text() == path.read_text()[: path.read_text().rindex("\n") + 1]
 
 
@@ -221,9 +221,9 @@ def test_against_removes_the_new_side_only_and_leaves_the_index_alone(
     )
     with simindex.open(tmp_path / "seen", "r") as index:
         likes_old = {number for number, found in enumerate(index.query_many(new)) if found}
-    told = {each.place.row - 1: each for each in gone if each.kept_place.input == str(tmp_path / "seen")}
-    assert set(told) == likes_old
-    assert all(str(each.duplicate_of).startswith("old") and each.cluster is None for each in told.values())
+    by_row = {each.place.row - 1: each for each in gone if each.kept_place.input == str(tmp_path / "seen")}
+    assert set(by_row) == likes_old
+    assert all(str(each.duplicate_of).startswith("old") and each.cluster is None for each in by_row.values())
     rest = [text for number, text in enumerate(new) if number not in likes_old]
     kept = [rest[place] for place in kept_by_index(tmp_path / "i", rest)]
     assert [row["text"] for row in json_rows(tmp_path / "out.jsonl")] == kept
@@ -237,21 +237,21 @@ def test_against_asks_for_many_batches_at_once_and_keeps_what_is_before_a_bad_ro
         index.insert_many([(f"old{number}", text) for number, text in enumerate(TEXTS[:200:3])])
     write_lines(tmp_path / "new.jsonl", TEXTS)
     outputs: set[bytes] = set()
-    asked: list[int] = []
-    compare = other_indexes.OtherIndexes._compare
+    batch_lengths: list[int] = []
+    matches = other_indexes.OtherIndexes._matches
 
-    def counted(self: Any, other: other_indexes.Opened, sketches: SketchBatch, *rest: Any) -> None:
-        asked.append(len(sketches))
-        compare(self, other, sketches, *rest)
+    def counted(self: Any, sketches: SketchBatch, view: Any) -> Any:
+        batch_lengths.append(len(sketches))
+        return matches(self, sketches, view)
 
-    monkeypatch.setattr(other_indexes.OtherIndexes, "_compare", counted)
+    monkeypatch.setattr(other_indexes.OtherIndexes, "_matches", counted)
     for rows, workers in ((1, 1), (90, 1), (90, 2), (32_000, 1)):
         monkeypatch.setattr(other_indexes, "_ROWS_TOGETHER", rows)
         output = tmp_path / f"{rows}-{workers}.jsonl"
         deduplicate(tmp_path / "new.jsonl", output, against=tmp_path / "seen", batch_size=20, workers=workers)
         outputs.add(output.read_bytes() + Path(f"{output}.dedup/removed.jsonl").read_bytes())
     assert len(outputs) == 1
-    assert {20, 100, len(TEXTS)} <= set(asked)
+    assert {20, 100, len(TEXTS)} <= set(batch_lengths)
     with open(tmp_path / "new.jsonl", "a", encoding="utf-8") as file:
         file.write("no row\n")
     with pytest.raises(BadRowError, match=f"new.jsonl:{len(TEXTS) + 1}: "):
@@ -346,9 +346,9 @@ def test_torn_gzip_is_named(tmp_path: Path) -> None:
 def test_done_job_is_done_and_another_one_is_refused(tmp_path: Path) -> None:
     write_lines(tmp_path / "a.jsonl", TEXTS)
     first = deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl")
-    told = (tmp_path / "out.jsonl").stat().st_mtime_ns
+    modified = (tmp_path / "out.jsonl").stat().st_mtime_ns
     assert deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl") == first
-    assert (tmp_path / "out.jsonl").stat().st_mtime_ns == told
+    assert (tmp_path / "out.jsonl").stat().st_mtime_ns == modified
     with pytest.raises(
         JobError, match=r"out\.jsonl was made with threshold=0\.8, and you ask for threshold=0\.7\. "
     ):
@@ -368,7 +368,7 @@ def test_job_that_reads_the_same_files_otherwise_is_another_one(tmp_path: Path) 
     paths = [str(tmp_path / "a.jsonl")]
 
     def entries(reading: Reading | None = None, **fields: Any) -> Any:
-        return PathEntries(Inputs(paths, Fields(**fields), reading=reading), paths, None).digest()
+        return PathEntries(Inputs(paths, Fields(**fields), reading=reading), None).digest()
 
     usual = entries()
     assert json.loads(json.dumps(usual)) == usual == entries()

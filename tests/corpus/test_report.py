@@ -15,13 +15,12 @@ from support.servers import Browser, needs_browser
 from support.texts import any_texts, normalize_steps
 
 import simindex
-from simindex import CharShingles, Config, Index, WordShingles
+from simindex import CharShingles, Config, Index, Key, WordShingles
 from simindex.corpus import explain
 from simindex.corpus.report.common_passages import shared_form
 from simindex.corpus.report.overview import Member, Overview, overview_of
 from simindex.corpus.report.page import page_of
 from simindex.corpus.report.report import Bounds, keys_of, report_of, subject_of
-from simindex.format.keys import Key
 from simindex.sketching.shingles import shingles_of
 
 FIRST = "the ferry to the island leaves every morning at nine from the northern pier of the old harbour town"

@@ -42,7 +42,7 @@ def test_header_comes_back_as_it_was_encoded(
     ("change", "message"),
     [
         ({"stemming": "porter"}, r"unknown fields \['stemming'\]"),
-        ({"hashing": 4}, "hashing contract: expected version 3, found 4"),
+        ({"hashing": 5}, "hashing contract: expected version 4, found 5"),
         ({"num_perm": "x"}, "expected known fields"),
         ({"simhash": {"max_distance": 3, "depth": 1}}, "expected known fields"),
         ({1: 2, "x": 3}, r"unknown fields \['1', 'x'\]"),

@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.texts import external_keys, numbers
 
-from simindex import CorruptIndexError
+from simindex import CorruptIndexError, Key
 from simindex.format.keys import (
     WHOLE_SEGMENT,
-    Key,
     encode_key,
     encode_keys,
     key_hashes,

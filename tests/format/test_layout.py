@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simindex import Layout
 from simindex.format.column import Chunks, Column, page_shape
 from simindex.format.filters import filter_lines, filter_size
 from simindex.format.layout import (
@@ -15,7 +16,6 @@ from simindex.format.layout import (
     FIRST_BAND_TABLE,
     KEY_TABLE,
     Geometry,
-    Layout,
     SegmentEntry,
 )
 
@@ -33,10 +33,10 @@ def test_a_page_is_full_but_for_a_sixteenth(bands: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "entries"), [(1, 1), (338, 338), (339, 339), (1000, 678), (65_536, 65_427)]
+    ("wanted", "entries"), [(1, 1), (338, 338), (339, 339), (1000, 678), (65_536, 65_427)]
 )
-def test_chunks_are_whole_pages_or_a_part_of_one(asked: int, entries: int) -> None:
-    geometry = Geometry(16, 0, Layout(entries_per_chunk=asked))
+def test_chunks_are_whole_pages_or_a_part_of_one(wanted: int, entries: int) -> None:
+    geometry = Geometry(16, 0, Layout(entries_per_chunk=wanted))
     assert geometry.entries_per_chunk == entries
     assert geometry.sketches_per_chunk == 258 * 29
     assert geometry.num_fences(2 * entries + 1) == 2 * -(-entries // 339) + 1
@@ -82,12 +82,17 @@ def test_chunks_of_columns_lie_one_after_the_other_and_all_but_the_last_are_full
 
 
 @settings(max_examples=60)
-@given(st.integers(0, 3), st.integers(0, 3), st.lists(st.integers(0, 500), min_size=5, max_size=5))
+@given(
+    st.integers(0, 3),
+    st.integers(0, 3),
+    st.lists(st.integers(0, 500), min_size=5, max_size=5),
+    st.none() | st.integers(0, 2000),
+)
 def test_bytes_of_a_segment_are_those_of_its_columns_without_seals(
-    bands: int, permutations: int, counts: list[int]
+    bands: int, permutations: int, counts: list[int], shingles: int | None
 ) -> None:
-    geometry = Geometry(bands, permutations, Layout(2, 100, 3000))
-    entry = SegmentEntry._make([0, 0, 500, *counts, 1, bytes(5)])
+    geometry = Geometry(bands, permutations, Layout(2, 100, 3000), has_shingles=shingles is not None)
+    entry = SegmentEntry._make([0, 0, 500, *counts, 1, bytes(5), shingles or 0])
     columns = geometry.columns(entry)
     fences, columns = columns[geometry.count + 1 :], columns[: geometry.count + 1]
     assert [(c.table - FENCES, c.total) for c in fences] == [

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.texts import external_keys, metadata_values, numbers, uint64s
 
-from simindex import CorruptIndexError
-from simindex.format.keys import Key, encode_key, number_key
+from simindex import CorruptIndexError, Key
+from simindex.format.keys import encode_key, number_key
 from simindex.format.records import (
     MAX_INSERTED_AT,
     NIL,
@@ -101,10 +101,10 @@ def test_touch_that_is_no_later_time_is_damage(seen_at: object) -> None:
         decode_record(5, seal("documents", number_key(5), pack(fields)))
 
 
-@given(st.sets(st.integers(0, 2**28 - 1), max_size=300).map(sorted))
+@given(st.sets(st.integers(0, 2**38 - 1), max_size=300).map(sorted))
 def test_kept_shingles_come_back_as_they_were_encoded(hashes: list[int]) -> None:
-    found = decode_kept(encode_kept(np.array(hashes, dtype=np.uint32)))
-    assert found.dtype == np.uint32
+    found = decode_kept(encode_kept(np.array(hashes, dtype=np.uint64)))
+    assert found.dtype == np.uint64
     assert found.tolist() == hashes
     assert not found.flags.writeable
 
@@ -123,13 +123,13 @@ def test_kept_shingles_of_other_bytes_are_damage_or_ascend(content: bytes) -> No
 @given(
     st.lists(st.integers(0, 3), max_size=5),
     st.lists(
-        st.none() | st.sets(st.integers(0, 2**28 - 1), max_size=400).map(sorted), min_size=5, max_size=5
+        st.none() | st.sets(st.integers(0, 2**38 - 1), max_size=400).map(sorted), min_size=5, max_size=5
     ),
 )
 def test_rests_with_kept_shingles_equal_those_made_one_by_one(
     presents: list[int], kept: list[list[int] | None]
 ) -> None:
-    arrays = [None if hashes is None else np.array(hashes, np.uint32) for hashes in kept[: len(presents)]]
+    arrays = [None if hashes is None else np.array(hashes, np.uint64) for hashes in kept[: len(presents)]]
     plain = [encode_rest(7, present) for present in presents]
     assert rests_with_kept(plain, arrays) == [
         encode_rest(7, present, None, None if array is None else encode_kept(array))

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simindex.inputs import BadRowError, Fields, InputError, Inputs
-from simindex.inputs.source import Limits
+from simindex.inputs import BadRowError, Fields, InputError, Inputs, Limits
 
 FIELDS = [Fields(key_from="line"), Fields(), Fields(key_from="content", metadata=True)]
 

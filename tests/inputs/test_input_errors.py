@@ -10,11 +10,11 @@ from simindex.inputs import BadRowError, InputError
 
 @pytest.mark.parametrize("error", [InputError, BadRowError])
 def test_error_has_its_place_and_reason_also_in_another_process(error: type[InputError]) -> None:
-    for told in (error("a.jsonl:3", "expected a field"), pickle.loads(pickle.dumps(error("a.jsonl:3", "x")))):
-        assert told.place == "a.jsonl:3"
-        assert str(told) == f"a.jsonl:3: {told.reason}"
-        assert isinstance(told, SimIndexError)
-        assert isinstance(told, ValueError)
+    for exc in (error("a.jsonl:3", "expected a field"), pickle.loads(pickle.dumps(error("a.jsonl:3", "x")))):
+        assert exc.place == "a.jsonl:3"
+        assert str(exc) == f"a.jsonl:3: {exc.reason}"
+        assert isinstance(exc, SimIndexError)
+        assert isinstance(exc, ValueError)
 
 
 def test_bad_row_is_an_input_error() -> None:

@@ -76,9 +76,9 @@ def test_row_without_a_key_gets_one_of_its_content_when_asked() -> None:
     first = fields.row("f", 1, {"text": "Ж", "n": 1})
     assert first == RowByContent(xxhash.xxh3_128_hexdigest("Ж".encode()), "Ж", {"n": 1})
     assert isinstance(first, RowByContent)
-    again = fields.row("g", 9, {"id": None, "text": "Ж"})
-    assert isinstance(again, RowByContent)
-    assert again.key == first.key
+    second = fields.row("g", 9, {"id": None, "text": "Ж"})
+    assert isinstance(second, RowByContent)
+    assert second.key == first.key
     own = fields.row("f", 2, {"id": "own", "text": "Ж"})
     assert type(own) is Row
 

@@ -38,8 +38,8 @@ def test_files_of_a_web_server_have_the_rows_of_local_ones(tmp_path: Path) -> No
 
 
 def test_a_download_may_take_longer_than_five_minutes() -> None:
-    asked = place_of("https://host/a.jsonl.zst").system.client_kwargs["timeout"]
-    assert (asked.total, asked.sock_connect, asked.sock_read) == (None, 60, 300)
+    timeout = place_of("https://host/a.jsonl.zst").system.client_kwargs["timeout"]
+    assert (timeout.total, timeout.sock_connect, timeout.sock_read) == (None, 60, 300)
 
 
 def test_a_pattern_takes_remote_files_by_name_and_parquet_is_sought_in() -> None:

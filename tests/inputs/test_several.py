@@ -81,10 +81,10 @@ def test_a_format_is_told_by_its_suffix_in_any_case(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, packing: str
 ) -> None:
     """And what has another suffix, or none, is text."""
-    asked: list[tuple[str, str]] = []
+    opened: list[tuple[str, str]] = []
 
     def note_it(name: str, source: Source, _fields: Fields) -> Rows:
-        asked.append((name, source.path))
+        opened.append((name, source.path))
         return iter(())
 
     for name in FORMATS:
@@ -93,11 +93,11 @@ def test_a_format_is_told_by_its_suffix_in_any_case(
     path.write_bytes(b"")
     assert list(Inputs([str(path)])) == []
     expected = "text" if suffix == ".parquet" and packing else SUFFIXES.get(suffix, "text")
-    assert set(asked) == {(expected, str(path))}
+    assert set(opened) == {(expected, str(path))}
     for name in FORMATS:
-        asked.clear()
+        opened.clear()
         assert list(Inputs([str(path)], reading=Reading(format=name))) == []
-        assert set(asked) == {(name, str(path))}
+        assert set(opened) == {(name, str(path))}
 
 
 PACKERS: dict[str, Any] = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress}

@@ -77,7 +77,7 @@ def test_source_of_a_reading_that_failed_is_closed_while_the_error_is_held(
 SMALL = Limits(row=10)
 
 
-def told(path: Path, limits: Limits) -> list[bytes | str]:
+def lines_of(path: Path, limits: Limits) -> list[bytes | str]:
     """The lines of a file, with the words of an error in place of one that is over a limit."""
     with Source(str(path), limits).lines() as lines:
         return [line if isinstance(line, bytes) else str(line) for line in lines]
@@ -91,10 +91,10 @@ def test_line_over_the_limit_is_an_error_in_its_place_and_reading_goes_on(tmp_pa
     path.write_bytes(pack(content))
     reason = "expected a line of at most 10 bytes, found more; --max-row (Limits.row) sets the limit"
     expected = [b"0123456789\n", f"{path}:2: {reason}", b"\n", f"{path}:4: {reason}", b"0123456789"]
-    assert told(path, SMALL) == expected
+    assert lines_of(path, SMALL) == expected
     path.write_bytes(pack(content + b"!"))
-    assert told(path, SMALL) == [*expected[:4], f"{path}:5: {reason}"]
-    assert told(path, Limits(row=3_000_000, ratio=10**6)) == (content + b"!").splitlines(keepends=True)
+    assert lines_of(path, SMALL) == [*expected[:4], f"{path}:5: {reason}"]
+    assert lines_of(path, Limits(row=3_000_000, ratio=10**6)) == (content + b"!").splitlines(True)
 
 
 def test_line_of_a_compressed_bomb_is_never_held(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_line_of_a_compressed_bomb_is_never_held(tmp_path: Path) -> None:
     assert path.stat().st_size < 1 << 20
     tracemalloc.start()
     try:
-        lines = told(path, Limits(row=1 << 20))
+        lines = lines_of(path, Limits(row=1 << 20))
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -120,16 +120,16 @@ def test_ratio_refuses_a_long_line_and_lets_many_short_ones_pass(tmp_path: Path,
     limits = Limits(row=4 << 20, ratio=2)
     short = b"short line\n" * 200_000
     path.write_bytes(pack(short + b"x" * (1 << 20) + b"\n" + b"x" * (3 << 20) + b"\nlast"))
-    lines = told(path, limits)
+    lines = lines_of(path, limits)
     assert lines[:200_000] == short.splitlines(keepends=True)
     reason = "expected a line of at most 2 times its compressed size, found more"
     remedy = "--max-ratio (Limits.ratio) sets the limit"
     assert lines[200_000:] == [b"x" * (1 << 20) + b"\n", f"{path}:200002: {reason}; {remedy}", b"last"]
     path.write_bytes(pack(os.urandom(3 << 20).replace(b"\n", b"")))
-    assert len(told(path, limits)) == 1
+    assert len(lines_of(path, limits)) == 1
     plain = tmp_path / "plain"
     plain.write_bytes(b"x" * (3 << 20))
-    assert told(plain, limits) == [b"x" * (3 << 20)]
+    assert lines_of(plain, limits) == [b"x" * (3 << 20)]
 
 
 def test_window_over_the_limit_is_told_with_its_option(tmp_path: Path) -> None:
@@ -137,9 +137,9 @@ def test_window_over_the_limit_is_told_with_its_option(tmp_path: Path) -> None:
     module = zstd()
     packer = module.ZstdCompressor(options={module.CompressionParameter.window_log: 27})
     path.write_bytes(packer.compress(b"a line\n") + packer.flush())
-    assert told(path, Limits(row=1 << 27)) == [b"a line\n"]
+    assert lines_of(path, Limits(row=1 << 27)) == [b"a line\n"]
     with pytest.raises(InputError) as caught:
-        told(path, Limits(row=1 << 23))
+        lines_of(path, Limits(row=1 << 23))
     assert caught.value.reason == (
         "cannot be read: expected a window of at most 64 MiB, found more; "
         "--max-row (Limits.row) sets the limit"

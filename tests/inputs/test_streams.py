@@ -2,7 +2,9 @@
 
 import gzip
 import lzma
+import threading
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,33 @@ def test_stream_reads_every_part_and_stands_at_the_end_of_the_file(tmp_path: Pat
         assert stream.file.read() == CONTENT[5:]
         assert stream.position() == path.stat().st_size
     assert stream.position() == path.stat().st_size
+
+
+class SlowToTell:
+    """A file whose `tell` lets another thread close it before it asks the system."""
+
+    def __init__(self, file: Any, close: Callable[[], object]) -> None:
+        self._file, self._close = file, close
+
+    def tell(self) -> int:
+        closing = threading.Thread(target=self._close)
+        closing.start()
+        closing.join(0.2)
+        return int(self._file.tell())
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+def test_position_may_be_asked_for_while_another_thread_closes_the_stream(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(CONTENT)
+    stream = Stream(str(tmp_path / "a"))
+    stream.file.read(5)
+    file = stream._raw
+    stream._raw = SlowToTell(file, stream.close)
+    assert stream.position() > 0
+    stream._raw = file
+    stream.close()
 
 
 @pytest.mark.parametrize("name", ["a.gz", "a.zst", "a.xz"])

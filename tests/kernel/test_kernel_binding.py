@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simindex import _kernel
+from simindex import Sketcher, _kernel
 from simindex.config import Config
 from simindex.format import rows
 from simindex.sketching import alphabet
-from simindex.sketching.sketcher import Sketcher
 
 FUNCTIONS = [name for name in dir(_kernel) if callable(getattr(_kernel, name)) and name.islower()]
 
@@ -36,11 +35,13 @@ def sketch_arguments(documents: Sequence[object]) -> list[Any]:
     plan = sketcher._whole.plan
     tables = alphabet.class_table(), alphabet.fold_table()
     room = np.zeros((len(documents), 2), "u8"), np.zeros(len(documents), "u8"), np.zeros(len(documents), "u1")
-    return [plan, sketcher._functions, *tables, documents, *room, 5, np.zeros(len(documents), "u4")]
+    counts = np.zeros(len(documents), "u4"), np.zeros((len(documents), 2), "u4")
+    return [plan, sketcher._functions, *tables, documents, *room, 5, counts[0], 8, counts[1]]
 
 
 NAMES = [
     "plan", "functions", "classes", "folds", None, "words", "fingerprints", "present", None, "kept_counts",
+    None, "sample_counts",
 ]  # fmt: skip
 
 
@@ -57,7 +58,7 @@ def test_a_buffer_that_is_a_byte_short_is_named(place: int) -> None:
 
 
 def test_a_buffer_that_cannot_be_written_is_refused() -> None:
-    for place, num_bytes in ((5, 16), (9, 4)):
+    for place, num_bytes in ((5, 16), (9, 4), (11, 8)):
         arguments = sketch_arguments(["one"])
         arguments[place] = bytes(num_bytes)
         with pytest.raises(BufferError):

@@ -46,13 +46,13 @@ def ask(
     halves = rows, np.zeros(count, np.uint64), np.full(count, 1, np.uint8)
     found = _kernel.query_bands(directory.header, *halves, 0, BITS, 0, ALL, 0, most, own_first, cut)
     compared: list[set[int]] = [set() for _ in range(count)]
-    told: list[list[int]] = [[] for _ in range(count)]
+    matches: list[list[int]] = [[] for _ in range(count)]
     for number, query, agree, _ in MATCH.iter_unpack(found):
         if agree == NO_VALUE:
-            told[query].append(number)
+            matches[query].append(number)
         else:
             compared[query].add(number)
-    return compared, told, cut.tolist()
+    return compared, matches, cut.tolist()
 
 
 def around(entries: list[Entry], key: int, most: int) -> list[int]:
@@ -89,11 +89,11 @@ def expected_of(documents: list[Words], query: Words, most: int, seen: int) -> t
 def test_entries_around_the_key_are_compared_whatever_segments_they_lie_in(
     documents: list[Words], sizes: list[int], queries: list[Words], most: int
 ) -> None:
-    compared, told, cut = ask(in_segments(documents, sizes), queries, most)
+    compared, matches, cut = ask(in_segments(documents, sizes), queries, most)
     expected = [expected_of(documents, query, most, len(documents)) for query in queries]
     assert compared == [numbers for numbers, _ in expected]
     assert cut == [_kernel.CUT_BUCKET * is_crowded for _, is_crowded in expected]
-    assert told == [[]] * len(queries)
+    assert matches == [[]] * len(queries)
 
 
 @settings(max_examples=100)
@@ -112,14 +112,14 @@ def test_document_of_a_batch_sees_those_before_it(
     documents = [*stored, *batch]
     sizes = sizes if sum(sizes) <= first else []
     directory = in_segments(documents, [*sizes, first - sum(sizes)])
-    compared, told, cut = ask(directory, batch, most, first)
+    compared, matches, cut = ask(directory, batch, most, first)
     for place, query in enumerate(batch):
         numbers, is_crowded = expected_of(documents, query, most, first + place)
         assert {number for number in compared[place] if number < first + place} == numbers
         assert bool(cut[place]) == is_crowded
-        assert set(told[place]) <= numbers
+        assert set(matches[place]) <= numbers
         if is_crowded and not cut[place] & _kernel.CUT_CANDIDATES:
-            others = [own for own in range(first, first + place) if own not in told[place]]
+            others = [own for own in range(first, first + place) if own not in matches[place]]
             for gone in RANDOM.sample(others, min(2, len(others))):
                 left = [own for number, own in enumerate(documents[: first + place]) if number != gone]
                 without, _ = expected_of(left, query, most, len(left))

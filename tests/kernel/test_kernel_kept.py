@@ -6,18 +6,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.texts import any_texts, normalize_steps, uint64s
 
-from simindex import _kernel, textbook
+from simindex import Sketcher, _kernel, textbook
 from simindex.config import CharShingles, Config, SimHashConfig, WordShingles
 from simindex.sketching.shingles import shingle_hashes
-from simindex.sketching.sketcher import Sketcher
 
-BITS = 28
+BITS = 38
 
 values = st.one_of(st.integers(0, 2**BITS - 1), st.integers(0, 40), st.integers(2**BITS - 40, 2**BITS - 1))
 ascending = st.one_of(
     st.sets(values, max_size=300).map(sorted),
     st.builds(
-        lambda step, count: list(range(0, step * count, step)), st.integers(1, 2**18), st.integers(0, 500)
+        lambda step, count: list(range(0, step * count, step)), st.integers(1, 2**28), st.integers(0, 500)
     ),
 )
 
@@ -43,7 +42,7 @@ def packed_twin(hashes: list[int]) -> bytes:
 
 
 def packed(hashes: list[int]) -> bytes:
-    (found,) = _kernel.pack_kept([b""], [np.array(hashes, "u4")])
+    (found,) = _kernel.pack_kept([b""], [np.array(hashes, "u8")])
     assert found is not None
     head = {0xC4: 2, 0xC5: 3, 0xC6: 5}[found[0]]
     assert int.from_bytes(found[1:head], "big") == len(found) - head
@@ -51,15 +50,15 @@ def packed(hashes: list[int]) -> bytes:
 
 
 def unpacked(data: bytes) -> list[int]:
-    return list(np.frombuffer(_kernel.unpack_kept(data), "u4").tolist())
+    return list(np.frombuffer(_kernel.unpack_kept(data), "u8").tolist())
 
 
 hash_lists = st.one_of(
     st.lists(uint64s, max_size=700),
     # Many of one bucket, and many equal ones: what even spreading does not have.
-    st.lists(st.integers(0, 5000).map(lambda x: x << 4), max_size=700),
+    st.lists(st.integers(0, 5000).map(lambda x: x << 26), max_size=700),
     st.builds(
-        lambda step, count: [i * step << 4 for i in range(count)][::-1],
+        lambda step, count: [i * step << 26 for i in range(count)][::-1],
         st.integers(1, 3),
         st.integers(0, 3000),
     ),
@@ -74,7 +73,7 @@ hash_lists = st.one_of(
 @given(hash_lists, st.sampled_from([1, 2, 7, 16, 100, 256, 1023, 1025, 1_000_000]))
 @example([], 5)
 def test_smallest_hashes_equal_their_twin(hashes: list[int], keep: int) -> None:
-    found = np.frombuffer(_kernel.smallest_hashes(np.array(hashes, "u8"), keep), "u4").tolist()
+    found = np.frombuffer(_kernel.smallest_hashes(np.array(hashes, "u8"), keep), "u8").tolist()
     assert found == textbook.bottom_hashes(hashes, keep)
 
 
@@ -105,7 +104,7 @@ def test_kept_hashes_of_texts_equal_those_of_their_shingles(
         hashes = shingle_hashes(text, shingles, 3).tolist()
         kept = batch.kept[place]
         assert kept is not None
-        assert kept.dtype == np.uint32
+        assert kept.dtype == np.uint64
         assert not kept.flags.writeable
         assert kept.tolist() == textbook.bottom_hashes(hashes, keep)
         assert batch.words[place].tolist() == plain.words[place].tolist()
@@ -143,7 +142,7 @@ def test_packed_form_is_as_short_as_promised(count: int) -> None:
 
 with_a_head = st.builds(
     lambda low_bits, count, rest: bytes([low_bits, count, 0, 0]) + rest,
-    st.integers(0, 30),
+    st.integers(0, 40),
     st.integers(0, 20),
     st.binary(max_size=60),
 )
@@ -181,17 +180,17 @@ def test_packed_form_that_was_changed_is_never_read_behind_its_end(
             unpacked(shorter)
 
 
-@pytest.mark.parametrize("hashes", [[2**BITS], [3, 3], [4, 3], [0, 1, 2**32 - 1]])
+@pytest.mark.parametrize("hashes", [[2**BITS], [3, 3], [4, 3], [0, 1, 2**64 - 1]])
 def test_values_that_do_not_ascend_below_the_limit_are_refused(hashes: list[int]) -> None:
-    with pytest.raises(ValueError, match=r"expected ascending hashes below 2\*\*28"):
+    with pytest.raises(ValueError, match=r"expected ascending hashes below 2\*\*38"):
         packed(hashes)
 
 
 def test_packed_forms_come_behind_their_prefixes() -> None:
-    found = _kernel.pack_kept([b"ab", b"", b"x"], [np.arange(3, dtype="u4"), None, np.arange(0, dtype="u4")])
+    found = _kernel.pack_kept([b"ab", b"", b"x"], [np.arange(3, dtype="u8"), None, np.arange(0, dtype="u8")])
     assert found == [b"ab\xc4\x05" + packed_twin([0, 1, 2]), None, b"x\xc4\x04" + packed_twin([])]
 
 
 @given(ascending, ascending)
 def test_number_of_common_values_equals_that_of_the_sets(a: list[int], b: list[int]) -> None:
-    assert _kernel.num_common(np.array(a, "u4"), np.array(b, "u4")) == len(set(a) & set(b))
+    assert _kernel.num_common(np.array(a, "u8"), np.array(b, "u8")) == len(set(a) & set(b))

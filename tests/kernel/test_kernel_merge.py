@@ -71,42 +71,6 @@ def test_merge_equals_a_sort_of_the_live_entries(
     assert merged(directory, sources, len(entries), dead, capacities) == live
 
 
-@settings(max_examples=100)
-@given(
-    st.lists(st.tuples(st.lists(crowded, max_size=9), st.lists(crowded, max_size=9)), min_size=1, max_size=5),
-    layouts,
-    st.data(),
-)
-def test_merge_tables_writes_what_merge_writes_of_each_table(
-    runs: list[tuple[list[int], list[int]]], layout: Shape, data: st.DataObject
-) -> None:
-    segments = [
-        MadeUpSegment(
-            max(map(len, tables)), [[(key, n) for n, key in enumerate(table)] for table in tables], []
-        )
-        for tables in runs
-    ]
-    directory = MadeUp(segments, num_tables=2, bands=1, **layout)
-    span = sum(segment.span for segment in segments)
-    removed = data.draw(st.frozensets(st.integers(0, span)))
-    dead = bit_set(removed, span) if removed else None
-    sources = np.zeros((2, len(runs)), MERGE_SOURCE)
-    sources["segment"], sources["table"] = np.arange(len(runs)), [[0], [1]]
-    sources["offset"] = directory.bases
-    totals = [sum(len(tables[at]) for tables in runs) for at in (0, 1)]
-    keys, numbers = np.zeros(sum(totals), np.uint64), np.zeros(sum(totals), np.uint32)
-    expected, whole = [], sources.copy()
-    for at, total in enumerate(totals):
-        expected.append(merged(directory, sources[at], total, dead, [total + 1]) if total else [])
-    counts = np.frombuffer(
-        _kernel.merge_tables(directory.header, whole, len(runs), dead, keys, numbers), np.uintp
-    ).tolist()
-    assert counts == list(map(len, expected))
-    found = list(zip(keys.tolist(), numbers.tolist(), strict=True))[: sum(counts)]
-    assert found == expected[0] + expected[1]
-    assert np.array_equal(whole, sources)
-
-
 def test_merge_has_no_bound_on_its_sources() -> None:
     """The work area for each source comes from the caller."""
     runs = [[n * 7919 % 5003, n] for n in range(5000)]

@@ -1,17 +1,18 @@
 """The making of sketches against its plain-Python twins in textbook.py, bit for bit."""
 
 import numpy as np
+import pytest
 import xxhash
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from support.samples import sample_of
 from support.texts import any_texts, normalize_steps, uint64s
 
-from simindex import _kernel, textbook
+from simindex import Sketch, Sketcher, _kernel, textbook
 from simindex.config import CharShingles, Config, Shingles, SimHashConfig, WordShingles
+from simindex.sketching import alphabet
 from simindex.sketching.hash_family import round_multipliers, row_coefficients
 from simindex.sketching.shingles import ready_hashes, shingle_hashes, shingles_of
-from simindex.sketching.sketch import Sketch
-from simindex.sketching.sketcher import Sketcher
 
 sizes = st.integers(1, 12)
 
@@ -23,17 +24,22 @@ def textbook_shingles(text: str, shingles: Shingles) -> list[str]:
     return textbook.character_shingles(normal, shingles.size)
 
 
+def textbook_hashes(text: str, shingles: Shingles, seed: int) -> list[int]:
+    hash_of = textbook.word_shingle_hash if isinstance(shingles, WordShingles) else textbook.shingle_hash
+    return [hash_of(shingle, seed) for shingle in textbook_shingles(text, shingles)]
+
+
 def textbook_sketch(text: str, config: Config) -> tuple[list[int] | None, int | None]:
     """(words or None, fingerprint or None), from the definitions alone."""
     words = fingerprint = None
-    signature = [textbook.shingle_hash(s, config.hash_seed) for s in textbook_shingles(text, config.shingles)]
+    signature = textbook_hashes(text, config.shingles, config.hash_seed)
     if config.num_perm and signature:
         rows = textbook.similarity_rows(signature, config.num_perm, config.hash_seed)
         words = textbook.band_words(textbook.row_values(rows))
     if config.simhash:
-        features = textbook_shingles(text, config.simhash.shingles)
+        features = textbook_hashes(text, config.simhash.shingles, config.hash_seed)
         if features:
-            fingerprint = textbook.simhash([textbook.shingle_hash(s, config.hash_seed) for s in features])
+            fingerprint = textbook.simhash(features)
     return words, fingerprint
 
 
@@ -79,10 +85,11 @@ def test_sketch_equals_its_twin(text: str, num_perm: int, seed: int, data: st.Da
     assert found_sketch(Sketcher(config).sketch(text)) == textbook_sketch(text, config)
 
 
-def test_sketch_of_a_megabyte_equals_its_twin() -> None:
-    words = [f"w{i * 7919 % 30011}" for i in range(155_000)]
+@pytest.mark.parametrize("length", sample_of([100_000], [1_000_000]))
+def test_sketch_of_a_long_text_equals_its_twin(length: int) -> None:
+    words = [f"w{i * 7919 % 30011}" for i in range(155 * length // 1_000)]
     text = " ".join(words) + " Ende é"
-    assert len(text) > 1_000_000
+    assert len(text) > length
     config = Config(num_perm=16)
     assert found_sketch(Sketcher(config).sketch(text)) == textbook_sketch(text, config)
 
@@ -174,7 +181,50 @@ def test_permuted_blocks_equal_their_twin(fingerprints: list[int], max_distance:
     assert permuted.tolist() == expected
 
 
-def test_shingle_hashes_are_xxh64_of_utf8() -> None:
-    hashes = shingle_hashes("Grüße aus Köln heute", WordShingles(3), 7)
-    expected = ["grüsse aus köln", "aus köln heute"]
-    assert hashes.tolist() == [xxhash.xxh64_intdigest(s.encode(), 7) for s in expected]
+def test_shingle_hashes_are_xxh64_of_utf8_or_of_the_hashes_of_words() -> None:
+    text = "Grüße aus Köln heute"
+    assert shingle_hashes(text, CharShingles(19), 7).tolist() == [
+        xxhash.xxh64_intdigest(shingle.encode(), 7)
+        for shingle in ("grüsse aus köln heu", "rüsse aus köln heut", "üsse aus köln heute")
+    ]
+    words = [xxhash.xxh64_intdigest(word.encode(), 7) for word in ("grüsse", "aus", "köln", "heute")]
+    assert shingle_hashes(text, WordShingles(1), 7).tolist() == words
+    for size in (2, 3, 4, 9):
+        runs = [words[at : at + size] for at in range(max(1, 5 - size))]
+        expected = [xxhash.xxh64_intdigest(b"".join(w.to_bytes(8, "little") for w in run), 7) for run in runs]
+        assert shingle_hashes(text, WordShingles(size), 7).tolist() == expected
+
+
+@settings(max_examples=200)
+@given(st.sampled_from([WordShingles, CharShingles]), st.integers(1, 12), any_texts, uint64s)
+def test_shingle_hashes_equal_their_twin(kind: type[WordShingles], size: int, text: str, seed: int) -> None:
+    shingles = kind(size)
+    assert shingle_hashes(text, shingles, seed).tolist() == textbook_hashes(text, shingles, seed)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 255, 256, 257, 1024])
+@pytest.mark.parametrize(
+    "count", [1, 254, 255, 256, 257, 258, 259, 511, 512, 513, 514, 515, 1279, 1280, 3000]
+)
+def test_sketch_of_words_in_any_number_of_blocks_equals_that_of_their_hashes(size: int, count: int) -> None:
+    text = " ".join(f"w{n * n % 977}" for n in range(count))
+    words = [xxhash.xxh64_intdigest(f"w{n * n % 977}".encode(), 1) for n in range(count)]
+    hashes = shingle_hashes(text, WordShingles(size), 1).tolist()
+    for at in {0, len(hashes) // 2, len(hashes) - 1}:
+        run = b"".join(word.to_bytes(8, "little") for word in words[at : at + size])
+        assert hashes[at] == (xxhash.xxh64_intdigest(run, 1) if min(size, count) > 1 else words[at])
+    sketch = Sketcher(Config(WordShingles(size), num_perm=8)).sketch(text)
+    rows = textbook.row_values(textbook.similarity_rows(hashes, 8, 1))
+    assert found_sketch(sketch) == (textbook.band_words(rows), textbook.simhash(words))
+
+
+@pytest.mark.parametrize("size", [0, 1025, 2**32, 2**64 - 1])
+def test_a_size_that_no_shingle_has_is_refused(size: int) -> None:
+    classes, folds = alphabet.class_table(), alphabet.fold_table()
+    with pytest.raises(ValueError, match=r"size: expected 1\.\.1024"):
+        _kernel.shingles(0, size, 1, 1, classes, folds, "a b", 1)
+    plan = np.array([0, 1, 1, 1, 0, size, 1, 1, 1, 1, 8], np.uint64)
+    with pytest.raises(ValueError, match=r"plan: expected a size of 1\.\.1024"):
+        _kernel.sketch_hashes(
+            plan, bytes(24 + 64), np.zeros(1, "u8"), bytearray(8), bytearray(8), bytearray(1)
+        )

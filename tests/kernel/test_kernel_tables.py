@@ -67,15 +67,15 @@ def test_a_key_is_found_or_is_damage_whatever_bit_of_another_is_flipped(
     keys = sorted(spaced * 8)  # entries 339 and 678 begin blocks, 150 a chunk
     directory = table_of(keys, entries_per_chunk=entries_per_chunk)
     entries_per_chunk = whole_pages(entries_per_chunk, _kernel.TABLE_BLOCK)
-    asked = [key for near in (42, 50, 85) for key in spaced[near - 6 : near + 6]]
-    asked += [key + step for key in asked for step in (-1, 1)]
-    expected = {key: [(number, 0) for number, stored in enumerate(keys) if stored == key] for key in asked}
+    wanted = [key for near in (42, 50, 85) for key in spaced[near - 6 : near + 6]]
+    wanted += [key + step for key in wanted for step in (-1, 1)]
+    expected = {key: [(number, 0) for number, stored in enumerate(keys) if stored == key] for key in wanted}
     damaged = set()
     for entry in [*range(147, 153), *range(336, 342), *range(676, 680)]:
         chunk, place = divmod(entry, entries_per_chunk)
         column = directory.arrays[0, 0, chunk, "keys"]
         column[place] ^= np.uint64(1 << bit)
-        for key in asked:
+        for key in wanted:
             directory.forget_checked()
             try:
                 assert keys_found(directory, [key]) == expected[key], (entry, key)
@@ -93,13 +93,13 @@ def test_a_key_is_found_or_is_damage_whatever_bit_of_a_fence_is_flipped(bit: int
     spaced = [n * (2**64 // 100) for n in range(100)]
     keys = sorted(spaced * 11)
     directory = table_of(keys, **layout)
-    asked = [key + step for key in spaced for step in (0, 1)] + [2**64 - 1]
-    expected = {key: [(number, 0) for number, stored in enumerate(keys) if stored == key] for key in asked}
+    wanted = [key + step for key in spaced for step in (0, 1)] + [2**64 - 1]
+    expected = {key: [(number, 0) for number, stored in enumerate(keys) if stored == key] for key in wanted}
     damaged = set()
     for where, fences in directory.arrays.items():
         for place in range(len(fences)) if where[1] == 4 else ():
             fences[place] ^= np.uint64(1 << bit)
-            for key in asked:
+            for key in wanted:
                 directory.forget_checked()
                 try:
                     assert keys_found(directory, [key]) == expected[key], (where, place, key)

@@ -106,36 +106,10 @@ def read(data: np.ndarray, numbers: list[int], are_leaves: bool, integer_keys: b
     ]
 
 
-def proof_of(nodes: list[tuple[int, ...]] | None, num_pages: int, are_leaves: bool) -> int:
-    """0: not sound, 1: sound, 2: a sound leaf with a large value that does not lie in the file."""
-    if nodes is None:
-        return 0
-    ends = [
-        (place, place + (HEADER + length - 1) // PAGE)
-        for *_, length, flags, place in nodes
-        if are_leaves and flags == BIG_VALUE
-    ]
-    return 1 if all(first > 1 and last < num_pages for first, last in ends) else 2
-
-
-def proofs(data: np.ndarray, numbers: list[int], are_leaves: bool) -> list[int]:
-    """What the kernel proves of pages."""
-    proven = np.full(len(numbers), 7, dtype=np.uint8)
-    _kernel.prove_pages(data, PAGE, np.array(numbers, dtype=np.int64), are_leaves, proven)
-    return [int(one) for one in proven]
-
-
 def test_nodes_of_every_page_of_a_file_are_those_of_plain_python() -> None:
     data = np.frombuffer(made(), dtype=np.uint8)
     numbers = list(range(len(data) // PAGE))
     for are_leaves in (True, False):
-        whole, half = len(numbers), len(numbers) // 2
-        nodes = [nodes_of(data, number, are_leaves, False) for number in numbers]
-        assert proofs(data, numbers, are_leaves) == [proof_of(n, whole, are_leaves) for n in nodes]
-        cut = [proof_of(n, half, are_leaves) for n in nodes[:half]]
-        assert proofs(data[: half * PAGE], numbers[:half], are_leaves) == cut
-        assert 1 in cut
-        assert (2 in cut) == are_leaves
         for integer_keys in (True, False):
             expected = [nodes_of(data, number, are_leaves, integer_keys) for number in numbers]
             assert read(data, numbers, are_leaves, integer_keys) == expected
@@ -165,15 +139,12 @@ def test_damaged_pages_are_sound_where_plain_python_says_so(
             data[node] ^= 1 << chance.randrange(8)
     expected = [nodes_of(data, number, are_leaves, False) for number in wanted]
     assert read(data, wanted, are_leaves, False) == expected
-    num_pages = len(data) // PAGE
-    assert proofs(data, wanted, are_leaves) == [proof_of(n, num_pages, are_leaves) for n in expected]
     assert damages or None not in expected
 
 
 def test_pages_behind_the_end_are_not_sound() -> None:
     data = np.frombuffer(made(), dtype=np.uint8)
     assert read(data, [-1, len(data) // PAGE, 2**62], True, False) == [None] * 3
-    assert proofs(data, [-1, len(data) // PAGE, 2**62], True) == [0] * 3
 
 
 def test_arguments_that_do_not_fit_are_refused() -> None:
@@ -184,8 +155,6 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
     sound = np.empty(len(leaves), dtype=bool)
     with pytest.raises(ValueError, match="columns: expected room for all nodes"):
         _kernel.read_nodes(data, PAGE, leaves, True, False, sound, np.empty(0, dtype=np.int64))
-    with pytest.raises(ValueError, match="proven: expected"):
-        _kernel.prove_pages(data, PAGE, leaves, True, np.empty(len(leaves) - 1, dtype=np.uint8))
     with pytest.raises(ValueError, match="rows: expected as many as there are hashes"):
         _kernel.xxh64_each(np.zeros(13, np.uint8), 14, 0, np.empty(1, np.uint64))
 

@@ -1,43 +1,21 @@
 """A backup whose process is killed leaves the old one or the new one, and the next call goes on."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from support.indexes import TINY, content_of, texts
-from support.processes import Tell, everything_from, forked
+from support.indexes import TINY, content_of, problems_of, texts
+from support.processes import Tell, dying_at, everything_from, forked
+from support.samples import sample_of
 
 import simindex
 from simindex.maintenance import backup_parts, work_folder
-from simindex.maintenance.check import run_check
 from simindex.storage.store import Store
-
-
-def problems_of(path: Path) -> list[object]:
-    """Check in this process, which is quicker."""
-    told: list[dict[str, object]] = []
-    run_check(told.append, str(path), "full")
-    return [message["problem"] for message in told if "problem" in message]
 
 
 def backup_killed_at(path: Path, where: Path, call: int, acknowledge: Tell) -> None:
     """Make a backup in a process that ends at its n-th commit or renaming: before it where n is even."""
-    count = [0]
-
-    def dying(function: Callable[..., Any]) -> Callable[..., Any]:
-        def call_or_die(*arguments: Any, **options: Any) -> Any:
-            count[0] += 1
-            if count[0] == call // 2 + 1 and call % 2 == 0:
-                os._exit(9)
-            result = function(*arguments, **options)
-            if count[0] == call // 2 + 1:
-                os._exit(9)
-            return result
-
-        return call_or_die
-
+    dying = dying_at(call)
     Store.commit = dying(Store.commit)  # type: ignore[method-assign]
     Store.initialise = dying(Store.initialise)  # type: ignore[method-assign]
     work_folder.os.rename = dying(os.rename)  # type: ignore[attr-defined]
@@ -48,7 +26,10 @@ def backup_killed_at(path: Path, where: Path, call: int, acknowledge: Tell) -> N
 
 
 @pytest.mark.parametrize("is_new", [True, False], ids=["new", "older"])
-def test_backup_killed_at_any_commit_is_the_old_one_or_the_new_one(tmp_path: Path, is_new: bool) -> None:
+@pytest.mark.parametrize("stride", sample_of([5], [1]))
+def test_backup_killed_at_any_commit_is_the_old_one_or_the_new_one(
+    tmp_path: Path, stride: int, is_new: bool
+) -> None:
     path, where = tmp_path / "index", tmp_path / "backup"
     with simindex.open(path, "x", layout=TINY) as index:
         index.insert_many(texts(0, 60), batch_size=20)
@@ -58,7 +39,7 @@ def test_backup_killed_at_any_commit_is_the_old_one_or_the_new_one(tmp_path: Pat
         index.remove_many(range(0, 60, 7))
     old, new = None if is_new else content_of(where), content_of(path)
     seen = set[str]()
-    for call in range(200):
+    for call in range(0, 200, stride):
         pid, pipe = forked(lambda tell, n=call: backup_killed_at(path, where, n, tell))  # type: ignore[misc]
         said = everything_from(pipe)
         os.waitpid(pid, 0)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.indexes import TINY, texts
+from support.indexes import TINY, problems_of, texts
 
 import simindex
 from simindex import BackupTargetError, Config, CorruptIndexError, Index
@@ -57,10 +57,11 @@ CONFIGS = [
     Config(seed=1, simhash=None),
     Config(seed=1, num_perm=0),
     Config(seed=1, keep_shingles=50),
+    Config(seed=1, containment=4),
 ]
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=["both", "minhash", "simhash", "kept"])
+@pytest.mark.parametrize("config", CONFIGS, ids=["both", "minhash", "simhash", "kept", "sampled"])
 def test_nothing_settled_is_lost_with_the_folder(paths: tuple[Path, Path, Path], config: Config) -> None:
     path, store, restored = paths
     with journalled(path, store, config) as (index, journal):
@@ -85,7 +86,7 @@ def test_nothing_settled_is_lost_with_the_folder(paths: tuple[Path, Path, Path],
     assert everything(restored) == before
     assert report.documents == len(before)
     assert report.batches >= 10
-    assert simindex.check(restored).ok
+    assert not problems_of(restored)
 
 
 def test_a_backup_takes_up_the_batches(paths: tuple[Path, Path, Path]) -> None:
@@ -124,7 +125,7 @@ def test_a_commit_between_the_position_and_the_snapshot_may_come_twice(
         journal.settle()
     assert restore_index(store, restored).batches == 4
     assert everything(restored) == everything(path)
-    assert simindex.check(restored).ok
+    assert not problems_of(restored)
 
 
 def test_what_cannot_be_put_is_not_acknowledged_and_is_tried_again(

@@ -1,4 +1,4 @@
-"""The documents of several indexes into one: by their sketches, or by their segments."""
+"""The documents of several indexes into one, by their sketches."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from support.commands import process
-from support.indexes import TINY, content_of, texts
+from support.commands import Run
+from support.indexes import TINY, content_of, problems_of, texts
 
 import simindex
 from simindex import (
@@ -25,7 +25,7 @@ from simindex import (
     SimIndexError,
     Sketch,
 )
-from simindex.maintenance import merge
+from simindex.maintenance import build_index
 
 KEPT = Config(num_perm=64, keep_shingles=20, seed=3)
 
@@ -61,7 +61,7 @@ def test_merged_index_has_the_documents_of_all(
             source = (b if key in b and (kept or key not in a) else a)[key]
             assert both[key] == source  # its times as well
         assert both.query(texts(65, 1)[0][1] + " 1", exact=True)[0].key == 65
-    assert simindex.check(tmp_path / "both").ok
+    assert not problems_of(tmp_path / "both")
     assert [content_of(part) for part in parts] == before
     assert {entry.name for entry in tmp_path.iterdir()} == {"a", "b", "both"}
 
@@ -69,8 +69,7 @@ def test_merged_index_has_the_documents_of_all(
 def test_source_that_is_copied_in_several_steps_is_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(merge, "FEW", 10)
-    monkeypatch.setattr(merge, "BATCH", 1)
+    monkeypatch.setattr(build_index, "BATCH", 7)
     paths = [tmp_path / "a", tmp_path / "b"]
     for number, path in enumerate(paths):
         with simindex.open(path, config=KEPT) as index:
@@ -79,7 +78,7 @@ def test_source_that_is_copied_in_several_steps_is_whole(
     assert simindex.merge(paths, tmp_path / "both").inserted == 600
     with simindex.open(tmp_path / "both", "r") as both:
         assert list(both) == [*range(300, 600), *range(900, 1_200)]
-    assert simindex.check(tmp_path / "both").ok
+    assert not problems_of(tmp_path / "both")
 
 
 def test_key_in_two_sources_is_an_error_and_makes_nothing(tmp_path: Path, parts: list[Path]) -> None:
@@ -118,7 +117,7 @@ def test_source_that_changes_meanwhile_is_one_state_or_an_error(
     tmp_path: Path, parts: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("simindex.maintenance.build_index.BATCH", 8)
-    monkeypatch.setattr("simindex.maintenance.build_index._PART", 8)
+    monkeypatch.setattr("simindex.maintenance.build_index._PART", 3)
 
     def change(_: int) -> None:
         with simindex.open(parts[0]) as index:
@@ -161,17 +160,17 @@ def test_destination_and_sources_are_checked(tmp_path: Path, parts: list[Path]) 
         simindex.merge(str(parts[0]), tmp_path / "both")
 
 
-def test_merge_command_says_what_it_did(tmp_path: Path, parts: list[Path]) -> None:
-    done = process("merge", *parts, tmp_path / "both", "--on-conflict", "skip", "--json", text=True)
-    assert json.loads(done.stdout) == {"inserted": 68, "replaced": 0, "skipped": 10}
-    refused = process("merge", *parts, tmp_path / "more", text=True)
-    assert refused.returncode == 1
-    assert "--on-conflict skip" in refused.stderr
+def test_merge_command_says_what_it_did(run: Run, tmp_path: Path, parts: list[Path]) -> None:
+    done = run("merge", *parts, tmp_path / "both", "--on-conflict", "skip", "--json")
+    assert json.loads(done.out) == {"inserted": 68, "replaced": 0, "skipped": 10}
+    refused = run("merge", *parts, tmp_path / "more")
+    assert refused.code == 1
+    assert "--on-conflict skip" in refused.err
     simindex.open(tmp_path / "other", "x", simindex.Config(seed="random")).close()
-    other = process("merge", parts[0], tmp_path / "other", tmp_path / "more", text=True)
-    assert other.returncode == 1
-    assert "expected indexes of one configuration" in other.stderr
-    assert "leave these options out" not in other.stderr
+    other = run("merge", parts[0], tmp_path / "other", tmp_path / "more")
+    assert other.code == 1
+    assert "expected indexes of one configuration" in other.err
+    assert "leave these options out" not in other.err
 
 
 CONFIGS = {
@@ -210,29 +209,19 @@ def made(path: Path, config: Config, layout: Layout, changes: list[tuple[str, li
                 index.touch(*what)
 
 
-def state(path: Path, questions: list[str]) -> dict[str, Any]:
-    """What an index answers, in no order of what is equally good."""
-    with simindex.open(path, "r") as index:
-        answers = []
-        ask = index.query if index.config.num_perm else index.query_simhash
-        for question in questions:
-            for limit in (1, 3, None):
-                found = ask(question, limit=limit)
-                figures = [(match.similarity, match.distance) for match in found]
-                named = sorted((repr(match),) for match in found) if limit is None else None
-                answers.append((sorted(figures, key=repr), named))
-        return {"records": dict(index.items()), "order": list(index), "answers": answers}
-
-
-def merged(
-    paths: list[Path], target: Path, on_conflict: Any, few: int, monkeypatch: pytest.MonkeyPatch
-) -> tuple[int, ...] | str:
-    monkeypatch.setattr(merge, "FEW", few)
-    try:
-        return tuple(simindex.merge(paths, target, on_conflict))
-    except KeyExistsError as exc:
-        assert not target.exists()
-        return repr(exc.args)
+def documents_of_all(paths: list[Path], on_conflict: str) -> dict[Any, Any] | None:
+    """What a merge is to have, in its order; ``None`` where it is an error."""
+    expected: dict[Any, Any] = {}
+    for path in paths:
+        with simindex.open(path, "r") as index:
+            for key, record in index.items():
+                if key in expected and on_conflict != "replace":
+                    if on_conflict == "error":
+                        return None
+                    continue
+                expected.pop(key, None)
+                expected[key] = record
+    return expected
 
 
 def expired(path: Path) -> Iterator[set[Any]]:
@@ -244,31 +233,36 @@ def expired(path: Path) -> Iterator[set[Any]]:
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_merge_by_segments_gives_what_one_from_sketches_gives(name: str) -> None:
-    @settings(max_examples=2, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+def test_merge_has_every_document_as_its_source_has_it(name: str) -> None:
+    @settings(max_examples=4, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
     @given(
         sources,
         st.sampled_from([TINY, Layout(), Layout(2, 339, 400)]),
-        st.lists(few_words, max_size=2),
         st.sampled_from(["skip", "replace", "error"]),
+        st.sampled_from([3, 20_000]),
     )
-    def compare(changes: list[Any], layout: Layout, questions: list[str], on_conflict: str) -> None:
+    def compare(changes: list[Any], layout: Layout, on_conflict: Any, batch: int) -> None:
         with tempfile.TemporaryDirectory() as name_of_root, pytest.MonkeyPatch.context() as monkeypatch:
             root = Path(name_of_root)
             paths = [root / f"source {at}" for at in range(len(changes))]
             for path, of_source in zip(paths, changes, strict=True):
                 made(path, CONFIGS[name], layout, of_source)
             before = [(path / "data.mdb").read_bytes() for path in paths]
-            contents = [content_of(path) for path in paths]
-            slow = merged(paths, root / "slow", on_conflict, 2**62, monkeypatch)
-            fast = merged(paths, root / "fast", on_conflict, 0, monkeypatch)
-            assert fast == slow
-            assert [(path / "data.mdb").read_bytes() for path in paths] == before
-            assert [content_of(path) for path in paths] == contents
-            if isinstance(fast, str):
+            expected, target = documents_of_all(paths, on_conflict), root / "all"
+            monkeypatch.setattr(build_index, "BATCH", batch)
+            if expected is None:
+                with pytest.raises(KeyExistsError):
+                    simindex.merge(paths, target, on_conflict)
+                assert not target.exists()
                 return
-            assert simindex.check(root / "fast").ok
-            assert state(root / "fast", questions + WORDS[:2]) == state(root / "slow", questions + WORDS[:2])
-            assert list(expired(root / "fast")) == list(expired(root / "slow"))
+            simindex.merge(paths, target, on_conflict)
+            assert [(path / "data.mdb").read_bytes() for path in paths] == before
+            assert not problems_of(target)
+            with simindex.open(target, "r") as index:
+                assert list(index.items()) == list(expected.items())
+            for left in expired(target):
+                times = {record.seen_at for key, record in expected.items() if key in left}
+                gone = {record.seen_at for key, record in expected.items() if key not in left}
+                assert not times or not gone or max(gone) < min(times)
 
     compare()

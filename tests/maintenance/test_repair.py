@@ -12,8 +12,8 @@ import lmdb
 import numpy as np
 import pytest
 from support import stored as lmdb_pages
-from support.commands import process
-from support.indexes import make_index, text
+from support.commands import Run
+from support.indexes import make_index, problems_of, text
 from support.stored import PAGE, flipped, store_values, stored_values
 
 import simindex
@@ -39,8 +39,7 @@ def repaired(path: Path) -> RepairReport:
     target = path.parent / "saved"
     shutil.rmtree(target, ignore_errors=True)
     fields = run_repair(lambda _: None, str(path), str(target))
-    report = simindex.check(target)
-    assert report.ok, str(report)
+    assert not problems_of(target)
     return RepairReport(str(path), str(target), **fields)
 
 
@@ -55,14 +54,14 @@ def same(one: Record, other: Record) -> bool:
 
 
 def test_repair_of_a_sound_index_gives_all_of_it(index: Path, tmp_path: Path) -> None:
-    told: list[tuple[int, int]] = []
-    report = simindex.repair(index, tmp_path / "new", progress=lambda *done: told.append(done))
+    progress_calls: list[tuple[int, int]] = []
+    report = simindex.repair(index, tmp_path / "new", progress=lambda *done: progress_calls.append(done))
     assert report.is_whole, str(report)
     assert (report.documents, report.sketches, report.lost, report.notes) == (97, 97, (), ())
-    assert told[-1][0] == 97
+    assert progress_calls[-1][0] == 97
     assert content(tmp_path / "new") == content(index)
     assert list(content(tmp_path / "new")) == list(content(index))
-    assert simindex.check(tmp_path / "new").ok
+    assert not problems_of(tmp_path / "new")
     with pytest.raises(FileExistsError):
         simindex.repair(index, tmp_path / "new")
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["i", "new"]
@@ -256,16 +255,17 @@ def test_five_percent_of_the_pages_lost_leave_nine_documents_in_ten(tmp_path: Pa
     assert report.num_lost == len(before) - len(after)
 
 
-def test_repair_command_says_what_was_lost(index: Path, tmp_path: Path) -> None:
-    done = process("repair", index, tmp_path / "new", "--json", text=True)
-    assert done.returncode == 0
-    assert json.loads(done.stdout)["is_whole"] is True
+@pytest.mark.parametrize("index", ["chunked"], indirect=True)
+def test_repair_command_says_what_was_lost(run: Run, index: Path, tmp_path: Path) -> None:
+    done = run("repair", index, tmp_path / "new", "--json")
+    assert done.code == 0
+    assert json.loads(done.out)["is_whole"] is True
     record = next(v for name, k, v in stored_values(index) if (name, k) == ("documents", number_key(20)))
     store_values(index, [("documents", number_key(20), flipped(record, 33))])
-    done = process("repair", index, tmp_path / "newer", text=True)
-    assert done.returncode == 1
-    assert "96 of 97 documents saved" in done.stdout
-    assert "1 documents lost; by number: 20 to 20" in done.stdout
+    done = run("repair", index, tmp_path / "newer")
+    assert done.code == 1
+    assert "96 of 97 documents saved" in done.out
+    assert "1 documents lost; by number: 20 to 20" in done.out
 
 
 _DOCUMENTS = 40
@@ -309,7 +309,7 @@ def test_repair_saves_no_removed_document_whose_record_came_back(tmp_path: Path,
     assert f"{len(removed)} {REMOVED_FOUND}" in report.notes
     with simindex.open(tmp_path / "saved", "r") as index:
         assert set(index.keys()) == set(range(_DOCUMENTS)) - removed
-    assert simindex.check(tmp_path / "saved").ok
+    assert not problems_of(tmp_path / "saved")
 
 
 def test_repair_names_touches_that_older_records_have_lost(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.commands import process
-from support.indexes import TINY, content_of
+from support.commands import Run
+from support.indexes import TINY, content_of, problems_of
 
 import simindex
 from simindex import (
@@ -68,13 +68,13 @@ def test_resketched_index_equals_one_of_the_documents(
         index.touch(7, 8)
         times = {key: (record.inserted_at, record.seen_at) for key, record in index.items()}
     before = content_of(tmp_path / "i")
-    told: list[tuple[int, int]] = []
+    progress_calls: list[tuple[int, int]] = []
     made = simindex.resketch(
-        tmp_path / "i", tmp_path / "new", progress=lambda *done: told.append(done), **wanted
+        tmp_path / "i", tmp_path / "new", progress=lambda *done: progress_calls.append(done), **wanted
     )
-    assert (made, told[-1]) == (60, (60, 60))
+    assert (made, progress_calls[-1]) == (60, (60, 60))
     assert content_of(tmp_path / "i") == before
-    assert simindex.check(tmp_path / "new").ok
+    assert not problems_of(tmp_path / "new")
     kept = 0 if wanted.get("num_perm") == 0 else stored.keep_shingles
     config = Config(**{"num_perm": 64, "seed": stored.seed, **wanted, "keep_shingles": kept})
     with (
@@ -173,18 +173,18 @@ def test_rows_and_fingerprints_that_were_brought_in(tmp_path: Path) -> None:
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["i", "new", "other"]
 
 
-def test_resketch_command_says_what_it_did(tmp_path: Path) -> None:
+def test_resketch_command_says_what_it_did(run: Run, tmp_path: Path) -> None:
     with simindex.open(tmp_path / "i", "x", STORED) as index:
         index.insert_many(documents(5))
     options = "--num-perm", "32", "--max-distance", "2", "--json"
-    done = process("resketch", tmp_path / "i", tmp_path / "new", *options, text=True)
-    assert json.loads(done.stdout) == {"documents": 8}
+    done = run("resketch", tmp_path / "i", tmp_path / "new", *options)
+    assert json.loads(done.out) == {"documents": 8}
     with simindex.open(tmp_path / "new", "r") as new:
         assert new.config == Config(num_perm=32, keep_shingles=20, seed=3, simhash=SimHashConfig(2))
-    refused = process("resketch", tmp_path / "i", tmp_path / "more", "--num-perm", "128", text=True)
-    assert refused.returncode == 1
-    told = "num_perm: expected at most the 64 rows that are stored, found 128; more rows need the documents"
-    assert told in " ".join(refused.stderr.split())
-    wrong = process("resketch", tmp_path / "i", tmp_path / "more", "--num-perm", "20", text=True)
-    assert wrong.returncode == 2
+    refused = run("resketch", tmp_path / "i", tmp_path / "more", "--num-perm", "128")
+    assert refused.code == 1
+    text = "num_perm: expected at most the 64 rows that are stored, found 128; more rows need the documents"
+    assert text in " ".join(refused.err.split())
+    wrong = run("resketch", tmp_path / "i", tmp_path / "more", "--num-perm", "20")
+    assert wrong.code == 2
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["i", "new"]

@@ -29,6 +29,7 @@ from corpora import (
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.commands import Run
+from support.samples import sample_of
 
 import simindex
 from simindex import Config, SimHashConfig
@@ -153,7 +154,9 @@ PARAGRAPHS: dict[str, tuple[Any, ...]] = {
 OF_PARAGRAPHS = pairwise(PARAGRAPHS, lambda _: True)
 
 
-@pytest.mark.parametrize("number", range(len(OF_PARAGRAPHS)))
+@pytest.mark.parametrize(
+    "number", sample_of(range(0, len(OF_PARAGRAPHS), 2), range(1, len(OF_PARAGRAPHS), 2))
+)
 def test_dedup_by_paragraphs_keeps_what_brute_force_keeps(run: Run, tmp_path: Path, number: int) -> None:
     options = OF_PARAGRAPHS[number]
     parts = made_up(150, number)
@@ -179,7 +182,10 @@ def test_dedup_by_paragraphs_keeps_what_brute_force_keeps(run: Run, tmp_path: Pa
     assert found == [(id_, text) for id_, text in left.items() if text]
 
 
-@pytest.mark.parametrize("number", range(0, len(COMBINATIONS), 4))
+@pytest.mark.parametrize(
+    "number",
+    sample_of(range(0, len(COMBINATIONS), 12), (n for n in range(0, len(COMBINATIONS), 4) if n % 12)),
+)
 def test_dedup_goes_on_to_the_same_bytes(tmp_path: Path, number: int) -> None:
     """Broken off three times in the second reading, and gone on with by other batches and workers."""
     options = COMBINATIONS[number] | {"into": False}
@@ -222,6 +228,7 @@ DRAWN = st.fixed_dictionaries({name: st.sampled_from(values) for name, values in
 )
 
 
+@pytest.mark.long
 @settings(
     max_examples=settings().max_examples // 8,
     suppress_health_check=[HealthCheck.function_scoped_fixture],  # each has a folder of its own

@@ -13,7 +13,7 @@ from support.truth import BOTH, FOX, MINHASH_ONLY, SIMHASH_ONLY
 
 import simindex
 from simindex import Match, Matches, Sketch, Sketcher
-from simindex.tuning.estimator import error_table
+from simindex.formulas.estimator import error_table
 
 
 def test_match_has_the_figures_that_both_sides_have(tmp_path: Path) -> None:
@@ -122,10 +122,10 @@ def test_match_of_bytes_and_times_survives_json() -> None:
 def test_matches_stay_matches_in_slices_copies_and_pickles() -> None:
     matches = Matches((Match(key, 1.0, None) for key in "abc"), truncated=True, candidates=7)
     copies = (matches[:], matches.copy(), copy.copy(matches), pickle.loads(pickle.dumps(matches)))
-    for again in (*copies, matches[1:], matches[::-1], matches[5:]):
-        assert type(again) is Matches
-        assert (again.truncated, again.candidates) == (True, 7)
-    assert all(again == matches for again in copies)
+    for copied in (*copies, matches[1:], matches[::-1], matches[5:]):
+        assert type(copied) is Matches
+        assert (copied.truncated, copied.candidates) == (True, 7)
+    assert all(copied == matches for copied in copies)
     assert [match.key for match in matches[::-2]] == ["c", "a"]
     assert matches[-1] == Match("c", 1.0, None)
     assert matches.to_dicts() == [match.to_dict() for match in matches]

@@ -9,10 +9,10 @@ from support.truth import SEED, shares_prefix
 
 import simindex
 from simindex import Config, Index, Sketch, SketchBatch, tuning
+from simindex.formulas.match_odds import band_plan
 from simindex.queries import search
 from simindex.queries.search import Found
 from simindex.queries.view import View
-from simindex.tuning.match_odds import band_plan
 
 
 @pytest.fixture
@@ -43,8 +43,8 @@ def test_every_prefix_finds_exactly_what_shares_it(families: tuple[Index, np.nda
         view = index._reader.view(txn)
         for bits in range(1, 65):
             found = search.search_bands(view, batch, bits, 0, 1_000)
-            for asked, matches in zip(some, search.matches_of(view, found, None, None), strict=True):
-                expected = np.flatnonzero(shares_prefix(rows, asked, bits) & alive)
+            for query_rows, matches in zip(some, search.matches_of(view, found, None, None), strict=True):
+                expected = np.flatnonzero(shares_prefix(rows, query_rows, bits) & alive)
                 assert sorted(int(match.key) for match in matches) == expected.tolist()
 
 
@@ -57,11 +57,11 @@ def test_nearest_is_brute_force_over_what_shares_its_shortest_prefix(
     index, rows = families
     alive = rows.any(axis=1)
     bits = 8 if threshold is None else tuning.compared_bits(threshold, 16, 1.0)
-    for asked in rows[alive][::23]:
-        agree = np.where(shares_prefix(rows, asked, bits) & alive, (rows == asked).sum(axis=1), -1)
+    for query_rows in rows[alive][::23]:
+        agree = np.where(shares_prefix(rows, query_rows, bits) & alive, (rows == query_rows).sum(axis=1), -1)
         least = 0 if threshold is None else band_plan(threshold, 128).min_agree
         expected = sorted(agree[agree >= least].tolist(), reverse=True)[:k]
-        found = index.nearest(Sketch.from_rows(asked.tolist()), k, threshold=threshold, recall=1.0)
+        found = index.nearest(Sketch.from_rows(query_rows.tolist()), k, threshold=threshold, recall=1.0)
         assert [agree[int(match.key)] for match in found] == expected
         assert len({match.key for match in found}) == len(found)
 
@@ -74,13 +74,13 @@ def test_nearest_finds_what_the_prefix_of_its_last_match_finds(
     index, rows = families
     alive = rows.any(axis=1)
     stopped_early = 0
-    for asked in rows[alive][::11]:
-        found = index.nearest(Sketch.from_rows(asked.tolist()), k)
+    for query_rows in rows[alive][::11]:
+        found = index.nearest(Sketch.from_rows(query_rows.tolist()), k)
         worst = found[-1].similarity or 0.0
         bits = max(8, tuning.compared_bits(worst, 16)) if worst else 8
-        agree = np.where(shares_prefix(rows, asked, bits) & alive, (rows == asked).sum(axis=1), -1)
+        agree = np.where(shares_prefix(rows, query_rows, bits) & alive, (rows == query_rows).sum(axis=1), -1)
         keys = [int(match.key) for match in found]
-        assert set(np.flatnonzero(agree > (rows[keys[-1]] == asked).sum()).tolist()) <= set(keys)
+        assert set(np.flatnonzero(agree > (rows[keys[-1]] == query_rows).sum()).tolist()) <= set(keys)
         stopped_early += bits > 8
     assert stopped_early >= (3 if k == 10 else 10)
 
@@ -89,18 +89,18 @@ def test_nearest_searches_a_few_times_and_ends_at_its_threshold(
     families: tuple[Index, np.ndarray], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     index, _ = families
-    asked: list[int] = []
+    prefix_lengths: list[int] = []
 
     def search_bands(view: View, batch: SketchBatch, prefix_bits: int, *others: int) -> Found:
-        asked.append(prefix_bits)
+        prefix_lengths.append(prefix_bits)
         return search_by_bands(view, batch, prefix_bits, *others)
 
     search_by_bands = search.search_bands
     monkeypatch.setattr(search, "search_bands", search_bands)
     unlike = Sketch.from_rows([7] * 128)
     for threshold, last in ((None, 8), (0.3, tuning.compared_bits(0.3, 16)), (0.5, 17), (0.95, 64)):
-        asked.clear()
+        prefix_lengths.clear()
         index.nearest(unlike, 10, threshold=threshold)
-        assert asked[-1] == last
-        assert asked == sorted(set(asked), reverse=True)
-        assert len(asked) <= 3
+        assert prefix_lengths[-1] == last
+        assert prefix_lengths == sorted(set(prefix_lengths), reverse=True)
+        assert len(prefix_lengths) <= 3

@@ -9,7 +9,6 @@ from support.texts import SMALL
 
 import simindex
 from simindex import Sketcher
-from simindex.queries.container import record_of
 
 PAGE = ["one", "page", "of", "words"]
 
@@ -20,10 +19,9 @@ def test_record_is_what_was_inserted_and_when(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr("time.time_ns", lambda: since_epoch // timedelta(microseconds=1) * 1_000 + 999)
     with simindex.open(tmp_path / "i", "x", SMALL) as index:
         index.insert(b"page", PAGE, {"tags": ("a", "b")})
-        with index._store.reading() as txn:
-            record = record_of(index._reader.view(txn), b"page")
-            with pytest.raises(KeyError, match="'page'"):
-                record_of(index._reader.view(txn), "page")
+        record = index[b"page"]
+        with pytest.raises(KeyError, match="'page'"):
+            index["page"]
     assert (record.key, record.metadata, record.inserted_at) == (b"page", {"tags": ["a", "b"]}, at)
     assert record.inserted_at.tzinfo is UTC
     assert record.sketch == Sketcher(SMALL).sketch(PAGE)

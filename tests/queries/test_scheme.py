@@ -8,7 +8,7 @@ import lmdb
 import numpy as np
 import pytest
 from support.indexes import FOX, READING_AND_ADDING
-from support.stored import bare_store, held
+from support.stored import store_values
 from support.truth import assert_matches, simhash_only
 
 import simindex
@@ -20,18 +20,13 @@ from simindex import (
     Layout,
     SimHashConfig,
     Sketch,
-    Sketcher,
     WordShingles,
 )
 from simindex.format.header import CONFIG_KEY
-from simindex.format.manifest import MANIFEST_KEY, Manifest, decode_manifest
 from simindex.format.seals import pack, seal, unpack, unseal
-from simindex.queries.scheme import Scheme, scheme_of
 from simindex.sketching import permutations
-from simindex.sketching.permutations import make_plan, plan_for
-from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE
+from simindex.sketching.permutations import plan_for
 from simindex.storage.folder import Mode
-from simindex.storage.store import Store
 
 
 def rewrite_header(path: Path, change: Callable[[Any], Any]) -> None:
@@ -61,7 +56,7 @@ def test_index_of_a_newer_format_is_refused_and_left_alone(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda c: c | {"hashing": 2}, "hashing contract: expected version 3, found 2"),
+        (lambda c: c | {"hashing": 3}, "hashing contract: expected version 4, found 3"),
         (lambda c: c | {"shingles": c["shingles"] | {"kind": "sentences"}}, "expected known fields"),
         (lambda c: c | {"num_perm": 100}, "expected known fields"),
         (lambda c: c | {"simhash": c["simhash"] | {"colour": 1}}, "expected known fields"),
@@ -129,71 +124,39 @@ def test_blocks_of_an_index_are_those_it_was_built_with(
         assert_matches(index.query_simhash(Sketch.from_fingerprint(7)), {"a": 0, "b": 1})
 
 
-# ---- by itself ----
-
-BOTH_HALVES = HAS_SIGNATURE | HAS_FINGERPRINT
+def test_new_index_without_settings_gets_the_defaults_and_others_keep_theirs(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "plain") as index:
+        assert index.config == Config()
+        assert index._session.scheme.tables.layout == Layout()
+    config, layout = Config(num_perm=64, simhash=SimHashConfig(3, 5)), Layout(4, 99, 1_000)
+    simindex.open(tmp_path / "i", "x", config, layout=layout).close()
+    header = (tmp_path / "i" / "header").read_bytes()
+    for later in (None, Layout()):  # a layout that is asked for later changes nothing
+        with simindex.open(tmp_path / "i", "a", layout=later) as index:
+            assert (index.config, index._session.scheme.tables.layout) == (config, layout)
+            assert index.stats().permutation_tables == 10
+    assert (tmp_path / "i" / "header").read_bytes() == header
 
 
 @pytest.mark.parametrize(
-    ("config", "whole", "bands", "tables"),
+    ("header", "message"),
     [
-        (Config(num_perm=64), BOTH_HALVES, 8, 4),
-        (Config(num_perm=64, simhash=None), HAS_SIGNATURE, 8, 0),
-        (Config(num_perm=0), HAS_FINGERPRINT, 0, 4),
+        (None, "an LMDB environment, but not a simindex index"),
+        (b"header", "expected a simindex header, found other data"),
     ],
 )
-def test_whole_sketch_and_tables_follow_from_the_methods(
-    config: Config, whole: int, bands: int, tables: int
+def test_file_without_a_header_is_no_index(tmp_path: Path, header: bytes | None, message: str) -> None:
+    path = tmp_path / "i"
+    simindex.open(path).close()
+    (path / "header").unlink()
+    store_values(path, [("meta", CONFIG_KEY, header)])
+    with pytest.raises(FormatError, match=message):
+        simindex.open(path)
+
+
+@pytest.mark.parametrize(("config", "tables"), [(Config(), 4), (Config(simhash=None), 0)])
+def test_fingerprints_are_permuted_into_as_many_rows_as_there_are_tables(
+    tmp_path: Path, config: Config, tables: int
 ) -> None:
-    scheme = Scheme.of(config, Layout(), 4)
-    assert scheme.whole_sketch == whole
-    assert (scheme.tables.bands, scheme.tables.permutations, scheme.plan.num_tables) == (
-        bands,
-        tables,
-        tables,
-    )
-    fingerprints = np.array([1, 2**63, 7], dtype=np.uint64)
-    permuted = scheme.permute(fingerprints)
-    assert permuted.shape == (tables, 3)
-    assert permuted.dtype == np.dtype(np.uint64)
-    if tables:
-        assert permuted.tolist() == make_plan(4, 3).permute(fingerprints).tolist()
-
-
-def test_origin_is_that_of_the_sketches_made_with_the_settings() -> None:
-    for config in (Config(), Config(num_perm=64), Config(seed=2)):
-        assert Scheme.of(config, Layout(), 4).origin == Sketcher(config).sketch("some words").origin
-    assert Scheme.of(Config(), Layout(), 4).origin != Scheme.of(Config(seed=2), Layout(), 4).origin
-
-
-def test_new_store_gets_its_header_and_an_old_one_keeps_it(tmp_path: Path) -> None:
-    store = Store(tmp_path / "i", "x")
-    config, layout = Config(num_perm=64, simhash=SimHashConfig(3, 5)), Layout(4, 99, 1_000)
-    created = scheme_of(store, config, layout)
-    assert (created.config, created.tables.layout, created.plan) == (config, layout, make_plan(5, 3))
-    assert not store.is_new
-    assert decode_manifest(held(store, "meta")[MANIFEST_KEY]) == Manifest()
-    before = held(store, "meta")
-    # A layout that is asked for later changes nothing; a configuration is compared.
-    assert scheme_of(store, None, Layout()) == scheme_of(store, config, None) == created
-    with pytest.raises(ConfigMismatchError, match="num_perm: stored 64, asked for 128"):
-        scheme_of(store, Config(simhash=SimHashConfig(3, 5)), None)
-    assert held(store, "meta") == before
-    store.close()
-
-
-def test_new_store_without_settings_gets_the_defaults(tmp_path: Path) -> None:
-    store = Store(tmp_path / "i", "x")
-    scheme = scheme_of(store, None, None)
-    assert (scheme.config, scheme.tables.layout) == (Config(), Layout())
-    store.close()
-
-
-def test_store_without_a_header_is_no_index(tmp_path: Path) -> None:
-    store = bare_store(tmp_path / "i")
-    with pytest.raises(FormatError, match="expected a simindex header, found other data"):
-        scheme_of(store, None, None)
-    store.commit(lambda txn: txn.delete("meta", CONFIG_KEY))
-    with pytest.raises(FormatError, match="an LMDB environment, but not a simindex index"):
-        scheme_of(store, None, None)
-    store.close()
+    with simindex.open(tmp_path / "i", "x", config) as index:
+        assert index._session.scheme.permute(np.array([1, 2**63, 7], np.uint64)).shape == (tables, 3)

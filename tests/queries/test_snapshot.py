@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from support.indexes import SMALL, insert
+from support.indexes import SMALL, insert, problems_of
 from support.stored import bare_store
 
 import simindex
@@ -136,7 +136,7 @@ def test_documents_that_a_handle_has_inserted_are_taken_over_unread(
                 index.insert(key, text)
                 assert [match.key for match in index.query(text, 0.9)] == [key]
         assert index.query("words of the third text", 0.9)[0].key == "c"
-        assert index.check().ok
+        assert not problems_of(index.path)
 
 
 def test_store_without_a_manifest_is_damaged(tmp_path: Path) -> None:

@@ -21,8 +21,7 @@ from simindex.format.layout import SegmentEntry
 from simindex.format.manifest import Manifest
 from simindex.queries.scheme import Scheme
 from simindex.queries.stats import RECALL_THRESHOLDS, make_stats
-from simindex.tuning.curve import compared_bits, expected_recall, rows_for
-from simindex.tuning.match_odds import similarity_for
+from simindex.tuning import compared_bits, expected_recall, rows_for, similarity_for
 
 
 @pytest.mark.parametrize(
@@ -38,7 +37,7 @@ def test_stats_say_what_the_tables_cost(
     assert stats.permutation_tables == tables
     assert Counter(stats.prefix_bits) == prefix_bits
     assert stats.permutation_bytes_per_document == 12 * tables
-    assert stats.table_bytes["permutations"] == 12 * tables * 1000
+    assert stats.part_bytes["permutations"] == 12 * tables * 1000
     expected = 1000 * sum(number * 2.0**-bits for bits, number in prefix_bits.items())
     assert stats.expected_candidates == pytest.approx(expected)
     if expected_candidates is not None:
@@ -67,7 +66,7 @@ def test_stats_as_json_and_as_lines(tmp_path: Path, config: Config) -> None:
     assert ("returned with 0.95" in repr(stats)) == bool(config.num_perm)
     shown_html = stats._repr_html_()
     assert ">1,000</td>" in shown_html
-    assert f">{stats.table_bytes['keys']:,}</td>" in shown_html
+    assert f">{stats.part_bytes['keys']:,}</td>" in shown_html
 
 
 def test_stats_expect_the_candidates_that_uniform_fingerprints_have(tmp_path: Path) -> None:
@@ -89,17 +88,18 @@ def test_stats_add_up_what_the_manifest_says_of_each_segment() -> None:
     scheme = Scheme.of(Config(num_perm=64), Layout(), 4)
     segments = (SegmentEntry(1, 0, 30, 20, 3, 15, 16, 17), SegmentEntry(2, 30, 9, 8, 1, 5, 6, 7))
     manifest = Manifest(39, 3, 25, 4, segments=segments)
-    figures = {"file_bytes": 9_000, "used_bytes": 5_000, "documents": 1_234}
+    figures = {"file_bytes": 9_000, "used_bytes": 8_000, "documents": 1_234, "segments": 6_000}
     stats = make_stats("/data/news", scheme, manifest, figures)
     assert (stats.path, stats.documents, stats.copies, stats.segments) == ("/data/news", 25, 4, 2)
     assert stats.entries == {
         "keys": 28, "copies": 4, "bands": 20 * 8, "permutations": 22 * 4, "sketches": 24,
     }  # fmt: skip
-    assert stats.table_bytes == {
+    assert stats.part_bytes == {
         "keys": 28 * 12, "copies": 4 * 12, "bands": 160 * 12, "permutations": 88 * 12,
-        "sketches": 24 * (64 + 8 + 4), "documents": 1_234,
+        "sketches": 24 * (64 + 8 + 4), "filters": 0, "seals": 6_000 - 280 * 12 - 24 * 76,
+        "documents": 1_234, "marks": 8_000 - 1_234 - 6_000, "free": 1_000,
     }  # fmt: skip
-    assert (stats.file_bytes, stats.used_bytes, stats.bytes_per_document) == (9_000, 5_000, 200.0)
+    assert (stats.file_bytes, stats.used_bytes, stats.bytes_per_document) == (9_000, 8_000, 320.0)
     assert stats.config == scheme.config
     assert stats.rows.keys() == stats.recall.keys() == set(RECALL_THRESHOLDS)
     assert stats.rows == {threshold: rows_for(threshold, 8) for threshold in RECALL_THRESHOLDS}
@@ -112,9 +112,33 @@ def test_stats_add_up_what_the_manifest_says_of_each_segment() -> None:
     }
 
 
+def test_every_byte_of_the_file_stands_in_a_part(tmp_path: Path) -> None:
+    """The parts that are what is left of others are as small as they should be: nothing is missing."""
+    layout = Layout(2, 400, 4_096)
+    with simindex.open(tmp_path / "i", layout=layout, config=Config(num_perm=64)) as index:
+        empty = index.stats()
+        index.insert_many(((n, f"the text of document {n}") for n in range(5_000)), batch_size=500)
+        index.remove_many(range(0, 5_000, 7))
+        grown = index.stats()
+        index.compact()
+        compact = index.stats()
+    for stats in (empty, grown, compact):
+        assert sum(stats.part_bytes.values()) == stats.file_bytes
+        assert min(stats.part_bytes.values()) >= 0
+        assert stats.used_bytes == stats.file_bytes - stats.part_bytes["free"]
+    assert compact.file_bytes == (tmp_path / "i" / "data.mdb").stat().st_size
+    tables = sum(compact.part_bytes[name] for name in compact.entries)
+    assert compact.part_bytes["free"] < 20 * 4_096 < grown.part_bytes["free"]
+    assert 0 < compact.part_bytes["filters"] < 0.3 * tables
+    assert 0 < compact.part_bytes["seals"] < 0.3 * tables
+    assert 0 < compact.part_bytes["marks"] <= 10 * 4_096
+
+
 def test_stats_of_an_empty_index_without_minhash_have_no_rows_and_no_bytes_per_document() -> None:
     scheme = Scheme.of(Config(num_perm=0), Layout(), 4)
-    stats = make_stats("i", scheme, Manifest(), {"file_bytes": 1, "used_bytes": 1, "documents": 0})
+    stats = make_stats(
+        "i", scheme, Manifest(), {"file_bytes": 1, "used_bytes": 1, "documents": 0, "segments": 0}
+    )
     assert (stats.rows, stats.compared_bits, stats.recall, stats.found) == ({}, {}, {}, {})
     assert stats.bytes_per_document is None
     assert set(stats.entries.values()) == {0}

@@ -143,7 +143,7 @@ def segment(**fields: object) -> Callable[[list[Any]], list[Any]]:
     def change(manifest: list[Any]) -> list[Any]:
         last = [
             fields.get(name, value)
-            for name, value in zip(SegmentEntry._fields, manifest[-1][-1], strict=True)
+            for name, value in zip(SegmentEntry._fields[:-1], manifest[-1][-1], strict=True)
         ]
         return [*manifest[:-1], [*manifest[-1][:-1], last]]
 
@@ -274,7 +274,7 @@ def test_what_a_check_lets_pass_answers_as_before(
     store_values(closed_index, [(database, key, seal(database, key, pack(changed)))])
     problems: list[Any] = []
     try:
-        run_check(lambda told: problems.extend(told.get("problem", ())), str(closed_index), "full")
+        run_check(lambda message: problems.extend(message.get("problem", ())), str(closed_index), "full")
         if not problems:
             read_everything(closed_index)
             assert answers(closed_index) == expected

@@ -196,12 +196,12 @@ def assert_answers(reader: Index, keys: list[object], threads: int = 4) -> None:
 
 def ended(*children: tuple[int, int]) -> list[list[str]]:
     """What each child told, all of them ended well."""
-    told = []
+    outputs = []
     for pid, pipe in children:
         status = os.waitpid(pid, 0)[1]
-        told.append(everything_from(pipe))
-        assert status == 0, told
-    return told
+        outputs.append(everything_from(pipe))
+        assert status == 0, outputs
+    return outputs
 
 
 @pytest.mark.parametrize("refresh", ["auto", "manual"])
@@ -256,7 +256,7 @@ def test_reader_opens_by_itself_in_a_child_of_a_child_used_there_first_or_not(tm
             if uses or not depth:
                 assert_answers(reader, keys)
             if depth:
-                child = forked(lambda told: deeper(depth - 1, uses, told))
+                child = forked(lambda send: deeper(depth - 1, uses, send))
                 tell(f"{depth} {ended(child)}")
                 assert_answers(reader, keys)
 

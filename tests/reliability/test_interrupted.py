@@ -3,16 +3,14 @@
 Merges go on over many commits, so what such a call leaves behind is met by the calls after it.
 """
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.faults import broken_off
 from support.indexes import BATCHES, LAYOUT, SMALL, check, insert, keys_of
 
 import simindex
 from simindex import IndexFullError, _kernel
-from simindex.changes.writer import Writer
-from simindex.storage.store import Store
 
 
 class Interrupting:
@@ -33,24 +31,6 @@ class Interrupting:
             return function(*arguments)
 
         return interrupted
-
-
-def broken_off(
-    call: Callable[..., object], at: int, error: BaseException, *, is_done: bool
-) -> tuple[Callable[..., None], list[None]]:
-    """(`call` with an error in its n-th run, before it or when all of it is done; a list, one item a run)."""
-    runs: list[None] = []
-
-    def broken(*arguments: object) -> None:
-        if is_done:
-            call(*arguments)
-        runs.append(None)
-        if len(runs) == at:
-            raise error
-        if not is_done:
-            call(*arguments)
-
-    return broken, runs
 
 
 @pytest.mark.parametrize("at", [1, 2, 5, 17, 40, 83, 120, 166, 190])
@@ -91,9 +71,8 @@ def test_failed_commit_leaves_no_chunks_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
     """The merges under way begin anew; what they had stored is removed by the next commit."""
-    failing, _ = broken_off(Store.commit, at, IndexFullError("no space"), is_done=False)
     with simindex.open(tmp_path / "i", "x", SMALL, layout=LAYOUT) as index:
-        monkeypatch.setattr(Store, "commit", failing)
+        broken_off(monkeypatch, "commit", at, IndexFullError("no space"))
         for batch in range(BATCHES):
             try:
                 insert(index, batch)
@@ -107,9 +86,8 @@ def test_ctrl_c_at_the_end_of_a_commit_keeps_the_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
     """It is raised when the commit is durable already: the handle must know what is stored."""
-    interrupted, commits = broken_off(Store.commit, at, KeyboardInterrupt(), is_done=True)
     with simindex.open(tmp_path / "i", "x", SMALL, layout=LAYOUT) as index:
-        monkeypatch.setattr(Store, "commit", interrupted)
+        commits = broken_off(monkeypatch, "commit", at, KeyboardInterrupt(), is_done=True)
         for batch in range(BATCHES):
             if len(commits) == at - 1:
                 with pytest.raises(KeyboardInterrupt):
@@ -128,9 +106,8 @@ def test_ctrl_c_between_preparation_and_commit_costs_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
     """Steps of merges were taken whose chunks are not stored."""
-    interrupted, commits = broken_off(Writer.commit, at, KeyboardInterrupt(), is_done=False)
     with simindex.open(tmp_path / "i", "x", SMALL, layout=LAYOUT) as index:
-        monkeypatch.setattr(Writer, "commit", interrupted)
+        commits = broken_off(monkeypatch, "commit of the writer", at, KeyboardInterrupt())
         for batch in range(BATCHES):
             if len(commits) == at - 1:
                 with pytest.raises(KeyboardInterrupt):

@@ -24,6 +24,7 @@ import lmdb
 import pytest
 from support.indexes import READING_AND_ADDING
 from support.processes import Tell, everything_from, forked
+from support.samples import sample_of
 
 import simindex
 from simindex import (
@@ -39,9 +40,10 @@ from simindex import (
     Layout,
     SimIndexError,
 )
-from simindex.storage import gate, lmdb_file, store, translation
+from simindex.storage import check_at_open, gate, store, translation
 from simindex.storage.environment import BETWEEN_FILES
 from simindex.storage.folder import Mode
+from simindex.storage.lmdb_file import open_lmdb
 from simindex.storage.registry import registry
 
 SMALL = Config(num_perm=16)
@@ -139,9 +141,10 @@ class Interruption:
 
 
 STORAGE = ("storage/store.py", "storage/gate.py", "storage/folder.py", "storage/environment.py")
+OPENING = (*STORAGE, "storage/check_at_open.py", "storage/lmdb_file.py")
 
 LIFE = (
-    *STORAGE, "storage/registry.py", "storage/pages.py", "storage/lmdb_file.py",
+    *STORAGE, "storage/registry.py", "storage/pages.py", "storage/lmdb_file.py", "storage/check_at_open.py",
     "storage/lock.py", "changes/session.py", "index/index.py",
 )  # fmt: skip
 """Where a handle begins and ends."""
@@ -154,8 +157,9 @@ def steps(stride: int) -> Iterator[int]:
 
 
 @_NOBODY_COULD_CLOSE
-def test_opening_that_is_interrupted_anywhere_leaves_nothing_behind(path: Path) -> None:
-    for at in steps(3):
+@pytest.mark.parametrize("stride", sample_of([10], [3]))
+def test_opening_that_is_interrupted_anywhere_leaves_nothing_behind(path: Path, stride: int) -> None:
+    for at in steps(stride):
         if not Interruption(at, LIFE).during(lambda: simindex.open(path).close()):
             break
         with simindex.open(path) as index:  # no lock is held, and nobody is inside
@@ -222,10 +226,13 @@ def test_call_that_is_interrupted_anywhere_leaves_a_working_handle(path: Path, c
 
 
 @_NOBODY_COULD_CLOSE
-def test_first_use_in_a_forked_child_that_is_interrupted_anywhere_can_be_done_again(path: Path) -> None:
+@pytest.mark.parametrize("stride", sample_of([13], [4]))
+def test_first_use_in_a_forked_child_that_is_interrupted_anywhere_can_be_done_again(
+    path: Path, stride: int
+) -> None:
     with simindex.open(path, "r") as reader:
         assert len(reader) == 20
-        for at in steps(4):
+        for at in steps(stride):
 
             def work(tell: Tell, at: int = at) -> None:
                 tell(Interruption(at, STORAGE).during(lambda: len(reader)))
@@ -237,9 +244,9 @@ def test_first_use_in_a_forked_child_that_is_interrupted_anywhere_can_be_done_ag
                 assert len(reader) == 20
 
             pid, pipe = forked(work)
-            status, told = os.waitpid(pid, 0)[1], everything_from(pipe)
-            assert status == 0, told
-            if told == ["False"]:
+            status, lines = os.waitpid(pid, 0)[1], everything_from(pipe)
+            assert status == 0, lines
+            if lines == ["False"]:
                 break
         assert at > 40
     check_whole(path)
@@ -253,7 +260,7 @@ def test_change_over_that_is_interrupted_anywhere_leaves_working_handles(path: P
         with simindex.open(path) as index, simindex.open(path, "r") as reader:
             assert len(index) == len(reader) == 20
             index._store.environment().is_broken = True  # so that it opens its file anew
-            interrupted = Interruption(at, (*STORAGE, "lmdb_file.py")).during(index._store.change_over)
+            interrupted = Interruption(at, OPENING).during(index._store.change_over)
             between += bool(failure_of(index))
             handles = [index, reader] if at % 2 else [reader, index]
             assert [len(handle) for handle in handles] == [20, 20]
@@ -269,13 +276,12 @@ def test_change_over_that_is_interrupted_anywhere_leaves_working_handles(path: P
 
 
 @_NOBODY_COULD_CLOSE
-def test_opening_again_that_is_interrupted_anywhere_can_be_done_again(path: Path) -> None:
-    for at in steps(2):
+@pytest.mark.parametrize("stride", sample_of([9], [2]))
+def test_opening_again_that_is_interrupted_anywhere_can_be_done_again(path: Path, stride: int) -> None:
+    for at in steps(stride):
         with simindex.open(path) as index:
             index._store.environment().failure = BETWEEN_FILES
-            interrupted = Interruption(at, (*STORAGE, "lmdb_file.py", "registry.py")).during(
-                lambda: len(index)
-            )
+            interrupted = Interruption(at, (*OPENING, "registry.py")).during(lambda: len(index))
             for _ in range(2):
                 assert len(index) == 20
                 index.compact()
@@ -286,8 +292,9 @@ def test_opening_again_that_is_interrupted_anywhere_can_be_done_again(path: Path
 
 
 @_NOBODY_COULD_CLOSE
-def test_compaction_that_is_interrupted_anywhere_leaves_a_working_handle(path: Path) -> None:
-    for at in steps(11):
+@pytest.mark.parametrize("stride", sample_of([43], [11]))
+def test_compaction_that_is_interrupted_anywhere_leaves_a_working_handle(path: Path, stride: int) -> None:
+    for at in steps(stride):
         with simindex.open(path) as index:
             index.insert("x", "one two three four")
             index.remove("x")
@@ -370,7 +377,7 @@ def test_handles_say_why_the_file_cannot_be_opened_again_and_work_when_it_can(
 
     with simindex.open(path) as index, simindex.open(path, "r") as reader:
         with monkeypatch.context() as patch:
-            patch.setattr(lmdb_file, "open_lmdb", refuse)
+            patch.setattr(check_at_open, "open_lmdb", refuse)
             for call in (index.compact, partial(len, index), partial(len, reader)):
                 with pytest.raises(SimIndexError, match="no file descriptor is left"):
                     call()
@@ -382,6 +389,37 @@ def test_handles_say_why_the_file_cannot_be_opened_again_and_work_when_it_can(
         assert len(reader) == 21
         index.remove(20)
     check_whole(path)
+
+
+def test_index_that_takes_the_place_of_another_while_all_are_kept_out_is_not_read(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call that is inside by then is of the file that it began with; the next one says what happened."""
+    simindex.open(path.parent / "other", "x", SMALL).close()
+    with simindex.open(path, "r") as reader:
+        environment = reader._store.environment()
+        look, keepers = environment.bytes_in_place, list[threading.Thread]()
+
+        def keep_out() -> None:
+            with environment.alone() as _alone:
+                pass
+
+        def replace_and_look(data: str) -> int | None:
+            if not keepers:
+                path.rename(path.parent / "away")
+                (path.parent / "other").rename(path)
+                keepers.append(threading.Thread(target=keep_out))
+                keepers[0].start()
+                while not environment.gate.is_stopped:
+                    pass
+            return look(data)
+
+        monkeypatch.setattr(environment, "bytes_in_place", replace_and_look)
+        monkeypatch.setattr(environment, "looked_at", float("-inf"))
+        assert len(reader) == 20
+        keepers[0].join()
+        with pytest.raises(ClosedError, match="was replaced or removed while it was open"):
+            len(reader)
 
 
 def test_handle_that_was_left_without_a_file_does_not_take_another_index_for_it(path: Path) -> None:
@@ -422,10 +460,10 @@ def test_error_of_a_compaction_is_told_once(
 
 def test_disk_that_fails_is_not_a_full_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     failure = OSError(errno.EIO, "Input/output error")
-    told = translation.translated(failure, str(path))
-    assert isinstance(told, DiskError)
-    assert (told.errno, told.path) == (errno.EIO, str(path))
-    assert "Free some space" not in str(told)
+    error = translation.translated(failure, str(path))
+    assert isinstance(error, DiskError)
+    assert (error.errno, error.path) == (errno.EIO, str(path))
+    assert "Free some space" not in str(error)
     # LMDB says the same of a short write, which is how a disk becomes full.
     monkeypatch.setattr(translation, "_has_no_space", lambda _: True)
     assert isinstance(translation.translated(failure, str(path)), IndexFullError)
@@ -486,10 +524,10 @@ def test_file_that_lost_its_last_pages_is_refused_wherever_it_ends(tmp_path: Pat
         capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, f"killed by signal {-done.returncode} after {done.stdout[-200:]}"
-    told = [line.partition(" ")[2] for line in done.stdout.splitlines()]
-    assert len(told) == 30
-    assert "wrong" not in told
-    assert told.count("cut short") > 25
+    outcomes = [line.partition(" ")[2] for line in done.stdout.splitlines()]
+    assert len(outcomes) == 30
+    assert "wrong" not in outcomes
+    assert outcomes.count("cut short") > 25
 
 
 # ---- fork ----
@@ -680,7 +718,7 @@ def test_errors_name_the_index_that_they_are_about(path: Path) -> None:
 
 def test_change_over_knows_the_file_that_it_opened(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another compaction may put the next file at the path between a look at it and its opening."""
-    opener = lmdb_file.open_lmdb
+    opener = open_lmdb
     compact = "import simindex, sys\nwith simindex.open(sys.argv[1], 'r+') as index: index.compact()"
     waiting = [compact, compact]
 
@@ -691,7 +729,7 @@ def test_change_over_knows_the_file_that_it_opened(path: Path, monkeypatch: pyte
 
     with simindex.open(path, "r") as reader:
         subprocess.run([sys.executable, "-c", compact, str(path)], check=True, timeout=60)
-        monkeypatch.setattr(lmdb_file, "open_lmdb", late)
+        monkeypatch.setattr(check_at_open, "open_lmdb", late)
         monkeypatch.setattr(store, "_LOOK_AGAIN_SECONDS", 0.0)
         for _ in range(4):
             assert len(reader) == 20

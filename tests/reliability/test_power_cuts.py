@@ -13,23 +13,23 @@ pytest.importorskip("resource")  # the attacks need a POSIX system
 @needs_faults
 @pytest.mark.parametrize("rounds", [50, pytest.param(200, marks=pytest.mark.long)])
 def test_what_was_acknowledged_survives_power_cuts(rounds: int) -> None:
-    told = torture("power", rounds=rounds)
-    [(right, n)] = re.findall(r"^all +(\d+) .* (\d+)$", told, re.MULTILINE)
+    output = torture("power", rounds=rounds)
+    [(right, n)] = re.findall(r"^all +(\d+) .* (\d+)$", output, re.MULTILINE)
     assert int(right) == int(n) == rounds
 
 
 @needs_faults
 def test_a_disk_that_syncs_nothing_is_found_out() -> None:
     """Or the harness would look away. The failure comes with the command that repeats it."""
-    told = without_places(torture("power", "--lying-disk", rounds=50, fails=True))
-    again = re.findall(r"^    tools/torture (power --seed 1 --lying-disk --only 0)$", told, re.MULTILINE)
-    assert again
-    assert without_places(torture(*again[0].split(), fails=True)) == told
+    output = without_places(torture("power", "--lying-disk", rounds=50, fails=True))
+    commands = re.findall(r"^    tools/torture (power --seed 1 --lying-disk --only 0)$", output, re.MULTILINE)
+    assert commands
+    assert without_places(torture(*commands[0].split(), fails=True)) == output
 
 
-def without_places(told: str) -> str:
+def without_places(output: str) -> str:
     """What an attack tells, but for its folder and its time."""
-    return re.sub(r"simindex-torture-\w+|after \d+ s$", "", told)
+    return re.sub(r"simindex-torture-\w+|after \d+ s$", "", output)
 
 
 # ---- the file system that is played back ----

@@ -66,6 +66,27 @@ def test_page_of_documents_in_the_place_of_one_of_removed_hides_no_document(
                 list(index)
 
 
+def test_older_branch_page_in_the_place_of_a_leaf_brings_no_removed_document_back(tmp_path: Path) -> None:
+    """It leads to older leaves, whose values have right seals."""
+    with simindex.open(tmp_path / "made", "x", Config(num_perm=16, simhash=None)) as index:
+        index.insert_many((n, [f"{n}", f"{n + 1}"]) for n in range(SIZE))
+    older = lmdb_pages.root((tmp_path / "made" / "data.mdb").read_bytes(), "documents")
+    with simindex.open(tmp_path / "made") as index:
+        index.remove_many(REMOVED)
+    data = (tmp_path / "made" / "data.mdb").read_bytes()
+    errors = 0
+    for leaf in lmdb_pages.leaves(data, "documents")[::4]:
+        path = damaged(tmp_path / "made", tmp_path / "i", partial(lmdb_pages.swap, one=leaf, other=older))
+        with simindex.open(path, "r") as index:
+            for n in REMOVED:
+                for is_there in (index.__contains__, lambda n: bool(index.query([f"{n}", f"{n + 1}"], 1.0))):
+                    try:
+                        assert not is_there(n)
+                    except CorruptIndexError:
+                        errors += 1
+    assert errors
+
+
 def test_iteration_notices_documents_that_are_missing(tmp_path: Path, pages: Path) -> None:
     data = (pages / "data.mdb").read_bytes()
     leaves = lmdb_pages.leaves(data, "documents")

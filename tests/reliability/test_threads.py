@@ -2,8 +2,12 @@
 
 import contextlib
 import threading
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import pytest
 from support.processes import run_in_threads
 from support.texts import (
     SMALL,
@@ -20,6 +24,7 @@ from simindex import (
     ClosedError,
     Index,
     Layout,
+    _kernel,
 )
 
 
@@ -123,3 +128,41 @@ def test_close_waits_for_the_queries_of_other_threads(tmp_path: Path) -> None:
             index.close()
 
         run_in_threads(query, query, query, close)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda index, text: index.query(text, 0.9),
+        lambda index, text: index.query_many([text, text], 0.9)[1],
+        lambda index, text: index.nearest(text, 4),
+        lambda index, _: index.query_key("asks", 0.9),
+        lambda index, text: index.query_simhash(text),
+    ],
+    ids=["query", "query_many", "nearest", "query_key", "query_simhash"],
+)
+def test_search_and_records_are_of_one_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Callable[[Index, list[str]], Any]
+) -> None:
+    """Another handle commits just behind the search: the records are of the commit that was searched."""
+    text = document(1)
+    changed: list[str] = []
+    with simindex.open(tmp_path / "i", "x") as index, simindex.open(tmp_path / "i", "r") as reader:
+        index.insert_many([(key, text, "before") for key in ("replaced", "removed", "stays", "asks")])
+
+        def search_and_change(kernel: Callable[..., Any], *arguments: Any) -> Any:
+            found = kernel(*arguments)
+            if not changed:
+                changed.append("now")
+                index.remove_many(["removed", "asks"])
+                index.replace("replaced", text, "after")
+                index.insert("new", text, "after")
+            return found
+
+        for name in ("query_bands", "query_fingerprints"):
+            kernel = getattr(_kernel, name)
+            monkeypatch.setattr(_kernel, name, partial(search_and_change, kernel))
+        found = {match.key: match.metadata for match in ask(reader, text) if match.key != "asks"}
+        assert changed
+        assert found == dict.fromkeys(("replaced", "removed", "stays"), "before")
+        assert {match.key for match in reader.query(text, 0.9)} == {"replaced", "stays", "new"}

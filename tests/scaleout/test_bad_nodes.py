@@ -145,7 +145,7 @@ def test_store_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     blocked.write_bytes(b"")
     plain = Cluster(tmp_path / "plain", store=str(blocked))
     plain.insert(0, 20)
-    with pytest.raises(PartitionError, match=r"partition \d at [ab] \(.*file/.*look at the disk") as raised:
+    with pytest.raises(PartitionError, match=r"partition \d at [ab] \(.*file/.*look at the store") as raised:
         plain.handle().backup()
     assert isinstance(raised.value.reason, StoreError)
     assert raised.value.node == socket.gethostname()
@@ -154,7 +154,7 @@ def test_store_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
     durable = Cluster(tmp_path / "durable", store=str(blocked), durability="store")
     catalog = Catalog.load(durable.uri)
-    with pytest.raises(PartitionError, match=r"partition \d at [ab] \(.*file/.*look at the disk") as raised:
+    with pytest.raises(PartitionError, match=r"partition \d at [ab] \(.*file/.*look at the store") as raised:
         durable._insert(catalog, bytes(16), range(20))
     assert isinstance(raised.value.reason, StoreError)
     blocked.unlink()

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from support.hosts import LocalIndex
+from support.samples import sample_of
 
 import simindex
 from simindex import Config, Index, Matches, SimHashConfig
@@ -46,7 +47,9 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
         yield index
 
 
-@pytest.fixture(scope="module", params=[(8, 1), (64, 3), (256, 2)], ids=lambda shape: f"{shape[0]}")
+@pytest.fixture(
+    scope="module", params=sample_of([(8, 1), (64, 3)], [((256, 2),)]), ids=lambda shape: f"{shape[0]}"
+)
 def many(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalIndex]:
     partitions, places = request.param
     with LocalIndex(tmp_path_factory.mktemp("many"), CONFIG, partitions, places) as index:

@@ -11,9 +11,7 @@ import pytest
 from support.hosts import LocalTasks
 
 import simindex
-from simindex import Config, SimHashConfig, scaleout
-from simindex.format.keys import Key
-from simindex.maintenance import merge
+from simindex import Config, Key, SimHashConfig, scaleout
 from simindex.scaleout import pair_job
 from simindex.scaleout.catalog import Catalog, Partition
 from simindex.scaleout.wire import partition_of
@@ -148,12 +146,9 @@ def test_stars_are_those_of_one_index_in_the_order_of_partitions(
 
 
 @pytest.mark.parametrize("seed", [3, 5, 12, 18])
-def test_stars_of_copies_whose_first_one_is_removed(
-    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stars_of_copies_whose_first_one_is_removed(seed: int, tmp_path: Path) -> None:
     """Few texts, each near some others and stored many times; most are removed again. A partition was merged
-    of two, so that equal documents of it are not all stored as copies of one of them."""
-    monkeypatch.setattr(merge, "FEW", 0)
+    of two."""
     random, words = Random(seed), [f"w{number}" for number in range(60)]
     texts = [" ".join(words[at : at + 40]) for at in (0, 2, 4, 6)]
     rows = [(number, random.choice(texts)) for number in range(60)]

@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 from support.stored import build, crowded, damaged_segment, layouts, place_of
 from support.texts import uint64s
 
+from simindex import Layout
 from simindex.errors import CorruptIndexError
 from simindex.format.keys import segment_key
-from simindex.format.layout import FENCES, FILTERS, KEY_TABLE, Layout
+from simindex.format.layout import FENCES, FILTERS, KEY_TABLE
 from simindex.segments.directory import Directory
 
 

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from support.stored import place_of, table_only
 
+from simindex import Layout
 from simindex.errors import CorruptIndexError
 from simindex.format.keys import segment_key
-from simindex.format.layout import KEY_TABLE, Geometry, Layout
+from simindex.format.layout import KEY_TABLE, Geometry
 from simindex.format.seals import SEAL_BYTES, seal
 from simindex.segments.build import segment_puts
 from simindex.segments.load import Segment

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from support.stored import load, table_only
 
-from simindex.format.layout import Geometry, Layout
+from simindex import Layout
+from simindex.format.layout import Geometry
 from simindex.segments import streams
 from simindex.segments.load import Places, Segment
 from simindex.segments.merge import Merge

@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.stored import build, crowded, damaged_segment, layouts, load, table_only
 
-from simindex import _kernel
+from simindex import Layout, _kernel
 from simindex.errors import CorruptIndexError
 from simindex.format.chunks import encode_chunk
 from simindex.format.keys import segment_key
-from simindex.format.layout import KEY_TABLE, Geometry, Layout
+from simindex.format.layout import KEY_TABLE, Geometry
 from simindex.segments.build import segment_puts
 from simindex.segments.directory import Directory
 from simindex.segments.load import Segment

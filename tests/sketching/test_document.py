@@ -45,7 +45,7 @@ NO_DOCUMENTS: list[tuple[Any, str]] = [
     (1.5, "found float"),
     (None, "found NoneType"),
     (object(), "found object"),
-    (MinHash(), "found MinHash; a MinHash of datasketch comes as Sketch.from_rows(minhash.hashvalues)"),
+    (MinHash(), "found MinHash; a MinHash goes into simindex.compat.datasketch.MinHashLSH"),
     (MinHash.hashvalues, "uint64; the rows of a signature come by Sketch.from_rows(array)"),
     (np.array(["a text", "another"], dtype=object), "object; many documents go to insert_many(zip(keys"),
     (np.zeros((2, 2), dtype=np.int64), "a NumPy array of 2 dimensions and int64"),

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from support.truth import pairs_of_similarity
 
 from simindex import Config, Sketcher, _kernel, textbook
+from simindex.formulas.estimator import error_table, similarity_table
 from simindex.sketching.estimate import KEPT_VALUES, Estimate, best_estimate, row_estimates
-from simindex.tuning.estimator import error_table, similarity_table
 
 hash_sets = st.sets(st.one_of(st.integers(0, 40), st.integers(0, KEPT_VALUES - 1)), max_size=40)
 
 
 def kept_of(hashes: set[int], keep: int) -> np.ndarray:
-    return np.array(sorted(hashes)[:keep], dtype=np.uint32)
+    return np.array(sorted(hashes)[:keep], dtype=np.uint64)
 
 
 @given(hash_sets, hash_sets, st.integers(41, 50), st.integers(0, 64))

@@ -12,7 +12,6 @@ from support.texts import any_texts, uint64s
 from simindex import CharShingles, WordShingles, textbook
 from simindex.sketching.shingles import (
     cutting_fields,
-    prepare,
     ready_hashes,
     shingle_hashes,
     shingles_of,
@@ -26,13 +25,8 @@ def test_cutting_fields_are_those_that_the_kernel_reads() -> None:
     assert cutting_fields(CharShingles(9, ("nfkc", "whitespace"))) == (1, 9, 0, 1)
 
 
-def test_prepare_does_nothing_but_nfkc() -> None:
-    assert prepare(" ﬁN ", WordShingles(1, ("nfkc", "casefold", "whitespace"))) == " fiN "
-    assert prepare(" ﬁN ", WordShingles(1)) == " ﬁN "
-
-
-@given(any_texts, st.sampled_from([WordShingles(2), CharShingles(3), WordShingles(1, ("nfkc",))]), uint64s)
-def test_shingle_hashes_are_those_of_the_shingles_as_ready_ones(
+@given(any_texts, st.sampled_from([CharShingles(3), WordShingles(1, ("nfkc",))]), uint64s)
+def test_hashes_of_characters_and_single_words_are_those_of_ready_shingles(
     text: str, shingles: CharShingles | WordShingles, seed: int
 ) -> None:
     expected = ready_hashes(shingles_of(text, shingles), seed)

@@ -58,11 +58,11 @@ def test_sketch_arguments_come_in_the_order_of_its_attributes() -> None:
 @given(any_texts, st.sampled_from([Config(), Config(simhash=None), Config(num_perm=0), KEEPING.config]))
 def test_sketch_is_the_same_after_a_pickle(text: str, config: Config) -> None:
     sketch = Sketcher(config).sketch(text)
-    for again in (pickle.loads(pickle.dumps(sketch)), copy.copy(sketch), copy.deepcopy(sketch)):
-        assert again == sketch
-        assert hash(again) == hash(sketch)
-        assert again.origin == sketch.origin
-        assert repr(again) == repr(sketch)
+    for copied in (pickle.loads(pickle.dumps(sketch)), copy.copy(sketch), copy.deepcopy(sketch)):
+        assert copied == sketch
+        assert hash(copied) == hash(sketch)
+        assert copied.origin == sketch.origin
+        assert repr(copied) == repr(sketch)
 
 
 def test_sketches_are_equal_by_content_and_not_by_origin() -> None:

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.texts import any_texts
 
-from simindex import CharShingles, Config, SimHashConfig, Sketch, Sketcher, WordShingles, textbook
-from simindex.sketching.document import Document
+from simindex import CharShingles, Config, Document, SimHashConfig, Sketch, Sketcher, WordShingles, textbook
 
 FOX = "the quick brown fox jumps over the lazy dog near the old river bank"
 BOTH = Config(num_perm=64)
@@ -19,7 +18,7 @@ LISTED = ["fox", "dog", "fox", "bank", "fox"]
 
 
 def hashes(shingles: list[str]) -> list[int]:
-    return [textbook.shingle_hash(shingle, BOTH.hash_seed) for shingle in shingles]
+    return [textbook.word_shingle_hash(shingle, BOTH.hash_seed) for shingle in shingles]
 
 
 def test_fingerprint_of_a_text_takes_the_shingles_of_its_config() -> None:

@@ -1,7 +1,5 @@
 """Tokens and shingles with their places: equal to what the kernel cuts, and the way back is right."""
 
-import unicodedata
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,9 +7,8 @@ from hypothesis import strategies as st
 from support.texts import any_texts, normalize_steps
 
 from simindex import CharShingles, WordShingles, textbook
-from simindex.sketching import alphabet
 from simindex.sketching.shingles import shingles_of
-from simindex.sketching.spans import _segments, shingle_numbers, tokens_of
+from simindex.sketching.spans import shingle_numbers, tokens_of
 
 either = st.one_of(
     st.builds(WordShingles, st.integers(1, 4), normalize_steps),
@@ -114,21 +111,3 @@ def test_characters_have_the_places_that_they_were_made_of(
     shingles = CharShingles(1, ("nfkc", "casefold", "whitespace"))
     tokens = tokens_of(text, shingles, {})
     assert list(zip(tokens.starts, tokens.ends, strict=True)) == expected
-
-
-def test_no_character_but_those_that_join_changes_what_is_before_it() -> None:
-    """What begins a segment decomposes to a starter that composes with nothing before it."""
-    seconds = {0x1161 + n for n in range(21)} | {0x11A8 + n for n in range(27)}
-    for code in range(0x110000):
-        parts = unicodedata.decomposition(chr(code)).split()
-        if len(parts) == 2 and not parts[0].startswith("<"):
-            seconds.add(int(parts[1], 16))
-    wrong = []
-    for first, last in alphabet.ranges(alphabet.ASSIGNED):
-        for char in map(chr, range(first, last + 1)):
-            begin = unicodedata.normalize("NFKD", char)[0]
-            if unicodedata.combining(begin) or ord(begin) in seconds:
-                match = _segments().match("é" + char)
-                if match is None or match.end() != 2:
-                    wrong.append(hex(ord(char)))
-    assert wrong == []

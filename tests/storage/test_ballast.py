@@ -16,7 +16,7 @@ import pytest
 
 import simindex
 from simindex import Config, Index, IndexFullError, Layout
-from simindex.storage.disk_reserve import Ballast, ballast_bytes
+from simindex.storage.disk_reserve import Space, ballast_bytes
 from simindex.storage.folder import BALLAST_FILE
 from simindex.storage.store import Store
 
@@ -321,23 +321,30 @@ def test_ballast_is_a_64th_within_bounds(file_bytes: int, limit: int, expected: 
 
 def test_ballast_lies_on_the_disk_and_follows_the_file(tmp_path: Path) -> None:
     file = tmp_path / BALLAST_FILE
-    ballast = Ballast(str(tmp_path))
-    for file_bytes, limit, held in [
+    space = Space(str(tmp_path), 1 << 40, "")
+    for file_bytes, space.limit, held in [
         (0, 1 << 40, MIB),
         (200 * MIB, 1 << 40, 3 * MIB),
         (10 * MIB, 1 << 40, MIB),
         (3 * MIB + MIB // 2, 4 * MIB, MIB // 2),
     ]:
-        missing = ballast.hold(file_bytes, limit)
-        assert (ballast.held, file.stat().st_size) == (held, held)
+        missing = space.hold(file_bytes)
+        assert (space.held, file.stat().st_size) == (held, held)
         assert file.stat().st_blocks * 512 >= held
-        assert missing == (MIB // 2 if limit == 4 * MIB else 0)
-    assert Ballast(str(tmp_path)).held == MIB // 2
+        assert missing == (MIB // 2 if space.limit == 4 * MIB else 0)
+    assert found_in(tmp_path) == MIB // 2
     with open(file, "wb") as holes:
         holes.truncate(MIB)
-    assert Ballast(str(tmp_path)).held == 0
-    ballast.give_up()
-    assert (ballast.held, file.exists()) == (0, False)
+    assert found_in(tmp_path) == 0
+    space.lift()
+    assert (space.held, file.exists()) == (0, False)
+
+
+def found_in(folder: Path) -> int:
+    """Bytes of the ballast that a new handle finds."""
+    space = Space(str(folder), 1 << 40, "")
+    space.look()
+    return space.held
 
 
 def test_file_system_that_cannot_allocate_ahead_takes_inserts_all_the_same(

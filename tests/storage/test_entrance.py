@@ -1,11 +1,14 @@
 """Opening meets damaged pages of LMDB's trees: a typed error, and never the end of the process."""
 
+import errno
+import mmap
 import random
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -125,12 +128,12 @@ def test_pages_of_a_level_are_asked_for_together(
     made: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Waited for one after the other, those of an index of 50 million documents took half a second."""
-    asked: list[int] = []
+    batch_lengths: list[int] = []
     addresses: list[int] = []
     ask = _kernel.ask_for_pages
 
     def seen(places: np.ndarray) -> None:
-        asked.append(len(places))
+        batch_lengths.append(len(places))
         addresses.extend(places.tolist())
         ask(places)
 
@@ -138,7 +141,7 @@ def test_pages_of_a_level_are_asked_for_together(
     simindex.open(made.path, "r").close()
     record = walk_file(read_pages(str(made.path))).trees["segments"].record
     assert record.depth > 1
-    assert record.leaf_pages in asked
+    assert record.leaf_pages in batch_lengths
     assert len(set(addresses)) == len(addresses)
 
 
@@ -208,15 +211,13 @@ def test_pages_of_records_are_not_asked_for_by_an_opening(
     deep: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     walked: list[int] = []
-    prove = _kernel.prove_pages
+    read = _kernel.read_nodes
 
-    def seen(
-        octets: np.ndarray, page_bytes: int, pages: np.ndarray, are_leaves: bool, proven: np.ndarray
-    ) -> None:
+    def seen(octets: np.ndarray, page_bytes: int, pages: np.ndarray, *rest: Any) -> int:
         walked.extend(pages.tolist())
-        prove(octets, page_bytes, pages, are_leaves, proven)
+        return read(octets, page_bytes, pages, *rest)
 
-    monkeypatch.setattr(_kernel, "prove_pages", seen)
+    monkeypatch.setattr(_kernel, "read_nodes", seen)
     branches = branches_of_records(deep.data)[1:]
     with simindex.open(deep.path, "r") as index:
         assert not {*walked} & {*branches}
@@ -225,3 +226,20 @@ def test_pages_of_records_are_not_asked_for_by_an_opening(
         walked.clear()
         assert index[8].key == 8
     assert walked == []
+
+
+@pytest.mark.parametrize("cut", [0, 1])
+def test_no_address_space_for_the_proof_is_an_error_of_simindex(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut: int
+) -> None:
+    """Of a whole file, and of one that ends early, whose pages are walked."""
+
+    def none_left(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    simindex.open(tmp_path / "i", "x", SMALL).close()
+    data = tmp_path / "i" / "data.mdb"
+    data.write_bytes(data.read_bytes()[: -cut * PAGE or None])
+    monkeypatch.setattr(mmap, "mmap", none_left)
+    with pytest.raises(simindex.SimIndexError, match="Cannot allocate memory"):
+        simindex.open(tmp_path / "i", "r")

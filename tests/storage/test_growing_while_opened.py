@@ -4,12 +4,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 import simindex
-from simindex.storage import lmdb_file, store
+from simindex.storage import check_at_open, lmdb_file, store
 
 OPEN = "import sys, simindex\nwith simindex.open(sys.argv[1]) as index:\n    "
 COMPACT = OPEN + "index.compact()"
@@ -32,14 +33,14 @@ def growing(path: Path, read: Callable[..., Any]) -> Callable[..., Any]:
     return late
 
 
-@pytest.mark.parametrize("step", ["prove_entrance", "databases_of"])
+@pytest.mark.parametrize(("module", "step"), [(check_at_open, "prove_entrance"), (store, "databases_of")])
 def test_file_that_grows_beyond_the_map_of_its_opener_is_opened(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: ModuleType, step: str
 ) -> None:
     path = tmp_path / "i"
     with simindex.open(path) as index:
         index.insert("fox", "the quick brown fox jumps over the lazy dog")
-    monkeypatch.setattr(store, step, growing(path, getattr(store, step)))
+    monkeypatch.setattr(module, step, growing(path, getattr(module, step)))
     with simindex.open(path, "r", map_bytes=1 << 20) as index:
         assert len(index) == 3001
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import lmdb
-import lmdb.verify
 import pytest
 from support.indexes import READING_AND_ADDING
 from support.processes import end, pipes_of, start
@@ -20,6 +19,8 @@ from support.texts import SMALL, Held, after_one_more, assert_holds, batch, remo
 import simindex
 from simindex import CorruptIndexError, FormatError, Layout, SimIndexError
 from simindex.storage.lmdb_file import DATABASES, databases_of, file_lengths, open_lmdb
+from simindex.storage.page_file import PageFile
+from simindex.storage.page_walk import Walked, walk_file
 from simindex.storage.store import Store
 
 
@@ -145,21 +146,20 @@ def test_file_that_is_replaced_by_a_shorter_one_while_it_is_opened_is_not_called
 def test_file_that_is_replaced_while_it_is_walked_is_opened_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that ends before its free last pages is walked through, by its path; what lies there by then is
-    another file."""
+    """One that ends before its free last pages is walked through; what lies at its path by then is another
+    file."""
     path = tmp_path / "i"
     with simindex.open(path, "x", SMALL) as index:
         index.insert_many((number, f"{number} is a number of its own") for number in range(500))
     short = shutil.copytree(path, tmp_path / "short")
     os.truncate(short / "data.mdb", 3 * 4096)
-    verify = lmdb.verify.verify
 
-    def late(place: str) -> list[str]:
-        problems = verify(place)  # type: ignore[no-untyped-call]  # it has no annotations
+    def late(file: PageFile) -> Walked:
+        walked = walk_file(file)
         os.rename(path / "data.mdb", short / "data.mdb")
-        return list(problems)
+        return walked
 
-    monkeypatch.setattr(lmdb.verify, "verify", late)
+    monkeypatch.setattr("simindex.storage.check_at_open.walk_file", late)
     with simindex.open(short, "r") as reader:
         assert len(reader) == 500
 
@@ -223,17 +223,17 @@ def test_truncated_data_file_is_refused_and_left_alone(tmp_path: Path, share: fl
 def test_open_lmdb_takes_a_smaller_map_where_the_system_grants_no_larger_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked, really_open = [], lmdb.open
+    map_sizes, really_open = [], lmdb.open
 
     def stingy(path: str, map_size: int, **options: Any) -> lmdb.Environment:
-        asked.append(map_size)
+        map_sizes.append(map_size)
         if map_size > 1 << 28:
             raise lmdb.MemoryError("Cannot allocate memory")
         return really_open(path, map_size, **options)
 
     monkeypatch.setattr(lmdb, "open", stingy)
     env, writable = open_lmdb(str(tmp_path), 1 << 30, create=True)
-    assert (asked, writable) == ([1 << 30, 1 << 29, 1 << 28], True)
+    assert (map_sizes, writable) == ([1 << 30, 1 << 29, 1 << 28], True)
     assert env.info()["map_size"] == 1 << 28
     env.close()
 

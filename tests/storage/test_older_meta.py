@@ -55,9 +55,9 @@ def with_meta_of(states: list[bytes], older: int, page: int, path: Path) -> Path
 
 def found_in(path: Path) -> list[int]:
     """The pages of which a check has something to say."""
-    told: list[dict[str, Any]] = []
-    run_check(told.append, str(path), "quick")
-    return [said["problem"]["page"] for said in told if "problem" in said]
+    messages: list[dict[str, Any]] = []
+    run_check(messages.append, str(path), "quick")
+    return [message["problem"]["page"] for message in messages if "problem" in message]
 
 
 def test_older_meta_page_is_found_by_open_and_check(states: list[bytes], tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import simindex
-from simindex import Config, CorruptIndexError, Layout, Sketch, _kernel
+from simindex import Config, Layout, Sketch, _kernel
 from simindex.queries.search import FingerprintQuery
 from simindex.storage import pages
 from simindex.storage.folder import Mode
@@ -23,30 +23,6 @@ from simindex.storage.pages import FoundValues, MappedFile, PageMap
 from simindex.storage.transactions import ReadTransaction
 
 lengths = st.integers(0, 40) | st.integers(1_900, 2_200) | st.integers(4_000, 4_200) | st.integers(0, 70_000)
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.dictionaries(st.binary(min_size=1, max_size=30), lengths, min_size=1, max_size=40))
-def test_place_is_where_lmdb_says(tmp_path_factory: pytest.TempPathFactory, sizes: dict[bytes, int]) -> None:
-    folder = tmp_path_factory.mktemp("pages")
-    with lmdb.open(str(folder), map_size=1 << 26, lib_version=0) as env:
-        with env.begin(write=True) as txn:
-            for key, size in sizes.items():
-                txn.put(key, bytes([len(key)]) * size)
-            txn.put(b"\xff" * 31, b"short")
-        num_pages, page_bytes = env.info()["last_pgno"] + 1, env.stat()["psize"]
-        with env.begin(buffers=True) as reading, reading.cursor() as cursor:
-            page_map = PageMap.around(env, cast("memoryview", reading.get(b"\xff" * 31)), num_pages)
-            assert page_map is not None
-            for key, size in sizes.items():
-                assert cursor.set_key(key)
-                place = page_map.find(cursor.key(), num_pages)
-                if place is None:
-                    assert size < page_bytes
-                else:
-                    assert place == (_kernel.address(cast("memoryview", reading.get(key))), size)
-                assert place is not None or size < page_bytes / 2
-                assert page_map.find(memoryview(bytes(key)), num_pages) is None  # not in the map
 
 
 @settings(max_examples=60, deadline=None)
@@ -95,11 +71,11 @@ def test_opening_does_not_read_the_chunks(
     texts = {n: [f"{n} {letter}" for letter in "abcde"] for n in range(600)}
     with simindex.open(tmp_path / "i", "x", Config(num_perm=16), layout=Layout(2, 512, 4096)) as index:
         index.insert_many(texts.items(), batch_size=200)
-    asked = []
+    read_values = []
     get = ReadTransaction.get
 
     def watched(txn: ReadTransaction, database: str, key: bytes) -> memoryview | None:
-        asked.append((database, key))
+        read_values.append((database, key))
         return get(txn, database, key)
 
     monkeypatch.setattr(ReadTransaction, "get", watched)
@@ -107,7 +83,7 @@ def test_opening_does_not_read_the_chunks(
         last = index._reader._last
         assert last is not None
         assert all(shape.chunked for shape in last.manifest.segments)
-        assert [key for database, key in asked if database == "segments"] == []
+        assert [key for database, key in read_values if database == "segments"] == []
         for key, text in texts.items():
             assert [match.key for match in index.query(text, 0.9)] == [key]
 
@@ -210,7 +186,6 @@ def test_unknown_engine_takes_the_slow_way_and_the_results_are_right(
     def looked_into(*_: object) -> None:
         raise AssertionError("a page of an unknown engine was read")
 
-    monkeypatch.setattr(PageMap, "find", looked_into)
     monkeypatch.setattr(PageMap, "values", looked_into)
     with simindex.open(path, mode) as index:
         assert all([m.key for m in index.query(text, 0.9)] == [key] for key, text in TEXTS.items())
@@ -263,20 +238,6 @@ def test_engine_with_other_pages_has_no_map(tmp_path: Path, monkeypatch: pytest.
             assert PageMap.around(env, value, num_pages) is None
 
 
-def test_short_file_under_an_unknown_engine_is_refused_and_not_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = made(tmp_path / "i")
-    data = path / "data.mdb"
-    monkeypatch.setattr(pages, "engine_of", lambda _env: (1, 7))
-    monkeypatch.setattr("lmdb.verify.verify", lambda _path: [])
-    os.truncate(data, data.stat().st_size - 4096)
-    with pytest.raises(
-        CorruptIndexError, match="whether the rest is in use cannot be told from the pages of"
-    ):
-        simindex.open(path, "r")
-
-
 def test_no_memory_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
     """ctypes speaks of a wrong argument when it has no memory for one."""
 
@@ -286,59 +247,6 @@ def test_no_memory_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "string_at", fail)
     with pytest.raises(MemoryError, match="no memory to read 8 bytes"):
         pages._bytes_at(1 << 20, 8)
-
-
-@pytest.mark.parametrize("count", [0, 1, 2, 90, 300, 60_000])
-def test_leaves_of_numbers_are_where_lmdb_has_them(tmp_path: Path, count: int) -> None:
-    """Trees of one to three levels; of numbers that are not stored, where they would be."""
-    random = np.random.default_rng(count)
-    numbers = np.unique(random.integers(0, 2**63, count, np.uint64))
-    with simindex.open(tmp_path / "i", "x", Config(num_perm=16)) as index:
-        store = index._store
-        store.commit(
-            lambda txn: txn.append("documents", [(int(n).to_bytes(8, "big"), b"a value") for n in numbers])
-        )
-        with store.reading() as txn:
-            page_map, num_pages = txn._environment.pages_of(txn._txn)
-            assert page_map is not None
-            depth, root = tree_of_documents(txn)
-            size = page_map.page_bytes
-            places = {
-                int.from_bytes(key, "big"): _kernel.address(value) // size * size
-                for key, value in txn.items("documents")
-            }
-            wanted = np.sort(random.choice(numbers, min(count, 40), replace=False)) if count else numbers
-            found = page_map.leaves_of(root, depth, wanted, num_pages) if count else np.empty(0, np.uint64)
-            assert found.tolist() == list(dict.fromkeys(places[int(n)] for n in wanted))
-            everywhere = np.array([0, 2**62, 2**64 - 1], np.uint64)
-            if count:
-                near = page_map.leaves_of(root, depth, everywhere, num_pages).tolist()
-                assert near[0] == places[int(numbers[0])]
-                assert near[-1] == places[int(numbers[-1])]
-            txn.ask_for("documents", everywhere)
-            txn.ask_for("documents", np.empty(0, np.uint64))
-
-
-def tree_of_documents(txn: ReadTransaction) -> tuple[int, int]:
-    record = txn._txn.get(b"documents")
-    assert record is not None
-    return pages.tree_of(bytes(record))
-
-
-def test_leaves_below_what_is_no_branch_page_are_left_out(tmp_path: Path) -> None:
-    with simindex.open(tmp_path / "i", "x", Config(num_perm=16)) as index:
-        index.insert_many([(n, f"text {n} of a few words") for n in range(2_000)])
-        with index._store.reading() as txn:
-            page_map, num_pages = txn._environment.pages_of(txn._txn)
-            assert page_map is not None
-            wanted = np.arange(0, 2_000, 7, dtype=np.uint64)
-            depth, root = tree_of_documents(txn)
-            assert depth == 2
-            leaf = int(page_map.leaves_of(root, depth, wanted, num_pages)[0] - page_map.base)
-            for number in (0, 1, num_pages, 2**40, leaf // page_map.page_bytes):
-                assert len(page_map.leaves_of(number, 2, wanted, num_pages)) == 0
-            for number in (0, num_pages):
-                assert len(page_map.leaves_of(number, 1, wanted, num_pages)) == 0
 
 
 def made_with_large_filters(path: Path) -> Path:
@@ -413,7 +321,7 @@ def test_all_pages_of_a_range_are_asked_for_before_the_first_is_read(tmp_path: P
     with simindex.open(tmp_path / "i", "x", Config(num_perm=0), layout=Layout(2, 1 << 15, 4096)) as index:
         index.insert_many(zip(range(2_000), Sketch.from_fingerprints(shared), strict=True))
         index.compact()
-        asked, waited = Sketch.from_fingerprints([0xABCDEF << 40]), []
+        query_sketches, waited = Sketch.from_fingerprints([0xABCDEF << 40]), []
         with index._store.reading() as txn:
             view = index._reader.view(txn)
             mapped = view.directory.mapped
@@ -423,7 +331,7 @@ def test_all_pages_of_a_range_are_asked_for_before_the_first_is_read(tmp_path: P
                 view.directory.warm()
                 _kernel.expect_missing_pages()
                 before = resource.getrusage(resource.RUSAGE_THREAD).ru_majflt
-                found = FingerprintQuery(3).find(view, asked)
+                found = FingerprintQuery(3).find(view, query_sketches)
                 waited.append(resource.getrusage(resource.RUSAGE_THREAD).ru_majflt - before)
                 assert found.scanned is not None
                 assert found.scanned.tolist() == [2_012], "six blocks of a table"

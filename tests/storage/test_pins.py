@@ -38,7 +38,7 @@ def always_looking(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_pin_outlives_compactions_of_another_process(tmp_path: Path) -> None:
     made(tmp_path / "i")
     ready, go = os.pipe()
-    told, done = os.pipe()
+    go_end, done = os.pipe()
 
     def wait_and_change() -> None:
         os.read(ready, 1)
@@ -53,7 +53,7 @@ def test_pin_outlives_compactions_of_another_process(tmp_path: Path) -> None:
         walk = iter(pinned)
         start = [next(walk) for _ in range(10)]
         os.write(go, b".")
-        os.read(told, 1)
+        os.read(go_end, 1)
         assert os.waitpid(child, 0)[1] == 0
         assert start + list(walk) == list(range(COUNT)) == list(pinned)
         assert len(pinned) == COUNT
@@ -61,7 +61,7 @@ def test_pin_outlives_compactions_of_another_process(tmp_path: Path) -> None:
         pinned.refresh()
         assert len(pinned) == 600 == len(set(pinned))
         assert pinned.query(["7 a", "7 b", "7 c"]) == []
-    for end in (ready, go, told, done):
+    for end in (ready, go, go_end, done):
         os.close(end)
 
 

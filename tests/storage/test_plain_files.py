@@ -149,17 +149,17 @@ def test_folder_itself_may_be_a_link(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "folder"), [(0o600, 0o700), (0o640, 0o750), (0o664, 0o775), (0o660, 0o770)]
+    ("wanted", "folder"), [(0o600, 0o700), (0o640, 0o750), (0o664, 0o775), (0o660, 0o770)]
 )
 def test_new_index_has_the_permissions_asked_for_whatever_the_umask(
-    tmp_path: Path, umask: int, asked: int, folder: int
+    tmp_path: Path, umask: int, wanted: int, folder: int
 ) -> None:
     path = tmp_path / "above" / "i"
-    with simindex.open(path, config=SMALL, permissions=asked) as index:
+    with simindex.open(path, config=SMALL, permissions=wanted) as index:
         index.insert(1, ["one"])
-        assert {name: permissions(path / name) for name in FILES} == dict.fromkeys(FILES, asked)
+        assert {name: permissions(path / name) for name in FILES} == dict.fromkeys(FILES, wanted)
         index.compact()
-    assert {name: permissions(path / name) for name in FILES} == dict.fromkeys(FILES, asked)
+    assert {name: permissions(path / name) for name in FILES} == dict.fromkeys(FILES, wanted)
     assert permissions(path) == folder
     assert permissions(tmp_path / "above") == 0o777 & ~umask
 

@@ -13,8 +13,6 @@ from support.stored import bare_store, held, put
 
 import simindex
 from simindex import IndexFullError
-from simindex.segments.directory import Directory
-from simindex.segments.load import Segment
 from simindex.storage.folder import COMPACT_FOLDER, identity_of
 from simindex.storage.lmdb_file import DATABASES
 from simindex.storage.replacement import NewFile, clear_traces, replace_file
@@ -147,33 +145,3 @@ def test_mark_in_a_file_that_is_in_its_place_counts_for_nothing_and_is_taken_bac
     clear_traces(store)  # without effect
     reader.close()
     store.close()
-
-
-def test_large_values_of_a_new_file_are_mapped_where_they_are_in_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is missing is not read: it would push out of a small memory what queries need."""
-    mapped: list[int] = []
-    monkeypatch.setattr("simindex.storage.transactions.map_pages", lambda _, length: mapped.append(length))
-    with simindex.open(tmp_path / "i", "x", SMALL, layout=LAYOUT) as index:
-        for batch in range(3):
-            index.insert_many((n, f"{n} is a number") for n in range(1_000 * batch, 1_000 * batch + 1_000))
-        with monkeypatch.context() as patched:
-            warmed: list[bool] = []
-            patched.setattr("simindex._kernel.missing_pages", lambda *_: 1)
-            patched.setattr(Directory, "warm", lambda _: warmed.append(True))
-            index.compact()
-        assert mapped == []
-        assert warmed
-        index.remove(5)
-        index.compact()
-        last = index._reader._last
-        assert last is not None
-        sizes = [
-            int(n)
-            for s in last.segments.values()
-            if isinstance(s, Segment) and s.places
-            for n in s.places.sizes
-        ]
-        assert sorted(mapped) == sorted(sizes)
-        assert sizes

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from support.indexes import problems_of
 from support.stored import flipped, store_values, stored_values
 
 import simindex
@@ -45,22 +46,22 @@ def test_header_lies_beside_the_data_file_from_the_beginning(path: Path) -> None
         index.compact()
         index.backup(path.parent / "backup")
     assert second_header(str(path)) == second_header(str(path.parent / "backup")) != b""
-    assert simindex.check(path).ok
+    assert not problems_of(path)
     assert not (path / "header.new").exists()
 
 
 def test_broken_header_is_read_beside_the_file_and_put_right_by_the_next_writer(path: Path) -> None:
     header = break_stored(path)
     works(path)
-    told = simindex.check(path)
-    assert [problem.kind for problem in told.problems] == ["header"]
-    assert told.num_documents == 50  # the rest of the check goes on
+    report = simindex.check(path)
+    assert [problem.kind for problem in report.problems] == ["header"]
+    assert report.num_documents == 50  # the rest of the check goes on
     with simindex.open(path, "r", refresh="manual") as reader:
         reader.refresh()
         assert len(reader) == 50
     works(path, "r+")
     assert stored_header(path) == header
-    assert simindex.check(path).ok
+    assert not problems_of(path)
 
 
 @pytest.mark.parametrize("second", [b"", b"other bytes", None])
@@ -76,7 +77,7 @@ def test_second_copy_that_is_missing_or_broken_is_written_by_the_next_writer(
     assert [problem.kind for problem in simindex.check(path).problems] == ["header"] * bool(second)
     works(path, "a")
     assert (path / HEADER_FILE).read_bytes() == header
-    assert simindex.check(path).ok
+    assert not problems_of(path)
 
 
 def test_index_with_both_copies_broken_says_so(path: Path) -> None:

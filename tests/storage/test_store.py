@@ -154,10 +154,10 @@ def test_store_is_new_until_its_databases_are_made(tmp_path: Path) -> None:
     store.initialise(b"config", b"header", b"manifest", b"one")
     assert not store.is_new
     store.close()
-    again = Store(tmp_path / "i", "a")
-    assert not again.is_new
-    assert held(again, "meta") == {b"config": b"header", b"manifest": b"one"}
-    again.close()
+    reopened = Store(tmp_path / "i", "a")
+    assert not reopened.is_new
+    assert held(reopened, "meta") == {b"config": b"header", b"manifest": b"one"}
+    reopened.close()
 
 
 def test_commit_returns_what_its_change_returns(tmp_path: Path) -> None:

@@ -148,17 +148,15 @@ def test_append_before_or_at_the_last_key_is_damage_and_nothing_is_kept(tmp_path
     store.close()
 
 
-def test_finder_gives_large_values_by_address_and_others_as_they_are(tmp_path: Path) -> None:
+def test_large_values_are_found_by_address_and_others_are_not(tmp_path: Path) -> None:
     store = bare_store(tmp_path / "i")
     put(store, "segments", small=b"short", large=b"x" * 50_000)
     with store.reading() as txn:
-        find = txn.finder("segments")
-        small, large, value = find(b"small"), find(b"large"), txn.get("segments", b"large")
+        value = txn.get("segments", b"large")
         assert value is not None
-        assert isinstance(small, memoryview)
-        assert bytes(small) == b"short"
-        assert large == (_kernel.address(value), 50_000)
-        assert find(b"absent") is None
+        assert txn.large_value("segments", b"large") == (_kernel.address(value), 50_000)
+        for key in (b"small", b"absent", b"a", b"zzz"):
+            assert txn.large_value("segments", key) is None
     store.close()
 
 

@@ -15,9 +15,8 @@ import pytest
 import typer
 
 import simindex
-from simindex import Config
+from simindex import Config, Key
 from simindex.cli import app
-from simindex.format.keys import Key
 from support.texts import ROWS, json_lines
 
 # ---- commandline ----

@@ -11,12 +11,11 @@ from random import Random
 from typing import Any
 
 from simindex import Config, Sketcher
-from simindex.scaleout import CatalogChangedError, PartitionError
+from simindex.scaleout import CatalogChangedError, PartitionError, ScaledIndex
 from simindex.scaleout.calls import Gathered, Group, LocalCalls
 from simindex.scaleout.catalog import Catalog, Partition
 from simindex.scaleout.dedup_stages import compare_range
 from simindex.scaleout.host import Assignment, Host
-from simindex.scaleout.index import ScaledIndex
 from simindex.scaleout.tasks import edges_of
 from simindex.scaleout.wire import Routing, packed, unpacked
 
@@ -110,9 +109,10 @@ class LocalTasks:
             own = pickle.loads(known)
             answer = function(own, pickle.loads(pickle.dumps(job)))
             if function is compare_range:
-                self.waiting += sum(len(found.waiting) for found in edges_of(own.path(job)))
-                tables = [of for of in own.source()._partitions.values() if not job]
-                self.num_copies += sum(len(of.copies()[1]) for of in tables)
+                with own.opened() as tables:
+                    path = own.range_file(job, own.num_ranges(tables))
+                    self.num_copies += sum(len(of.copies()[1]) for of in tables if not job)
+                self.waiting += sum(len(found.waiting) for found in edges_of(path))
             if name == "walk_of_range":
                 self.num_edges += sum(len(some.pairs) + len(some.copies) for some in edges_of(own.path(job)))
             yield answer

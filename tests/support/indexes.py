@@ -8,9 +8,10 @@ import pytest
 
 import simindex
 from simindex import Config, CorruptIndexError, FormatError, Index, Layout, SimHashConfig
-from simindex.format.keys import segment_of
+from simindex.format.keys import segment_key, segment_of
 from simindex.format.manifest import decode_manifest
 from simindex.format.replies import DONE_KEYS
+from simindex.maintenance.check import run_check
 from simindex.storage.folder import Mode
 from support.stored import stored_values
 
@@ -64,6 +65,13 @@ def make_index(path: Path, layout: Layout) -> Path:
     return path
 
 
+def problems_of(path: Path | str, level: str = "full") -> list[dict[str, Any]]:
+    """What `check` finds, but for its process."""
+    messages: list[dict[str, Any]] = []
+    run_check(messages.append, str(path), level)
+    return [message["problem"] for message in messages if "problem" in message]
+
+
 def outcome(path: Path, answers: Callable[[Index], Answers]) -> Answers | Exception:
     """What the index answers, or the error that it raises."""
     try:
@@ -89,6 +97,12 @@ def keys_of(batch: int) -> range:
     return range(batch * BATCH, (batch + 1) * BATCH)
 
 
+def stored_ids(index: Index) -> set[int]:
+    """Ids of segments that chunks lie under."""
+    with index._store.reading() as txn:
+        return {segment_of(key) for key, _ in txn.items("segments")}
+
+
 def check(index: Index, batches: Iterable[int], removed: Container[int] = ()) -> None:
     """Everything is there and found, and no chunk lies about that nobody will use."""
     expected = [key for batch in batches for key in keys_of(batch) if key not in removed]
@@ -96,8 +110,7 @@ def check(index: Index, batches: Iterable[int], removed: Container[int] = ()) ->
     for key, matches in zip(expected, index.query_many(map(document, expected), 0.9), strict=True):
         assert [match.key for match in matches] == [key]
     writer = index._session.writer()
-    with index._store.reading() as txn:
-        found = {segment_of(key) for key, _ in txn.items("segments")}
+    found = stored_ids(index)
     live = {shape.id for shape in writer.manifest.segments}
     assert live <= found <= live | {merge.entry.id for merge in writer.merges.under_way}
 
@@ -111,6 +124,18 @@ def insert(index: Index, batch: int) -> None:
 TINY = Layout(3, 8, 400)
 
 Content = dict[tuple[str, bytes], bytes]
+
+
+def stored_segments(path: Path) -> tuple[set[int], set[int]]:
+    """(ids that the manifest names, ids that chunks lie under), read from the closed index."""
+    found = {(database, key): value for database, key, value in stored_values(path)}
+    live = {entry.id for entry in decode_manifest(found["meta", b"manifest"]).segments}
+    return live, {segment_of(key) for database, key in found if database == "segments"}
+
+
+def chunk_key(segment: int, table: int, chunk: int = 0) -> bytes:
+    """The key under which a chunk of a segment lies."""
+    return segment_key(segment, table, chunk)
 
 
 def content_of(path: Path) -> Content:

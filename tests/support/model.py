@@ -9,8 +9,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from simindex import Config, Index, Sketch, textbook, tuning
-from simindex.format.keys import Key
+from simindex import Config, Index, Key, Sketch, textbook, tuning
 
 # ---- model ----
 
@@ -132,6 +131,25 @@ class Questions(RuleBasedStateMachine):
         for handle in (self.index, self.reader):
             answers = handle.query_many(documents, threshold, workers=workers)
             assert list(answers) == [handle.query(document, threshold) for document in documents]
+
+    @precondition(lambda self: self.config.containment)
+    @rule(document=shingles, threshold=thresholds)
+    def query_containment(self, document: frozenset[str], threshold: float) -> None:
+        """Of what shares a sampled shingle, or one of the eight least, all; nothing else."""
+        seed, one_in = self.config.hash_seed, self.config.containment
+        asked = {textbook.mix64(textbook.shingle_hash(shingle, seed)) for shingle in document}
+        for handle in (self.index, self.reader):
+            texts = {key: stored.shingles for key, stored in self.seen_by(handle).documents.items()}
+            expected = {}
+            for key, other in texts.items():
+                shares = textbook.containment(document, other), textbook.containment(other, document)
+                hashes = [textbook.shingle_hash(shingle, seed) for shingle in other]
+                if max(shares) >= threshold and asked & set(textbook.sampled_hashes(hashes, one_in)):
+                    expected[key] = shares
+            found = handle.query_containment(document, threshold, texts=texts)
+            assert {match.key: (match.in_stored, match.in_query) for match in found} == expected
+            assert len(found) == len(expected)
+            assert not found.truncated
 
     @precondition(lambda self: self.config.num_perm)
     @rule(threshold=thresholds)

@@ -9,8 +9,9 @@ import lmdb
 import numpy as np
 from hypothesis import strategies as st
 
+from simindex import Layout
 from simindex.errors import CorruptIndexError
-from simindex.format.layout import Geometry, Layout, SegmentEntry
+from simindex.format.layout import Geometry, SegmentEntry
 from simindex.segments.build import SegmentData, segment_puts
 from simindex.segments.load import Segment
 from simindex.storage.lmdb_file import file_lengths

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import strategies as st
 
 from simindex import Config, Index, Layout
+from simindex.config import NORMALIZE_STEPS
 from simindex.inputs import BadRowError, Row
 from simindex.sketching import alphabet
 
@@ -81,8 +82,18 @@ characters = st.one_of(
 # Python's own tables decide in the textbook, so texts keep to characters of Unicode 14.0.
 texts = st.text(characters, max_size=60).map(lambda text: _LATER.sub("?", text))
 ascii_texts = st.text(st.characters(max_codepoint=127), max_size=300)
-any_texts = st.one_of(texts, ascii_texts)
-normalize_steps = st.lists(st.sampled_from(["nfkc", "casefold", "whitespace"]), unique=True).map(tuple)
+
+# What the steps of normalisation look for, in pieces and in disorder.
+_PIECES = (
+    "<p>", "</p>", "<b", ">", "<", "<!--", "<!-->", "-->", "<script", "</script", "<style>",
+    "</STYLE>", "<ſcript>", "&", "&lt;", "&amp;", "&eacute;", "&#x26;", "&#60;", "&#128;",
+    "&#xd800;", "&nvlt;", "&no;", "&#;", ";", "/*", "*/", "//", "://", "#!", "#", "--", "'", '"',
+    "\\", "$", ")", "_", "1", "2.5", ",", ".", "٣", "e", "é", "\u0301", "İ", "が", "\u3099", "ø",
+    "й", "أ", "a", "ab", " ", "\t", "\n", "\r",
+)  # fmt: skip
+marked_up = st.lists(st.sampled_from(_PIECES), max_size=14).map("".join)
+any_texts = st.one_of(texts, ascii_texts, marked_up)
+normalize_steps = st.lists(st.sampled_from(NORMALIZE_STEPS), unique=True).map(tuple)
 uint64s = st.one_of(st.integers(0, 2**64 - 1), st.integers(0, 3), st.integers(2**64 - 3, 2**64 - 1))
 
 SHARED_TABLES = 256

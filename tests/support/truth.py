@@ -20,9 +20,18 @@ import pytest
 from hypothesis import strategies as st
 
 import simindex
-from simindex import Config, Index, Matches, SimHashConfig, Sketch, Sketcher, WordShingles, textbook
+from simindex import (
+    Config,
+    Index,
+    Matches,
+    SimHashConfig,
+    Sketch,
+    SketchBatch,
+    Sketcher,
+    WordShingles,
+    textbook,
+)
 from simindex.sketching.shingles import shingle_hashes
-from simindex.sketching.sketch import SketchBatch
 
 # ---- collection ----
 
@@ -232,9 +241,9 @@ def index_of(config: Config, places: list[int], removed: set[int], batch_size: i
         yield index
 
 
-def matching_pairs(index: Index, **asked: Any) -> list[tuple[Any, Any]]:
+def matching_pairs(index: Index, **options: Any) -> list[tuple[Any, Any]]:
     """Every pair that queries of all documents find."""
-    return [(key, match.key) for key in index for match in index.query_key(key, **asked)]
+    return [(key, match.key) for key in index for match in index.query_key(key, **options)]
 
 
 Grouping = Callable[[list[tuple[Any, Any]]], list[list[Any]]]

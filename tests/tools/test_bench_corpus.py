@@ -49,9 +49,9 @@ def similarity(one: str, other: str) -> float:
 
 
 def test_documents_are_the_same_each_time_and_for_every_count(corpus: Any, texts: list[str]) -> None:
-    again = list(corpus.documents(1_500))
-    assert [text for _, text in again] == texts[:1_500]
-    assert [key for key, _ in again] == [corpus.key_of(number) for number in range(1_500)]
+    second = list(corpus.documents(1_500))
+    assert [text for _, text in second] == texts[:1_500]
+    assert [key for key, _ in second] == [corpus.key_of(number) for number in range(1_500)]
     assert [text for _, text in corpus.documents(100, seed=2)] != texts[:100]
 
 

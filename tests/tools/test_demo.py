@@ -1,6 +1,8 @@
 """tools/demo: ends well, shows what it says, and leaves a page."""
 
+import encodings
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,11 +11,17 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_demo_runs_to_its_end_and_finds_the_copy_of_a_removed_file(tmp_path: Path) -> None:
-    page, temporary = tmp_path / "pages" / "demo.html", tmp_path / "temporary"
+    page, temporary, sources = tmp_path / "pages" / "demo.html", tmp_path / "temporary", tmp_path / "sources"
     temporary.mkdir()
+    shutil.copytree(Path(encodings.__file__).parent, sources / "encodings")  # of the library, for speed
     done = subprocess.run(
         [ROOT / "tools" / "demo", page],
-        env=os.environ | {"SIMINDEX_DEMO_PYTHON": sys.executable, "TMPDIR": str(temporary)},
+        env=os.environ
+        | {
+            "SIMINDEX_DEMO_PYTHON": sys.executable,
+            "SIMINDEX_DEMO_SOURCES": str(sources),
+            "TMPDIR": str(temporary),
+        },
         capture_output=True,
         text=True,
         check=False,

@@ -30,10 +30,10 @@ def estimate(*arguments: str) -> dict[int, list[float]]:
 
 def test_page_says_what_the_tool_does() -> None:
     page = (ROOT / "docs" / "performance.md").read_text()
-    told, found = rows_of(page[page.index("## A thousand million documents") :]), estimate()
-    assert told.keys() == found.keys()
+    published, found = rows_of(page[page.index("## A thousand million documents") :]), estimate()
+    assert published.keys() == found.keys()
     for documents, figures in found.items():
-        assert told[documents] == pytest.approx(figures, rel=0.05, abs=0.01)
+        assert published[documents] == pytest.approx(figures, rel=0.05, abs=0.01)
 
 
 def test_estimate_is_what_a_compacted_index_takes(tmp_path: Path) -> None:

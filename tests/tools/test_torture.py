@@ -15,7 +15,7 @@ def python(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    ("work", "told"),
+    ("work", "outcome"),
     [
         ("lambda: [1, 'answer']", "(None, [1, 'answer'])"),
         ("lambda: bytes(3_000_000).count(0)", "(None, 3000000)"),
@@ -25,29 +25,29 @@ def python(*arguments: str) -> subprocess.CompletedProcess[str]:
         ("lambda: 1 // 0", "('signal', 'exit 1')"),
     ],
 )
-def test_what_becomes_of_a_child_is_told(work: str, told: str) -> None:
+def test_outcome_of_a_child_is_printed(work: str, outcome: str) -> None:
     code = (
         f"import os, sys, time; sys.path.insert(0, {str(TOOLS)!r}); from attacks.children import run_child; "
     )
     done = python("-c", f"{code}print(run_child({work}, 1.0))")
-    assert done.stdout == told + "\n"
+    assert done.stdout == outcome + "\n"
 
 
-@pytest.mark.parametrize(("patience", "told"), [(0.0, "('hang', 'no end in time')"), (60.0, "(None, None)")])
-def test_patience_is_the_least_time_of_a_child(patience: float, told: str) -> None:
+@pytest.mark.parametrize(("patience", "end"), [(0.0, "('hang', 'no end in time')"), (60.0, "(None, None)")])
+def test_patience_is_the_least_time_of_a_child(patience: float, end: str) -> None:
     code = (
         f"import sys, time; sys.path.insert(0, {str(TOOLS)!r}); "
         "from attacks.children import be_patient, run_child; "
         f"be_patient({patience}); print(run_child(lambda: time.sleep(0.5), 0.1))"
     )
-    assert python("-c", code).stdout == told + "\n"
+    assert python("-c", code).stdout == end + "\n"
 
 
 def test_a_trial_can_be_repeated_by_itself() -> None:
     """The last line but one says what was damaged and what became of it."""
     arguments = str(TOOLS / "torture"), "files", "--seed", "5", "--mode", "compacting"
-    first, again = (python(*arguments, "--only", "2").stdout.splitlines() for _ in range(2))
-    assert first[:-1] == again[:-1]
+    first, second = (python(*arguments, "--only", "2").stdout.splitlines() for _ in range(2))
+    assert first[:-1] == second[:-1]
     assert first[-2].startswith("2: ")
     assert first[-3].split()[0] == "all"
     assert first[-3].split()[-1] == "1"
@@ -55,8 +55,8 @@ def test_a_trial_can_be_repeated_by_itself() -> None:
 
 def test_what_the_sanitizers_run_are_files_that_are_there() -> None:
     """A race on purpose, what is suppressed, and tests: otherwise a build would come before it is told."""
-    told = (TOOLS / "test").read_text() + (TOOLS / "environment.sh").read_text()
-    named = re.findall(r"\b(?:tests|tools)/[\w/.]+\.(?:py|suppressions)\b", told)
+    scripts = (TOOLS / "test").read_text() + (TOOLS / "environment.sh").read_text()
+    named = re.findall(r"\b(?:tests|tools)/[\w/.]+\.(?:py|suppressions)\b", scripts)
     assert len(named) > 6
     assert [name for name in named if not (TOOLS.parent / name).is_file()] == []
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from simindex import Config, Index, tuning
-from simindex.tuning.estimator import error_table, similarity_table
-from simindex.tuning.match_odds import band_plan
+from simindex.formulas.estimator import error_table, similarity_table
+from simindex.formulas.match_odds import band_plan
 
 PAGE = Path(__file__).parents[2] / "docs" / "thresholds.md"
 TEXT = PAGE.read_text(encoding="utf-8")

@@ -14,7 +14,7 @@ import shutil
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -75,6 +75,13 @@ def _rows(thread: int, generation: int) -> list[tuple[str, list[str]]]:
     return [(_key(thread, generation, place), _document(thread, generation, place)) for place in range(_SIZE)]
 
 
+def _until(end: float) -> Iterator[None]:
+    """Go on until a time, and once however late it is: a slow machine does a little of everything, too."""
+    yield
+    while time.monotonic() < end:
+        yield
+
+
 # ---- the writing process ----
 
 
@@ -103,7 +110,7 @@ def _replace_generations(
     index: Index, thread: int, seed: int, end: float, generations: list[int], done: Counter[str]
 ) -> None:
     chance = random.Random(f"crowd {seed} {thread}")
-    while time.monotonic() < end:
+    for _ in _until(end):
         old = generations[thread]
         with index.transaction():
             index.remove_many([_key(thread, old, place) for place in range(_SIZE)])
@@ -139,7 +146,9 @@ def _generations_of(keys: Iterable[object]) -> dict[int, int]:
 def _watch(index: Index, seed: int, end: float, done: Counter[str], wrong: list[str]) -> None:
     """Look again and again; nothing may go back."""
     chance, seen = random.Random(f"watch {seed}"), dict[int, int]()
-    while time.monotonic() < end and not wrong:
+    for _ in _until(end):
+        if wrong:
+            break
         seen = _looked(index, chance, seen, done, wrong)
 
 
@@ -201,7 +210,9 @@ def _read(path: Path, seed: int, end: float) -> Told:
 
     def pin() -> None:
         chance = random.Random(f"pin {seed}")
-        while time.monotonic() < end and not wrong:
+        for _ in _until(end):
+            if wrong:
+                break
             with simindex.open(path, "r", refresh="manual") as index:
                 before: dict[int, int] = {}
                 for _ in range(5):

@@ -27,8 +27,10 @@ SCALED: dict[str, dict[str, Any]] = {
     "nodes": {"documents": 40_000, "rounds": 2},
     "memory": {"sizes": [50_000, 200_000]},
     "partitions": {"documents": 25_600, "rounds": 2, "numbers": [1, 8, 64]},
+    "hosts": {"documents": 8_000, "queries": 300, "rounds": 3, "numbers": [1, 2, 4, 8, 16]},
     "restoring": {"sketches": 2_200_000},
     "deduplicating": {"documents": 1_000_000, "rounds": 2},
+    "stages": {"documents": 3_000_000, "rounds": 2},
     "hundred": {"rounds": 3, "numbers": [1, 100]},
 }
 """Pieces of the job scaleout with their sizes, each some ten seconds long but for the last three."""
@@ -62,7 +64,11 @@ def machine() -> dict[str, Any]:
         ),
         platform.processor(),
     )
+    git = ["git", "-C", str(HERE), "rev-parse", "--short", "HEAD"]
+    commit = subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
     return {
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "commit": commit or "unknown",
         "processor": model,
         "cores": os.cpu_count(),
         "system": f"{platform.system()} {platform.release()}",

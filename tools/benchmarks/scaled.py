@@ -6,10 +6,13 @@ are over wall time, of rounds by turns where two are compared; all of them are g
 
 from __future__ import annotations
 
+import filecmp
 import hashlib
 import json
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
 from collections import deque
@@ -66,14 +69,14 @@ def ray_nodes(*cores: int) -> Iterator[list[str]]:
 
 
 @contextmanager
-def one_node() -> Iterator[None]:
-    """Ray of one node with all cores."""
+def one_node(places: Sequence[str] = ()) -> Iterator[None]:
+    """Ray of one node with all cores, and with places."""
     os.environ.update(_ENVIRONMENT)
     import ray
 
     folder = tempfile.mkdtemp(prefix="r", dir="/tmp")
     options = {"log_to_driver": False, "logging_level": 40, "namespace": "simindex", "_temp_dir": folder}
-    ray.init(address="local", **(_QUIET | options))
+    ray.init(address="local", resources=dict.fromkeys(places, 1), **(_QUIET | options))
     try:
         yield
     finally:
@@ -288,6 +291,29 @@ def partitions(folder: Path, options: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+def hosts(folder: Path, options: dict[str, Any]) -> dict[str, Any]:
+    """The driver's processor time for a query, by the number of hosts: all of them processes of this machine,
+    so that what a query takes by the clock says nothing."""
+    count, found = options["documents"], {}
+    items, texts = list(corpus.documents(count)), asked(options["queries"])["match"]
+    names = [f"simindex:{number}" for number in range(max(options["numbers"]))]
+    with one_node(names):
+        for number in options["numbers"]:
+            own = {name: str(folder / f"{number}-{name.partition(chr(58))[2]}") for name in names[:number]}
+            index = scaleout.create(folder / f"catalog-{number}", partitions=16, places=own)
+            index.insert_many(items, batch_size=BATCH)
+            rounds = list[tuple[float, float]]()
+            for _ in range(options["rounds"]):
+                began = time.process_time(), time.thread_time()
+                for text in texts:
+                    index.query(text)
+                used = time.process_time() - began[0], time.thread_time() - began[1]
+                rounds.append((used[0] / len(texts) * 1e3, used[1] / len(texts) * 1e3))
+            found[str(number)] = {"driver_and_its_python_thread_ms_a_query": rounds}
+            index.stop()
+    return found
+
+
 def made_up(count: int, begin: int = 0) -> Iterator[tuple[int, Sketch]]:
     for first in range(begin, begin + count, uniform.BATCH):
         yield from enumerate(uniform.sketches(simindex.Config(seed=1), first), first)
@@ -384,8 +410,44 @@ def deduplicating(folder: Path, options: dict[str, Any]) -> dict[str, Any]:
     return {"documents": options["documents"], "are_the_same": len(written) == 1, **found}
 
 
+def stages(folder: Path, options: dict[str, Any]) -> dict[str, Any]:
+    """The same by the stages of the command line, two processes at a time, beside one process with one
+    worker: seconds, and processor seconds, which other programs do not change; of a stage those of the
+    process that needed most, as if each had a core."""
+    source, found = folder / "in.jsonl", list[dict[str, Any]]()
+    with source.open("w", encoding="utf-8") as file:
+        texts = corpus.documents(options["documents"])
+        file.writelines(json.dumps({"id": key, "text": text}) + "\n" for key, text in texts)
+    for turn in range(options["rounds"]):
+        one, many, work = (str(folder / f"{turn}-{name}") for name in ("one.jsonl", "many.jsonl", "work"))
+        round_ = {"one": _processes(["dedup", str(source), "-o", one, "--workers", "1"])}
+        planned = ["scaleout", "plan", str(source), "-o", many, "--work", work, "--parallel", "2"]
+        round_["plan"] = _processes(planned)
+        for name, count in (("sketch", 2), ("compare", 2), ("decide", 1), ("write", 2), ("finish", 1)):
+            stage = ["scaleout", "stage", name, work]
+            round_[name] = _processes(*([*stage, f"{share}/{count}"] for share in range(1, count + 1)))
+        wall, needed = (sum(each[at] for name, each in round_.items() if name != "one") for at in (0, 1))
+        ratios = {"ratio": round_["one"][0] / wall, "ratio_by_processor_time": round_["one"][1] / needed}
+        found.append(round_ | ratios | {"are_the_same": filecmp.cmp(one, many, shallow=False)})
+    return {"documents": options["documents"], "rounds": found}
+
+
+def _processes(*commands: list[str]) -> tuple[float, float]:
+    """Run commands at once; returns seconds, and processor seconds of the one that needed most."""
+    began, most = time.perf_counter(), 0.0
+    children = [subprocess.Popen([sys.executable, "-m", "simindex.cli", *command]) for command in commands]
+    for child, command in zip(children, commands, strict=True):
+        _, status, used = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        if child.returncode:
+            raise RuntimeError(f"{command}: expected exit code 0, found {child.returncode}")
+        most = max(most, used.ru_utime + used.ru_stime)
+    return time.perf_counter() - began, most
+
+
 PIECES = {
-    piece.__name__: piece for piece in (beside, nodes, memory, partitions, hundred, restoring, deduplicating)
+    piece.__name__: piece
+    for piece in (beside, nodes, memory, partitions, hosts, hundred, restoring, deduplicating, stages)
 }
 
 

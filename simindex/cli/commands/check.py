@@ -11,7 +11,7 @@ import typer
 
 from simindex import check
 from simindex.cli import options
-from simindex.cli.output import print_json, print_text, printable
+from simindex.cli.output import print_report
 from simindex.cli.progress import bytes_bar
 
 EXAMPLES = r"""
@@ -36,10 +36,6 @@ def run(
     """Verify all that an index stores."""
     with bytes_bar() as advance:
         report = check(index, "quick" if quick else "full", progress=advance)
-    if as_json:
-        print_json(report.to_dict())
-    else:
-        for line in str(report).splitlines():
-            print_text(printable(line))
+    print_report(report, as_json)
     if not report.ok:
         raise typer.Exit(1)

@@ -9,12 +9,10 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from simindex.cli import options
-from simindex.cli.output import counted, note, print_json, print_table
-from simindex.inputs import optional_module
-from simindex.tuning import DEFAULT_THRESHOLD, MAX_ROWS, candidate_probability
-from simindex.tuning.curve import ROW_BITS
-from simindex.tuning.match_odds import (
+from simindex.cli import drawing, options
+from simindex.cli.output import counted, print_json, print_table
+from simindex.formulas.curve import DEFAULT_THRESHOLD, MAX_ROWS, ROW_BITS, candidate_probability
+from simindex.formulas.match_odds import (
     FOUND_PROBABILITIES,
     BandPlan,
     band_plan,
@@ -23,7 +21,7 @@ from simindex.tuning.match_odds import (
 )
 
 _STEPS = 20
-_BAR_LENGTH = 40
+_STEPS_OF_A_LINE = 100
 
 EXAMPLES = r"""
 simindex curve --num-perm 256 --threshold 0.7
@@ -32,38 +30,20 @@ simindex curve --num-perm 256 --threshold 0.7
 
 def run(
     num_perm: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            parser=options.whole(8),
-            help="MinHash rows of the index, eight a band (default 128).",
-        ),
+        int | None, options.number("MinHash rows of the index, eight a band (default 128).", least=8)
     ] = None,
-    bands: Annotated[
-        int | None, typer.Option(metavar="N", parser=options.whole(1), help="Number of bands instead.")
-    ] = None,
-    rows: Annotated[
-        int | None, typer.Option(metavar="N", parser=options.whole(1), help="Rows that must agree in a band.")
-    ] = None,
+    bands: Annotated[int | None, options.number("Number of bands instead.")] = None,
+    rows: Annotated[int | None, options.number("Rows that must agree in a band.")] = None,
     threshold: Annotated[
-        float | None,
-        typer.Option(
-            metavar="S",
-            parser=options.share,
-            help="What a query with this threshold compares (default 0.8).",
-        ),
+        float | None, options.fraction("What a query with this threshold compares (default 0.8).")
     ] = None,
     recall: Annotated[
         float | None,
-        typer.Option(
-            metavar="P",
-            parser=options.share,
-            help="As a query with this recall: returned with these odds right at the threshold.",
+        options.fraction(
+            "As a query with this recall: returned with these odds right at the threshold.", metavar="P"
         ),
     ] = None,
-    png: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Draw the curve to this file (needs matplotlib).")
-    ] = None,
+    output: drawing.PictureFile = None,
     as_json: options.JsonLines = False,
 ) -> None:
     """Show how likely documents of each similarity are found.
@@ -86,16 +66,13 @@ def run(
             raise typer.BadParameter(f"--num-perm: expected a multiple of 8, found {num_perm}")
         bands = num_perm // 8
     curve = _Curve.of(bands, rows, DEFAULT_THRESHOLD if threshold is None else threshold, recall)
-    figures = optional_module("matplotlib.figure", "--png") if png is not None else None
-    points = [step / _STEPS for step in range(_STEPS + 1)]
+    draw = drawing.picture_writer(output)
     if as_json:
-        for similarity in points:
-            print_json(curve.as_json(similarity))
+        for step in range(_STEPS + 1):
+            print_json(curve.as_json(step / _STEPS))
     else:
-        _print(curve, points)
-    if png is not None:
-        _draw(figures, png, curve)
-        note(f"{png}: written")
+        _print(curve)
+    draw([curve.chart(_STEPS_OF_A_LINE)])
 
 
 class _Curve(NamedTuple):
@@ -136,6 +113,16 @@ class _Curve(NamedTuple):
         assert self.plan is not None
         return {p: found_similarity(p, MAX_ROWS * self.bands, self.plan) for p in FOUND_PROBABILITIES}
 
+    def chart(self, steps: int) -> drawing.Chart:
+        """Return both probabilities at so many equal steps of similarity."""
+        points = [step / steps for step in range(steps + 1)]
+        names, values = [f"looked at with {self.title}"], [[self.looked_at(point) for point in points]]
+        if self.plan is not None:
+            names.append("returned")
+            values.append([self.returned(point) for point in points])
+        labels = [f"{point:.2f}" for point in points]
+        return drawing.Chart("similarity", labels, names, values, digits=4)
+
     def as_json(self, similarity: float) -> dict[str, object]:
         shown: dict[str, object] = {
             "similarity": similarity,
@@ -149,34 +136,9 @@ class _Curve(NamedTuple):
         return shown
 
 
-def _bar(probability: float) -> str:
-    return ("#" * round(probability * _BAR_LENGTH)).ljust(_BAR_LENGTH)
-
-
-def _print(curve: _Curve, points: list[float]) -> None:
-    looked_at = f"looked at with {curve.title}"
-    if curve.plan is None:
-        odds = [(s, curve.looked_at(s)) for s in points]
-        print_table(("similarity", looked_at, ""), [(f"{s:.2f}", f"{p:.4f}", _bar(p)) for s, p in odds])
-        return
-    both = [(s, curve.looked_at(s), curve.returned(s)) for s in points]
-    print_table(
-        ("similarity", looked_at, "returned", ""),
-        [(f"{s:.2f}", f"{p:.4f}", f"{found:.4f}", _bar(found)) for s, p, found in both],
-    )
-    print()
-    found_at = [(f"{odds:g}", f"{similarity:.3f}") for odds, similarity in curve.found_at().items()]
-    print_table(("returned with probability", "similarity"), found_at)
-
-
-def _draw(figures: object, path: str, curve: _Curve) -> None:
-    points = [step / 200 for step in range(201)]
-    figure = figures.Figure(figsize=(6, 4), layout="constrained")  # type: ignore[attr-defined]
-    axes = figure.add_subplot(xlabel="Jaccard similarity", ylabel="probability", title=curve.title)
-    axes.plot(points, [curve.looked_at(point) for point in points], label="looked at")
+def _print(curve: _Curve) -> None:
+    drawing.print_chart(curve.chart(_STEPS))
     if curve.plan is not None:
-        axes.plot(points, [curve.returned(point) for point in points], label="returned")
-    axes.set(xlim=(0, 1), ylim=(0, 1))
-    axes.grid(visible=True, alpha=0.4)
-    axes.legend()
-    figure.savefig(path, dpi=150, format="png")
+        print()
+        found_at = [(f"{odds:g}", f"{similarity:.3f}") for odds, similarity in curve.found_at().items()]
+        print_table(("returned with probability", "similarity"), found_at)

@@ -6,49 +6,28 @@ The job is `corpus.deduplicate`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import Enum
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, get_args
 
 import typer
 
 from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.cli import creation, options, reading
-from simindex.cli.commands.pairs import By
 from simindex.cli.failures import INTERRUPTED, REPORTED, CommandError, describe, in_options
 from simindex.cli.output import Reports, counted, figure, note, print_json
 from simindex.cli.progress import JobProgress, Show, job_bar, shows_progress
+from simindex.cli.searching import require_of_method
 from simindex.config import Config, SimHashConfig
 from simindex.corpus.dedup.deduplicate import Job
 from simindex.corpus.dedup.journal import JobError
-from simindex.corpus.dedup.paragraphs import cut_for
+from simindex.corpus.dedup.output_files import Mode
+from simindex.corpus.dedup.paragraphs import Level, cut_for
 from simindex.corpus.outputs.rows import UnfitRowError
+from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.inputs import BadRowError, Inputs
-from simindex.tuning import DEFAULT_THRESHOLD
 
 _LEAST_MISSED = 0.005
 """Least share of missed rows that is printed."""
-
-
-class Mode(Enum):
-    """What is written."""
-
-    remove = "remove"
-    annotate = "annotate"
-    report_only = "report-only"
-
-
-class _Levels(Enum):
-    document = "document"
-    paragraph = "paragraph"
-
-
-def _parse_mode(text: str | Mode) -> Mode:
-    if isinstance(text, Mode):
-        return text
-    for mode in Mode:
-        if text == mode.value:
-            return mode
-    raise typer.BadParameter(f"expected one of remove, annotate, report-only; found {text!r}")
 
 
 OutputFile = Annotated[
@@ -61,7 +40,7 @@ OutputFile = Annotated[
         "first with .gz, .xz or .zst behind it, packed.",
     ),
 ]
-KeepChoice = Annotated[
+_Keep = Annotated[
     str,
     typer.Option(
         metavar="ORDER",
@@ -75,16 +54,15 @@ _Into = Annotated[
     str | None,
     typer.Option(metavar="INDEX", help="The same, and add the kept rows to it; made if it is missing."),
 ]
-ModeChoice = Annotated[
+_Mode = Annotated[
     Mode,
-    typer.Option(
-        metavar="remove|annotate|report-only",
-        parser=_parse_mode,
-        help="Write the kept rows; all rows, with duplicate_of, similarity and cluster; or only the report "
+    options.word(
+        get_args(Mode),
+        "Write the kept rows; all rows, with duplicate_of, similarity and cluster; or only the report "
         "of the others.",
     ),
 ]
-RemovedFile = Annotated[
+_Removed = Annotated[
     str | None,
     typer.Option(
         rich_help_panel="Report",
@@ -93,9 +71,10 @@ RemovedFile = Annotated[
     ),
 ]
 _Level = Annotated[
-    _Levels,
-    options.word_option(
-        _Levels, "What is compared: documents, or paragraphs, of which those go that were seen before."
+    Level,
+    options.word(
+        get_args(Level),
+        "What is compared: documents, or paragraphs, of which those go that were seen before.",
     ),
 ]
 _SplitAt = Annotated[
@@ -108,13 +87,7 @@ _SplitAt = Annotated[
     ),
 ]
 _MinWords = Annotated[
-    int,
-    typer.Option(
-        rich_help_panel="Paragraphs",
-        metavar="N",
-        parser=options.whole(1),
-        help="With --level paragraph: shorter ones always stay.",
-    ),
+    int, options.number("With --level paragraph: shorter ones always stay.", panel="Paragraphs")
 ]
 _Explain = Annotated[
     bool,
@@ -126,23 +99,22 @@ _Exact = Annotated[
     bool,
     typer.Option("--exact", rich_help_panel="Comparison", help="Compare all shingles; takes more disk."),
 ]
-Recall = Annotated[
+_Recall = Annotated[
     float | None,
-    typer.Option(
-        metavar="P",
-        parser=options.share,
-        help="Find this share of the rows right at the threshold, and some that are less similar (default: "
+    options.fraction(
+        "Find this share of the rows right at the threshold, and some that are less similar (default: "
         "about half of them, by estimates; 0.99 of them where all shingles are compared).",
-        rich_help_panel="Comparison",
+        metavar="P",
+        panel="Comparison",
     ),
 ]
-WithinDistance = Annotated[
+_WithinDistance = Annotated[
     int | None,
-    typer.Option(
-        rich_help_panel="Comparison",
+    options.number(
+        "With --by simhash: rows within so many bits, 0 to 8, are like one another (default 3).",
+        least=0,
         metavar="K",
-        parser=options.whole(),
-        help="With --by simhash: rows within so many bits, 0 to 8, are like one another (default 3).",
+        panel="Comparison",
     ),
 ]
 _JsonProgress = Annotated[
@@ -153,9 +125,58 @@ _JsonProgress = Annotated[
         rich_help_panel="Running",
     ),
 ]
-Force = Annotated[
+_Force = Annotated[
     bool, typer.Option("--force", help="Give up what another job has left there, and replace the output.")
 ]
+
+
+@dataclass(frozen=True)
+class DedupOptions:
+    """Which rows stay, how they are compared, and what is written."""
+
+    heading: ClassVar = "Options"
+
+    threshold: options.Threshold = None
+    by: options.By = None
+    max_distance: _WithinDistance = None
+    keep: _Keep = "first"
+    mode: _Mode = "remove"
+    removed: _Removed = None
+    recall: _Recall = None
+    force: _Force = False
+    skip_bad_rows: options.SkipBadRows = False
+
+    def __post_init__(self) -> None:
+        require_of_method(self.by, self.max_distance, threshold=self.threshold, recall=self.recall)
+
+    def arguments(self, sketch: creation.SketchOptions, bad_rows: Reports) -> dict[str, Any]:
+        """Return them as arguments of `deduplicate`; `bad_rows` takes the rows that are passed over."""
+        same = "by", "max_distance", "keep", "mode", "removed", "recall", "force"
+        return {name: getattr(self, name) for name in same} | {
+            "threshold": DEFAULT_THRESHOLD if self.threshold is None else self.threshold,
+            "config": self._config(sketch),
+            "on_bad_row": passed_over(bad_rows) if self.skip_bad_rows else None,
+        }
+
+    def _config(self, sketch: creation.SketchOptions) -> Config | None:
+        """Return what rows are compared by; ``None`` where no option says it."""
+        chosen = creation.CreationOptions(**vars(sketch))
+        if not chosen.given():
+            return None
+        if self.by != "simhash":
+            return chosen.config(Config(simhash=None))
+        if chosen.num_perm is not None:
+            raise typer.BadParameter("--num-perm does not go with --by simhash")
+        cut = chosen.config(
+            Config(shingles=SimHashConfig().shingles)
+        )  # the options are about what is compared
+        distance = SimHashConfig().max_distance if self.max_distance is None else self.max_distance
+        return Config(num_perm=0, simhash=SimHashConfig(distance, shingles=cut.shingles), seed=cut.seed)
+
+
+def passed_over(bad_rows: Reports) -> Callable[[BadRowError], object]:
+    """Return what counts bad rows, and shows the first of them."""
+    return lambda row: bad_rows.add(f"{in_options(str(row))}; skipped")
 
 
 EXAMPLES = r"""
@@ -171,23 +192,15 @@ def run(
     inputs: options.InputPaths,
     output: OutputFile,
     *,
-    threshold: options.Threshold = None,
-    by: By = None,
-    max_distance: WithinDistance = None,
-    keep: KeepChoice = "first",
+    how: DedupOptions,
     against: _Against = None,
     into: _Into = None,
-    mode: ModeChoice = Mode.remove,
-    level: _Level = _Levels.document,
+    level: _Level = "document",
     split: _SplitAt = "line",
     min_words: _MinWords = 1,
     explain: _Explain = False,
-    removed: RemovedFile = None,
     exact: _Exact = False,
-    recall: Recall = None,
-    force: Force = False,
     reads: reading.FileOptions,
-    skip_bad_rows: options.SkipBadRows = False,
     batch_size: options.BatchSize = DEFAULT_BATCH_SIZE,
     workers: options.Workers = None,
     sketch: creation.SketchOptions,
@@ -204,59 +217,31 @@ def run(
     again when it is done it says so. Its journal is OUTPUT.dedup, and OUTPUT has its name when it is
     complete.
     """
-    given = locals()
-    require_of_method(by, max_distance, {"threshold": threshold, "exact": exact or None, "recall": recall})
+    require_of_method(how.by, how.max_distance, exact=exact)
     reading.require_ids(inputs, reads)
     rows = reads.inputs(inputs, key_from="line", whole_rows=True)
     bad_rows = Reports("bad row")
     total = rows.total_bytes() if json_progress or shows_progress() else None
-    waits_for = None if keep == "first" else "reading, and ordering the rows"
+    waits_for = None if how.keep == "first" else "reading, and ordering the rows"
     progress = _Progress(rows, total)
     with job_bar(total, waits_for, as_json=json_progress) as progress.show:
-        job = progress.job = _job(rows, given, progress, bad_rows)
+        job = progress.job = Job(
+            rows,
+            output,
+            **how.arguments(sketch, bad_rows),
+            against=against,
+            into=into,
+            cut=cut_for(level, split, min_words),  # type: ignore[arg-type] # it refuses another split
+            explain=explain,
+            exact=exact,
+            batch_size=batch_size,
+            workers=workers,
+            progress=progress,
+        )
         job.on_looked = progress.looked
         _run(job, bad_rows)
     reading.note_tally(rows.tally, reads.encoding)
     _summarise(job, output, bad_rows.count, as_json)
-
-
-def passed_over(bad_rows: Reports) -> Callable[[BadRowError], object]:
-    """Return what counts bad rows, and shows the first of them."""
-    return lambda row: bad_rows.add(f"{in_options(str(row))}; skipped")
-
-
-def require_of_method(by: Enum | None, max_distance: int | None, of_minhash: dict[str, Any]) -> None:
-    """Raise BadParameter where an option is the other method's.
-
-    Args:
-        of_minhash: options that are MinHash's, ``None`` where they were not given.
-    """
-    if by is not None and by.value == "simhash":
-        for name, value in of_minhash.items():
-            if value is not None:
-                raise typer.BadParameter(f"--{name} does not go with --by simhash")
-    elif max_distance is not None:
-        raise typer.BadParameter("--max-distance goes with --by simhash")
-
-
-def _job(rows: Inputs, given: dict[str, Any], progress: _Progress, bad_rows: Reports) -> Job:
-    same = "keep", "against", "into", "removed", "exact", "recall", "batch_size", "workers", "force"
-    return Job(
-        rows,
-        given["output"],
-        DEFAULT_THRESHOLD if given["threshold"] is None else given["threshold"],
-        mode=given["mode"].value,
-        cut=cut_for(given["level"].value, given["split"], given["min_words"]),
-        explain=given["explain"],
-        by=None if given["by"] is None else given["by"].value,
-        max_distance=given["max_distance"],
-        config=config_of(given),
-        progress=progress,
-        on_removed=None,
-        on_bad_row=passed_over(bad_rows) if given["skip_bad_rows"] else None,
-        journal=None,
-        **{name: given[name] for name in same},
-    )
 
 
 class _Progress:
@@ -286,20 +271,6 @@ class _Progress:
         read_bytes = self._rows.bytes_read
         share = 0.5 * min(read_bytes / self._total, 1.0) if self._total else None
         self.show(JobProgress(0, 0, 0, read_bytes, 0, count, count - self.job.looked_before, share))
-
-
-def config_of(given: dict[str, Any]) -> Config | None:
-    """Return what rows are compared by, of the options; ``None`` where none was given."""
-    chosen = creation.CreationOptions(**vars(given["sketch"]))
-    if not chosen.given():
-        return None
-    if given["by"] is None or given["by"].value != "simhash":
-        return chosen.config(Config(simhash=None))
-    if chosen.num_perm is not None:
-        raise typer.BadParameter("--num-perm does not go with --by simhash")
-    cut = chosen.config(Config(shingles=SimHashConfig().shingles))  # the options are about what is compared
-    distance = SimHashConfig().max_distance if given["max_distance"] is None else given["max_distance"]
-    return Config(num_perm=0, simhash=SimHashConfig(distance, shingles=cut.shingles), seed=cut.seed)
 
 
 def _run(job: Job, bad_rows: Reports) -> None:

@@ -20,9 +20,6 @@ _UNITS = {"w": "weeks", "d": "days", "h": "hours", "m": "minutes", "s": "seconds
 def parse_duration(text: str) -> timedelta:
     """Return the duration that was written on the command line.
 
-    Raises:
-        typer.BadParameter: it is none.
-
     >>> parse_duration("30d"), parse_duration("1d12h")
     (datetime.timedelta(days=30), datetime.timedelta(days=1, seconds=43200))
     """
@@ -37,9 +34,6 @@ def parse_duration(text: str) -> timedelta:
 
 def parse_time(text: str) -> datetime:
     """Return the time that was written on the command line, local unless it says of which zone it is.
-
-    Raises:
-        typer.BadParameter: it is none.
 
     >>> parse_time("2026-11-01T12:00Z") == datetime(2026, 11, 1, 12, tzinfo=UTC)
     True

@@ -12,7 +12,7 @@ import typer
 
 from simindex import Config
 from simindex.cli import options, reading
-from simindex.cli.creation import CreationOptions, open_for_reading
+from simindex.cli.creation import Chars, CreationOptions, Normalize, Words, open_for_reading
 from simindex.cli.explaining import print_explanation
 from simindex.cli.failures import CommandError
 from simindex.cli.output import print_json
@@ -32,20 +32,9 @@ def run(
     index: Annotated[
         str | None, typer.Option(metavar="INDEX", help="Cut shingles with the settings of this index.")
     ] = None,
-    words: Annotated[
-        int | None,
-        typer.Option(metavar="N", parser=options.whole(1), help="Shingles of N words (default 3)."),
-    ] = None,
-    chars: Annotated[
-        int | None, typer.Option(metavar="N", parser=options.whole(1), help="Shingles of N characters.")
-    ] = None,
-    normalize: Annotated[
-        str | None,
-        typer.Option(
-            metavar="STEPS",
-            help="Steps out of 'nfkc casefold whitespace', or none (default: the last two).",
-        ),
-    ] = None,
+    words: Words = None,
+    chars: Chars = None,
+    normalize: Normalize = None,
     full: Annotated[
         bool, typer.Option("--full", help="Print the texts as a whole, however long they are.")
     ] = False,

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
+from contextlib import closing
 from dataclasses import asdict
 from functools import partial
-from itertools import chain
+from itertools import takewhile
 from typing import Annotated, Any
 
 import typer
@@ -21,12 +22,12 @@ from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.cli import creation, options, reading
 from simindex.cli.command import Command
 from simindex.cli.failures import INTERRUPTED, REPORTED, CommandError, describe, in_options
-from simindex.cli.output import Reports, counted, figure, json_key, note, print_json
+from simindex.cli.output import Reports, counted, figure, note, print_json
 from simindex.cli.progress import Advance, shows_progress, work_bar
-from simindex.cli.reading import Batches
 from simindex.format.keys import Key
+from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.inputs import BadRowError, Inputs, Row, RowByContent, Tally
-from simindex.tuning import DEFAULT_THRESHOLD
+from simindex.jsonable import plain
 
 
 def _parse_threshold(text: str) -> float:
@@ -81,7 +82,7 @@ def _is_number(argument: str) -> bool:
 
 
 class _Feed:
-    """Hands the rows of inputs to `Index.insert_many`, in whole batches: of one that a bad row ends, nothing.
+    """Hands the rows of inputs to `Index.insert_many`; a bad row ends them, and is raised.
 
     Args:
         skip_bad: pass over bad rows, and print them.
@@ -95,7 +96,6 @@ class _Feed:
     def __init__(
         self,
         inputs: Inputs,
-        batch_size: int,
         skip_bad: bool,
         advance: Advance,
         is_stored: Callable[[Key], bool] | None = None,
@@ -103,32 +103,22 @@ class _Feed:
         self.bad_rows = Reports("bad row")
         self.done = 0
         self.equal = 0
-        self._is_stored = is_stored
-        self._under_way: set[Key] = set()
-        self._inputs = inputs
-        self._batches = Batches(inputs, batch_size, self._skip if skip_bad else None)
+        self._is_stored, self._inputs, self._skips_bad = is_stored, inputs, skip_bad
         self._advance = advance
-        self._batches_at: deque[tuple[int, int, list[Key]]] = deque()
+        self._given = 0
+        self._under_way: dict[Key, int] = {}
+        """Keys made of content -> the number of the row, in the order of the rows."""
 
-    @property
-    def failure(self) -> Exception | None:
-        """What ended the rows before their end."""
-        return self._batches.failure
-
-    def rows(self) -> Iterator[Row]:
-        """Return an iterator over the rows to insert."""
-        return chain.from_iterable(self._rows_of_batches())
-
-    def _rows_of_batches(self) -> Iterator[list[Row]]:
-        given = 0
-        for batch in self._batches:
-            if self.failure is not None:
-                return
-            batch = [row for row in batch if not isinstance(row, RowByContent) or self._is_new(row)]
-            made = [row.key for row in batch if isinstance(row, RowByContent)]
-            given += len(batch)
-            self._batches_at.append((given, self._inputs.bytes_read, made))
-            yield batch
+    def rows(self) -> Generator[Row, None, None]:
+        """Yield the rows to insert."""
+        for row in self._inputs:
+            if isinstance(row, BadRowError):
+                if not self._skips_bad:
+                    raise row
+                self.bad_rows.add(f"{in_options(str(row))}; skipped")
+            elif not isinstance(row, RowByContent) or self._is_new(row):
+                self._given += 1
+                yield row
 
     def _is_new(self, row: RowByContent) -> bool:
         if self._is_stored is None:
@@ -136,20 +126,15 @@ class _Feed:
         if row.key in self._under_way or self._is_stored(row.key):
             self.equal += 1
             return False
-        self._under_way.add(row.key)
+        self._under_way[row.key] = self._given
         return True
-
-    def _skip(self, row: BadRowError) -> None:
-        self.bad_rows.add(f"{in_options(str(row))}; skipped")
 
     def progress(self, done: int) -> None:
         """Take note that the first `done` rows are stored."""
         self.done = done
-        num_bytes = 0
-        while self._batches_at and self._batches_at[0][0] <= done:
-            _, num_bytes, made = self._batches_at.popleft()
-            self._under_way.difference_update(made)
-        self._advance(done, num_bytes)
+        for key in list(takewhile(lambda key: self._under_way[key] < done, self._under_way)):
+            del self._under_way[key]
+        self._advance(done, self._inputs.bytes_read)
 
     def stored(self) -> str:
         """Say what is stored when an error ends the run before the input does."""
@@ -174,7 +159,7 @@ def run(
     inputs: options.InputPaths,
     *,
     reads: reading.InsertOptions,
-    on_conflict: options.ConflictChoice = options.OnConflict.error,
+    on_conflict: options.OnConflict = "error",
     if_new: _IfNew = None,
     simhash: _BySimhash = False,
     skip_bad_rows: options.SkipBadRows = False,
@@ -217,10 +202,10 @@ def run(
         creation.open_for_insert(index, settings, wait) as target,
         work_bar("documents", total_bytes) as advance,
     ):
-        is_stored = None if on_conflict is options.OnConflict.replace else target.__contains__
-        feed = _Feed(rows, batch_size, skip_bad_rows, advance, is_stored)
+        is_stored = None if on_conflict == "replace" else target.__contains__
+        feed = _Feed(rows, skip_bad_rows, advance, is_stored)
         matched = None if if_new is None else _Matched(if_new, simhash, as_json)
-        report = _insert(target, feed, on_conflict.value, batch_size, workers, matched)
+        report = _insert(target, feed, on_conflict, batch_size, workers, matched)
     reading.note_tally(rows.tally, reads.encoding)
     _summarise(report, feed, rows.tally, time.monotonic() - began, as_json, matched)
 
@@ -236,7 +221,7 @@ class _Matched:
     def __call__(self, key: Key, matches: Matches) -> None:
         self.count += 1
         if self._as_json:
-            print_json({"key": json_key(key), "matches": matches.to_dicts()})
+            print_json({"key": plain(key), "matches": matches.to_dicts()})
 
 
 def _insert(
@@ -251,22 +236,20 @@ def _insert(
     if matched is not None:
         insert = partial(target.insert_many_if_new, on_match=matched, **matched.how)
     try:
-        report = insert(
-            feed.rows(),
-            on_conflict=on_conflict,
-            batch_size=batch_size,
-            progress=feed.progress,
-            workers=workers,
-        )
-        if feed.failure is not None:
-            raise feed.failure
+        with closing(feed.rows()) as rows:
+            return insert(
+                rows,
+                on_conflict=on_conflict,
+                batch_size=batch_size,
+                progress=feed.progress,
+                workers=workers,
+            )
     except KeyboardInterrupt:
         raise CommandError(f"interrupted; {feed.surely_stored()}", INTERRUPTED) from None
     except REPORTED as exc:
         raise CommandError(f"{describe(exc)}; {feed.stored()}") from exc
     finally:
         feed.bad_rows.close()
-    return report
 
 
 def _summarise(

@@ -11,17 +11,16 @@ from typing import Annotated
 import typer
 
 from simindex.cli import options, reading
-from simindex.cli.commands.pairs import By, MaxDistance, method_named, print_some
+from simindex.cli.commands.pairs import print_pairs
 from simindex.cli.creation import open_for_reading
 from simindex.cli.failures import CommandError
 from simindex.cli.output import counted, note
 from simindex.cli.progress import work_bar
-from simindex.cli.searching import Search
+from simindex.cli.searching import StoredPairOptions
 from simindex.corpus import join
 from simindex.corpus.join import is_index
 from simindex.inputs import Inputs
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES
-from simindex.tuning.curve import DEFAULT_THRESHOLD
 
 EXAMPLES = r"""
 simindex join news.simindex archive.simindex --threshold 0.9
@@ -34,16 +33,10 @@ _SIDE = "An index, or an input as of insert."
 def run(
     a: Annotated[str, typer.Argument(metavar="A", help=_SIDE)],
     b: Annotated[str, typer.Argument(metavar="B", help=_SIDE)],
-    threshold: options.Threshold = None,
-    by: By = None,
-    max_distance: MaxDistance = None,
-    recall: options.Recall = None,
-    exact: options.Exact = False,
-    limit: Annotated[
-        int | None, typer.Option(metavar="N", parser=options.whole(1), help="The first N pairs only.")
-    ] = None,
-    max_candidates: options.MaxCandidates = DEFAULT_MAX_CANDIDATES,
     *,
+    similar: StoredPairOptions,
+    limit: options.FirstPairs = None,
+    max_candidates: options.MaxCandidates = DEFAULT_MAX_CANDIDATES,
     reads: reading.ComparedOptions,
     as_json: options.JsonLines = False,
 ) -> None:
@@ -53,29 +46,18 @@ def run(
     of B in A where A alone is an index. JSON lines: {"a", "b", "similarity", "distance", "exact",
     "standard_error"}, a being a key of A.
     """
-    method = method_named(by, threshold, max_distance, recall, exact)
     if a == b == "-":
         raise typer.BadParameter("expected at most one side on standard input, found two")
     if is_index(a) and is_index(b) and os.path.samefile(a, b):
         raise CommandError(f"{a}: the same index twice; simindex pairs has the pairs within one")
     for side in filter(is_index, (a, b)):
         with open_for_reading(side) as stored:
-            is_simhash = method == "simhash" or (method is None and not stored.config.num_perm)
-            Search(threshold, None, recall, exact, None, is_simhash, max_distance).require(stored)
+            similar.require(stored)
     with join(
-        _side(a, reads),
-        _side(b, reads),
-        DEFAULT_THRESHOLD if threshold is None else threshold,
-        by=method,
-        max_distance=max_distance,
-        recall=recall,
-        exact=exact,
-        max_candidates=max_candidates,
+        _side(a, reads), _side(b, reads), max_candidates=max_candidates, **similar.arguments()
     ) as found:
         with work_bar("documents", None, prints_results=True) as advance:
-            num_pairs = print_some(found, limit, as_json, lambda _: advance(found.read, 0))
-        if not num_pairs:
-            note("simindex: no pair")
+            print_pairs(found, limit, as_json, lambda _: advance(found.read, 0))
         if found.bounded:
             note(
                 f"simindex: truncated, {counted(found.bounded, 'document')}: pairs may be missing, for the "

@@ -6,11 +6,10 @@ import sys
 from itertools import islice
 from typing import Annotated
 
-import typer
-
 from simindex.cli import options
 from simindex.cli.creation import open_for_reading
-from simindex.cli.output import json_key, print_json, shown_key
+from simindex.cli.output import print_json, shown_key
+from simindex.jsonable import plain
 
 EXAMPLES = r"""
 simindex list news.simindex --limit 10
@@ -19,9 +18,7 @@ simindex list news.simindex --limit 10
 
 def run(
     index: options.IndexFolder,
-    limit: Annotated[
-        int | None, typer.Option(metavar="N", parser=options.whole(1), help="The oldest N only.")
-    ] = None,
+    limit: Annotated[int | None, options.number("The oldest N only.")] = None,
     as_json: options.JsonLines = False,
 ) -> None:
     """Print the keys, one a line, in the order of insertion.
@@ -32,6 +29,6 @@ def run(
     with open_for_reading(index) as stored:
         for key in islice(stored, limit):
             if as_json:
-                print_json({"id": json_key(key)})
+                print_json({"id": plain(key)})
             else:
                 sys.stdout.write(shown_key(key) + "\n")

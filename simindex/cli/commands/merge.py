@@ -5,11 +5,12 @@ The work is `simindex.merge`.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, get_args
 
 import typer
 
 import simindex
+from simindex.changes.documents import Conflict
 from simindex.cli import options
 from simindex.cli.failures import CommandError
 from simindex.cli.output import counted, note, print_json
@@ -18,28 +19,21 @@ EXAMPLES = r"""
 simindex merge monday.simindex tuesday.simindex week.simindex --on-conflict replace
 """
 
-_CONFLICTS = "error|skip|replace"
-
 
 def run(
     paths: Annotated[
         list[str], typer.Argument(metavar="INDEX... DEST", help="The indexes, and the folder of the new one.")
     ],
     on_conflict: Annotated[
-        str, typer.Option(metavar=_CONFLICTS, help="What to do with a key that an earlier index has.")
+        Conflict, options.word(get_args(Conflict), "What to do with a key that an earlier index has.")
     ] = "error",
     as_json: options.JsonSummary = False,
 ) -> None:
     """Make a new index of several, from their stored sketches."""
     if len(paths) < 2:
         raise typer.BadParameter("expected one index or more, and the folder of the new one")
-    if on_conflict not in _CONFLICTS.split("|"):
-        raise typer.BadParameter(
-            f"expected {_CONFLICTS}, found {on_conflict!r}", param_hint="'--on-conflict'"
-        )
-    policy: Any = on_conflict
     try:
-        report = simindex.merge(paths[:-1], paths[-1], policy)
+        report = simindex.merge(paths[:-1], paths[-1], on_conflict)
     except simindex.KeyExistsError as exc:
         raise CommandError(
             f"key {exc.key!r} is in two of the indexes; use --on-conflict skip, which keeps that of the "

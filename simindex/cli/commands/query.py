@@ -7,19 +7,26 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from simindex import Config, Index, Match, Matches
+from simindex import Config, ContainmentMatches, Index, Match, Matches
 from simindex.cli import options, reading
-from simindex.cli.creation import open_for_reading
-from simindex.cli.explaining import print_explanation
-from simindex.cli.output import counted, json_key, note, plain_metadata, print_json, print_table, shown_key
+from simindex.cli.containing import print_contained, require_samples
+from simindex.cli.creation import is_given, open_for_reading
+from simindex.cli.output import (
+    counted,
+    figure,
+    note,
+    plain_metadata,
+    print_json,
+    print_table,
+    shown_key,
+)
 from simindex.cli.progress import Advance, shows_progress, work_bar
-from simindex.cli.reading import Batches
+from simindex.cli.reading import batches
 from simindex.cli.searching import Search
-from simindex.corpus import Explanation
-from simindex.corpus import explain as explain_
-from simindex.corpus.report.texts import texts_of
 from simindex.format.keys import Key
+from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.inputs import Inputs, read_text, tidy_path
+from simindex.jsonable import plain
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES
 
 _ROWS_A_TIME = 256
@@ -74,6 +81,15 @@ _Explain = Annotated[
     ),
 ]
 
+_Contained = Annotated[
+    bool,
+    typer.Option(
+        "--contained",
+        help="With TEXT or --file: what holds the text, or is held by it, by its share of shingles; takes an "
+        "index of `insert --containment`. `simindex find` does so for many rows.",
+    ),
+]
+
 EXAMPLES = r"""
 simindex query news.simindex "the ferry leaves at nine" --threshold 0.5
 simindex query news.simindex --file page.txt --nearest 3 --json
@@ -84,18 +100,24 @@ simindex query news.simindex --file page.txt --explain news.jsonl
 
 _Threshold = Annotated[
     float | None,
-    typer.Option(
-        metavar="S",
-        parser=options.share,
-        help="Least similarity of a match, above 0 up to 1 (default 0.8; with --nearest none).",
+    options.fraction("Least similarity of a match, above 0 up to 1 (default 0.8; with --nearest none)."),
+]
+_Nearest = Annotated[
+    int | None, options.number("The K most similar; with --threshold only such.", metavar="K")
+]
+_SimHash = Annotated[bool, typer.Option("--simhash", help="By fingerprint: all within a Hamming distance.")]
+_WithinDistance = Annotated[
+    int | None,
+    options.number(
+        "With --simhash: that distance; default: what the index was built for.", least=0, metavar="K"
     ),
 ]
 
 
-class Explained(NamedTuple):
-    """What a match shares with the query, and the two texts."""
+class _Explained(NamedTuple):
+    """What a match shares with the query (`corpus.Explanation`), and the two texts."""
 
-    explanation: Explanation
+    explanation: Any
     texts: tuple[str, str]
 
 
@@ -112,9 +134,10 @@ def run(
     limit: options.Limit = None,
     recall: options.Recall = None,
     exact: options.Exact = False,
-    nearest: options.Nearest = None,
-    simhash: options.SimHash = False,
-    max_distance: options.WithinDistance = None,
+    nearest: _Nearest = None,
+    simhash: _SimHash = False,
+    max_distance: _WithinDistance = None,
+    contained: _Contained = False,
     max_candidates: options.MaxCandidates = DEFAULT_MAX_CANDIDATES,
     *,
     reads: reading.ComparedOptions,
@@ -128,6 +151,8 @@ def run(
     "truncated"}; with --input one a row, {"query", "matches", "truncated"}. A key of bytes is
     {"bytes": BASE64}. "truncated" is true when --max-candidates was hit, so that matches may be missing.
     --explain adds "explanation" to a match: what `simindex explain` prints, a being the query; or null.
+    --contained: {"key", "in_stored", "in_query", "similarity", "relation", "exact", "standard_error",
+    "is_candidate", "expected_recall", "metadata", "truncated"}.
     """
     given = locals()
     asked = _only_one(given)
@@ -137,6 +162,9 @@ def run(
     inputs = None if input_ is None else reads.inputs([input_])
     stored_texts = reads.inputs(explain) if explain else None
     with open_for_reading(index, max_candidates, warm=warm) as stored:
+        if contained:
+            print_contained([(None, _contained(stored, search, given))], as_json)
+            return
         search.require(stored)
         if inputs is not None:
             _print_many(stored, search, inputs, others, as_json)
@@ -156,8 +184,29 @@ def _require_together(given: Mapping[str, Any], asked: str) -> None:
         raise typer.BadParameter("--int goes with --key")
     if given["others"] and asked not in ("--file", "--input"):
         raise typer.BadParameter("--others goes with --file or --input; --key always leaves the document out")
+    if given["contained"]:
+        others = ("recall", "nearest", "simhash", "max_distance", "others", "explain")
+        for option in [name for name in others if is_given(given[name])]:
+            raise typer.BadParameter(f"--{option.replace('_', '-')} does not go with --contained")
+        if asked not in ("TEXT", "--file"):
+            raise typer.BadParameter(
+                f"--contained goes with TEXT or --file, not with {asked}; see simindex find"
+            )
     if given["explain"] and asked not in ("TEXT", "--file", "--key"):
         raise typer.BadParameter(f"--explain goes with TEXT, --file or --key, not with {asked}")
+
+
+def _contained(stored: Index, search: Search, given: Mapping[str, Any]) -> ContainmentMatches:
+    """Return what holds the text, and what it holds."""
+    require_samples(stored, search.exact)
+    threshold = DEFAULT_THRESHOLD if search.threshold is None else search.threshold
+    return stored.query_containment(_text(given), threshold, limit=search.limit, exact=search.exact)
+
+
+def _text(given: Mapping[str, Any]) -> Any:
+    """Return the text that is compared with."""
+    path, reads = given["file"] or ("-" if given["text"] == "-" else None), given["reads"]
+    return given["text"] if path is None else read_text(path, reads.limits, reads.encoding)
 
 
 def _one(stored: Index, search: Search, given: Mapping[str, Any]) -> tuple[Any, Matches]:
@@ -168,40 +217,35 @@ def _one(stored: Index, search: Search, given: Mapping[str, Any]) -> tuple[Any, 
     if given["fingerprint"] is not None:
         document: Any = reading.parse_fingerprint(given["fingerprint"], given["reads"].fingerprint_base)
     else:
-        path, reads = given["file"] or ("-" if given["text"] == "-" else None), given["reads"]
-        document = given["text"] if path is None else read_text(path, reads.limits, reads.encoding)
+        document = _text(given)
     own_keys = [tidy_path(given["file"])] if given["others"] and given["file"] is not None else None
     return document, search.of_documents(stored, [document], own_keys)[0]
 
 
-def _explained(config: Config, document: Any, matches: Matches, rows: Inputs) -> list[Explained | None]:
+def _explained(config: Config, document: Any, matches: Matches, rows: Inputs) -> list[_Explained | None]:
     """Return what each match shares with the document: None where one of them is not among the rows."""
+    from simindex.corpus import explain
+    from simindex.corpus.report.texts import texts_of
+
     own = document[0] if isinstance(document, tuple) else None
     texts = texts_of(rows, [match.key for match in matches] + ([] if own is None else [own]))
     text = document if own is None else texts.get(own)
-    found: list[Explained | None] = []
+    found: list[_Explained | None] = []
     for match in matches:
         other = texts.get(match.key)
         if text is None or other is None:
             found.append(None)
         else:
-            found.append(Explained(explain_(text, other, config), (text, other)))
+            found.append(_Explained(explain(text, other, config), (text, other)))
     return found
 
 
 def _only_one(given: Mapping[str, Any]) -> str:
     """Return the name of the one thing to compare with that is among the options."""
-    names = {
-        "text": "TEXT",
-        "file": "--file",
-        "input_": "--input",
-        "key": "--key",
-        "fingerprint": "--fingerprint",
-    }
-    found = [shown for name, shown in names.items() if given[name] is not None]
+    found = [shown for name, shown in _SOURCES.items() if given[name] is not None]
     if len(found) != 1:
         options_found = " and ".join(found) or "none"
-        raise typer.BadParameter(f"expected one of {', '.join(names.values())}; found {options_found}")
+        raise typer.BadParameter(f"expected one of {', '.join(_SOURCES.values())}; found {options_found}")
     return found[0]
 
 
@@ -209,20 +253,19 @@ def _results(
     stored: Index, search: Search, inputs: Inputs, others: bool, advance: Advance
 ) -> Iterator[list[tuple[Key, Matches]]]:
     """Yield the matches of the rows, some rows at a time; a bad row ends them, after those before it."""
-    batches, done = Batches(inputs, _ROWS_A_TIME), 0
-    for rows in batches:
+    done = 0
+    for rows, failure in batches(inputs, _ROWS_A_TIME):
         keys = [row.key for row in rows]
         found = search.of_documents(stored, [row.document for row in rows], keys if others else None)
         yield list(zip(keys, found, strict=True))
         done += len(rows)
         advance(done, inputs.bytes_read)
-    if batches.failure is not None:
-        raise batches.failure
+        if failure is not None:
+            raise failure
 
 
 def _figures(match: Match) -> tuple[str, str, str]:
-    similarity = "-" if match.similarity is None else f"{match.similarity:.3f}"
-    return shown_key(match.key), similarity, "-" if match.distance is None else str(match.distance)
+    return shown_key(match.key), figure(match.similarity, 3), figure(match.distance)
 
 
 def _json(match: Match) -> dict[str, object]:
@@ -230,7 +273,7 @@ def _json(match: Match) -> dict[str, object]:
     return match.to_dict()
 
 
-def _print_one(matches: Matches, as_json: bool, explained: list[Explained | None] | None = None) -> None:
+def _print_one(matches: Matches, as_json: bool, explained: list[_Explained | None] | None = None) -> None:
     if as_json:
         for place, match in enumerate(matches):
             line = _json(match) | {"truncated": matches.truncated}
@@ -241,6 +284,8 @@ def _print_one(matches: Matches, as_json: bool, explained: list[Explained | None
     elif matches:
         print_table(_COLUMNS, [_figures(match) for match in matches])
         for match, found in zip(matches, explained or [], strict=False):
+            from simindex.cli.explaining import print_explanation
+
             print()
             if found is None:
                 note(f"simindex: {shown_key(match.key)}: no text to explain it by; --explain INPUT takes one")
@@ -268,7 +313,7 @@ def _print_each(results: Iterator[list[tuple[Key, Matches]]], as_json: bool) -> 
         if as_json:
             for key, matches in some:
                 found = {"matches": [_json(match) for match in matches], "truncated": matches.truncated}
-                print_json({"query": json_key(key)} | found)
+                print_json({"query": plain(key)} | found)
             continue
         rows = [(shown_key(key), *_figures(match)) for key, matches in some for match in matches]
         if rows:

@@ -9,10 +9,11 @@ import typer
 from simindex.cli import options, reading
 from simindex.cli.creation import open_for_change
 from simindex.cli.failures import INTERRUPTED, CommandError
-from simindex.cli.output import Reports, counted, json_key, note, print_json
+from simindex.cli.output import Reports, counted, note, print_json
 from simindex.cli.progress import work_bar
 from simindex.format.keys import Key
 from simindex.inputs import BadRowError, Inputs
+from simindex.jsonable import plain
 
 _KEYS_A_COMMIT = 10_000
 
@@ -64,7 +65,7 @@ def run(
             raise CommandError(f"interrupted; {counted(removed, 'document')} removed", INTERRUPTED) from None
     reports.close()
     if as_json:
-        print_json({"removed": removed, "missing": [json_key(key) for key in missing]})
+        print_json({"removed": removed, "missing": [plain(key) for key in missing]})
     else:
         note(f"{counted(removed, 'document')} removed, {counted(len(missing), 'key')} missing")
     if missing:

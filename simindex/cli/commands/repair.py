@@ -11,7 +11,7 @@ import typer
 
 from simindex import repair
 from simindex.cli import options
-from simindex.cli.output import print_json, print_text, printable
+from simindex.cli.output import print_report
 from simindex.cli.progress import work_bar
 
 EXAMPLES = r"""
@@ -32,10 +32,6 @@ def run(
     """Save what is left of a damaged index in a new one."""
     with work_bar("documents", None) as advance:
         report = repair(index, destination, progress=advance)
-    if as_json:
-        print_json(report.to_dict())
-    else:
-        for line in str(report).splitlines():
-            print_text(printable(line))
+    print_report(report, as_json)
     if not report.is_whole:
         raise typer.Exit(1)

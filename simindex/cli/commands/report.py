@@ -1,4 +1,4 @@
-"""`simindex report`: one HTML page on the near duplicates of an index or of a finished `dedup`.
+"""`simindex report`: the near duplicates of an index or of a finished `dedup`: one HTML page, or pictures.
 
 What is in it is `corpus.report`.
 """
@@ -8,13 +8,14 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from simindex.cli import options, reading
 from simindex.cli.creation import open_for_reading
-from simindex.cli.output import counted, note
+from simindex.cli.drawing import Chart, picture_writer, print_chart, write_whole
+from simindex.cli.output import counted, note, print_json, print_text
 from simindex.corpus.report.job_files import is_journal, overview_of_journal, read_journal
 from simindex.corpus.report.overview import Overview, overview_of
 from simindex.corpus.report.report import Bounds, Subject, keys_of, report_of, subject_of, subject_of_job
@@ -24,6 +25,7 @@ from simindex.inputs import BadRowError, Inputs, Row
 
 EXAMPLES = r"""
 simindex report news.simindex -o report.html
+simindex report news.simindex -o report.svg
 simindex report news.simindex -o report.html --texts news.jsonl --threshold 0.5
 """
 
@@ -37,8 +39,15 @@ def run(
         ),
     ],
     output: Annotated[
-        str, typer.Option("-o", "--output", metavar="FILE", help="The page; one that is there is replaced.")
-    ],
+        str | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="The page, or with the ending .svg or .png its pictures (needs matplotlib); a file that is "
+            "there is replaced. Without it the pictures are printed.",
+        ),
+    ] = None,
     threshold: options.Threshold = None,
     texts: Annotated[
         list[str] | None,
@@ -48,25 +57,15 @@ def run(
             "insert; may be repeated.",
         ),
     ] = None,
-    most_clusters: Annotated[
-        int, typer.Option("--clusters", metavar="N", parser=options.whole(1), help="Clusters to list.")
-    ] = Bounds.clusters,
-    members: Annotated[
-        int, typer.Option(metavar="N", parser=options.whole(1), help="Documents to list of each cluster.")
-    ] = Bounds.members,
-    text_length: Annotated[
-        int, typer.Option(metavar="N", parser=options.whole(1), help="Characters to show of each text.")
-    ] = Bounds.text,
+    most_clusters: Annotated[int, options.number("Clusters to list.", "--clusters")] = Bounds.clusters,
+    members: Annotated[int, options.number("Documents to list of each cluster.")] = Bounds.members,
+    text_length: Annotated[int, options.number("Characters to show of each text.")] = Bounds.text,
     texts_length: Annotated[
-        int,
-        typer.Option(
-            metavar="N",
-            parser=options.whole(1),
-            help="Characters to show of all texts; the largest clusters come first.",
-        ),
+        int, options.number("Characters to show of all texts; the largest clusters come first.")
     ] = Bounds.texts,
     *,
     reads: reading.KeyOptions,
+    as_json: options.JsonObject = False,
 ) -> None:
     """Write a page that shows the near duplicates of an index.
 
@@ -74,14 +73,36 @@ def run(
 
     It opens from disk and loads nothing: counts, similarities, the share of new documents along the input,
     the largest clusters, and with --texts any two documents of a cluster side by side, with the passages
-    marked that they share.
+    marked that they share. Without --output the counts and the similarities are printed as pictures.
+
+    JSON: one object, {"documents", "duplicates", "clusters", "pairs", "histogram", "fresh", "notes"}: how
+    many pairs have each similarity or distance, and the share of documents that are no duplicates in equal
+    parts of the input.
     """
     bounds = Bounds(most_clusters, members, text_length, texts_length)
+    is_page = output is not None and not output.lower().endswith((".svg", ".png"))
+    if texts and not is_page:
+        raise typer.BadParameter("--texts goes with a page, --output FILE.html")
     inputs = reads.inputs(texts) if texts else None
-    _report(index, output, threshold, inputs, bounds)
+    draw = picture_writer(None if is_page else output)
+    with contextlib.ExitStack() as opened:
+        subject, overview, found = _overview(opened, index, threshold, inputs, bounds)
+        if is_page:
+            write_whole(output or "", report_of(subject, overview, found, bounds).encode())
+    charts = _charts(subject, overview)
+    draw(charts)
+    if as_json:
+        print_json(_plain(overview))
+    elif output is None:
+        for chart in charts:
+            print_chart(chart)
+            print_text("")
+    _summarise(output or index, subject.noun, overview, found)
 
 
-def _report(index: str, output: str, threshold: float | None, inputs: Inputs | None, bounds: Bounds) -> None:
+def _overview(
+    opened: contextlib.ExitStack, index: str, threshold: float | None, inputs: Inputs | None, bounds: Bounds
+) -> tuple[Subject, Overview, Mapping[Key, str] | None]:
     if os.path.isfile(index) and is_journal(f"{index}.dedup"):
         index = f"{index}.dedup"
     if is_journal(index):
@@ -92,44 +113,44 @@ def _report(index: str, output: str, threshold: float | None, inputs: Inputs | N
         rows: Iterable[Row | BadRowError] | None = inputs
         if inputs is not None and job.cut is not None:
             rows = in_paragraphs(inputs, job.cut.split, keys_of(overview))
-        _finish(output, subject_of_job(job), overview, rows, bounds)
-        return
+        return subject_of_job(job), overview, _texts(rows, overview)
     least = 0.8 if threshold is None else threshold
-    with open_for_reading(index) as stored:
-        overview = overview_of(stored, least, bounds.clusters, bounds.members)
-        _finish(output, subject_of(stored, least), overview, inputs, bounds)
+    stored = opened.enter_context(open_for_reading(index))
+    overview = overview_of(stored, least, bounds.clusters, bounds.members)
+    return subject_of(stored, least), overview, _texts(inputs, overview)
 
 
-def _finish(
-    output: str,
-    subject: Subject,
-    overview: Overview,
-    rows: Iterable[Row | BadRowError] | None,
-    bounds: Bounds,
-) -> None:
-    found = None if rows is None else texts_of(rows, keys_of(overview))
-    _write(output, report_of(subject, overview, found, bounds))
-    _summarise(output, subject.noun, overview, found)
+def _texts(rows: Iterable[Row | BadRowError] | None, overview: Overview) -> Mapping[Key, str] | None:
+    return None if rows is None else texts_of(rows, keys_of(overview))
 
 
-def _summarise(output: str, noun: str, overview: Overview, found: Mapping[Key, str] | None) -> None:
+def _charts(subject: Subject, overview: Overview) -> list[Chart]:
+    labels, pairs = zip(*overview.histogram, strict=True)
+    parts = [f"{place / len(overview.fresh):.0%}" for place in range(len(overview.fresh))]
+    across = "similarity" if subject.by_similarity else "distance"
+    return [
+        Chart(across, labels, ("pairs",), (pairs,)),
+        Chart("from here on in the input", parts, (f"new {subject.noun}s",), (overview.fresh,), digits=4),
+    ]
+
+
+def _plain(overview: Overview) -> dict[str, Any]:
+    return {
+        "documents": overview.documents,
+        "duplicates": overview.duplicates,
+        "clusters": overview.num_clusters,
+        "pairs": overview.num_pairs,
+        "histogram": [{"from": label, "pairs": pairs} for label, pairs in overview.histogram],
+        "fresh": overview.fresh,
+        "notes": overview.notes,
+    }
+
+
+def _summarise(name: str, noun: str, overview: Overview, found: Mapping[Key, str] | None) -> None:
     duplicates = counted(overview.duplicates, "duplicate")
     note(
-        f"simindex: {output}: {counted(overview.documents, noun)}, {duplicates}, "
+        f"simindex: {name}: {counted(overview.documents, noun)}, {duplicates}, "
         f"{counted(overview.num_clusters, 'cluster')}"
     )
     if found is not None and (missing := len(set(keys_of(overview)) - found.keys())):
         note(f"simindex: no text for {counted(missing, noun)}; --texts takes more inputs")
-
-
-def _write(path: str, page: str) -> None:
-    """Write a file that is under its name when it is whole."""
-    partial = f"{path}.{os.getpid()}.partial"
-    try:
-        with open(partial, "w", encoding="utf-8", newline="\n") as file:
-            file.write(page)
-        os.replace(partial, path)
-    except OSError as exc:
-        with contextlib.suppress(OSError):
-            os.unlink(partial)
-        raise type(exc)(exc.errno, exc.strerror, path) from None

@@ -23,24 +23,27 @@ simindex resketch news.simindex wider.simindex --max-distance 5
 """
 
 
-def _number(help_: str) -> typer.models.OptionInfo:
-    option: typer.models.OptionInfo = typer.Option(metavar="N", parser=options.whole(), help=help_)
-    return option
-
-
 def run(
     index: options.IndexFolder,
     destination: Annotated[
         str, typer.Argument(metavar="DEST", help="The folder of the new index; missing, or empty.")
     ],
-    num_perm: Annotated[int | None, _number("MinHash rows, at most those stored; 0: no MinHash.")] = None,
+    num_perm: Annotated[
+        int | None, options.number("MinHash rows, at most those stored; 0: no MinHash.", least=0)
+    ] = None,
     max_distance: Annotated[
-        int | None, _number("Bits up to which SimHash search is to be complete, 0 to 8.")
+        int | None, options.number("Bits up to which SimHash search is to be complete, 0 to 8.", least=0)
     ] = None,
     blocks: Annotated[
-        int | None, _number("Blocks of a fingerprint, MAX-DISTANCE + 1 to + 6; default: by --max-distance.")
+        int | None,
+        options.number(
+            "Blocks of a fingerprint, MAX-DISTANCE + 1 to + 6; default: by --max-distance.", least=0
+        ),
     ] = None,
     no_simhash: Annotated[bool, typer.Option("--no-simhash", help="Without SimHash.")] = False,
+    containment: Annotated[
+        int | None, options.number("One in so many shingles sampled, no finer than stored; 0: none.", least=0)
+    ] = None,
     as_json: options.JsonSummary = False,
 ) -> None:
     """Make an index of other settings from the sketches of one.
@@ -53,11 +56,19 @@ def run(
         config = stored.config
     try:
         simhash = None if no_simhash else _simhash(config, max_distance, blocks)
-        replace(config, num_perm=config.num_perm if num_perm is None else num_perm, keep_shingles=0)
+        rows = config.num_perm if num_perm is None else num_perm
+        replace(config, num_perm=rows, keep_shingles=0, containment=containment or 0)
     except (TypeError, ValueError) as exc:
         raise typer.BadParameter(str(exc)) from None
     with work_bar("documents", None) as advance:
-        done = simindex.resketch(index, destination, num_perm=num_perm, simhash=simhash, progress=advance)
+        done = simindex.resketch(
+            index,
+            destination,
+            num_perm=num_perm,
+            simhash=simhash,
+            containment=containment,
+            progress=advance,
+        )
     if as_json:
         print_json({"documents": done})
     else:

@@ -5,33 +5,88 @@ The figures are `Index.stats`.
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from simindex import SimHashConfig, Stats, WordShingles
-from simindex.cli import options
+from simindex.cli import drawing, options
 from simindex.cli.creation import open_for_reading
-from simindex.cli.output import counted, figure, print_json, print_table, print_text, printable
+from simindex.cli.drawing import Chart
+from simindex.cli.output import counted, figure, print_json, print_table, printable
+from simindex.cli.progress import waiting_bar
 from simindex.config import Shingles
-from simindex.tuning.match_odds import FOUND_PROBABILITIES
+from simindex.corpus.report.histograms import Histograms, histograms_of
+from simindex.formulas.match_odds import FOUND_PROBABILITIES
 
 EXAMPLES = r"""
 simindex stats news.simindex
 simindex stats news.simindex --json
+simindex stats news.simindex --histogram --threshold 0.6 -o news.svg
 """
+
+_LEAST_SIMILARITY = 0.5
 
 
 def run(
     index: options.IndexFolder,
+    histogram: Annotated[
+        bool,
+        typer.Option(
+            "--histogram",
+            help="Show the similarities of pairs, the sizes of buckets and the ages of documents, too; takes "
+            "as long as `pairs`.",
+        ),
+    ] = False,
+    threshold: Annotated[
+        float | None,
+        options.fraction("With --histogram: least similarity of a pair, above 0 up to 1 (default 0.5)."),
+    ] = None,
+    output: drawing.PictureFile = None,
     as_json: options.JsonObject = False,
 ) -> None:
-    """Show what an index holds, costs and finds."""
+    """Show what an index holds, costs and finds.
+
+    JSON: with --histogram also "histograms": {"similarities", "buckets", "ages"}, lists of [label, count].
+    """
+    if not histogram and (output is not None or threshold is not None):
+        raise typer.BadParameter("--output and --threshold go with --histogram")
+    draw = drawing.picture_writer(output)
+    found: Histograms | None = None
     with open_for_reading(index) as stored:
         stats = stored.stats()
+        if histogram:
+            with waiting_bar("comparing"):
+                found = histograms_of(stored, _LEAST_SIMILARITY if threshold is None else threshold)
+    charts = _charts(stats, found) if found is not None else []
+    if charts:
+        draw(charts)
     if as_json:
-        print_json(stats.to_dict())
+        print_json(stats.to_dict() | ({"histograms": found._asdict()} if found is not None else {}))
         return
+    _print(stats)
+    for chart in charts:
+        print()
+        drawing.print_chart(chart)
+
+
+def _charts(stats: Stats, found: Histograms) -> list[Chart]:
+    across = "similarity" if stats.config.num_perm else "distance"
+    drawn = (
+        (across, "pairs", found.similarities),
+        ("sketches in a bucket", "buckets", found.buckets),
+        ("last seen", "documents", found.ages),
+    )
+    return [
+        Chart(across, [label for label, _ in bars], (name,), ([count for _, count in bars],), root=True)
+        for across, name, bars in drawn
+    ]
+
+
+def _print(stats: Stats) -> None:
     print_table(("index", printable(stats.path)), _overview(stats))
     print()
-    print_table(("table", "entries", "bytes", "bytes/document"), _tables(stats))
-    print_text(_difference(stats))
+    print_table(("part", "entries", "bytes", "bytes/document"), _parts(stats))
     print()
     print_table(("setting", "value"), _settings(stats), left=2)
     if stats.recall:
@@ -54,17 +109,7 @@ def _overview(stats: Stats) -> list[tuple[str, str]]:
     ]
 
 
-def _difference(stats: Stats) -> str:
-    """Say why the tables, the bytes in use and the file are not the same."""
-    tables = sum(stats.table_bytes.values())
-    return (
-        f"The tables hold {figure(tables)} bytes. In use are {figure(stats.used_bytes)}: whole pages of the "
-        "file, with filters, seals and space that `compact` frees. The file has "
-        f"{figure(stats.file_bytes)}: what was freed is used again."
-    )
-
-
-def _tables(stats: Stats) -> list[tuple[str, str, str, str]]:
+def _parts(stats: Stats) -> list[tuple[str, str, str, str]]:
     return [
         (
             name,
@@ -72,7 +117,7 @@ def _tables(stats: Stats) -> list[tuple[str, str, str, str]]:
             figure(num_bytes),
             figure(num_bytes / stats.documents if stats.documents else None, 1),
         )
-        for name, num_bytes in stats.table_bytes.items()
+        for name, num_bytes in (stats.part_bytes | {"together": stats.file_bytes}).items()
     ]
 
 

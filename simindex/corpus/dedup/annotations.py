@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from simindex.corpus.dedup.paragraphs import Rest
 from simindex.corpus.dedup.results import AnnotatedRow, KeptRow, Removed, SeenRow, Verdict
 from simindex.corpus.entries import Entry, Place, place_of
-from simindex.corpus.outputs.rows import Note, Written, values_of
+from simindex.corpus.outputs.rows import Note, values_of
 from simindex.corpus.text_file import TextFile
 from simindex.jsonable import plain
 
@@ -76,10 +76,10 @@ class Annotator:
         return {"seen_share": round(rest.share, 4), "seen": seen}
 
 
-def row_for_a_call(row: Written, note: Note | None) -> KeptRow | AnnotatedRow | SeenRow:
+def row_for_a_call(row: Entry, note: Note | None) -> KeptRow | AnnotatedRow | SeenRow:
     """Return what a callable is given of a row."""
     metadata = row.metadata
-    if isinstance(row, Entry) and row.content is not None and not isinstance(row.content, tuple | list):
+    if row.content is not None and not isinstance(row.content, tuple | list):
         metadata = values_of(row)
     if note is None:
         return KeptRow(row.key, row.document, metadata)

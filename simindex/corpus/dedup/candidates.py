@@ -9,18 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
 from simindex import _kernel
 from simindex.corpus.dedup.sketches import SketchFiles, band_name
-from simindex.format.layout import Geometry
 from simindex.pairs.plan import PairPlan
-from simindex.pairs.ranges import compared_tables
 from simindex.pairs.union_find import edges_between, ends_of
-from simindex.pairs.walk_plan import Edges
 from simindex.parallel import ahead
 from simindex.sketching.permutations import PermutationPlan
 
@@ -58,7 +54,7 @@ def copies_among(sketches: SketchFiles, compared: np.ndarray, entries: int = ENT
     """
     leaders, copies = [np.empty(0, dtype=np.uint32)], [np.empty(0, dtype=np.uint32)]
     digests = partial(sketches.parts, "digests")
-    for keys, numbers in _sorted(digests, sketches.count, compared, entries, _KEY_BITS):
+    for keys, numbers in sorted_entries(Table(digests, _KEY_BITS), compared, entries):
         begins, sizes = _runs_among(keys, 0)
         places = _places_within(begins, sizes)
         members = numbers[places]
@@ -87,29 +83,22 @@ class Table(NamedTuple):
     Attributes:
         keys: yields them by number, some at a time, each time with the number of the first.
         prefix_bits: rows whose keys begin with the same ones are candidates.
-        max_distance: bits of a key in which candidates differ, at most; ``None``: they are not looked at.
-        long_run: rows of one prefix that are compared two by two; of more, each is compared with those that
-            stay.
     """
 
     keys: Keys
     prefix_bits: int
-    max_distance: int | None
-    long_run: int
 
 
 def tables_of(sketches: SketchFiles, plan: PairPlan, permutations: PermutationPlan) -> list[Table]:
     """Return the tables of what is compared: a band each, or fingerprints whose blocks are permuted."""
     if plan.method == "minhash":
         columns = map(band_name, range(sketches.bands))
-        each = zip(columns, plan.bits, strict=True)
-        return [Table(partial(sketches.parts, column), bits, None, LONG_RUN) for column, bits in each]
-    singles = [
-        replace(permutations, orders=(order,), prefix_bits=(bits,))
-        for order, bits in zip(permutations.orders, permutations.prefix_bits, strict=True)
-    ]
-    how = plan.max_distance, LONG_RUN_OF_FINGERPRINTS
-    return [Table(partial(_permuted, sketches, one), one.prefix_bits[0], *how) for one in singles]
+        return [
+            Table(partial(sketches.parts, name), bits) for name, bits in zip(columns, plan.bits, strict=True)
+        ]
+    orders = zip(permutations.orders, permutations.prefix_bits, strict=True)
+    singles = [replace(permutations, orders=(order,), prefix_bits=(bits,)) for order, bits in orders]
+    return [Table(partial(_permuted, sketches, one), one.prefix_bits[0]) for one in singles]
 
 
 def _permuted(sketches: SketchFiles, permutation: PermutationPlan) -> Iterator[tuple[int, np.ndarray]]:
@@ -118,61 +107,49 @@ def _permuted(sketches: SketchFiles, permutation: PermutationPlan) -> Iterator[t
 
 
 def candidates(
-    tables: list[Table], compared: np.ndarray, threads: int, entries: int = ENTRIES
+    tables: list[Table], plan: PairPlan, compared: np.ndarray, threads: int, entries: int = ENTRIES
 ) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
     """Yield the pairs of rows that share a prefix in a table, once for each table, as edges
     (`edges_between`); and the rows of long runs, a run each, which are in no pair.
 
     Args:
+        plan: with the most bits in which keys of fingerprints differ.
         compared: bool, by number: which rows take part.
         threads: two or more: one is a range ahead.
         entries: how many are sorted at a time.
     """
-    ranges = chain.from_iterable(
-        ((table, *some) for some in _sorted(table.keys, len(compared), compared, entries, table.prefix_bits))
-        for table in tables
-    )
+    is_by_bands = plan.method == "minhash"
+    most = LONG_RUN if is_by_bands else LONG_RUN_OF_FINGERPRINTS
+    ranges = ((table, *some) for table in tables for some in sorted_entries(table, compared, entries))
     for table, keys, numbers in ahead(ranges, 1) if threads > 1 else ranges:
         begins, sizes = _runs_among(keys, _KEY_BITS - table.prefix_bits)
-        is_long = sizes > table.long_run
+        is_long = sizes > most
         runs = zip(begins[is_long].tolist(), sizes[is_long].tolist(), strict=True)
         yield np.empty(0, dtype=np.uint64), [np.sort(numbers[begin : begin + size]) for begin, size in runs]
         begins, sizes = begins[~is_long], sizes[~is_long]
-        if table.max_distance is None:
+        if is_by_bands:
             for edges in _edges_of_runs(numbers, begins, sizes):
                 yield edges, []
             continue
         for edges in _edges_of_runs(np.arange(len(keys)), begins, sizes):
             a, b = ends_of(edges)
-            is_near = np.bitwise_count(keys[a] ^ keys[b]) <= table.max_distance
+            is_near = np.bitwise_count(keys[a] ^ keys[b]) <= plan.max_distance
             yield edges_between(numbers[a[is_near]], numbers[b[is_near]]), []
 
 
-def short_prefixes(
-    tables: list[Table], sketches: SketchFiles, compared: np.ndarray, plan: PairPlan, geometry: Geometry
-) -> Iterator[Edges]:
-    """Return the pairs of rows that share a short prefix and match, and the rows of long runs.
-
-    Short prefixes are shared by chance, by so many that their pairs are not written down before they are
-    compared: a run is compared where it stands.
+def sorted_entries(
+    table: Table, compared: np.ndarray, entries: int = ENTRIES
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield (keys, numbers) of a table in ascending order, a range of keys at a time.
 
     Args:
         compared: bool, by number: which rows take part.
-        plan: with the longest run that is compared two by two.
+        entries: how many are sorted at a time, about.
     """
-    entries = (_sorted(table.keys, len(compared), compared, ENTRIES, table.prefix_bits) for table in tables)
-    return compared_tables(enumerate(entries), plan, sketches, geometry)
-
-
-def _sorted(
-    column: Keys, count: int, compared: np.ndarray, entries: int, most_bits: int
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield (keys, numbers) of a column of `count` rows in ascending order, a range of keys at a time, which
-    `most_bits` of them tell from others at most."""
-    # Keys are hashes, but for equal ones: a range may have more than its share of them.
-    bits = min(max(-(-count // entries) - 1, 0).bit_length(), most_bits)
+    # Keys are hashes, but for equal ones: a range may have more than its share of them. No prefix is cut.
+    bits = min(max(-(-len(compared) // entries) - 1, 0).bit_length(), table.prefix_bits)
     for place in range(1 << bits):
-        keys, numbers = _of_range(column(), compared, bits, place)
+        keys, numbers = _of_range(table.keys(), compared, bits, place)
         ordered = np.empty((1, len(keys)), dtype=np.uint64)
         places = np.empty((1, len(keys)), dtype=np.uint32)
         _kernel.sort_tables(keys[None], len(keys), ordered, places)

@@ -9,8 +9,8 @@ from dataclasses import replace
 import simindex.index as face
 from simindex.checks import require_int
 from simindex.config import MOST_KEPT_SHINGLES, Config, SimHashConfig
+from simindex.formulas.match_odds import band_plan
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES, BandQuery, FingerprintQuery, Method, method_of
-from simindex.tuning.match_odds import band_plan
 
 
 def config_for(

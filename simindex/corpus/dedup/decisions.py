@@ -20,7 +20,7 @@ import numpy as np
 
 from simindex.changes.documents import READY_BATCHES
 from simindex.config import Config
-from simindex.corpus.dedup.candidates import LONG_RUN, candidates, copies_among, short_prefixes, tables_of
+from simindex.corpus.dedup.candidates import LONG_RUN, candidates, copies_among, sorted_entries, tables_of
 from simindex.corpus.dedup.exact import ExactComparison
 from simindex.corpus.dedup.large_buckets import room_by_chance
 from simindex.corpus.dedup.orders import Keep, KeepOrder, by_rank, newest_first, rank_of
@@ -40,12 +40,14 @@ from simindex.corpus.dedup.verdict_file import (
 )
 from simindex.corpus.dedup.verified import verified
 from simindex.corpus.dedup.writer_loop import DecidedRows
-from simindex.corpus.entries import Entries, Entry, PathEntries, Spool, SpooledColumns, shown_key
+from simindex.corpus.entries import Entries, PathEntries, shown_key
 from simindex.corpus.outputs.rows import UnfitRowError
 from simindex.corpus.text_file import TextFile
 from simindex.errors import SimIndexError
+from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.inputs.errors import InputError
 from simindex.pairs.plan import PairPlan, plan_pairs
+from simindex.pairs.ranges import compared_tables
 from simindex.pairs.sorted_edges import SortedEdges
 from simindex.pairs.union_find import MOST_NUMBERS
 from simindex.pairs.walk_plan import scheme_of_config
@@ -54,7 +56,6 @@ from simindex.queries.scheme import Scheme
 from simindex.queries.search import BandQuery, FingerprintQuery, require_kept
 from simindex.sketching.sketch import OF_ROWS, Sketch, SketchBatch, require_alike
 from simindex.sketching.sketcher import Sketcher
-from simindex.tuning.curve import DEFAULT_THRESHOLD
 
 T = TypeVar("T")
 
@@ -106,15 +107,8 @@ class Sorting:
         has_typed_ids: bool,
     ) -> None:
         self._folder, self._entries, self._query, self._config = folder, entries, query, config
-        self._rows: Iterable[Entry] | SpooledColumns = entries
         if not entries.can_repeat:
-            path = os.path.join(folder, "rows")
-            if isinstance(entries, Paragraphs):
-                entries.spool(path)
-            elif isinstance(entries, PathEntries):
-                self._rows = SpooledColumns(path, entries)
-            else:
-                self._rows = Spool(path, entries)
+            entries.spool(os.path.join(folder, "rows"))
         documents = entries.documents if isinstance(entries, Paragraphs) else entries
         self._files = documents if isinstance(documents, PathEntries) else None
         self._keeps_sketches, self._has_typed_ids = keeps_sketches, has_typed_ids
@@ -144,7 +138,7 @@ class Sorting:
 
     def _again(self, read: list[PartRead], skipped: int, by_lines: bool) -> Iterator[Rows | Entered]:
         """Yield the rows of the second reading."""
-        files, how = self._rows, (self._batch_size, skipped)
+        files, how = self._entries, (self._batch_size, skipped)
         if not isinstance(files, PathEntries) or not files.are_here:
             return rows_of(files, *how)
         takes_bad_rows = files.takes_bad_rows
@@ -221,7 +215,7 @@ class Sorting:
             return seen.parts()
         try:
             with (
-                self._files.quiet() if self._files and self._files.can_repeat else nullcontext(),
+                self._files.quiet() if self._files else nullcontext(),
                 closing(self._with_others(self._sketched(files.count))) as batches,
             ):
                 self._fill(files, seen, batches)
@@ -271,7 +265,7 @@ class Sorting:
         self._looked(files.count, True)
 
     def _sketched(self, skipped: int) -> Iterator[_Sketched]:
-        parts = rows_of(self._rows, self._batch_size, skipped)
+        parts = rows_of(self._entries, self._batch_size, skipped)
         if self._threads == 1:
             return map(self._sketch, parts)
         parts = self._ahead(parts)
@@ -306,13 +300,15 @@ class Sorting:
         tables = tables_of(files, plan, self._scheme.plan)
         if plan.method == "minhash" and min(plan.bits) < _LEAST_PREFIX_BITS:
             plan = replace(plan, max_run=max(LONG_RUN, room_by_chance(files.count, plan.bits)))
-            for found in short_prefixes(tables, files, compared, plan, self._scheme.tables):
+            # So many share them that their pairs are not written down before they are compared.
+            entries = enumerate(sorted_entries(table, compared) for table in tables)
+            for found in compared_tables(entries, plan, files, self._scheme.tables):
                 if len(found.waiting):
                     star.add_run(found.waiting, begins=found.begins)
                 star.add_pairs(found.pairs)
             return star.decided(files.sketches)
         with SortedEdges(_EDGE_BYTES, folder=self._folder) as edges:
-            for some, runs in candidates(tables, compared, self._threads):
+            for some, runs in candidates(tables, plan, compared, self._threads):
                 edges.add(some)
                 for run in runs:
                     star.add_run(run)
@@ -363,11 +359,7 @@ class _Seen:
             at += count
 
     def require_id_type(self, rows: Rows | Entered) -> None:
-        """Refuse a row whose id is of another type than the ids before; a row without an id is passed over.
-
-        Raises:
-            UnfitRowError: it names the row.
-        """
+        """Refuse an id of another type than the ids before; a row without one is passed over."""
         if isinstance(rows, Rows) and {shown_key(key)[0] for key in rows.keys} == {self._id_type}:
             return
         for entry in rows:

@@ -17,7 +17,7 @@ from simindex.corpus.dedup.annotations import Annotator
 from simindex.corpus.dedup.comparison import comparison_for
 from simindex.corpus.dedup.decisions import Sorting
 from simindex.corpus.dedup.into_index import store_kept
-from simindex.corpus.dedup.journal import Journal, State, folder_beside
+from simindex.corpus.dedup.journal import JobError, Journal, State, folder_beside
 from simindex.corpus.dedup.orders import Keep, OrderError, require_order
 from simindex.corpus.dedup.output_files import Mode, Sink, Writing
 from simindex.corpus.dedup.paragraphs import Cut, Gathering, Level, Paragraphs, Split, cut_for
@@ -25,17 +25,17 @@ from simindex.corpus.dedup.results import DedupReport, Removed
 from simindex.corpus.dedup.writer_loop import DecidedRows, Lines, Work
 from simindex.corpus.entries import PathEntries, entries_of
 from simindex.corpus.outputs.distinct import require_distinct
-from simindex.corpus.outputs.output import LinesOutput
+from simindex.corpus.outputs.lines import LinesOutput
 from simindex.corpus.outputs.parquet import ParquetOutput
 from simindex.corpus.outputs.rows import UnfitRowError
 from simindex.corpus.outputs.upload import absolute, upload
 from simindex.corpus.text_file import TextFile
+from simindex.formulas.curve import DEFAULT_THRESHOLD
+from simindex.formulas.match_odds import returned_probability
 from simindex.index import Index
 from simindex.inputs import BadRowError
 from simindex.parallel import num_workers
 from simindex.queries.search import BandQuery, Method
-from simindex.tuning.curve import DEFAULT_THRESHOLD
-from simindex.tuning.match_odds import returned_probability
 
 IndexOrPath = Index | str | os.PathLike[str]
 
@@ -152,30 +152,9 @@ def deduplicate(
     >>> [row.key for row in kept], report.removed
     (['a', 'c'], 1)
     """
-    return Job(
-        sources,
-        sink,
-        threshold,
-        keep=keep,
-        against=against,
-        into=into,
-        mode=mode,
-        cut=cut_for(level, split, min_words),
-        explain=explain,
-        exact=exact,
-        recall=recall,
-        by=by,
-        max_distance=max_distance,
-        config=config,
-        removed=removed,
-        batch_size=batch_size,
-        workers=workers,
-        progress=progress,
-        on_removed=on_removed,
-        on_bad_row=on_bad_row,
-        journal=journal,
-        force=force,
-    ).run()
+    given = locals()
+    cut = cut_for(given.pop("level"), given.pop("split"), given.pop("min_words"))
+    return Job(**given, cut=cut).run()
 
 
 class Job:
@@ -201,25 +180,25 @@ class Job:
         sink: Sink | None,
         threshold: float,
         *,
-        keep: Keep,
-        against: IndexOrPath | None,
-        into: IndexOrPath | None,
-        mode: Mode,
-        cut: Cut | None,
-        explain: bool,
-        exact: bool,
-        recall: float | None,
-        by: Method | None,
-        max_distance: int | None,
-        config: Config | None,
-        removed: str | os.PathLike[str] | None,
-        batch_size: int,
-        workers: int | None,
-        progress: Callable[[int], object] | None,
-        on_removed: Callable[[Removed], object] | None,
-        on_bad_row: Callable[[BadRowError], object] | None,
-        journal: str | os.PathLike[str] | None,
-        force: bool,
+        keep: Keep = "first",
+        against: IndexOrPath | None = None,
+        into: IndexOrPath | None = None,
+        mode: Mode = "remove",
+        cut: Cut | None = None,
+        explain: bool = False,
+        exact: bool = False,
+        recall: float | None = None,
+        by: Method | None = None,
+        max_distance: int | None = None,
+        config: Config | None = None,
+        removed: str | os.PathLike[str] | None = None,
+        batch_size: int = DEFAULT_BATCH_SIZE,
+        workers: int | None = None,
+        progress: Callable[[int], object] | None = None,
+        on_removed: Callable[[Removed], object] | None = None,
+        on_bad_row: Callable[[BadRowError], object] | None = None,
+        journal: str | os.PathLike[str] | None = None,
+        force: bool = False,
     ) -> None:
         require_order(keep)
         _require_word("mode", mode, ("remove", "annotate", "report-only"))
@@ -274,12 +253,21 @@ class Job:
         with self._writing.alone(self._folder):
             return self._run_with_journal() if self.can_resume else self._run_at_once()
 
-    def _run_with_journal(self) -> DedupReport:
+    def begin(self) -> tuple[Journal, bool]:
+        """Begin the journal, or take up what is there. Returns it, and whether there was something."""
         assert self._folder is not None
         journal = Journal(self._folder, self._job | self._entries.digest())
         resumed = journal.begin(force=self._force)
-        if not resumed:
-            self._writing.require_new(force=self._force)
+        try:
+            if not resumed:
+                self._writing.require_new(force=self._force)
+        except JobError:
+            journal.drop()  # the same call would take it up, and replace what is there
+            raise
+        return journal, resumed
+
+    def _run_with_journal(self) -> DedupReport:
+        journal, resumed = self.begin()
         self.state = journal.state
         self.done_before, self.looked_before = self.state.read, self.state.looked
         if self.state.phase == "done":
@@ -326,7 +314,7 @@ class Job:
         if self._explain:
             self._texts = TextFile(os.path.join(folder, "texts.sqlite"), self._config)
         if num_workers(self._workers) > 1 and isinstance(output, LinesOutput):
-            output.pack_in_thread()
+            output.in_thread = True
         began, before = time.monotonic(), self.state.seconds
 
         def enter(phase: str) -> None:

@@ -89,11 +89,7 @@ class Journal:
         return os.path.join(self.folder, "documents.jsonl")
 
     def begin(self, *, force: bool) -> bool:
-        """Take up what is there, or begin anew. Returns whether there was something.
-
-        Raises:
-            JobError: the journal is another job's.
-        """
+        """Take up what is there, or begin anew. Returns whether there was something."""
         found = self._found(force=force)
         if found is not None and not force:
             if found["job"] != self.job:

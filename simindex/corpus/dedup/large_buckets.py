@@ -15,6 +15,7 @@ from simindex.corpus.dedup.orders import KeepOrder
 from simindex.corpus.dedup.scored_edges import SCORED_EDGE, edges_of, scores_of
 from simindex.corpus.dedup.verified import equal_rows
 from simindex.pairs.plan import PairPlan
+from simindex.pairs.union_find import ends_of
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES
 
 _AT_ONCE = 4_096
@@ -25,53 +26,6 @@ NO_PLACE = 2**63
 _TIMES_CHANCE = 8
 
 _NO_EDGES = np.empty(0, dtype=SCORED_EDGE)
-
-
-class LongRunRows:
-    """Documents of long runs.
-
-    Attributes:
-        most: documents of a run that another one is compared with: as many as by an index (`asked_if_new`).
-        bounded: places of those that stay though there were more.
-    """
-
-    def __init__(self, plan: PairPlan, num_perm: int, total: int) -> None:
-        self._plan, self._num_perm = plan, num_perm
-        self.most = DEFAULT_MAX_CANDIDATES
-        if plan.method == "minhash":
-            self.most = max(MOST_IN_BUCKET, room_by_chance(total, plan.bits))
-        self._parts: list[tuple[np.ndarray, int]] = []
-        self._num_runs = 0
-        self.bounded: list[int] = []
-
-    def add(self, numbers: np.ndarray, *, begins: bool) -> None:
-        """Take the documents of a run, or some more of the run before."""
-        self._num_runs += begins
-        self._parts.append((numbers, self._num_runs - 1))
-
-    def decisions(
-        self, order: KeepOrder, fetch: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
-    ) -> LongRunDecisions:
-        """Return them one after the other, in keep order."""
-        none = np.empty(0, dtype=np.uint64)
-        parts = [
-            edges_of(order.places_of(numbers), np.full(len(numbers), run), np.zeros(len(numbers)))["edge"]
-            for numbers, run in self._parts
-        ]
-        self._parts = []
-        return LongRunDecisions(self, np.unique(np.concatenate([none, *parts])), order, fetch)
-
-    def scores(
-        self, words: np.ndarray, fingerprint: np.uint64, others: np.ndarray, bits: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return (whether each of others matches a sketch, its scores)."""
-        plan = self._plan
-        distance = np.bitwise_count(bits ^ fingerprint).astype(np.uint32)
-        agree = np.full(len(others), 0xFFFF, dtype=np.uint32)
-        if self._num_perm:
-            agree = equal_rows(others, words).sum(axis=1, dtype=np.uint32)
-        is_match = agree >= plan.min_agree if plan.method == "minhash" else distance <= plan.max_distance
-        return is_match, scores_of(plan, agree, distance)
 
 
 def room_by_chance(total: int, bits: Sequence[int]) -> int:
@@ -103,31 +57,45 @@ class _Run:
         self.count += 1
 
 
-class LongRunDecisions:
-    """The documents of long runs in keep order, each with its runs.
+class LongRunRows:
+    """Documents of long runs: first all are taken, then they come in keep order, each with its runs.
 
-    Args:
-        entries: (place, run), uint64, ascending.
+    Attributes:
+        most: documents of a run that another one is compared with: as many as by an index (`asked_if_new`).
+        bounded: places of those that stay though there were more.
     """
 
-    def __init__(
-        self,
-        long_runs: LongRunRows,
-        entries: np.ndarray,
-        order: KeepOrder,
-        fetch: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
-    ) -> None:
-        self._long_runs, self._order, self._fetch = long_runs, order, fetch
-        places = (entries >> np.uint64(32)).astype(np.uint32)
-        self._runs_of = (entries & np.uint64(2**32 - 1)).astype(np.uint32)
-        self._places, self._begins = np.unique(places, return_index=True)
-        self._begins = np.append(self._begins, len(places))
-        self._at = 0
-        self._fetched = 0
+    def __init__(self, plan: PairPlan, num_perm: int, total: int) -> None:
+        self._plan, self._num_perm = plan, num_perm
+        self.most = DEFAULT_MAX_CANDIDATES
+        if plan.method == "minhash":
+            self.most = max(MOST_IN_BUCKET, room_by_chance(total, plan.bits))
+        self._parts: list[tuple[np.ndarray, int]] = []
+        self._num_runs = 0
+        self._at = self._fetched = 0
         self._words: np.ndarray = np.empty((0, 0), dtype=np.uint64)
         self._fingerprints = np.empty(0, dtype=np.uint64)
         self._runs: dict[int, _Run] = {}
         self._was_bounded = False
+        self.bounded: list[int] = []
+
+    def add(self, numbers: np.ndarray, *, begins: bool) -> None:
+        """Take the documents of a run, or some more of the run before."""
+        self._num_runs += begins
+        self._parts.append((numbers, self._num_runs - 1))
+
+    def begin(self, order: KeepOrder, fetch: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]) -> None:
+        """Put all that were taken in keep order."""
+        self._order, self._fetch = order, fetch
+        parts = [
+            edges_of(order.places_of(numbers), np.full(len(numbers), run), np.zeros(len(numbers)))["edge"]
+            for numbers, run in self._parts
+        ]
+        self._parts = []
+        places, runs = ends_of(np.unique(np.concatenate([np.empty(0, dtype=np.uint64), *parts])))
+        self._runs_of = runs.astype(np.uint32)
+        self._places, self._begins = np.unique(places.astype(np.uint32), return_index=True)
+        self._begins = np.append(self._begins, len(places))
 
     def next_place(self) -> int:
         """Return where the next one stands; `NO_PLACE` behind the last."""
@@ -144,10 +112,10 @@ class LongRunDecisions:
             known = self._runs.get(run)
             if known is None:
                 continue
-            count = min(known.count, self._long_runs.most)
+            count = min(known.count, self.most)
             self._was_bounded |= known.count > count
             others, bits = known.words[:count], known.fingerprints[:count]
-            is_match, scores = self._long_runs.scores(words, fingerprint, others, bits)
+            is_match, scores = self._scores(words, fingerprint, others, bits)
             if not is_match.any():
                 continue
             kept = known.places[:count][is_match]
@@ -161,8 +129,20 @@ class LongRunDecisions:
             for run in self._own_runs():
                 self._runs.setdefault(run, _Run(words.size)).add(self.next_place(), words, fingerprint)
             if self._was_bounded:
-                self._long_runs.bounded.append(self.next_place())
+                self.bounded.append(self.next_place())
         self._at += 1
+
+    def _scores(
+        self, words: np.ndarray, fingerprint: np.uint64, others: np.ndarray, bits: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return (whether each of others matches a sketch, its scores)."""
+        plan = self._plan
+        distance = np.bitwise_count(bits ^ fingerprint).astype(np.uint32)
+        agree = np.full(len(others), 0xFFFF, dtype=np.uint32)
+        if self._num_perm:
+            agree = equal_rows(others, words).sum(axis=1, dtype=np.uint32)
+        is_match = agree >= plan.min_agree if plan.method == "minhash" else distance <= plan.max_distance
+        return is_match, scores_of(plan, agree, distance)
 
     def _own_runs(self) -> list[int]:
         runs: list[int] = self._runs_of[self._begins[self._at] : self._begins[self._at + 1]].tolist()

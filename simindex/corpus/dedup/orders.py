@@ -25,11 +25,7 @@ _AT_ONCE = 65_536
 
 
 def require_order(keep: Keep) -> None:
-    """Refuse what is no order.
-
-    Raises:
-        ValueError: it is none.
-    """
+    """Refuse what is no order."""
     known = isinstance(keep, str) and (keep in ("first", "longest", "newest") or keep[len(FIELD) :] != "")
     if not callable(keep) and not (known and (not keep.startswith("field") or keep.startswith(FIELD))):
         raise ValueError(f"keep: expected first, longest, newest, field:NAME or a callable; found {keep!r}")
@@ -52,9 +48,6 @@ def require_ranked(keep: Keep, ranked: int, total: int) -> None:
 
     Args:
         ranked: how many rows have a value to be ordered by, of `total`.
-
-    Raises:
-        OrderError: there are rows, and none has.
     """
     if isinstance(keep, str) and keep.startswith(FIELD) and total and not ranked:
         raise OrderError(

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from typing import TypeVar
 
 from simindex.changes.if_new import asked_if_new
-from simindex.changes.session import Session
 from simindex.config import Config
 from simindex.corpus.dedup.results import Decided, Verdict
 from simindex.corpus.dedup.rows import with_failure
-from simindex.queries.scheme import scheme_of
+from simindex.pairs.snapshot_tables import PinnedTables
+from simindex.queries.matches import Matches
 from simindex.queries.search import BandQuery, FingerprintQuery
+from simindex.queries.view import View
 from simindex.sketching.sketch import SketchBatch
-from simindex.storage.lmdb_file import DEFAULT_MAP_BYTES
-from simindex.storage.store import Store
 
 T = TypeVar("T")
 
@@ -23,23 +23,6 @@ _ROWS_TOGETHER = 32_000
 _BYTES_TOGETHER = 64 << 20
 """Rows that other indexes are asked for at once, and what these take in memory meanwhile: for each
 of 30,000 rows it takes half of the time that it takes for each of 4,000."""
-
-
-class Opened:
-    """An index as it is now: its session, below the public face."""
-
-    def __init__(self, path: str, config: Config) -> None:
-        self.path = path
-        self.store = Store(path, "r", DEFAULT_MAP_BYTES, None, pinned=True)
-        try:
-            self.session = Session(self.store, scheme_of(self.store, config, None))
-        except BaseException:
-            self.store.close()
-            raise
-
-    def close(self) -> None:
-        """Let go of it."""
-        self.session.close()
 
 
 class OtherIndexes:
@@ -51,10 +34,10 @@ class OtherIndexes:
 
     def __init__(self, paths: Iterable[str], config: Config, query: BandQuery | FingerprintQuery) -> None:
         self._query = asked_if_new(query._replace(limit=1))  # that one is enough
-        self._opened: list[Opened] = []
+        self._opened: list[PinnedTables] = []
         try:
             for path in paths:
-                self._opened.append(Opened(path, config))
+                self._opened.append(PinnedTables(path, config))
         except BaseException:
             self.close()
             raise
@@ -71,7 +54,11 @@ class OtherIndexes:
         verdicts: list[Verdict | None] = [None] * len(sketches)
         bounded: set[int] = set()
         for other in self._opened:
-            self._compare(other, sketches, verdicts, bounded)
+            for place, matches in enumerate(other.read(partial(self._matches, sketches))):
+                if matches and verdicts[place] is None:
+                    verdicts[place] = Verdict(matches[0], other.path)
+                elif matches.truncated:
+                    bounded.add(place)
         found, first = [], 0
         for count in map(len, batches):
             of_batch = {place - first for place in bounded if first <= place < first + count}
@@ -79,17 +66,8 @@ class OtherIndexes:
             first += count
         return found
 
-    def _compare(
-        self, other: Opened, sketches: SketchBatch, verdicts: list[Verdict | None], bounded: set[int]
-    ) -> None:
-        with other.store.reading() as txn:
-            view = other.session.reader.view(txn)
-            found = self._query.find(view, sketches)
-            for place, matches in enumerate(self._query.matches(view, found)):
-                if matches and verdicts[place] is None:
-                    verdicts[place] = Verdict(matches[0], other.path)
-                elif matches.truncated:
-                    bounded.add(place)
+    def _matches(self, sketches: SketchBatch, view: View) -> list[Matches]:
+        return self._query.matches(view, self._query.find(view, sketches))
 
 
 def together(items: Iterable[T], size_of: Callable[[T], tuple[int, int]]) -> Iterator[list[T]]:

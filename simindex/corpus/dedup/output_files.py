@@ -11,17 +11,13 @@ from typing import IO, Any, Literal, NamedTuple
 from simindex.corpus.dedup.annotations import row_for_a_call
 from simindex.corpus.dedup.journal import JobError, Journal
 from simindex.corpus.dedup.paragraphs import Cut
-from simindex.corpus.outputs.output import (
-    CallOutput,
-    LinesOutput,
-    NoOutput,
-    Output,
-    output_for,
-    require_texts,
-    temporary,
-)
-from simindex.corpus.outputs.rows import JsonLines
+from simindex.corpus.outputs.lines import LinesOutput
+from simindex.corpus.outputs.output import CallOutput, Output, temporary
+from simindex.corpus.outputs.parquet import ParquetOutput
+from simindex.corpus.outputs.rows import CsvLines, Encoder, JsonLines, Paths
 from simindex.corpus.outputs.upload import exists, spool
+from simindex.inputs import InputError
+from simindex.inputs.streams import without_packing
 from simindex.remote import is_remote
 
 Mode = Literal["remove", "annotate", "report-only"]
@@ -66,10 +62,10 @@ class Writing(NamedTuple):
         """Return the output; what is remote is written in the job's folder first."""
         if self.path is not None:
             if self.cut is not None and self.mode == "remove":
-                require_texts(self.path)
+                _require_texts(self.path)
             return output_for(spool(self.path, folder, "output"))
         if self.sink is None:
-            return NoOutput()
+            return Output()
         return CallOutput(self.sink, row_for_a_call)
 
     def removed(self, journal: Journal | None, folder: str) -> Output:
@@ -77,12 +73,12 @@ class Writing(NamedTuple):
         path = None if self.report_path is None else spool(self.report_path, folder, "removed")
         if path is None and journal is not None:
             path = journal.removed_path
-        return NoOutput() if path is None else LinesOutput(path, JsonLines())
+        return Output() if path is None else LinesOutput(path, JsonLines())
 
     def rollup(self, journal: Journal | None) -> Output:
         """Return the report of documents, where these are compared by paragraphs."""
         if journal is None or self.cut is None:
-            return NoOutput()
+            return Output()
         return LinesOutput(journal.documents_path, JsonLines())
 
     def drop_partials(self) -> None:
@@ -122,6 +118,47 @@ class Writing(NamedTuple):
                     f"{path}: expected the output of a job that is done, found no file; "
                     "force=True does it once more"
                 )
+
+
+_ENCODERS: dict[str, Callable[[], Encoder]] = {
+    ".jsonl": JsonLines,
+    ".ndjson": JsonLines,
+    ".csv": lambda: CsvLines(","),
+    ".tsv": lambda: CsvLines("\t"),
+    ".txt": Paths,
+}
+
+
+def _suffix_of(path: str) -> str:
+    return os.path.splitext(without_packing(path.lower()))[1]
+
+
+def _require_texts(path: str) -> None:
+    """Refuse an output that has no place for the texts of rows, with an `InputError`."""
+    if _suffix_of(path) == ".txt":
+        raise InputError(
+            path,
+            "expected an output of .jsonl, .csv, .tsv or .parquet: a list of paths has no place for texts",
+        )
+
+
+def output_for(path: str) -> Output:
+    """Return the output of a name: .parquet; or .jsonl, .csv, .tsv or .txt, compressed or not.
+
+    Raises:
+        InputError: the name says another format, or none.
+        MissingPackageError: the format needs a package that is not installed.
+    """
+    if path.lower().endswith(".parquet"):
+        return ParquetOutput(path)
+    encoder = _ENCODERS.get(_suffix_of(path))
+    if encoder is None:
+        raise InputError(
+            path,
+            "expected an output of .parquet, .jsonl, .csv, .tsv or .txt (all but the first may be packed: "
+            ".gz, .xz or .zst behind it)",
+        )
+    return LinesOutput(path, encoder())
 
 
 @contextmanager

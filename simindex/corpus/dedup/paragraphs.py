@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from simindex.checks import require_int
 from simindex.corpus.dedup.results import Removed
-from simindex.corpus.entries import Entries, Entry, Part, Spool
+from simindex.corpus.entries import Entries, Entry, Part
 from simindex.corpus.outputs.output import Output
 from simindex.corpus.outputs.rows import with_text
 from simindex.format.keys import Key
@@ -31,11 +31,7 @@ class Cut(NamedTuple):
 
 
 def cut_for(level: Level, split: Split, min_words: int) -> Cut | None:
-    """Return how texts are cut; ``None`` where they are compared as a whole.
-
-    Raises:
-        ValueError: an argument out of range.
-    """
+    """Return how texts are cut; ``None`` where they are compared as a whole."""
     for name, value, words in (("level", level, get_args(Level)), ("split", split, get_args(Split))):
         if value not in words:
             raise ValueError(f"{name}: expected one of {', '.join(words)}; found {value!r}")
@@ -86,15 +82,14 @@ class Paragraphs:
         self.can_repeat = documents.can_repeat
         self.text_field = documents.text_field
         self.documents, self._cut = documents, cut
-        self._spool: Spool | None = None
 
     def spool(self, path: str) -> None:
         """Let documents that come but once wait in a file from now on."""
-        self._spool = Spool(path, self.documents)
+        self.documents.spool(path)
 
     def __iter__(self) -> Iterator[Entry]:
         number, least = 0, self._cut.min_words
-        for whole in self.documents if self._spool is None else self._spool:
+        for whole in self.documents:
             text = whole.document
             if not isinstance(text, str):
                 raise BadRowError(

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from sys import getsizeof
-from typing import Any, Protocol, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from simindex.batching import PART_BYTES, bytes_of, in_parts
-from simindex.corpus.entries import Entry, PathEntries, SpooledColumns
+from simindex.corpus.entries import Entry, PathEntries
 from simindex.inputs import BadRowError, Columns
 
 READ_AHEAD = 3
@@ -115,14 +115,14 @@ class Entered(list[Entry]):
         return [entry.document for entry in self]
 
 
-def rows_of(entries: Iterable[Entry] | SpooledColumns, size: int, skipped: int) -> Iterator[Rows | Entered]:
+def rows_of(entries: Iterable[Entry], size: int, skipped: int) -> Iterator[Rows | Entered]:
     """Yield rows some at a time.
 
     Args:
         size: how many at most; fewer where they take `PART_BYTES`.
     """
-    if isinstance(entries, PathEntries | SpooledColumns):
-        yield from rows_by_columns(entries, size, skipped)
+    if isinstance(entries, PathEntries):
+        yield from rows_by_columns(entries.columns(), entries.takes_bad_rows, size, skipped)
         return
     for part in in_parts(islice(entries, skipped, None), size, lambda entry: bytes_of(entry.document)):
         some = Entered(part.values)
@@ -130,25 +130,18 @@ def rows_of(entries: Iterable[Entry] | SpooledColumns, size: int, skipped: int) 
         yield some
 
 
-class ColumnEntries(Protocol):
-    """Rows that come as columns."""
-
-    @property
-    def takes_bad_rows(self) -> bool:
-        """Whether a row that is none is passed over."""
-
-    def columns(self) -> Iterator[tuple[int, Columns]]:
-        """Yield the rows some at a time, each with its place among the sources; bad rows with them."""
-
-
-def rows_by_columns(entries: ColumnEntries, size: int, skipped: int, first: int = 0) -> Iterator[Rows]:
+def rows_by_columns(
+    columns: Iterable[tuple[int, Columns]], takes_bad_rows: bool, size: int, skipped: int, first: int = 0
+) -> Iterator[Rows]:
     """Yield rows some at a time, as `rows_of` does; where it cannot be read on, those before that, too.
 
     Args:
+        columns: some rows at a time, each time with the place of their source; bad rows with them.
+        takes_bad_rows: whether a row that is none is passed over.
         first: number in the whole input of the first entry.
     """
     rows, number = Rows(first + skipped), 0
-    for found in with_failure(entries.columns()):
+    for found in with_failure(columns):
         if isinstance(found, Exception):
             if rows:
                 yield rows
@@ -164,7 +157,7 @@ def rows_by_columns(entries: ColumnEntries, size: int, skipped: int, first: int 
                 full, rows = rows, Rows(rows.first + len(rows))
                 yield full
         if some.error is not None:
-            if not entries.takes_bad_rows:
+            if not takes_bad_rows:
                 if rows:
                     yield rows
                 raise some.error

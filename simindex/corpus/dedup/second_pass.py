@@ -31,21 +31,10 @@ class InputPart(NamedTuple):
     extent: Extent | None
 
 
-class PartEntries:
-    """The rows of a part, numbered from 0 in it; see `corpus.entries`.
-
-    Args:
-        takes_bad_rows: whether a row that is none is passed over.
-    """
-
-    def __init__(self, inputs: Inputs, part: InputPart, *, takes_bad_rows: bool) -> None:
-        self._inputs, self._part = inputs, part
-        self.takes_bad_rows = takes_bad_rows
-
-    def columns(self) -> Iterator[tuple[int, Columns]]:
-        """Yield the rows some at a time, each with the place of its source; bad rows with them."""
-        for some in self._inputs.columns_of(self._part.place, self._part.extent):
-            yield self._part.place, some
+def columns_of_part(inputs: Inputs, part: InputPart) -> Iterator[tuple[int, Columns]]:
+    """Yield the rows of a part some at a time, each with the place of its source; bad rows with them."""
+    for some in inputs.columns_of(part.place, part.extent):
+        yield part.place, some
 
 
 class LineRows(Rows):
@@ -109,8 +98,7 @@ def rows_of_parts(
         if by_lines and lines and lines == count:
             yield from _by_lines(inputs, part, count, first, done)
             continue
-        entries = PartEntries(inputs, part, takes_bad_rows=takes_bad_rows)
-        yield from rows_by_columns(entries, size, done, first)
+        yield from rows_by_columns(columns_of_part(inputs, part), takes_bad_rows, size, done, first)
 
 
 def _by_lines(inputs: Inputs, part: InputPart, count: int, first: int, done: int) -> Iterator[Rows]:

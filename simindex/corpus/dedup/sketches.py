@@ -272,7 +272,7 @@ class SketchFiles:
         return self._mapped("kept", np.uint8, self._bytes["kept"])[begin:end].tobytes()
 
     def kept(self, number: int) -> np.ndarray | None:
-        """Return the kept shingles of a row, uint32."""
+        """Return the kept shingles of a row, uint64."""
         packed = self.packed_kept(number)
         return None if packed is None else decode_kept(packed)
 

@@ -117,7 +117,8 @@ class Star:
             words, fingerprints = fetch(wanted)
             return words[places], fingerprints[places]
 
-        long_runs = self._long_runs.decisions(self._order, of_leaders)
+        long_runs = self._long_runs
+        long_runs.begin(self._order, of_leaders)
         for rows, behind in _whole_rows(self._edges.ascending(), self._order.total):
             laters, first = rows["edge"] >> _HALF, 0
             while (place := long_runs.next_place()) < behind:

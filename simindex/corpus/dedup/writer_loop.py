@@ -6,8 +6,9 @@ Invariant: frames end at places that follow from the rows alone, and the journal
 from __future__ import annotations
 
 import time
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import compress
 from typing import Any, BinaryIO, NamedTuple, Protocol
@@ -20,8 +21,8 @@ from simindex.corpus.dedup.paragraphs import Gathering, Rest
 from simindex.corpus.dedup.results import Decided, Removed, Verdict
 from simindex.corpus.dedup.rows import Rows
 from simindex.corpus.entries import Entry
-from simindex.corpus.outputs.frames import UNDER_WAY
-from simindex.corpus.outputs.output import LinesOutput, Mark, Output
+from simindex.corpus.outputs.lines import UNDER_WAY, LinesOutput
+from simindex.corpus.outputs.output import Mark, Output
 from simindex.corpus.text_file import TextFile
 from simindex.imports import optional_module
 
@@ -114,13 +115,11 @@ class Work:
                     self._texts.put((entry.number, entry.document) for entry in kept)
                 lines = self._lines_of(entries)
                 state.bounded += len(bounded)
-                if lines is None:
-                    for place, verdict in enumerate(verdicts):
-                        entry = entries[place]
-                        removed = None if verdict is None else self._annotator.removed(entry, verdict)
-                        self._take(entry, removed)
-                else:
+                if lines is not None:
                     self._take_lines(lines, entries, verdicts)
+                    continue
+                for entry, verdict in zip(entries, verdicts, strict=True):
+                    self._take(entry, None if verdict is None else self._annotator.removed(entry, verdict))
                 self._job.advance()
             self._cut()
             self._output.finish()
@@ -130,64 +129,69 @@ class Work:
     def _take_lines(
         self, lines: list[bytes], entries: Sequence[Entry], verdicts: Sequence[Verdict | None]
     ) -> None:
-        """Take rows that are written as they stand, all at once or all between two that go."""
+        """Take rows that are written as they stand."""
         places = [place for place, verdict in enumerate(verdicts) if verdict is not None]
         rows = entries.at(places) if isinstance(entries, Rows) else [entries[place] for place in places]
         found = (verdict for verdict in verdicts if verdict is not None)
         removed = [self._annotator.removed(*each) for each in zip(rows, found, strict=True)]
-        if self._take_at_once(lines, [verdict is None for verdict in verdicts], removed):
-            return
-        behind = 0
-        for place, row, each in zip(places, rows, removed, strict=True):
-            if place > behind:
-                self._keep_lines(lines[behind:place])
-            behind = place + 1
-            self._take(row, each)
-        if len(lines) > behind:
-            self._keep_lines(lines[behind:])
+        reported = list(map(self._report_line, removed)) if isinstance(self._report, LinesOutput) else []
+        sizes = np.fromiter(map(len, lines), dtype=np.int64, count=len(lines))
+        sizes[places] = list(map(len, reported)) if reported else 0
+        stays = np.ones(len(lines), dtype=bool)
+        stays[places] = False
 
-    def _take_at_once(self, lines: list[bytes], stays: list[bool], removed: list[Removed]) -> bool:
-        """Take them where no frame can end before the last one; returns whether that was done."""
-        state, output, report = self._job.state, self._output, self._report
-        assert isinstance(output, LinesOutput)
-        kept = list(compress(lines, stays)) if removed else lines
-        reported = [self._report_line(each) for each in removed] if isinstance(report, LinesOutput) else []
-        waiting = output.waiting + report.waiting + sum(map(len, kept)) + sum(map(len, reported))
-        if waiting >= FRAME_BYTES or state.read + len(lines) - self._row_of_cut >= FRAME_ROWS:
-            return False
-        output.write_lines(kept)
-        if isinstance(report, LinesOutput):
-            report.write_lines(reported)
-        state.read += len(lines)
-        state.kept += len(kept)
-        state.removed += len(removed)
-        for each in removed:
-            self._job.on_removed(each)
-        return True
+        def write(at: int, behind: int) -> None:
+            first, end = bisect_left(places, at), bisect_left(places, behind)
+            kept = (
+                list(compress(lines[at:behind], stays[at:behind].tolist()))
+                if first < end
+                else lines[at:behind]
+            )
+            self._write_lines(kept, reported[first:end])
+            for each in removed[first:end]:
+                self._job.on_removed(each)
+
+        self._take_sized(sizes, stays, write)
 
     def _take_made(self, lines: Lines) -> None:
-        """Take rows whose lines are made, up to each place where a frame ends."""
-        state, count = self._job.state, len(lines.sizes)
+        """Take rows whose lines are made by another process."""
+        ends = np.concatenate([[0], np.cumsum(np.where(lines.stays, 0, lines.sizes))])
+
+        def write(at: int, behind: int) -> None:
+            kept = int(lines.sizes[at:behind][lines.stays[at:behind]].sum())
+            self._write_lines([lines.kept.read(kept)], [lines.reported[ends[at] : ends[behind]]])
+
+        self._job.state.bounded += lines.bounded
+        self._take_sized(lines.sizes, lines.stays, write)
+
+    def _write_lines(self, kept: Sequence[bytes], reported: Sequence[bytes | memoryview]) -> None:
         assert isinstance(self._output, LinesOutput)
-        assert isinstance(self._report, LinesOutput)
-        kept, reported = (
-            np.concatenate([[0], np.cumsum(np.where(which, lines.sizes, 0))])
-            for which in (lines.stays, ~lines.stays)
-        )
-        state.bounded += lines.bounded
-        both, kept_rows, at = kept + reported, np.concatenate([[0], np.cumsum(lines.stays)]), 0
-        while at < count:
+        self._output.write_lines(kept)
+        if isinstance(self._report, LinesOutput):
+            self._report.write_lines(reported)
+
+    def _take_sized(self, sizes: np.ndarray, stays: np.ndarray, write: Callable[[int, int], None]) -> None:
+        """Take rows whose lines are made, up to each place where a frame ends.
+
+        Args:
+            sizes: int64: bytes of the line of each, in the output or in the report.
+            stays: bool: whether it is in the output.
+            write: writes the lines of some of them, from one up to another.
+        """
+        state, at = self._job.state, 0
+        ends, kept = np.concatenate([[0], np.cumsum(sizes)]), np.concatenate([[0], np.cumsum(stays)])
+        while at < len(sizes):
             room = FRAME_BYTES - self._output.waiting - self._report.waiting
-            behind = int(np.searchsorted(both, both[at] + room))
+            behind = int(np.searchsorted(ends, ends[at] + room))
             behind = min(max(behind, at + 1), at + FRAME_ROWS - (state.read - self._row_of_cut))
-            ends, behind = behind <= count, min(behind, count)
-            self._output.write_lines([lines.kept.read(int(kept[behind] - kept[at]))])
-            self._report.write_lines([lines.reported[reported[at] : reported[behind]]])
+            is_end, behind = behind <= len(sizes), min(behind, len(sizes))
+            write(at, behind)
+            num_kept = int(kept[behind] - kept[at])
             state.read += behind - at
-            state.kept += int(kept_rows[behind] - kept_rows[at])
-            state.removed += behind - at - int(kept_rows[behind] - kept_rows[at])
+            state.kept += num_kept
+            state.removed += behind - at - num_kept
             at = behind
-            if ends:
+            if is_end:
                 self._end_frame()
             self._job.advance()
 
@@ -199,22 +203,6 @@ class Work:
         if self._annotator.writes_removed or set(map(type, entries.contents)) != {bytes}:
             return None
         return whole_lines(entries.contents)
-
-    def _keep_lines(self, lines: list[bytes]) -> None:
-        """Write rows that stay as they stand: what `_take` does, for nearly all rows of most jobs."""
-        state, output = self._job.state, self._output
-        assert isinstance(output, LinesOutput)
-        waiting = output.waiting + self._report.waiting + sum(map(len, lines))
-        ends = waiting >= FRAME_BYTES or state.read + len(lines) - self._row_of_cut >= FRAME_ROWS
-        if ends and len(lines) > 1:
-            for line in lines:
-                self._keep_lines([line])
-            return
-        output.write_lines(lines)
-        state.read += len(lines)
-        state.kept += len(lines)
-        if ends:
-            self._end_frame()
 
     def _take(self, entry: Entry, removed: Removed | None) -> None:
         job, state = self._job, self._job.state

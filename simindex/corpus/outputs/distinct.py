@@ -24,9 +24,6 @@ def require_distinct(
         outputs: path of each output, by the argument that names it.
         journal: its folder. The report of removed rows alone may lie there, under the name that it has there.
         indexes: path of each index that the job reads or writes, by argument.
-
-    Raises:
-        ValueError: two of them are one file, or one lies in the folder of another.
     """
     seen: list[str] = []
     for name, path in outputs.items():

@@ -9,39 +9,31 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable
 from itertools import groupby
 from typing import Any
 
+from simindex.corpus.entries import Entry
 from simindex.corpus.outputs.frames import naming, sync_folder
-from simindex.corpus.outputs.rows import Note, UnfitRowError, Written, values_of
+from simindex.corpus.outputs.output import Mark, Output, publish, temporary
+from simindex.corpus.outputs.rows import Note, UnfitRowError, values_of
 from simindex.imports import optional_module
 from simindex.inputs import BatchRow
 from simindex.jsonable import plain
 
 
-class ParquetOutput:
-    """A table of rows.
+class ParquetOutput(Output):
+    """A table of rows; `waiting` is about the bytes of its frame."""
 
-    Args:
-        partial: what it is called as long as it is not complete.
-
-    Attributes:
-        waiting: bytes that wait for the end of their frame, about.
-    """
-
-    def __init__(self, path: str, partial: str) -> None:
+    def __init__(self, path: str) -> None:
         self._arrow: Any = optional_module("pyarrow", f"{path}: writing .parquet")
         self._parquet: Any = optional_module("pyarrow.parquet", f"{path}: writing .parquet")
-        self._path, self._partial, self._folder = path, partial, partial + ".parts"
-        self._rows: list[tuple[Written, Note | None]] = []
+        self._path, self._partial, self._folder = path, temporary(path), temporary(path) + ".parts"
+        self._rows: list[tuple[Entry, Note | None]] = []
         self._num_parts = 0
         self._unsynced: list[str] = []
         self._schema: Any = None
-        self.waiting = 0
-        self.num_bytes = 0
 
-    def write(self, row: Written, note: Note | None) -> None:
+    def write(self, row: Entry, note: Note | None = None) -> None:
         """Take a row for the frame."""
         self._rows.append((row, note))
         content = row.content
@@ -69,13 +61,10 @@ class ParquetOutput:
         self._unsynced = []
         sync_folder(self._folder)
 
-    def mark(self) -> Callable[[], Any]:
+    def mark(self) -> Mark:
         """Return what returns what `begin_at` goes on from."""
         found = [self._num_parts, self.num_bytes]
         return lambda: found
-
-    def finish(self) -> None:
-        """Parts are written when they are cut."""
 
     def begin_at(self, mark: Any) -> None:
         """Go on from a mark; ``None``: from the beginning."""
@@ -98,14 +87,8 @@ class ParquetOutput:
 
     def publish(self) -> None:
         """Give the complete file its name; may be called again."""
-        if os.path.exists(self._partial):
-            with naming(self._path):
-                os.replace(self._partial, self._path)
-            sync_folder(os.path.dirname(self._path))
+        publish(self._path)
         shutil.rmtree(self._folder, ignore_errors=True)
-
-    def close(self) -> None:
-        """No file is open."""
 
     def _part(self, number: int) -> str:
         return os.path.join(self._folder, f"{number:08d}.parquet")
@@ -153,7 +136,7 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(plain(value))
 
 
-def _batch_of(pair: tuple[Written, Note | None]) -> int:
+def _batch_of(pair: tuple[Entry, Note | None]) -> int:
     content = pair[0].content
     return id(content.batch) if isinstance(content, BatchRow) else 0
 

@@ -9,40 +9,12 @@ import csv
 import io
 import os
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
-from simindex.format.keys import Key
+from simindex.corpus.entries import Entry
 from simindex.imports import optional_module
 from simindex.inputs import BatchRow, Cells, InputError
 from simindex.jsonable import plain
-
-
-class Written(Protocol):
-    """A row to be written."""
-
-    @property
-    def key(self) -> Key:
-        """Its id, or what was made of its place."""
-
-    @property
-    def name(self) -> str:
-        """Of its input."""
-
-    @property
-    def row(self) -> int:
-        """Its row or line there, from 1; 0 where the file is the row."""
-
-    @property
-    def document(self) -> Any:
-        """What is compared."""
-
-    @property
-    def metadata(self) -> Any:
-        """Of an item of an iterable."""
-
-    @property
-    def content(self) -> Any:
-        """As it stands in its input; see `inputs.Newest`."""
 
 
 class UnfitRowError(InputError):
@@ -75,7 +47,7 @@ def with_text(content: Any, field: str, text: str) -> Any:
     return content
 
 
-def values_of(row: Written) -> dict[str, Any]:
+def values_of(row: Entry) -> dict[str, Any]:
     """Return the fields of a row, by name."""
     content = row.content
     if isinstance(content, bytes):
@@ -95,20 +67,27 @@ def values_of(row: Written) -> dict[str, Any]:
     return values if row.metadata is None else values | {"metadata": row.metadata}
 
 
-class JsonLines:
+class Encoder:
+    """Makes the lines of rows.
+
+    Attributes:
+        columns: of a table, which the first row gives; ``None``: not known yet.
+    """
+
+    columns: list[str] | None = None
+
+    def encoded(self, row: Entry, note: Note | None) -> bytes:
+        """Return the line of a row."""
+        raise NotImplementedError
+
+
+class JsonLines(Encoder):
     """A row an object a line."""
 
     def __init__(self) -> None:
         self._orjson: Any = optional_module("orjson", "writing .jsonl")
 
-    def state(self) -> Any:
-        """Nothing goes from line to line."""
-        return None
-
-    def restore(self, _state: Any) -> None:
-        """Take up what `state` gave."""
-
-    def encoded(self, row: Written, note: Note | None) -> bytes:
+    def encoded(self, row: Entry, note: Note | None) -> bytes:
         """Return the line of a row."""
         line = row.content if isinstance(row.content, bytes) else self._line(values_of(row))
         if note is None:
@@ -129,37 +108,24 @@ def _plain(value: Any) -> Any:
         return str(value)
 
 
-class CsvLines:
+class CsvLines(Encoder):
     """A row a line of cells, under the names of the first row's columns."""
 
     def __init__(self, delimiter: str) -> None:
         self._delimiter = delimiter
-        self._columns: list[str] | None = None
 
-    def state(self) -> Any:
-        """The columns, which the first row has given."""
-        return self._columns
-
-    def restore(self, state: Any) -> None:
-        """Take up what `state` gave."""
-        self._columns = state
-
-    def encoded(self, row: Written, note: Note | None) -> bytes:
-        """Return the line of a row, with the header before the first.
-
-        Raises:
-            UnfitRowError: it has other columns than the first.
-        """
+    def encoded(self, row: Entry, note: Note | None) -> bytes:
+        """Return the line of a row, with the header before the first."""
         content = row.content
         columns = content.columns if isinstance(content, Cells) else list(values_of(row))
         head = b""
-        if self._columns is None:
-            self._columns = columns
+        if self.columns is None:
+            self.columns = columns
             head = self._line([*columns, *(note or ())])
-        elif columns != self._columns:
+        elif columns != self.columns:
             raise UnfitRowError(
                 f"{row.name}:{row.row}",
-                f"expected the columns of the first row, {self._columns!s:.100}, found {columns!s:.100}; "
+                f"expected the columns of the first row, {self.columns!s:.100}, found {columns!s:.100}; "
                 "an output of .jsonl takes rows of any columns",
             )
         if isinstance(content, Cells) and content.line and content.delimiter == self._delimiter:
@@ -185,22 +151,12 @@ def _cell(value: Any) -> Any:
     return found.decode()
 
 
-class Paths:
+class Paths(Encoder):
     """The path of a file a line: a corpus of text files stays where it is."""
 
-    def state(self) -> Any:
-        """Nothing goes from line to line."""
-        return None
-
-    def restore(self, _state: Any) -> None:
-        """Take up what `state` gave."""
-
-    def encoded(self, row: Written, note: Note | None) -> bytes:
+    def encoded(self, row: Entry, note: Note | None) -> bytes:
         """Return the line of a row: the path of its file; of a row of a table its id."""
         name = row.name if row.row == 0 else str(row.key)
         if note is not None:
             name = "\t".join([name, *("" if value is None else str(_cell(value)) for value in note.values())])
         return os.fsencode(name) + b"\n"
-
-
-Encoder = JsonLines | CsvLines | Paths

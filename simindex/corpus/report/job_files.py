@@ -55,11 +55,7 @@ class Finished:
 
 
 def read_journal(folder: str) -> Finished:
-    """Return the job of a journal.
-
-    Raises:
-        SimIndexError: it is not finished, damaged, or of another version.
-    """
+    """Return the job of a journal."""
     path = os.path.join(folder, _NAME)
     found = journals.read_journal(path)
     try:

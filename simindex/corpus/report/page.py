@@ -13,17 +13,22 @@ import json
 from importlib import resources
 from typing import Any
 
+_REPORT = "simindex.corpus.report"
 
-def page_of(data: dict[str, Any]) -> str:
+
+def page_of(data: dict[str, Any], package: str = _REPORT) -> str:
     """Return the page that shows `data`, the value that page.js reads.
+
+    Args:
+        package: whose page.html and page.js it is; a page.css of its own comes after the report's.
 
     >>> "<b>" in page_of({"title": "<b>"})
     False
     """
-    parts = resources.files("simindex.corpus.report")
-    style, script, page = (
-        parts.joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js", "page.html")
-    )
+    script, style = _part(_REPORT, "shared.js") + _part(package, "page.js"), _part(_REPORT, "page.css")
+    if package != _REPORT:
+        style += _part(package, "page.css")
+    page = _part(package, "page.html")
     values = {
         "POLICY": f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}",
         "STYLE": style,
@@ -34,6 +39,10 @@ def page_of(data: dict[str, Any]) -> str:
         before, behind = page.split(f"%{name}%")
         page = before + value + behind
     return page
+
+
+def _part(package: str, name: str) -> str:
+    return resources.files(package).joinpath(name).read_text(encoding="utf-8")
 
 
 def _digest(content: str) -> str:

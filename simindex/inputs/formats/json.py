@@ -1,11 +1,11 @@
-"""Read a JSON file: an array of objects, or one object. It is held whole. It is held whole."""
+"""Read a JSON file: an array of objects, or one object. It is held whole."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from simindex.inputs.errors import BadRowError, optional_module
+from simindex.inputs.errors import BadRowError
 from simindex.inputs.rows import Fields, Row
 from simindex.inputs.source import Newest, Source
 
@@ -13,11 +13,9 @@ _REMEDY = "--format jsonl takes an object a line, --format text the file as one 
 
 
 def read(source: Source, fields: Fields) -> Iterator[Row | BadRowError]:
-    """Return an iterator of the rows of a JSON file, each with the place ``name:number``, from 1."""
-    return _rows(source, fields, optional_module("orjson", f"{source.name}: reading .json"))
+    """Yield the rows of a JSON file, each with the place ``name:number``, from 1."""
+    import orjson
 
-
-def _rows(source: Source, fields: Fields, orjson: Any) -> Iterator[Row | BadRowError]:
     try:
         values = orjson.loads(content := source.whole())
     except BadRowError as exc:

@@ -6,29 +6,24 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from simindex.inputs.columns import Columns, gathered
-from simindex.inputs.errors import BadRowError, optional_module
+from simindex.inputs.errors import BadRowError
 from simindex.inputs.rows import Fields, Row
 from simindex.inputs.source import BYTE_ORDER_MARK, Newest, Source
 
 
 def read(source: Source, fields: Fields) -> Iterator[Row | BadRowError]:
-    """Return an iterator of the rows of a source of JSON lines."""
-    return _rows(source, fields, optional_module("orjson", f"{source.name}: reading .jsonl"))
-
-
-def _rows(source: Source, fields: Fields, orjson: Any) -> Iterator[Row | BadRowError]:
+    """Yield the rows of a source of JSON lines."""
     with source.lines() as lines:
         for line in lines:
-            if isinstance(line, BadRowError):
-                yield line
-                continue
-            row = _row(source, fields, orjson, lines.number, line)
+            row = line if isinstance(line, BadRowError) else row_of(source, fields, lines.number, line)
             if row is not None:
                 yield row
 
 
-def _row(source: Source, fields: Fields, orjson: Any, number: int, line: bytes) -> Row | BadRowError | None:
+def row_of(source: Source, fields: Fields, number: int, line: bytes) -> Row | BadRowError | None:
     """Return the row of a line; ``None`` where it is empty."""
+    import orjson
+
     content = line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
     if content.isspace() or not content:
         return None
@@ -45,31 +40,19 @@ def _row(source: Source, fields: Fields, orjson: Any, number: int, line: bytes) 
     return BadRowError(f"{source.name}:{number}", reason)
 
 
-def row_of(source: Source, fields: Fields, number: int, line: bytes) -> Row | BadRowError:
-    """Return the row of a line that is not empty."""
-    row = _row(source, fields, optional_module("orjson", f"{source.name}: reading .jsonl"), number, line)
-    return (
-        BadRowError(f"{source.name}:{number}", "expected a row, found an empty line") if row is None else row
-    )
-
-
 def columns(source: Source, fields: Fields) -> Iterator[Columns]:
-    """Return an iterator of the same rows as columns."""
-    return _columns(source, fields, optional_module("orjson", f"{source.name}: reading .jsonl"))
-
-
-def _columns(source: Source, fields: Fields, orjson: Any) -> Iterator[Columns]:
+    """Yield the same rows as columns."""
     with source.lines() as lines:
         for some in lines.groups():
             if isinstance(some, BadRowError):
                 yield Columns([], [], [], [], [], some)
                 continue
             numbers = range(lines.number - len(some) + 1, lines.number + 1)
-            found = _usual(source, fields, orjson, numbers, some)
+            found = usual(source, fields, numbers, some)
             if found is not None:
                 yield Columns([source.name] * len(some), list(numbers), *found, some)
                 continue
-            rows = (_row(source, fields, orjson, *each) for each in zip(numbers, some, strict=True))
+            rows = (row_of(source, fields, *each) for each in zip(numbers, some, strict=True))
             yield from gathered((row for row in rows if row is not None), source)
 
 
@@ -77,13 +60,8 @@ def usual(
     source: Source, fields: Fields, numbers: Sequence[int], lines: Sequence[bytes]
 ) -> tuple[list[Any], list[Any]] | None:
     """Return the keys and documents of lines, each a row as nearly all are; ``None`` where one may not be."""
-    return _usual(source, fields, optional_module("orjson", f"{source.name}: reading .jsonl"), numbers, lines)
+    import orjson
 
-
-def _usual(
-    source: Source, fields: Fields, orjson: Any, numbers: Sequence[int], lines: Sequence[bytes]
-) -> tuple[list[Any], list[Any]] | None:
-    """Return the keys and documents of lines that are usual ones."""
     try:
         values = list(map(orjson.loads, lines))
     except orjson.JSONDecodeError:

@@ -12,7 +12,7 @@ from typing import Any
 
 from simindex.batching import PART_BYTES
 from simindex.inputs import remote
-from simindex.inputs.errors import BadRowError, InputError, optional_module, reason_of
+from simindex.inputs.errors import BadRowError, InputError, reason_of
 from simindex.inputs.rows import Fields, Row
 from simindex.inputs.source import BatchRow, Newest, Source
 from simindex.remote import is_remote
@@ -24,11 +24,9 @@ _BUFFER_BYTES = 1 << 20
 
 
 def read(source: Source, fields: Fields) -> Iterator[Row | BadRowError]:
-    """Return an iterator of the rows of a Parquet file."""
-    return _rows(source, fields, optional_module("pyarrow.parquet", f"{source.name}: reading .parquet"))
+    """Yield the rows of a Parquet file."""
+    from pyarrow import parquet
 
-
-def _rows(source: Source, fields: Fields, parquet: Any) -> Iterator[Row | BadRowError]:
     number = 0
     try:
         with ExitStack() as opened:

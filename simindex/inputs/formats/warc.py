@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
-from simindex.inputs.errors import BadRowError, InputError, optional_module, reason_of
+from simindex.inputs.errors import BadRowError, InputError, reason_of
 from simindex.inputs.rows import Fields, Row
 from simindex.inputs.source import Newest, Source
 from simindex.inputs.streams import Stream
@@ -26,45 +26,34 @@ _DEEPEST = 1_000
 """Elements inside one another, up to which the main text is looked for: in time that grows with its cube."""
 
 
-class _Packages(NamedTuple):
-    archive: Any
-    text: Any
-    html: Any
-    encoding: Any
+MODULES = (
+    "warcio.archiveiterator",
+    "resiliparse.extract.html2text",
+    "resiliparse.parse.html",
+    "resiliparse.parse.encoding",
+)
+"""What reading an archive needs."""
 
 
 def read(source: Source, fields: Fields) -> Iterator[Row | BadRowError]:
-    """Return an iterator of the pages of an archive, each with the place ``name:record``, from 1.
+    """Yield the pages of an archive, each with the place ``name:record``, from 1.
 
     A page is an HTTP response of status 200 to 299 with HTML or plain text, or a text that was made of one
     before (a record "conversion", as .wet files have). Other records, and pages without text, are counted.
     """
-    what = f"{source.name}: reading .warc"
-    needed = "'simindex[web]'"
-    return _rows(
-        source,
-        fields,
-        _Packages(
-            optional_module("warcio.archiveiterator", what, needed),
-            optional_module("resiliparse.extract.html2text", what, needed),
-            optional_module("resiliparse.parse.html", what, needed),
-            optional_module("resiliparse.parse.encoding", what, needed),
-        ),
-    )
+    from warcio.archiveiterator import ArchiveIterator
 
-
-def _rows(source: Source, fields: Fields, packages: _Packages) -> Iterator[Row | BadRowError]:
     number = 0
     with Stream(source.path, source.limits.window) as stream:
         source.follow(stream.position)
         guarded = _Guarded(stream.file)
         try:
-            archive = packages.archive.ArchiveIterator(guarded, no_record_parse=True)
+            archive = ArchiveIterator(guarded, no_record_parse=True)
             archive.INC_RECORD = ""  # it would write to stderr
             while (record := _next(archive, guarded)) is not None:
                 _require_length(archive, record)
                 _read_http_head(archive, record)
-                found = _page(source, number + 1, record, packages)
+                found = _page(source, number + 1, record)
                 _require_whole(record)
                 number += 1
                 if isinstance(found, BadRowError):
@@ -114,9 +103,7 @@ def _require_whole(record: Any) -> None:
         raise EOFError(f"the archive ends {missing:,} bytes before the end of a record")
 
 
-def _page(
-    source: Source, number: int, record: Any, packages: _Packages
-) -> dict[str, Any] | BadRowError | None:
+def _page(source: Source, number: int, record: Any) -> dict[str, Any] | BadRowError | None:
     """Return the fields of a page; ``None`` where a record is none, or one without text."""
     head, http = record.rec_headers, record.http_headers
     url = head.get_header("WARC-Target-URI")
@@ -142,7 +129,7 @@ def _page(
     if len(content) > limit:
         return BadRowError(place, source.limits.refusal("a page"))
     try:
-        text = _text(content, _charset(rest), kind in _HTML, packages)
+        text = _text(content, _charset(rest), kind in _HTML)
     except Exception as exc:  # resiliparse's errors derive from several builtins
         return BadRowError(place, f"expected HTML, found what cannot be read: {reason_of(exc)}")
     if not text:
@@ -169,16 +156,18 @@ def _charset(parameters: str) -> str | None:
     return None if found is None else found[1]
 
 
-def _text(content: bytes, charset: str | None, is_html: bool, packages: _Packages) -> str:
-    known = packages.encoding
-    encoding = charset or known.detect_encoding(content, from_html_meta=is_html)
-    text: str = known.bytes_to_str(content, encoding)
+def _text(content: bytes, charset: str | None, is_html: bool) -> str:
+    from resiliparse.extract.html2text import extract_plain_text
+    from resiliparse.parse.encoding import bytes_to_str, detect_encoding
+    from resiliparse.parse.html import HTMLTree
+
+    encoding: Any = charset or detect_encoding(content, from_html_meta=is_html)
+    text: str = bytes_to_str(content, encoding)
     if is_html:
-        tree = packages.html.HTMLTree.parse(text)
+        tree = HTMLTree.parse(text)
         # No depth is beyond the number of tags, which is known at once.
-        is_deep = text.count("<") - text.count("</") > _DEEPEST and _is_deep(tree, packages)
-        take = packages.text.extract_plain_text
-        text = take(tree, main_content=not is_deep, list_bullets=False, alt_texts=False)
+        is_deep = text.count("<") - text.count("</") > _DEEPEST and _is_deep(tree)
+        text = extract_plain_text(tree, main_content=not is_deep, list_bullets=False, alt_texts=False)
     return text.replace("\r\n", "\n").strip()
 
 
@@ -186,13 +175,15 @@ class _TooDeepError(Exception):
     """The end of a walk."""
 
 
-def _is_deep(tree: Any, packages: _Packages) -> bool:
+def _is_deep(tree: Any) -> bool:
+    from resiliparse.parse.html import traverse_dom
+
     def look(context: Any) -> None:
         if context.depth > _DEEPEST:
             raise _TooDeepError
 
     try:
-        packages.html.traverse_dom(tree.document, look, elements_only=True)
+        traverse_dom(tree.document, look, elements_only=True)
     except _TooDeepError:
         return True
     return False

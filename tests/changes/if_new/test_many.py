@@ -21,9 +21,8 @@ from support.indexes import CAR, FOX
 from support.processes import Tell, everything_from, forked
 
 import simindex
-from simindex import Config, Index, InsertReport, KeyExistsError, Layout, Matches, SimHashConfig, Sketch
+from simindex import Config, Index, InsertReport, Key, KeyExistsError, Layout, Matches, SimHashConfig, Sketch
 from simindex.changes import if_new
-from simindex.format.keys import Key
 
 Item = tuple[Key, Any, int]
 
@@ -98,7 +97,7 @@ def index_of(case: Case) -> Iterator[Index]:
         yield index
 
 
-Told = list[tuple[Key, Matches]]
+Calls = list[tuple[Key, Matches]]
 Content = list[tuple[Key, object, object]]
 
 
@@ -118,43 +117,43 @@ class Outcome(NamedTuple):
 
     content: Content
     report: list[int]
-    told: Told
+    calls: Calls
     failed: object
 
 
 def one_by_one(case: Case, in_transaction: bool) -> Outcome:
     """What `insert_if_new` of each item gives."""
-    report, told = [0, 0, 0], Told()
+    report, calls = [0, 0, 0], Calls()
     with index_of(case) as index, index.transaction() if in_transaction else nullcontext():
         content = content_of(index)
         for batch in batches_of(case):
-            counts, newly = [0, 0, 0], Told()
+            counts, newly = [0, 0, 0], Calls()
             for key, document, metadata in batch:
                 is_held = key in index
                 try:
                     matches = index.insert_if_new(key, document, metadata=metadata, **case.options)
                 except KeyExistsError as exc:
-                    return Outcome(content, report, told, exc.key)
+                    return Outcome(content, report, calls, exc.key)
                 if matches:
                     newly.append((key, matches))
                 is_stored = not matches and index[key].metadata == metadata
                 counts[2 if not is_stored else 1 if is_held else 0] += 1
             report = [total + count for total, count in zip(report, counts, strict=True)]
-            told += newly
+            calls += newly
             content = content_of(index)
-        return Outcome(content, report, told, None)
+        return Outcome(content, report, calls, None)
 
 
 def at_once(case: Case, in_transaction: bool) -> Outcome:
     """What one call for all gives."""
-    told, done, failed = Told(), [0], None
+    calls, done, failed = Calls(), [0], None
     report: InsertReport | list[int] = [0, 0, 0]
     with index_of(case) as index, index.transaction() if in_transaction else nullcontext():
         try:
             report = index.insert_many_if_new(
                 iter(case.items),
                 **case.options,
-                on_match=lambda key, matches: told.append((key, matches)),
+                on_match=lambda key, matches: calls.append((key, matches)),
                 progress=done.append,
                 batch_size=case.batch_size,
                 workers=1,
@@ -163,12 +162,12 @@ def at_once(case: Case, in_transaction: bool) -> Outcome:
         except KeyExistsError as exc:
             failed = exc.key
             assert done[-1] % case.batch_size == 0
-        return Outcome(content_of(index), list(report), told, failed)
+        return Outcome(content_of(index), list(report), calls, failed)
 
 
 def assert_equal(found: Outcome, expected: Outcome) -> None:
     assert found.failed == expected.failed
-    assert found.told == expected.told
+    assert found.calls == expected.calls
     assert found.content == expected.content
     if found.failed is None:
         assert found.report == expected.report
@@ -179,7 +178,7 @@ def assert_equal(found: Outcome, expected: Outcome) -> None:
 def test_many_at_once_are_as_one_by_one(
     case: Case, single_transaction: bool, transaction: bool, most_alike: int
 ) -> None:
-    """With every option, what was told included, whether documents are asked at once or alone."""
+    """With every option, what was calls included, whether documents are asked at once or alone."""
     with mock.patch.object(if_new, "MOST_ALIKE", most_alike):
         assert_equal(at_once(case, transaction), one_by_one(case, single_transaction))
 
@@ -208,14 +207,14 @@ def crowds(most: int, first: int) -> st.SearchStrategy[list[Sketch]]:
 def test_crowded_buckets_give_what_one_by_one_gives(
     stored: list[Sketch], new: list[Sketch], most: int, batch_size: int, transaction: bool
 ) -> None:
-    """What was kept, and what was told with it, whether everything was compared included."""
+    """What was kept, and what was calls with it, whether everything was compared included."""
     outcomes: list[tuple[list[Key], list[tuple[Key, Matches, bool]]]] = []
     items = list(enumerate(new, 1_000))
     for is_many in (False, True):
-        told: list[tuple[Key, Matches, bool]] = []
+        calls: list[tuple[Key, Matches, bool]] = []
 
-        def on_match(key: Key, found: Matches, told: Any = told) -> None:
-            told.append((key, found, found.truncated))
+        def on_match(key: Key, found: Matches, calls: Any = calls) -> None:
+            calls.append((key, found, found.truncated))
 
         with (
             mock.patch.object(if_new, "MOST_IN_BUCKET", most),
@@ -230,7 +229,7 @@ def test_crowded_buckets_give_what_one_by_one_gives(
                 for key, sketch in items:
                     if found := index.insert_if_new(key, sketch):
                         on_match(key, found)
-            outcomes.append((list(index), told))
+            outcomes.append((list(index), calls))
     assert outcomes[0] == outcomes[1]
 
 
@@ -255,13 +254,13 @@ def test_pages_of_one_template_are_asked_together(tmp_path: Path) -> None:
 PLANE = "some plane far above them both, of which nobody on the ground has heard"
 
 
-def told_of(index: Index, items: Any, **options: Any) -> list[tuple[Key, list[Key]]]:
+def on_match_calls(index: Index, items: Any, **options: Any) -> list[tuple[Key, list[Key]]]:
     """(key, keys of its matches) of what `insert_many_if_new` does not store."""
-    told: list[tuple[Key, list[Key]]] = []
+    calls: list[tuple[Key, list[Key]]] = []
     index.insert_many_if_new(
-        items, on_match=lambda key, found: told.append((key, [match.key for match in found])), **options
+        items, on_match=lambda key, found: calls.append((key, [match.key for match in found])), **options
     )
-    return told
+    return calls
 
 
 @pytest.mark.parametrize("most_alike", [0, if_new.MOST_ALIKE])
@@ -280,8 +279,8 @@ def test_document_that_was_replaced_in_its_own_batch_is_no_match_any_more(
     ]
     with mock.patch.object(if_new, "MOST_ALIKE", most_alike), simindex.open(tmp_path / "i") as index:
         index.insert("before", "a page of other words, which is stored before the batch")
-        told = told_of(index, items, on_conflict="replace")
-        assert told == [("x", ["a"]), ("c", ["a"]), ("d", ["b"])]
+        calls = on_match_calls(index, items, on_conflict="replace")
+        assert calls == [("x", ["a"]), ("c", ["a"]), ("d", ["b"])]
         assert list(index) == ["before", "a", "b", "e"]
 
 
@@ -299,7 +298,7 @@ def test_matches_of_equal_figures_come_in_order_of_age_in_both_calls(tmp_path: P
         assert len({match.similarity for match in found}) == 1
         expected = ["b", "c", "a"]
         assert [match.key for match in index.insert_if_new("d", row_sketch(3))] == expected
-        assert told_of(index, [("d", row_sketch(3))]) == [("d", expected)]
+        assert on_match_calls(index, [("d", row_sketch(3))]) == [("d", expected)]
 
 
 @pytest.mark.parametrize("most", [1, 2, 5, 20])
@@ -308,14 +307,14 @@ def test_limit_on_candidates_is_hit_as_one_by_one(tmp_path: Path, most: int) -> 
     items = [(key, row_sketch(10 + key % 14)) for key in range(8, 24)] + [(24, row_sketch(*range(30)))]
     outcomes = []
     for name in ("one", "many"):
-        told: Told = []
+        calls: Calls = []
         with simindex.open(tmp_path / name, config=Config(num_perm=64), max_candidates=most) as index:
             index.insert_many(stored)
             if name == "many":
-                index.insert_many_if_new(items, on_match=lambda *found, told=told: told.append(found))
+                index.insert_many_if_new(items, on_match=lambda *found, calls=calls: calls.append(found))
             else:
-                told += [(key, found) for key, sketch in items if (found := index.insert_if_new(key, sketch))]
-            outcomes.append(([(key, found, found.truncated) for key, found in told], list(index)))
+                calls += [(key, found) for key, doc in items if (found := index.insert_if_new(key, doc))]
+            outcomes.append(([(key, found, found.truncated) for key, found in calls], list(index)))
     assert outcomes[0] == outcomes[1]
     assert any(truncated for _, _, truncated in outcomes[0][0]) == (most < 8)
 
@@ -380,7 +379,7 @@ def test_transaction_holds_back_and_can_take_back_everything(tmp_path: Path) -> 
         assert len(index) == 0
         with index.transaction():
             index.insert("fox", FOX)
-            assert told_of(index, items) == [("a", ["fox"]), ("b", ["fox"])]
+            assert on_match_calls(index, items) == [("a", ["fox"]), ("b", ["fox"])]
             with pytest.raises(KeyExistsError, match="'c'"):
                 index.insert_many_if_new([("new", PLANE), ("c", "entirely other words than before")])
             assert list(index) == ["fox", "c"]
@@ -428,7 +427,7 @@ def test_argument_that_does_not_fit_is_refused_before_an_item_is_read(
 
 
 def test_what_was_told_of_is_stored_when_the_process_is_killed(tmp_path: Path) -> None:
-    """Each page comes twice: the second is told when the batch of both is durable."""
+    """Each page comes twice: the second is calls when the batch of both is durable."""
 
     def work(tell: Tell) -> None:
         with simindex.open(tmp_path / "i") as index:
@@ -444,24 +443,24 @@ def test_what_was_told_of_is_stored_when_the_process_is_killed(tmp_path: Path) -
         finally:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
-        told = everything_from(pipe)
-        assert told
+        lines = everything_from(pipe)
+        assert lines
         with simindex.open(tmp_path / "i") as index:
-            assert {f"{key[:-1]}a" for key in told} <= set(index)
+            assert {f"{key[:-1]}a" for key in lines} <= set(index)
             assert len(index) % 10 == 0
             assert all(str(key).endswith("a") for key in index)
             index.remove_many(list(index))
 
 
-@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize("has_callback", [True, False])
 @pytest.mark.parametrize("is_many", [True, False])
-def test_touch_renews_the_age_of_all_that_matches(tmp_path: Path, is_many: bool, told: bool) -> None:
+def test_touch_renews_the_age_of_all_that_matches(tmp_path: Path, is_many: bool, has_callback: bool) -> None:
     with simindex.open(tmp_path / "i") as index:
         index.insert_many([("fox", FOX), ("twin", FOX), ("car", CAR), ("old", PLANE)])
         between = datetime.datetime.now(datetime.UTC)
         if is_many:
             items = [("a", FOX), ("b", CAR), ("car", f"{CAR} once"), ("c", "new"), ("d", "new")]
-            on_match = (lambda *_: None) if told else None
+            on_match = (lambda *_: None) if has_callback else None
             report = index.insert_many_if_new(items, touch=True, on_match=on_match, on_conflict="replace")
             assert report == (1, 1, 3)
         else:

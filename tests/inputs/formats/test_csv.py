@@ -62,7 +62,7 @@ def test_csv_without_the_column_of_documents_cannot_be_read(tmp_path: Path) -> N
     assert read(tmp_path / "a.csv", b"") == []
 
 
-def told(path: Path, content: bytes, limits: Limits) -> list[object]:
+def rows_of(path: Path, content: bytes, limits: Limits) -> list[object]:
     """The documents of a file, with the words of an error in place of a row that is over a limit."""
     path.write_bytes(content)
     rows = csv_input.read(Source(str(path), limits), Fields(key_from="line"))
@@ -90,7 +90,7 @@ def test_csv_row_over_the_limit_is_a_bad_row_and_reading_goes_on(tmp_path: Path)
     content = f"id,text\na,{'x' * 20}\nb,{'x' * 21}\nc,{'Ж' * 11}\nd,fine\n".encode()
     reason = "expected a line of at most 22 bytes, found more; --max-row (Limits.row) sets the limit"
     expected = ["x" * 20, f"{path}:3: {reason}", f"{path}:4: {reason}", "fine"]
-    assert told(path, content, Limits(row=22)) == expected
+    assert rows_of(path, content, Limits(row=22)) == expected
 
 
 def test_csv_quote_that_is_not_closed_costs_its_own_line(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_csv_quote_that_is_not_closed_costs_its_own_line(tmp_path: Path) -> None
     rows = [f"{number},document {number:03}" for number in range(100)]
     rows[5] = '5,"never closed'
     content = "\n".join(["id,text", *rows]).encode()
-    found = told(path, content, Limits(row=100))
+    found = rows_of(path, content, Limits(row=100))
     (bad,) = (row for row in found if str(row).startswith(str(path)))
     assert bad == (
         f"{path}:13: expected a row of at most 100 bytes, found more; --max-row (Limits.row) sets the "
@@ -107,8 +107,8 @@ def test_csv_quote_that_is_not_closed_costs_its_own_line(tmp_path: Path) -> None
     assert found[:5] == [f"document {number:03}" for number in range(5)]
     documents = [f"document {number:03}" for number in range(6, 100)]
     assert found[6:] == documents
-    assert told(path, content, Limits(row=50))[6:] == documents
-    to_the_end = told(path, content, Limits())
+    assert rows_of(path, content, Limits(row=50))[6:] == documents
+    to_the_end = rows_of(path, content, Limits())
     assert str(to_the_end[5]).startswith(f"{path}:101: unexpected end of data; the row began in line 7")
     assert to_the_end[6:] == documents
     keys = csv_input.read(Source(str(path)), Fields("none", key_from="line"))
@@ -118,14 +118,14 @@ def test_csv_quote_that_is_not_closed_costs_its_own_line(tmp_path: Path) -> None
 def test_csv_cell_over_the_limit_does_not_cost_the_rows_behind_it(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     content = b'id,text\n1,"' + b"a line\n" * 50 + b'"\n2,two\n3,three\n'
-    assert told(path, content, Limits(row=100))[-2:] == ["two", "three"]
-    assert told(path, content.replace(b"a line", b'""'), Limits(row=100))[-2:] == ["two", "three"]
-    assert told(path, content, Limits())[1:] == ["two", "three"]
+    assert rows_of(path, content, Limits(row=100))[-2:] == ["two", "three"]
+    assert rows_of(path, content.replace(b"a line", b'""'), Limits(row=100))[-2:] == ["two", "three"]
+    assert rows_of(path, content, Limits())[1:] == ["two", "three"]
 
 
 def test_csv_row_of_many_small_cells_does_not_grow_without_end(tmp_path: Path) -> None:
     content = b"id,text\n1,one\n" + b'"\n",' * 1_000 + b'"\n2,two\n'
-    found = told(tmp_path / "a.csv", content, Limits(row=100))
+    found = rows_of(tmp_path / "a.csv", content, Limits(row=100))
     assert found[0] == "one"
     assert found[-1] == "two"
     assert any("expected a row of at most 100 bytes" in str(row) for row in found)
@@ -134,7 +134,7 @@ def test_csv_row_of_many_small_cells_does_not_grow_without_end(tmp_path: Path) -
 def test_csv_row_of_a_compressed_file_is_bound_by_the_ratio(tmp_path: Path) -> None:
     path = tmp_path / "a.csv.gz"
     packed = gzip.compress(b'id,text\n1,"' + (b"x" * 9_999 + b"\n") * 300 + b"2,two\n")
-    found = told(path, packed, Limits(row=4 << 20, ratio=2))
+    found = rows_of(path, packed, Limits(row=4 << 20, ratio=2))
     assert any("expected a row of at most 2 times its compressed size" in str(row) for row in found)
     assert found[-1] == "two"
 

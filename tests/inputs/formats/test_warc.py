@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.samples import sample_of
 
 from simindex.inputs import BadRowError, Fields, InputError, Inputs, Limits, Row
 
@@ -139,7 +140,7 @@ def test_head_without_end_is_not_held(tmp_path: Path) -> None:
         rows_of(tmp_path / "a.warc.gz")
 
 
-@pytest.mark.parametrize("tag", [b"<div>", b"<div></x>", b"<svg><td>"])
+@pytest.mark.parametrize("tag", sample_of([b"<div></x>"], [b"<div>", b"<svg><td>"]))
 def test_page_of_endless_nesting_is_read_in_time(tmp_path: Path, tag: bytes) -> None:
     """The search for the main text would take minutes."""
     page = tag * 8_000 + b"<p>" + WORDS.encode() + b"</p>"

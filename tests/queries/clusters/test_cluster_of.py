@@ -23,14 +23,14 @@ def test_cluster_is_the_component_of_the_document(
     name: str, places: list[int], removed: set[int], batch_size: int, data: st.DataObject
 ) -> None:
     by_bits = name == "simhash"
-    asked: dict[str, Any] = {} if by_bits else {"threshold": data.draw(st.sampled_from([0.5, 0.7, 0.8, 1.0]))}
+    options: Any = {} if by_bits else {"threshold": data.draw(st.sampled_from([0.5, 0.7, 0.8, 1.0]))}
     if name == "kept":
-        asked["exact"] = True
+        options["exact"] = True
     with index_of(CHAIN_CONFIGS[name], places, removed, batch_size) as index:
-        components = textbook.components(matching_pairs(index, **asked))
+        components = textbook.components(matching_pairs(index, **options))
         expected: dict[Any, list[Any]] = {key: members for members in components for key in members}
         for key in index:
-            found = index.cluster_of(key, **asked)
+            found = index.cluster_of(key, **options)
             assert found == expected.get(key, [key])
             assert not found.truncated
 
@@ -72,16 +72,16 @@ def test_copies_are_members_that_are_asked_once(tmp_path: Path, monkeypatch: pyt
     with simindex.open(tmp_path / "i") as index:
         index.insert_many((key, FOX) for key in range(300))
         index.insert("other", "a text of its own that has nothing to do with any of the others")
-        asked: list[View] = []
+        views: list[View] = []
         find = BandQuery.find
 
         def counted(query: BandQuery, view: View, batch: SketchBatch) -> Found:
-            asked.append(view)
+            views.append(view)
             return find(query, view, batch)
 
         monkeypatch.setattr(BandQuery, "find", counted)
         assert index.cluster_of(7) == list(range(300))
-        assert len(asked) == 1
+        assert len(views) == 1
 
 
 def test_inside_a_transaction_its_documents_are_members(tmp_path: Path) -> None:

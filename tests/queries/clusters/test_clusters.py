@@ -37,14 +37,14 @@ EACH_LINKAGE = pytest.mark.parametrize("linkage", BY_LINKAGE)
 def test_clusters_are_the_groups_of_all_pairs_that_queries_find(
     name: str, linkage: Any, places: list[int], removed: set[int], batch_size: int, data: st.DataObject
 ) -> None:
-    asked: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     if name != "simhash":
-        asked["threshold"] = data.draw(st.sampled_from([0.5, 0.7, 0.8, 1.0]))
+        options["threshold"] = data.draw(st.sampled_from([0.5, 0.7, 0.8, 1.0]))
     if name == "kept":
-        asked["exact"] = True
+        options["exact"] = True
     with index_of(CHAIN_CONFIGS[name], places, removed, batch_size) as index:
-        expected = BY_LINKAGE[linkage](matching_pairs(index, **asked))
-        assert list(index.clusters(linkage=linkage, **asked)) == expected
+        expected = BY_LINKAGE[linkage](matching_pairs(index, **options))
+        assert list(index.clusters(linkage=linkage, **options)) == expected
 
 
 @EACH_LINKAGE
@@ -203,12 +203,12 @@ def test_closing_ends_the_iteration(tmp_path: Path) -> None:
 def test_progress_reaches_its_total_before_the_first_cluster(tmp_path: Path) -> None:
     with simindex.open(tmp_path / "i") as index:
         index.insert_many((key, FOX) for key in range(30))
-        told: list[tuple[int, int]] = []
-        clusters = index.clusters(progress=lambda done, total: told.append((done, total)))
-        assert not told
+        progress_calls: list[tuple[int, int]] = []
+        clusters = index.clusters(progress=lambda done, total: progress_calls.append((done, total)))
+        assert not progress_calls
         next(clusters)
-        assert told == sorted(told)
-        assert told[-1][0] == told[-1][1] > 0
+        assert progress_calls == sorted(progress_calls)
+        assert progress_calls[-1][0] == progress_calls[-1][1] > 0
         clusters.close()
 
 

@@ -9,8 +9,7 @@ from support.indexes import Answers, outcome
 from support.stored import flipped, store_values, stored_values
 
 import simindex
-from simindex import Config, CorruptIndexError, Index, Layout, SimHashConfig
-from simindex.format.keys import Key
+from simindex import Config, CorruptIndexError, Index, Key, Layout, SimHashConfig
 
 CONFIG = Config(num_perm=32, simhash=SimHashConfig(3, 4), keep_shingles=40)
 

@@ -17,9 +17,9 @@ from support.processes import everything_from, forked
 from support.truth import extract, extract_truth, shingle_set
 
 import simindex
-from simindex import Config, Index, Layout, SimHashConfig, SimIndexError, TransactionOpenError, textbook
-from simindex.pairs.pair import Bounded, Pair
-from simindex.tuning.match_odds import band_plan
+from simindex import Config, Index, Layout, Pair, SimHashConfig, SimIndexError, TransactionOpenError, textbook
+from simindex.formulas.match_odds import band_plan
+from simindex.pairs.pair import Bounded
 
 Keys = tuple[int, int]
 
@@ -221,15 +221,15 @@ def test_texts_bring_exactness_without_anything_kept(tmp_path: Path) -> None:
     texts = {"a": "one two three four", "b": "one two three five", "c": "one two three four"}
     with simindex.open(tmp_path / "i", "x", Config(num_perm=8, simhash=None)) as index:
         index.insert_many(texts.items())
-        asked = set[Any]()
+        queried = set[Any]()
 
         def text_of(key: str) -> str:
-            asked.add(key)
+            queried.add(key)
             return texts[key]
 
         pairs = list(index.pairs(0.1, texts=text_of))
         assert [pair for pair in pairs if pair.similarity == 1.0] == [Pair("a", "c", 1.0, None, True, 0.0)]
-        assert asked <= set(texts)
+        assert queried <= set(texts)
         with pytest.raises(KeyError, match="found none of 'a'"):
             list(index.pairs(0.1, texts={}))
         shingled = {key: {" ".join(words) for words in shingle_set(text)} for key, text in texts.items()}

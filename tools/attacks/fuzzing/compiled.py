@@ -30,18 +30,18 @@ def _array(data: bytes, dtype: np.dtype[Any]) -> np.ndarray:
 
 def _kept(data: bytes) -> None:
     with contextlib.suppress(ValueError):
-        hashes = np.frombuffer(_kernel.unpack_kept(data), _U4)
+        hashes = np.frombuffer(_kernel.unpack_kept(data), _U8)
         (packed,) = _kernel.pack_kept([b""], [hashes])
         assert packed is not None
         assert _kernel.unpack_kept(packed[{0xC4: 2, 0xC5: 3, 0xC6: 5}[packed[0]] :]) == hashes.tobytes()
     with contextlib.suppress(ValueError):
-        _kernel.pack_kept([b""], [_array(data, _U4)])
+        _kernel.pack_kept([b""], [_array(data, _U8)])
 
 
 def _smallest(data: bytes) -> None:
     hashes = _array(data[1:], _U8)
-    found = np.frombuffer(_kernel.smallest_hashes(hashes, data[0]), _U4)
-    expected = np.unique((hashes & np.uint64(0xFFFFFFFF)) >> np.uint64(4)).astype(_U4)[: data[0]]
+    found = np.frombuffer(_kernel.smallest_hashes(hashes, data[0]), _U8)
+    expected = np.unique(hashes >> np.uint64(26))[: data[0]]
     assert np.array_equal(found, expected)
 
 
@@ -92,7 +92,7 @@ def _blocks(data: bytes) -> None:
         _kernel.fill_pages(words, prints, numbers, data[0] % 5, data[1], 4096 * (data[2] % 5), data[3])
     with contextlib.suppress(ValueError):
         _kernel.agreement(words, words[::-1].copy())
-        _kernel.num_common(_array(data, _U4), _array(data[1:], _U4))
+        _kernel.num_common(_array(data, _U8), _array(data[1:], _U8))
     with contextlib.suppress(ValueError):
         widths, orders = np.frombuffer(data[:4], np.uint8), np.frombuffer(data[2:14], np.uint8)
         _kernel.permute(words, widths, orders, np.zeros((3, max(1, len(words))), _U8))

@@ -103,7 +103,7 @@ def decode_config(data: bytes) -> None:
 _RECORDS: list[Any] = [
     ["key", {"n": [1, None, 2.5]}, 1_700_000_000_000_000, 3],
     [12, None, 7, 1],
-    [b"bytes", "text", 7, 2, 4, encode_kept(np.array([1, 5, 9], np.uint32))],
+    [b"bytes", "text", 7, 2, 4, encode_kept(np.array([1, 5, 9], np.uint64))],
     ["k", None, 7, 3, None, None, 99],
 ]
 
@@ -131,7 +131,7 @@ def _meta_seeds() -> list[bytes]:
 
 def _count_seeds() -> list[bytes]:
     run = encode_run(Run(7, 3, 20))[:8]
-    kept = encode_kept(np.array([3, 70, 500_000], np.uint32))
+    kept = encode_kept(np.array([3, 70, 500_000], np.uint64))
     mark = (3).to_bytes(8, "little")
     return [
         b"\0" + mark,

@@ -27,7 +27,7 @@ from attacks.killing.process import LIFE, Kill, Tell, judged, killed
 from simindex import scaleout
 from simindex.cli import main
 from simindex.corpus.dedup import writer_loop as dedup_work
-from simindex.maintenance import backup_parts, merge
+from simindex.maintenance import backup_parts, build_index
 
 _SECONDS = 300.0
 _LONGEST_SECONDS = {"dedup": 1.0, "repair": 0.6}
@@ -88,9 +88,9 @@ def _made(folder: Path) -> Any:
     return stored
 
 
-def _merge_by_segments(folder: Path) -> None:
-    """Of sources however small, in so many commits."""
-    with mock.patch.multiple(merge, FEW=0, BATCH=20, _STEP_BYTES=4_000):
+def _merge(folder: Path) -> None:
+    """In many commits."""
+    with mock.patch.multiple(build_index, BATCH=20, _PART=20):
         simindex.merge([folder / "a", folder / "b"], folder / "new")
 
 
@@ -113,7 +113,7 @@ JOBS = {
     "resketch": Job(
         lambda folder: simindex.resketch(folder / "a", folder / "new", num_perm=32), _made, frozenset({"new"})
     ),
-    "merge by segments": Job(_merge_by_segments, _made, frozenset({"new"})),
+    "merge in many commits": Job(_merge, _made, frozenset({"new"})),
 }
 
 

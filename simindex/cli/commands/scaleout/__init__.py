@@ -17,7 +17,7 @@ class _Commands(LazyGroup):
     groups: ClassVar = {
         "Build": ("init", "build"),
         "Ask": ("query", "pairs", "clusters", "status"),
-        "Deduplicate a corpus": ("dedup",),
+        "Deduplicate a corpus": ("dedup", "plan", "stage"),
         "Look after": ("backup", "restore", "move", "rebalance"),
     }
 

@@ -23,7 +23,7 @@ def run(
     inputs: options.InputPaths,
     *,
     reads: reading.InsertOptions,
-    on_conflict: options.RepeatChoice = options.OnRepeat.skip,
+    on_conflict: options.OnRepeat = "skip",
     skip_bad_rows: options.SkipBadRows = False,
     batch_size: options.BatchSize = DEFAULT_BATCH_SIZE,
     address: Address = None,
@@ -41,7 +41,7 @@ def run(
         report = scaleout.build(
             rows,
             catalog,
-            on_conflict=on_conflict.value,
+            on_conflict=on_conflict,
             skip_bad_rows=skip_bad_rows,
             batch_size=batch_size,
             progress=advance,

@@ -45,9 +45,6 @@ Work = Annotated[
 def places_of(given: list[str]) -> dict[str, str]:
     """Return resource -> folder of what was typed.
 
-    Raises:
-        typer.BadParameter: one has no resource or no folder.
-
     >>> places_of(["simindex:a=/nvme/a"])
     {'simindex:a': '/nvme/a'}
     """

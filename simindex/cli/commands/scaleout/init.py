@@ -5,8 +5,7 @@ The work is `simindex.scaleout.create`.
 
 from __future__ import annotations
 
-from enum import Enum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -21,30 +20,22 @@ simindex scaleout init news.catalog --partitions 64 --place simindex:a=/nvme/a -
 """
 
 
-class Durability(Enum):
-    """What an acknowledged change survives."""
-
-    node = "node"
-    store = "store"
-
-
 def run(
     catalog: Uri,
     *,
-    partitions: Annotated[
-        int, typer.Option(metavar="N", parser=options.whole(1), help="How many there are, for good.")
-    ] = 8,
+    partitions: Annotated[int, options.number("How many there are, for good.")] = 8,
     place: PlacesOrHere = None,
     store: Annotated[
         str | None,
         typer.Option(metavar="URI", help="Where backups lie: a folder that all nodes see, or s3://."),
     ] = None,
     durability: Annotated[
-        Durability,
-        options.word_option(
-            Durability, "What an acknowledged change survives: a crash of its node, or the loss of its disk."
+        Literal["node", "store"],
+        options.word(
+            ("node", "store"),
+            "What an acknowledged change survives: a crash of its node, or the loss of its disk.",
         ),
-    ] = Durability.node,
+    ] = "node",
     settings: creation.CreationOptions,
     address: Address = None,
 ) -> None:
@@ -57,7 +48,7 @@ def run(
         partitions=partitions,
         places=places_of(place) if place else None,
         store=store,
-        durability=durability.value,
+        durability=durability,
         address=address,
     ) as index:
         note(

@@ -5,26 +5,12 @@ The work is `simindex.scaleout.pairs`.
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from simindex.cli import options
-from simindex.cli.commands.pairs import (
-    By,
-    CopyChoice,
-    CopyWord,
-    MaxDistance,
-    MaxRun,
-    method_named,
-    print_some,
-    tell_bounded,
-)
+from simindex.cli.commands.pairs import CopyChoice, MaxRun, note_bounded, print_pairs
 from simindex.cli.commands.scaleout.common_options import Address, Uri, Work
-from simindex.cli.output import note
 from simindex.cli.progress import work_bar
+from simindex.cli.searching import PairOptions
 from simindex.pairs.plan import DEFAULT_MAX_RUN
-from simindex.tuning.curve import DEFAULT_THRESHOLD
 
 EXAMPLES = r"""
 simindex scaleout pairs news.catalog --threshold 0.9 --json
@@ -33,15 +19,11 @@ simindex scaleout pairs news.catalog --threshold 0.9 --json
 
 def run(
     catalog: Uri,
-    threshold: options.Threshold = None,
-    by: By = None,
-    max_distance: MaxDistance = None,
-    recall: options.Recall = None,
-    copies: CopyChoice = CopyWord.all,
+    *,
+    similar: PairOptions,
+    copies: CopyChoice = "all",
     max_run: MaxRun = DEFAULT_MAX_RUN,
-    limit: Annotated[
-        int | None, typer.Option(metavar="N", parser=options.whole(1), help="The first N pairs only.")
-    ] = None,
+    limit: options.FirstPairs = None,
     work: Work = None,
     address: Address = None,
     as_json: options.JsonLines = False,
@@ -50,18 +32,8 @@ def run(
     pairs."""
     from simindex import scaleout
 
-    found = scaleout.pairs(
-        catalog,
-        DEFAULT_THRESHOLD if threshold is None else threshold,
-        by=method_named(by, threshold, max_distance, recall, exact=False),
-        max_distance=max_distance,
-        recall=recall,
-        copies="all" if copies is CopyWord.all else "first",
-        max_run=max_run,
-        work=work,
-        address=address,
-    )
+    how = similar.arguments() | {"copies": copies, "max_run": max_run}
+    found = scaleout.pairs(catalog, **how, work=work, address=address)
     with found, work_bar("pairs", None, prints_results=True) as advance:
-        if not print_some(found, limit, as_json, lambda count: advance(count, count)):
-            note("simindex: no pair")
-        tell_bounded(found.bounded, max_run, "pairs")
+        print_pairs(found, limit, as_json, lambda count: advance(count, count))
+        note_bounded(found.bounded, max_run, "pairs")

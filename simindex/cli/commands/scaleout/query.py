@@ -5,8 +5,7 @@ The work is `ScaledIndex.query`.
 
 from __future__ import annotations
 
-from enum import Enum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -14,20 +13,12 @@ from simindex.checks import require_seconds
 from simindex.cli import options
 from simindex.cli.commands.scaleout.common_options import Address, Uri, opened
 from simindex.cli.output import figure, note, print_json, print_table, shown_key
-from simindex.tuning.curve import DEFAULT_THRESHOLD
-from simindex.tuning.match_odds import band_plan
+from simindex.formulas.curve import DEFAULT_THRESHOLD
+from simindex.formulas.match_odds import band_plan
 
 EXAMPLES = r"""
 simindex scaleout query news.catalog 'a text that was seen before'
 """
-
-
-class OnMissing(Enum):
-    """What becomes of partitions that do not answer."""
-
-    partial = "partial"
-    wait = "wait"
-    fail = "raise"
 
 
 def run(
@@ -37,8 +28,8 @@ def run(
     limit: options.Limit = None,
     seconds: Annotated[float, typer.Option(metavar="S", help="How long to wait for an answer.")] = 30.0,
     on_missing: Annotated[
-        OnMissing, options.word_option(OnMissing, "What becomes of partitions that do not answer.")
-    ] = OnMissing.partial,
+        str, options.word(("partial", "wait", "fail"), "What becomes of partitions that do not answer.")
+    ] = "partial",
     address: Address = None,
     as_json: options.JsonLines = False,
 ) -> None:
@@ -51,8 +42,9 @@ def run(
     if config.num_perm:
         band_plan(least, config.num_perm)  # refuses one out of range before Ray is started
     require_seconds("seconds", seconds)
+    how: Any = "raise" if on_missing == "fail" else on_missing
     with opened(catalog, address) as index:
-        found = index.query(text, least, limit, seconds=seconds, on_missing=on_missing.value)
+        found = index.query(text, least, limit, seconds=seconds, on_missing=how)
     if as_json:
         for match in found:
             print_json(match.to_dict())

@@ -1,0 +1,65 @@
+/* Sampled shingles: of a document's distinct hashes those below a limit, and its least ones.
+ *
+ * A sample by hash value (FracMinHash: Irber et al. 2022; Broder's mod k sketch, 1997). The hashes are mixed before, so
+ * that it is independent of the rows and of the kept shingles, which are made of the same ones. They pass by a set with
+ * open addressing, for their number is a part of the result; only what is sampled is sorted.
+ */
+#include "kernel.h"
+
+/* Appleby's finalizer of MurmurHash3: a permutation of 64 bits. */
+static inline uint64_t sample_hash(uint64_t h) {
+    h = (h ^ h >> 33) * UINT64_C(0xFF51AFD7ED558CCD);
+    h = (h ^ h >> 33) * UINT64_C(0xC4CEB9FE1A85EC53);
+    return h ^ h >> 33;
+}
+
+void sample_begin(sample *of, size_t total) {
+    int bits = 4;
+    while ((size_t)1 << bits < 2 * total) bits++;
+    of->shift = 64 - bits;
+    of->num_shingles = of->num_sampled = 0;
+    of->has_zero = 0;
+    memset(of->slots, 0, sizeof *of->slots << bits);
+}
+
+static inline void take_new(sample *of, uint64_t hash) {
+    of->num_shingles++;
+    of->values[of->num_sampled] = hash;
+    of->num_sampled += hash <= of->top;
+}
+
+void sample_add(sample *of, const uint64_t *hashes, size_t count) {
+    size_t last = ((size_t)1 << (64 - of->shift)) - 1;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t hash = sample_hash(hashes[i]);
+        if (!hash) { /* the mark of a free slot */
+            if (!of->has_zero) take_new(of, hash);
+            of->has_zero = 1;
+            continue;
+        }
+        size_t at = hash >> of->shift;
+        while (of->slots[at] && of->slots[at] != hash) at = (at + 1) & last;
+        if (of->slots[at]) continue;
+        of->slots[at] = hash;
+        take_new(of, hash);
+    }
+}
+
+/* Fill the sample up to SAMPLE_FLOOR with the least of the other hashes. */
+static size_t fill_up(sample *of) {
+    size_t slots = (size_t)1 << (64 - of->shift), count = of->num_sampled;
+    for (size_t i = 0; i < slots; i++) {
+        uint64_t hash = of->slots[i];
+        if (hash <= of->top || (count == SAMPLE_FLOOR && hash >= of->values[count - 1])) continue;
+        size_t j = count < SAMPLE_FLOOR ? count++ : count - 1;
+        for (; j > of->num_sampled && of->values[j - 1] > hash; j--) of->values[j] = of->values[j - 1];
+        of->values[j] = hash;
+    }
+    return count;
+}
+
+size_t sample_end(sample *of) {
+    size_t count = of->num_sampled < SAMPLE_FLOOR ? fill_up(of) : of->num_sampled;
+    sort_u64(of->values, of->slots, of->num_sampled); /* the slots have room for as many, and are done with */
+    return count;
+}

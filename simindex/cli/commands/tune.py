@@ -1,0 +1,235 @@
+"""`simindex tune`: print what a sample is, which of its texts are similar, and the settings to take.
+
+The job is `corpus.advice`.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import Annotated, Any
+
+import typer
+
+from simindex import Config, tuning
+from simindex.cli import creation, options, reading
+from simindex.cli.drawing import Chart, picture_writer, print_chart, write_whole
+from simindex.cli.failures import CommandError
+from simindex.cli.output import figure, note, print_json, print_table, print_text
+from simindex.cli.progress import work_bar
+from simindex.jsonable import plain
+from simindex.tuning.label_curve import LabelCurve
+from simindex.tuning.page import page_of_tuning
+from simindex.tuning.report import LEAST_SIMILARITY, SampleFigures, TuningReport, name_of
+
+_HUNDREDTHS = 5
+"""Of similarity, in a bar."""
+
+_EXCERPT = 70
+
+_Output = Annotated[
+    str | None,
+    typer.Option(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="Write a page, with pairs to label; or pictures, .svg or .png (needs matplotlib).",
+    ),
+]
+_Pairs = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help='Labelled pairs, JSON lines as the page saves them: {"a": ID, "b": ID, "verdict": "y"}, or '
+        "text_a and text_b in place of ids.",
+    ),
+]
+_Precision = Annotated[
+    float | None, options.fraction("Of labels: the best recall with this precision.", metavar="P")
+]
+_Recall = Annotated[
+    float | None, options.fraction("Of labels: the best precision with this recall.", metavar="R")
+]
+
+_Check = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="Say whether the settings of an earlier sample hold for this one; FILE is what --json printed.",
+    ),
+]
+
+EXAMPLES = r"""
+simindex tune sample.jsonl -o tune.html
+simindex tune sample.jsonl --chars 9 --json > tuned.json
+simindex tune sample.jsonl --chars 9 --check tuned.json
+"""
+
+
+def run(
+    sample: Annotated[
+        list[str], typer.Argument(metavar="SAMPLE...", help="Files, folders, or - for stdin, as of dedup.")
+    ],
+    *,
+    reads: reading.FileOptions,
+    words: creation.Words = None,
+    chars: creation.Chars = None,
+    normalize: creation.Normalize = None,
+    output: _Output = None,
+    pairs: _Pairs = None,
+    precision: _Precision = None,
+    recall: _Recall = None,
+    check: _Check = None,
+    as_json: options.JsonObject = False,
+) -> None:
+    """Find settings by a sample of your own texts.
+
+    Says what the sample is, how similar its texts are, exactly, with three pairs for each tenth of
+    similarity, and what each setting would find of them; then the settings and the `dedup` line to paste.
+    The first 100,000 texts are the sample.
+
+    Without labels nobody knows which pairs you want: the advice follows the shape of the histogram alone.
+    The page of --output shows 60 pairs to label, y or n, and saves pairs.jsonl; with --pairs the advice
+    follows the labels: precision and recall of each threshold, with the intervals that so many labels leave.
+    """
+    reading.require_ids(sample, reads)
+    earlier = None if check is None else _read(check)
+    is_page = output is not None and not output.lower().endswith((".svg", ".png"))
+    draw = picture_writer(None if is_page else output)
+    cut = creation.CreationOptions(words=words, chars=chars, normalize=normalize)
+    rows = reads.inputs(sample, key_from="line")
+    with work_bar("texts", None) as advance:
+        report = tuning.tune(
+            rows,
+            pairs,
+            precision=precision,
+            recall=recall,
+            shingles=cut.config(Config()).shingles,
+            progress=lambda done: advance(done, 0),
+        )
+    reading.note_tally(rows.tally, reads.encoding)
+    if output is not None and is_page:
+        write_whole(output, page_of_tuning(report, shlex.join(sample)).encode())
+        note(f"simindex: {output}: open it, label the pairs, and give what it saves as --pairs")
+    draw(_charts(report))
+    if earlier is not None:
+        _check(tuning.drift(earlier, plain(report.to_dict())), as_json)
+    elif as_json:
+        print_json(plain(report.to_dict()))
+    else:
+        _print(report, shlex.join(sample))
+
+
+def _read(path: str) -> Any:
+    with open(path, "rb") as file:
+        try:
+            return json.loads(file.read())
+        except ValueError:
+            raise CommandError(
+                f"{path}: expected what simindex tune --json printed, found another file"
+            ) from None
+
+
+def _check(findings: tuple[tuning.Finding, ...], as_json: bool) -> None:
+    holds = all(finding.holds for finding in findings)
+    if as_json:
+        print_json({"holds": holds, "findings": [finding._asdict() for finding in findings]})
+    else:
+        rows = [(of.name, of.earlier, of.later, "yes" if of.holds else "no") for of in findings]
+        print_table(("what the settings rest on", "earlier", "this sample", "holds"), rows, left=4)
+        print_text(
+            "The settings hold." if holds else "The settings may no longer hold: tune this sample anew."
+        )
+    if not holds:
+        raise typer.Exit(1)
+
+
+def _print(report: TuningReport, sample: str) -> None:
+    _print_sample(report.sample)
+    for chart in _charts(report):
+        print_text("")
+        print_chart(chart)
+    _print_examples(report)
+    if report.curves:
+        _print_curves(report.curves)
+    print_text("")
+    _print_settings(report)
+    print_text("")
+    for sentence in report.notes:
+        print_text(sentence)
+    print_text(report.reason)
+    print_text("")
+    typer.echo(f"{report.advice.setting.config!r}\n{report.advice.command(sample)}")
+
+
+def _print_sample(sample: SampleFigures) -> None:
+    scripts = ", ".join(f"{name} {share:.0%}" for name, share in sample.scripts.items() if share >= 0.01)
+    rows = [
+        ("texts", figure(sample.documents)),
+        ("copies of an earlier text", figure(sample.copies)),
+        ("without a shingle", figure(sample.without_shingles)),
+        ("characters, at 5, 25, 50, 75, 95 %", ", ".join(map(figure, sample.characters))),
+        ("different shingles, the same", ", ".join(map(figure, sample.shingles))),
+        ("letters", scripts),
+        ("shingles that 1 % of the texts have", f"{sample.common_share:.1%}"),
+    ]
+    print_table(("sample", ""), rows)
+
+
+def _charts(report: TuningReport) -> list[Chart]:
+    firsts = range(0, len(report.histogram), _HUNDREDTHS)
+    labels = [f"{LEAST_SIMILARITY + first / 100:.2f}" for first in firsts]
+    counts = [sum(report.histogram[first : first + _HUNDREDTHS]) for first in firsts]
+    across = f"similarity, {name_of(report.shingles)}"
+    charts = [Chart(across, labels, ("pairs",), (counts,), title="Similar pairs of the sample", root=True)]
+    for curve in report.curves[:1]:
+        points = [point for point in curve.points[::-1] if round(100 * point.threshold) % _HUNDREDTHS == 0]
+        values = [[point.recall.value for point in points], [point.precision.value for point in points]]
+        thresholds = [f"{point.threshold:.2f}" for point in points]
+        title = "Precision and recall of the labels"
+        charts.append(
+            Chart(
+                f"threshold, {curve.name}", thresholds, ("recall", "precision"), values, digits=4, title=title
+            )
+        )
+    return charts
+
+
+def _print_examples(report: TuningReport) -> None:
+    for pair in report.examples:
+        print_text("")
+        print_text(f"{pair.similarity:.2f}  {pair.a}  {pair.b}")
+        for text in pair.text_a, pair.text_b:
+            print_text(f"      {_excerpt(text)}")
+
+
+def _excerpt(text: str) -> str:
+    line = " ".join(text[: 4 * _EXCERPT].split())
+    return "".join(c if c.isprintable() else "\ufffd" for c in line[:_EXCERPT])
+
+
+def _print_curves(curves: tuple[LabelCurve, ...]) -> None:
+    rows = []
+    for curve in curves:
+        shares = [f"{s.value:.2f} ({s.low:.2f}-{s.high:.2f})" for s in curve.best[1:]]
+        rows.append((curve.name, f"{curve.best.threshold:g}", *shares, f"{curve.best.f1:.3f}"))
+    print_text("")
+    print_table(("measure", "best at", "precision (95 %)", "recall (95 %)", "F1"), rows)
+
+
+def _print_settings(report: TuningReport) -> None:
+    similarity = report.curves[0].best.threshold if report.curves else report.advice.threshold
+    print_table(
+        (f"setting, at {similarity:g}", "missed", "wrong", "F1", "bytes a text", "us a text"),
+        [
+            (
+                setting.name,
+                f"{setting.missed:.1%}",
+                f"{setting.wrong:.1%}",
+                f"{setting.f1:.3f}",
+                figure(setting.document_bytes),
+                figure(1e6 * setting.document_seconds, 1),
+            )
+            for setting in report.settings
+        ],
+    )

@@ -1,0 +1,150 @@
+"""Draw figures: as a table with a bar a row in the terminal, as lines or bars in a .svg or .png file.
+
+The one place where commands draw. A `Chart` holds the numbers, which are those of the command's ``--json``.
+Files need matplotlib, the extra "pictures"; one is under its name when it is whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from simindex.cli.output import figure, print_table
+from simindex.inputs import optional_module
+
+_LENGTH = 40
+"""Columns of a whole bar."""
+_COLOURS = "#1b6ca8", "#c8553d", "#588157"
+_TICKS = 12
+"""Labels below a picture, at most."""
+
+_LONG = 8
+"""Characters of a label that has no room beside others."""
+
+PictureFile = Annotated[
+    str | None,
+    typer.Option(
+        "-o", "--output", metavar="FILE", help="Draw it to this file, .svg or .png (needs matplotlib)."
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Numbers to be drawn; the bars of the terminal are of the last of the values.
+
+    Attributes:
+        across: what the labels are: "similarity".
+        labels: of the rows.
+        names: what the values are: ("looked at", "returned").
+        values: the rows' values, for each name.
+        digits: behind the point, of values in a table; shares of 1 have four, counts none.
+        title: above the picture in a file.
+        root: whether the length of a bar goes with the square root of its value, so that small counts are
+            seen beside large ones.
+    """
+
+    across: str
+    labels: Sequence[str]
+    names: Sequence[str]
+    values: Sequence[Sequence[float]]
+    digits: int = 0
+    title: str = ""
+    root: bool = False
+
+
+def bar(share: float) -> str:
+    """Return a bar of 40 columns, so much of it filled; above 0 one at least.
+
+    >>> bar(0.1)
+    '####                                    '
+    """
+    return ("#" * max(round(share * _LENGTH), int(share > 0))).ljust(_LENGTH)
+
+
+def print_chart(chart: Chart) -> None:
+    """Print a chart to stdout, a bar a row, which a share of 1 or the largest count fills."""
+    last, power = chart.values[-1], 0.5 if chart.root else 1.0
+    most = 1.0 if chart.digits else max([1, *last])
+    rows = [
+        (label, *(figure(value, chart.digits) for value in row), bar((row[-1] / most) ** power))
+        for label, *row in zip(chart.labels, *chart.values, strict=True)
+    ]
+    print_table((chart.across, *chart.names, "by their square root" if chart.root else ""), rows)
+
+
+def picture_writer(path: str | None) -> Callable[[Sequence[Chart]], None]:
+    """Return what draws charts, one below the other, to a file; without a path it draws nothing.
+
+    Asked for before the work, so that what is missing is said at once.
+
+    Raises:
+        typer.BadParameter: a file that is neither .svg nor .png.
+        MissingPackageError: matplotlib is not installed.
+    """
+    if path is None:
+        return lambda _charts: None
+    kind = Path(path).suffix.lower().removeprefix(".")
+    if kind not in ("svg", "png"):
+        raise typer.BadParameter(f"--output: expected a file with the ending .svg or .png, found {path!r}")
+    matplotlib = optional_module("matplotlib", "--output")
+    figures = optional_module("matplotlib.figure", "--output")
+
+    def write(charts: Sequence[Chart]) -> None:
+        # Texts stay texts, and the same numbers give the same bytes.
+        with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "simindex"}):
+            drawn = figures.Figure(figsize=(6.4, 4 * len(charts)), layout="constrained")
+            for place, chart in enumerate(charts, 1):
+                _draw(drawn.add_subplot(len(charts), 1, place), chart)
+            data = io.BytesIO()
+            drawn.savefig(data, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else None)
+        write_whole(path, data.getvalue())
+
+    return write
+
+
+def _draw(axes: Any, chart: Chart) -> None:
+    """Draw shares as lines and counts as bars."""
+    places = range(len(chart.labels))
+    for name, values, colour in zip(chart.names, chart.values, _COLOURS, strict=False):
+        if chart.digits:
+            axes.plot(places, values, label=name, color=colour)
+        else:
+            axes.bar(places, values, label=name, color=colour, width=0.9)
+    axes.set(xlabel=chart.across, ylabel=chart.names[-1], title=chart.title)
+    steps = (digit * 10**power for power in range(9) for digit in (1, 2, 5))
+    shown = range(0, len(chart.labels), next(step for step in steps if step * _TICKS >= len(chart.labels)))
+    axes.set_xticks(shown, [chart.labels[place] for place in shown])
+    if any(len(label) > _LONG for label in chart.labels):
+        axes.tick_params(axis="x", labelrotation=20)
+    if chart.digits:
+        axes.set_ylim(0, 1.02)
+    else:
+        axes.set_ylim(0, 1.05 * max([1, *chart.values[-1]]))
+    if chart.root:
+        axes.set_yscale("function", functions=(lambda v: abs(v) ** 0.5, lambda v: v**2))
+    if len(chart.names) > 1:
+        axes.set_ylabel("probability" if chart.digits else "")
+        axes.legend()
+    axes.grid(visible=True, alpha=0.4)
+    axes.set_axisbelow(True)
+
+
+def write_whole(path: str, data: bytes) -> None:
+    """Write a file that is under its name when it is whole. Raises OSError with its name."""
+    partial = f"{path}.{os.getpid()}.partial"
+    try:
+        with open(partial, "wb") as file:
+            file.write(data)
+        os.replace(partial, path)
+    except OSError as exc:
+        with contextlib.suppress(OSError):
+            os.unlink(partial)
+        raise type(exc)(exc.errno, exc.strerror, path) from None

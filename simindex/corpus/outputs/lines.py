@@ -1,0 +1,142 @@
+"""Files of lines, written in frames: a file can be cut off behind any frame, and goes on from there.
+
+A frame is a part of the file that stands by itself: plain bytes, a member of .gz, a stream of .xz, a frame of
+.zst; readers of these formats read them one after the other. Invariant: the bytes of a frame follow from its
+content alone.
+
+A frame may be packed and written by a thread, which takes a quarter of a job's work off the others. Then what
+is known of the file lags behind by some frames, and an error of the disk comes out with a later one.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from simindex.corpus.entries import Entry
+from simindex.corpus.outputs import frames
+from simindex.corpus.outputs.frames import naming, write_all
+from simindex.corpus.outputs.output import Mark, Output, publish, temporary
+from simindex.corpus.outputs.rows import Encoder, JsonLines, Note
+
+UNDER_WAY = 2
+"""Frames that a thread has not written yet."""
+
+
+class LinesOutput(Output):
+    """A file of lines, written frame by frame.
+
+    Attributes:
+        in_thread: whether frames are packed and written by a thread; to be set before the first.
+    """
+
+    def __init__(self, path: str, encoder: Encoder) -> None:
+        self.path, self._partial, self._encoder = path, temporary(path), encoder
+        self.in_thread = False
+        self._pack = frames.packer(path)
+        self._lines: list[bytes | memoryview] = []
+        self._file: Any = None
+        self._thread: ThreadPoolExecutor | None = None
+        self._under_way: deque[Future[int]] = deque()
+        self._failure: BaseException | None = None
+
+    @property
+    def keeps_lines(self) -> bool:
+        """Whether a row that stood as a line of JSON is written as it stood, without a note."""
+        return isinstance(self._encoder, JsonLines)
+
+    def write(self, row: Entry, note: Note | None = None) -> None:
+        """Take a row for the frame."""
+        self.write_lines([self._encoder.encoded(row, note)])
+
+    def write_lines(self, lines: Sequence[bytes | memoryview]) -> None:
+        """Take lines that are made already."""
+        self._lines += lines
+        self.waiting += sum(map(len, lines))
+
+    def cut(self) -> None:
+        """End the frame and write it, or have it written.
+
+        Raises:
+            OSError: it cannot be written, on a full disk for one, or one before it; the error names the file.
+        """
+        if not self._lines:
+            return
+        content = b"".join(self._lines)
+        self._lines, self.waiting = [], 0
+        if not self.in_thread:
+            self._write(content)
+            return
+        self._thread = self._thread or ThreadPoolExecutor(1, thread_name_prefix="simindex-pack")
+        self._under_way.append(self._thread.submit(self._write, content))
+        if len(self._under_way) > UNDER_WAY:
+            self._under_way.popleft().result()
+
+    def _write(self, content: bytes) -> int:
+        """Write a frame; returns the bytes of all."""
+        if self._failure is not None:
+            raise self._failure  # it would stand in the place of the frame that is missing
+        try:
+            frame = self._pack(content)
+            with naming(self._partial):
+                write_all(self._opened(), frame)
+        except BaseException as error:
+            self._failure = error
+            raise
+        self.num_bytes += len(frame)
+        return self.num_bytes
+
+    def mark(self) -> Mark:
+        """Return what returns what `begin_at` goes on from; it waits for the frames that are cut by now, and
+        raises what kept one of them from being written."""
+        state, num_bytes = self._encoder.columns, self.num_bytes
+        if not self._under_way:
+            return lambda: [num_bytes, state]
+        newest = self._under_way[-1]
+        return lambda: [newest.result(), state]
+
+    def sync(self) -> None:
+        """Make the frames that are written durable."""
+        with naming(self._partial):
+            os.fsync(self._opened().fileno())
+
+    def finish(self) -> None:
+        """Wait for all frames, and raise what kept one from being written."""
+        while self._under_way:
+            self._under_way.popleft().result()
+
+    def begin_at(self, mark: Any) -> None:
+        """Go on from a mark; ``None``: from the beginning."""
+        self.num_bytes, self._encoder.columns = mark or (0, None)
+        found = os.stat(self._partial).st_size if os.path.exists(self._partial) else 0
+        if found < self.num_bytes:
+            reason = f"expected at least {self.num_bytes:,} bytes, found {found:,}"
+            raise OSError(errno.EIO, reason, self._partial)
+        self._opened().truncate(self.num_bytes)
+        self._opened().seek(self.num_bytes)
+
+    def publish(self) -> None:
+        """Give the complete file its name; may be called again."""
+        self.close()
+        publish(self.path)
+
+    def close(self) -> None:
+        """Close the file; a frame that is not cut is lost."""
+        if self._thread is not None:
+            self._thread.shutdown()
+            self._thread = None
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _opened(self) -> Any:
+        if self._file is None:
+            with naming(self._partial):
+                self._file = open(  # noqa: SIM115 - closed by close()
+                    os.open(self._partial, os.O_RDWR | os.O_CREAT, 0o666), "r+b", buffering=0
+                )
+        return self._file

@@ -1,0 +1,78 @@
+"""Estimate similarity from agreeing rows, with its standard error.
+
+Sources: b-bit MinHash, Li and Koenig 2010; Fast Similarity Sketching, Dahlgaard, Knudsen and Thorup 2017.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache, lru_cache
+
+from simindex.formulas.curve import ROW_VALUES
+
+ROUNDS, BLOCK_ROWS = 3, 128
+"""Rounds in which each shingle goes to one row, and the rows among which a round chooses: the kernel's."""
+
+
+@cache
+def similarity_table(num_perm: int) -> tuple[float, ...]:
+    """Return the estimated Jaccard similarity for 0..num_perm agreeing 8-bit rows, each in [0, 1].
+
+    (agree / num_perm - 1/256) / (1 - 1/256), and 0 where that is less: unequal rows agree by chance in one
+    of 256 cases. Kept for each num_perm, 1 or more.
+
+    >>> table = similarity_table(128)
+    >>> table[0], round(table[64], 3), table[128]
+    (0.0, 0.498, 1.0)
+
+    Source: b-bit minwise hashing, Li and Koenig 2010, for sets that are small in their universe.
+    """
+    chance = 1 / ROW_VALUES
+    return tuple(max(0.0, (n / num_perm - chance) / (1 - chance)) for n in range(num_perm + 1))
+
+
+@cache
+def error_table(num_perm: int) -> tuple[float, ...]:
+    """Return the standard error of each estimate of `similarity_table`; all are above 0.
+
+    sqrt(p(1 - p) / num_perm) / (1 - 1/256) with p = (agree + 2) / (num_perm + 4): the binomial error, with
+    two agreeing and two other rows added, so that it is not 0 where all rows agree. Documents of similarity
+    0.99 agree in all of 128 rows with probability 0.28. It is that of independent rows: `spread` says how
+    much less it is for short texts, 0.78 of it at 20 shingles and 0.74 at 130, 0.96 at 1,500.
+
+    >>> table = error_table(128)
+    >>> round(table[64], 3), round(table[102], 3), round(table[128], 3)
+    (0.044, 0.036, 0.011)
+
+    Source: Agresti and Coull, Approximate is better than "exact" for interval estimation, 1998.
+    """
+    shares = [(agree + 2) / (num_perm + 4) for agree in range(num_perm + 1)]
+    return tuple(math.sqrt(p * (1 - p) / num_perm) / (1 - 1 / ROW_VALUES) for p in shares)
+
+
+@lru_cache(maxsize=1024)
+def spread(num_perm: int, shingles: int) -> float:
+    """Return the variance of the share of equal minima, divided by that of independent rows: 0..1.
+
+    Args:
+        num_perm: MinHash rows m, 1 or more.
+        shingles: different shingles u of both documents together, 1 or more.
+
+    Returns:
+        1 - k S / (u - 1), with k = m - 1 other rows of a block of t = 128 (the mean over the rows where there
+        are more), S = (1 + d + d^2) (1 - 2e + d), e = (1 - 1/t)^u and d = (1 - 2/t)^u. Two rows that the same
+        round fills first, with probability S, have two different shingles for their minima, which are drawn
+        without replacement; others have independent ones.
+
+    >>> [round(spread(128, u), 2) for u in (1, 22, 144, 444, 1667)], round(spread(64, 144), 2)
+    ([1.0, 0.68, 0.55, 0.73, 0.92], 0.78)
+
+    Source: sampling without replacement, Cochran, Sampling Techniques, 1977; the counting is ours.
+    """
+    if shingles < 2:
+        return 1.0
+    one_empty, both_empty = (1 - 1 / BLOCK_ROWS) ** shingles, (1 - 2 / BLOCK_ROWS) ** shingles
+    same_round = (1 - 2 * one_empty + both_empty) * sum(both_empty**number for number in range(ROUNDS))
+    blocks, rest = divmod(num_perm, BLOCK_ROWS)
+    others = (blocks * BLOCK_ROWS * (BLOCK_ROWS - 1) + rest * (rest - 1)) / num_perm
+    return 1 - others * same_round / (shingles - 1)

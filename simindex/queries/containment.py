@@ -1,0 +1,489 @@
+"""Containment: which stored documents hold the query, and which it holds, by the table of sampled shingles.
+
+What two documents share is sampled in both or in neither, so the entries of the query's hashes lead to every
+document of which a sampled shingle is in it. How much is shared is counted among the kept shingles or in the
+texts where they are at hand, else estimated by the sample of the document for which that is more exact.
+
+Sources: containment, Broder 1997; FracMinHash, Irber et al. 2022; Hera, Pierce-Ward and Koslicki 2023, whose
+correction of the mean over empty samples is not made here, for a match has a sample. Invariant: a match is
+missed only where no shared shingle is sampled, whose chance is said, or where `truncated` says so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from simindex import _kernel
+from simindex.checks import require_int
+from simindex.config import Config
+from simindex.format.chunks import shingle_keys
+from simindex.format.keys import Key
+from simindex.format.records import StoredRecord, decode_kept
+from simindex.format.rows import MATCHES
+from simindex.jsonable import plain
+from simindex.queries.matches import Results
+from simindex.queries.view import EVERY, View
+from simindex.sketching.document import Document, Texts, document_under, shingles_in
+from simindex.sketching.sample import FLOOR, mixed_hashes, sample_of_hashes, sample_top
+from simindex.sketching.shingles import document_hashes, ready_hashes, shingles_of
+from simindex.sketching.sketch import Sketch
+
+Direction = Literal["either", "in_stored", "in_query"]
+"""Which share is compared with the threshold: of the query, of the stored document, or the larger one."""
+
+Relation = Literal["same", "part of stored", "holds stored", "overlaps"]
+
+_EVERY_SHINGLE = 2**24 - 1
+
+_MISSED = 0.001
+"""Of documents right at the threshold that are met, the share that is left out before it is looked at, for
+too few of its hashes are met."""
+
+_ERRORS = 2.0
+"""Standard errors of an estimate at the threshold, within which it does not decide."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainmentMatch:
+    """A stored document that holds the query, or that the query holds, as far as the threshold asks.
+
+    Attributes:
+        key: of the stored document.
+        in_stored: share of the query's distinct shingles that are in the stored document, 0..1.
+        in_query: share of the stored document's distinct shingles that are in the query, 0..1.
+        similarity: Jaccard similarity, 0..1, which follows from these two.
+        relation: "same": both shares reach the threshold; "part of stored": the query is part of the stored
+            document; "holds stored": the other way round; "overlaps": neither, as far as is known.
+        exact: whether the figures are counted, by kept shingles, texts or a sample of everything, and not
+            estimated.
+        standard_error: of the share that is compared with the threshold; 0.0 where it is exact.
+        common_left_out: how many of the query's sampled shingles were left out by `ignore_common`.
+        is_candidate: whether an estimate is too near to the threshold, or too coarse, to decide: `texts` or
+            kept shingles would.
+        expected_recall: chance that a document that shares so many shingles with the query is met.
+        metadata: of the stored document. Not part of the hash, for it may be a list.
+    """
+
+    key: Key
+    in_stored: float
+    in_query: float
+    similarity: float
+    relation: Relation
+    exact: bool
+    standard_error: float
+    is_candidate: bool
+    expected_recall: float
+    metadata: Any = field(default=None, hash=False)
+    common_left_out: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields in their order, as values that JSON has; see `Match.to_dict`."""
+        fields = {name: getattr(self, name) for name in self.__slots__}
+        return fields | {"key": plain(self.key), "metadata": plain(self.metadata)}
+
+
+class ContainmentMatches(Results[ContainmentMatch]):
+    """The matches of one query, largest share first; a slice is `ContainmentMatches`, too.
+
+    Attributes:
+        truncated: True when a limit on candidates was hit, so that matches may be missing.
+        num_shingles: distinct shingles of the query.
+        expected_recall: chance that a stored document that holds just the threshold of the query is met.
+    """
+
+    __slots__ = ("expected_recall", "num_shingles", "truncated")
+
+    def __init__(
+        self,
+        matches: Iterable[ContainmentMatch] = (),
+        truncated: bool = False,
+        num_shingles: int = 0,
+        expected_recall: float = 0.0,
+    ) -> None:
+        super().__init__(matches)
+        self.truncated, self.num_shingles = truncated, num_shingles
+        self.expected_recall = expected_recall
+
+    def _like(self, some: list[ContainmentMatch]) -> ContainmentMatches:
+        return ContainmentMatches(some, self.truncated, self.num_shingles, self.expected_recall)
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Return `ContainmentMatch.to_dict` of each; the attributes of the list are not in it."""
+        return [match.to_dict() for match in self]
+
+
+class Shared(NamedTuple):
+    """What two documents share.
+
+    Attributes:
+        num_shared: shingles that both have; an estimate unless `error` is 0.
+        error: its standard error.
+        of_query, of_stored: distinct shingles of the query and of the stored document.
+        sampled_of, sampled, hits: the one of these that was sampled, how many of it, how many of those are
+            shared; 0 where everything was counted.
+    """
+
+    num_shared: float
+    error: float
+    of_query: int
+    of_stored: int
+    sampled_of: int = 0
+    sampled: int = 0
+    hits: int = 0
+
+
+def meeting_probability(num_shared: float, one_in: int) -> float:
+    """Return the chance that at least one of so many shared shingles is sampled: 1 - (1 - 1/m)^k.
+
+    >>> round(meeting_probability(25, 8), 3), meeting_probability(1, 1), meeting_probability(0, 1)
+    (0.965, 1.0, 0.0)
+    """
+    return 1.0 - (1.0 - 1.0 / one_in) ** num_shared if num_shared > 0 else 0.0
+
+
+@lru_cache(maxsize=4096)
+def least_hits(sampled: int, share: float) -> int:
+    """Return how many of so many sampled shingles are met at least, 1 or more, where that share of all is
+    shared, but for one time in a thousand or less (binomial distribution; Hoeffding 1963, theorem 1).
+
+    >>> [least_hits(n, 0.8) for n in (1, 5, 20, 100, 10_000)]
+    [1, 1, 8, 62, 7815]
+    """
+    return max(1, math.ceil(sampled * share - math.sqrt(sampled * math.log(1 / _MISSED) / 2)))
+
+
+def require_samples(config: Config, call: str) -> None:
+    """Raise ValueError where an index has no table of sampled shingles; `call` is the public name."""
+    if not config.containment:
+        raise ValueError(
+            f"{call} needs a table of sampled shingles, and this index was built without; "
+            "build it with Config(containment=8)"
+        )
+
+
+class _Asked:
+    """The distinct shingles of a query, mixed, and which of them are looked up."""
+
+    def __init__(self, document: Document, config: Config, direction: Direction) -> None:
+        if isinstance(document, Sketch):
+            raise TypeError("document: expected a text or ready shingles, found a Sketch, which has neither")
+        self._hashes = document_hashes(document, config.shingles, config.hash_seed)
+        self.all = sample_of_hashes(self._hashes, 1).hashes
+        self.num_sampled = int(np.searchsorted(self.all, np.uint64(sample_top(config.containment)), "right"))
+        # A short stored document may have none but its least ones; so may a short query.
+        self.of_all, self.common_left_out = len(self.all), 0
+        """Distinct shingles, of which what is common may be left out, and how many of the sampled are."""
+        self.is_whole = direction != "in_stored" or self.num_sampled < FLOOR
+        """Whether every shingle is looked up, and none of a stored document is passed by."""
+        self.has_left_out = False
+        self.looked_up = self.all if self.is_whole else self.all[: self.num_sampled]
+
+    def leave_out_common(self, is_common: np.ndarray) -> None:
+        """Keep to the sampled shingles that are not common, for of the others that is not known.
+
+        Args:
+            is_common: bool, for each of the sampled.
+        """
+        self.common_left_out = int(np.count_nonzero(is_common))
+        own = self.num_sampled - self.common_left_out
+        self.of_all = round(len(self.all) * own / max(self.num_sampled, 1))
+        self.looked_up = self.all[: self.num_sampled][~is_common]
+        self.num_sampled, self.is_whole, self.has_left_out = own, False, True
+
+    def leave_out(self, places: np.ndarray) -> bool:
+        """Look up all but some; returns whether there are any."""
+        self.num_sampled -= int(np.count_nonzero(places < self.num_sampled))
+        self.looked_up = np.delete(self.looked_up, places)
+        self.has_left_out = len(places) > 0
+        return self.has_left_out
+
+    @property
+    def kept(self) -> np.ndarray:
+        """All of them as kept shingles are."""
+        return np.frombuffer(_kernel.smallest_hashes(self._hashes, _EVERY_SHINGLE), dtype=np.uint64)
+
+
+class ContainmentQuery(NamedTuple):
+    """A question of what holds what. See `Index.query_containment`.
+
+    Attributes:
+        max_candidates: stored documents that are looked at, and entries of the table for each of them.
+    """
+
+    threshold: float
+    direction: Direction
+    limit: int | None
+    exact: bool
+    texts: Texts | None
+    max_candidates: int
+    ignore_common: float | None = None
+
+    def require(self, config: Config) -> None:
+        """Refuse what the index cannot answer. Raises TypeError and ValueError."""
+        require_samples(config, "query_containment")
+        if isinstance(self.threshold, bool) or not isinstance(self.threshold, int | float):
+            raise TypeError(f"threshold: expected a number, found {self.threshold!r}")
+        if not 0 < self.threshold <= 1:
+            raise ValueError(f"threshold: expected a share above 0 up to 1, found {self.threshold}")
+        if self.direction not in ("either", "in_stored", "in_query"):
+            raise ValueError(
+                f'direction: expected "either", "in_stored" or "in_query", found {self.direction!r}'
+            )
+        if self.limit is not None:
+            require_int("limit", self.limit, 1)
+        if self.ignore_common is not None:
+            if not 0 < self.ignore_common < 1:
+                raise ValueError(
+                    f"ignore_common: expected a share between 0 and 1, found {self.ignore_common}"
+                )
+            if self.exact:
+                raise ValueError("ignore_common goes by sampled shingles; expected no exact=True, found it")
+            if self.texts is None and self.direction != "in_stored":
+                raise ValueError(
+                    "ignore_common: expected texts, by which a stored document's own shingles are known, or "
+                    f'direction="in_stored", found neither, and direction="{self.direction}"'
+                )
+        if self.exact and self.texts is not None:
+            raise ValueError("expected exact=True, which counts kept shingles, or texts, found both")
+        if self.exact and not config.keep_shingles:
+            raise ValueError(
+                "exact=True counts kept shingle hashes, and this index keeps none; "
+                "build it with Config(keep_shingles=...), or give the texts"
+            )
+
+    def matches(self, view: View, document: Document) -> ContainmentMatches:
+        """Return the stored documents that reach the threshold, largest share first."""
+        config = view.scheme.config
+        asked = _Asked(document, config, self.direction)
+        common = Common(view, self.ignore_common) if self.ignore_common is not None else None
+        if common is not None:
+            asked.leave_out_common(common.are(asked.all[: asked.num_sampled]))
+        recall = meeting_probability(math.ceil(self.threshold * asked.of_all), config.containment)
+        found = ContainmentMatches((), False, len(asked.all), recall)
+        kept = asked.kept if self.exact else None
+        for number, hits, of_sampled in self._met(view, asked, found):
+            record = view.record(number)
+            if record is None:
+                continue
+            if common is not None and self.texts is not None:
+                shared: Shared | None = self._own_shared(config, asked, common, record)
+            else:
+                shared = self._shared(config, asked, kept, record, (hits, of_sampled))
+            match = None if shared is None else self._match(config, record, shared)
+            if match is not None:
+                found.append(replace(match, common_left_out=asked.common_left_out) if common else match)
+        found.sort(key=lambda match: (-self._share(match.in_stored, match.in_query), -match.similarity))
+        del found[self.limit or len(found) :]
+        return found
+
+    def _met(self, view: View, asked: _Asked, found: ContainmentMatches) -> list[tuple[int, int, int]]:
+        """Return (number, hashes met, those of them that are sampled) of each document that is met."""
+        keys, table, room = shingle_keys(asked.looked_up), view.scheme.tables.shingle_table, EVERY
+        met = np.empty(0, dtype=MATCHES)
+        if len(keys) <= _AT_ONCE:
+            room = _FEW
+            met = view.directory.find_entries(table, keys, room)
+        if len(keys) > _AT_ONCE or (len(met) >= room and int(np.bincount(met["query"]).max()) >= room):
+            # Where some shingles are common, the rarest are asked, as far as all entries are to be looked at.
+            counts = view.directory.count_keys(table, keys)
+            order = np.argsort(counts, kind="stable")
+            rarest = order[np.cumsum(counts[order]) <= np.uint64(self.max_candidates * _ENTRIES_EACH)]
+            found.truncated = asked.leave_out(np.setdiff1d(order, rarest))
+            met = view.directory.find_entries(table, shingle_keys(asked.looked_up), EVERY)
+        if len(met) <= _AT_ONCE:  # a third of what arrays take
+            counted: dict[int, list[int]] = {}
+            for number, place, *_ in met.tolist():
+                of_number = counted.setdefault(number, [0, 0])
+                of_number[0] += 1
+                of_number[1] += place < asked.num_sampled
+            return [(n, a, b) for n, (a, b) in sorted(counted.items()) if self._is_enough(asked, b)]
+        numbers, places, hits = np.unique(met["number"], return_inverse=True, return_counts=True)
+        is_sampled = met["query"] < asked.num_sampled
+        of_sampled = np.bincount(places, weights=is_sampled, minlength=len(numbers)).astype(np.int64)
+        enough = self._is_enough(asked, of_sampled)
+        numbers, hits, of_sampled = numbers[enough], hits[enough], of_sampled[enough]
+        if len(numbers) > self.max_candidates:
+            found.truncated = True
+            best = np.sort(np.argsort(-hits, kind="stable")[: self.max_candidates])
+            numbers, hits, of_sampled = numbers[best], hits[best], of_sampled[best]
+        return list(zip(numbers.tolist(), hits.tolist(), of_sampled.tolist(), strict=True))
+
+    def _is_enough(self, asked: _Asked, of_sampled: Any) -> Any:
+        """Whether so many of the query's sampled shingles, a number or an array, may be of the threshold."""
+        is_told = self.direction == "in_stored" and asked.num_sampled >= FLOOR
+        return of_sampled >= (least_hits(asked.num_sampled, self.threshold) if is_told else 0)
+
+    def _shared(
+        self,
+        config: Config,
+        asked: _Asked,
+        kept: np.ndarray | None,
+        record: StoredRecord,
+        hits: tuple[int, int],
+    ) -> Shared | None:
+        """Return what a document shares with the query; ``None`` where it cannot reach the threshold."""
+        of_query, of_stored = asked.of_all, record.num_shingles
+        if kept is not None and record.kept is not None:
+            stored = decode_kept(record.kept)
+            if len(stored) < config.keep_shingles:
+                return Shared(_kernel.num_common(kept, stored), 0.0, len(kept), len(stored))
+        entries = max(record.num_sampled, min(of_stored, FLOOR))
+        is_looked_at = asked.is_whole or entries == record.num_sampled
+        sample = entries if is_looked_at and not asked.has_left_out else 0
+        if not sample and not asked.num_sampled:
+            return None
+        shared = estimated(of_query, asked.num_sampled, of_stored, sample, *hits)
+        if self.texts is None or not shared.error:
+            return shared
+        needed = self.threshold * self._whole(shared) / shared.sampled_of
+        if shared.hits < least_hits(shared.sampled, min(needed, 1.0)):
+            return None  # so few that the text need not be looked at
+        stored = sample_of_hashes(self._hashes_of(config, record), 1).hashes
+        return Shared(_kernel.num_common(asked.all, stored), 0.0, of_query, len(stored))
+
+    def _own_shared(
+        self, config: Config, asked: _Asked, common: Common, record: StoredRecord
+    ) -> Shared | None:
+        """Return what a document shares with the query of what is not common, by its text: among the sampled
+        shingles, of which alone it is known."""
+        stored = sample_of_hashes(self._hashes_of(config, record), config.containment)
+        sampled = stored.hashes[: stored.num_sampled]
+        own = sampled[~common.are(sampled)]
+        hits = _kernel.num_common(asked.looked_up, own)
+        if not asked.num_sampled or not len(own):
+            return None
+        of_stored = round(stored.num_shingles * len(own) / stored.num_sampled)
+        return estimated(asked.of_all, asked.num_sampled, of_stored, len(own), hits, hits)
+
+    def _hashes_of(self, config: Config, record: StoredRecord) -> np.ndarray:
+        """Return the shingle hashes of a stored document's text."""
+        assert self.texts is not None
+        text = document_under(self.texts, record.key)
+        return document_hashes(text, config.shingles, config.hash_seed)
+
+    def _may_reach(self, shared: Shared, errors: float) -> bool:
+        """Whether the share is not below the threshold by more than so many standard errors."""
+        share, error = self._of(shared)
+        return share >= self.threshold - errors * error - 1e-12
+
+    def _of(self, shared: Shared) -> tuple[float, float]:
+        """Return the share that is compared with the threshold, and its standard error."""
+        whole = self._whole(shared)
+        return min(1.0, shared.num_shared / whole), shared.error / whole
+
+    def _whole(self, shared: Shared) -> int:
+        """Return the distinct shingles of the document whose share is compared with the threshold."""
+        wholes = {"in_stored": shared.of_query, "in_query": shared.of_stored}
+        return wholes.get(self.direction, min(wholes.values()))
+
+    def _match(self, config: Config, record: StoredRecord, shared: Shared) -> ContainmentMatch | None:
+        if not self._may_reach(shared, _ERRORS):
+            return None
+        share, error = self._of(shared)
+        count = min(shared.num_shared, shared.of_query, shared.of_stored)
+        in_stored, in_query = count / shared.of_query, count / shared.of_stored
+        reached = in_stored >= self.threshold - 1e-12, in_query >= self.threshold - 1e-12
+        relation: Relation = _RELATIONS[reached]
+        met = meeting_probability(count, config.containment)
+        if shared.of_stored < FLOOR * config.containment:  # by its least hashes, too
+            met = max(met, 1.0 - (1.0 - in_query) ** min(FLOOR, shared.of_stored))
+        return ContainmentMatch(
+            record.key,
+            in_stored,
+            in_query,
+            count / (shared.of_query + shared.of_stored - count),
+            relation,
+            not shared.error,
+            error,
+            bool(shared.error) and share < self.threshold + _ERRORS * error,
+            met,
+            record.metadata,
+        )
+
+    def _share(self, in_stored: float, in_query: float) -> float:
+        return {"in_stored": in_stored, "in_query": in_query}.get(self.direction, max(in_stored, in_query))
+
+
+class Common:
+    """Which shingles more than a share of the stored documents have, by the table of the sampled ones."""
+
+    def __init__(self, view: View, share: float) -> None:
+        self._view, self._most = view, share * view.num_documents
+
+    def are(self, hashes: np.ndarray) -> np.ndarray:
+        """Return which sampled hashes are common, bool; the removed count until they are merged away."""
+        table = self._view.scheme.tables.shingle_table
+        counts = self._view.directory.count_keys(table, shingle_keys(np.ascontiguousarray(hashes)))
+        is_common: np.ndarray = (counts > self._most) & (counts > 1)
+        return is_common
+
+
+def document_frequency(view: View, document: Document) -> dict[Any, int]:
+    """Return how many stored documents have each sampled shingle of a document; see the face."""
+    config = view.scheme.config
+    if isinstance(document, str):
+        shingles: list[Any] = list(dict.fromkeys(shingles_of(document, config.shingles)))
+        hashes = document_hashes(document, config.shingles, config.hash_seed)
+        _, first = np.unique(hashes, return_index=True)
+        hashes = hashes[np.sort(first)]
+    else:
+        shingles = list(dict.fromkeys(shingles_in(document, config.shingles)))
+        hashes = ready_hashes(shingles, config.hash_seed)
+    mixed = mixed_hashes(hashes)
+    is_sampled = mixed <= np.uint64(sample_top(config.containment))
+    counts = view.directory.count_keys(view.scheme.tables.shingle_table, shingle_keys(mixed[is_sampled]))
+    sampled = [shingle for shingle, one in zip(shingles, is_sampled.tolist(), strict=True) if one]
+    return dict(zip(sampled, counts.tolist(), strict=True))
+
+
+_AT_ONCE, _FEW = 512, 1024
+"""Hashes that are looked up without counting their entries before, and entries of one that are too many."""
+
+_ENTRIES_EACH = 4
+
+_RELATIONS: dict[tuple[bool, bool], Relation] = {
+    (True, True): "same",
+    (True, False): "part of stored",
+    (False, True): "holds stored",
+    (False, False): "overlaps",
+}
+
+
+def estimated(
+    of_query: int, query_sample: int, of_stored: int, stored_sample: int, hits: int, hits_of_sampled: int
+) -> Shared:
+    """Return what two documents share, by that sample of the two of which the number is more exact.
+
+    The hashes of a sample are as likely as any others of its document to be shared. So their share times the
+    document's number has the standard error n sqrt(p (1-p) / s (1 - s/n)), for they are drawn without
+    replacement; p is that of one hit and one miss more, so that it is above 0 but for a whole sample.
+
+    Args:
+        of_query, of_stored: distinct shingles.
+        query_sample, stored_sample: those of them that are looked at; one of the two is above 0.
+        hits: of the stored document's sample in the query; hits_of_sampled: of the query's in the document.
+
+    >>> shared, error = estimated(160, 20, 10_000, 1250, 16, 16)[:2]
+    >>> shared, round(error, 2)
+    (128.0, 14.02)
+    >>> estimated(160, 20, 5, 5, 4, 1)[:2]
+    (4.0, 0.0)
+    """
+    both = (of_stored, stored_sample, hits), (of_query, query_sample, hits_of_sampled)
+    whole, size, met = min((sample for sample in both if sample[1]), key=_variance_of_count)
+    likely = (met + 1) / (size + 2)
+    error = whole * math.sqrt(likely * (1 - likely) / size * (1 - size / whole))
+    count = min(whole * met / size, of_query, of_stored)
+    return Shared(count, error, of_query, of_stored, whole, size, met)
+
+
+def _variance_of_count(sample: tuple[int, int, int]) -> float:
+    """Return the variance of an estimated number of shared shingles, but for the factor of their share."""
+    whole, size, _ = sample
+    return whole * (whole / size - 1)

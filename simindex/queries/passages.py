@@ -1,0 +1,204 @@
+"""Passages: the longest runs of a text that stand in stored documents, and where.
+
+The sampled shingles of the text, and no others, are looked up in the table of sampled shingles. Each document
+that is met is compared with the text shingle by shingle where its own text is at hand. Invariant: a passage
+of n distinct shingles is missed only where none of them is sampled, whose chance is (1 - 1/m)^n, or where
+`truncated` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from simindex.checks import require_int
+from simindex.config import Config
+from simindex.format.chunks import shingle_keys
+from simindex.format.keys import Key
+from simindex.jsonable import plain
+from simindex.queries.containment import meeting_probability, require_samples
+from simindex.queries.matches import Results
+from simindex.queries.view import EVERY, View
+from simindex.sketching.common_runs import common_runs
+from simindex.sketching.document import Texts, document_under
+from simindex.sketching.sample import mixed_hashes, sample_top
+from simindex.sketching.shingles import document_hashes
+from simindex.sketching.spans import Tokens, shingle_numbers, tokens_of
+
+_ENTRIES_EACH = 4
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPassage:
+    """A piece of the text that stands in a stored document, too.
+
+    Attributes:
+        key: of the stored document.
+        start: where the piece begins in the text, in code points: `text[start:end]`.
+        end: where it ends there, exclusive.
+        stored_start: where it begins in the stored document's text; ``None`` without that.
+        stored_end: where it ends there, exclusive; ``None`` without that text.
+        words: its length in words, in characters with `CharShingles`.
+        exact: whether it was compared with the stored text. Otherwise it spans sampled shingles of the text
+            alone: it may begin earlier and end later, and what lies between them may differ.
+    """
+
+    key: Key
+    start: int
+    end: int
+    stored_start: int | None
+    stored_end: int | None
+    words: int
+    exact: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields in their order, as values that JSON has; see `Match.to_dict`."""
+        return {name: getattr(self, name) for name in self.__slots__} | {"key": plain(self.key)}
+
+
+class StoredPassages(Results[StoredPassage]):
+    """The passages of one text, longest first; a slice is `StoredPassages`, too.
+
+    Attributes:
+        truncated: True when a limit on candidates was hit, so that passages may be missing.
+        missed: chance that a passage of the fewest words that count is missed, all its shingles distinct.
+    """
+
+    __slots__ = ("missed", "truncated")
+
+    def __init__(
+        self, passages: Iterable[StoredPassage] = (), truncated: bool = False, missed: float = 0.0
+    ) -> None:
+        super().__init__(passages)
+        self.truncated, self.missed = truncated, missed
+
+    def _like(self, some: list[StoredPassage]) -> StoredPassages:
+        return StoredPassages(some, self.truncated, self.missed)
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Return `StoredPassage.to_dict` of each; the attributes of the list are not in it."""
+        return [passage.to_dict() for passage in self]
+
+
+class PassageQuery(NamedTuple):
+    """A question of where a text stands. See `Index.passages`.
+
+    Attributes:
+        max_candidates: stored documents that are looked at, and entries of the table for each of them.
+    """
+
+    texts: Texts | None
+    min_words: int
+    limit: int | None
+    max_candidates: int
+
+    def require(self, config: Config, text: object) -> None:
+        """Refuse what the index cannot answer. Raises TypeError and ValueError."""
+        require_samples(config, "passages")
+        _require_text("text", text)
+        require_int("min_words", self.min_words, 1)
+        if self.limit is not None:
+            require_int("limit", self.limit, 1)
+
+    def passages(self, view: View, text: str) -> StoredPassages:
+        """Return the passages of a text, longest first."""
+        config = view.scheme.config
+        names: dict[str, int] = {}
+        tokens = tokens_of(text, config.shingles, names)
+        own = _Text(tokens, config.shingles.size)
+        least = min(self.min_words, len(tokens.numbers))
+        shingles = max(1, least - own.size + 1)
+        found = StoredPassages((), False, 1.0 - meeting_probability(shingles, config.containment))
+        sampled, places, met = self._met(view, text, found)
+        for number, shingles_met in met:
+            record = view.record(number)
+            if record is None:
+                continue
+            if self.texts is None:
+                is_met = np.isin(places, shingles_met)
+                found += _estimated(record.key, own, sampled, is_met, least)
+                continue
+            stored = document_under(self.texts, record.key)
+            _require_text(f"texts: {record.key!r}", stored)
+            other = _Text(tokens_of(stored, config.shingles, names), own.size)
+            found += _compared(record.key, own, other, least)
+        found.sort(key=lambda passage: (-passage.words, passage.start))  # stable: then in stored order
+        del found[self.limit or len(found) :]
+        return found
+
+    def _met(
+        self, view: View, text: str, found: StoredPassages
+    ) -> tuple[np.ndarray, np.ndarray, Iterator[tuple[int, np.ndarray]]]:
+        """Return the places of the sampled shingles of the text, for each of them which distinct one it is,
+        and (number, distinct ones that it has) of each document that is met."""
+        config, table = view.scheme.config, view.scheme.tables.shingle_table
+        hashes = mixed_hashes(document_hashes(text, config.shingles, config.hash_seed))
+        sampled = np.flatnonzero(hashes <= np.uint64(sample_top(config.containment)))
+        distinct, which = np.unique(hashes[sampled], return_inverse=True)
+        keys = shingle_keys(distinct)
+        counts = view.directory.count_keys(table, keys)
+        order = np.argsort(counts, kind="stable")
+        asked = order[np.cumsum(counts[order]) <= np.uint64(self.max_candidates * _ENTRIES_EACH)]
+        met = view.directory.find_entries(table, np.ascontiguousarray(keys[asked]), EVERY)
+        numbers, owners = np.unique(met["number"], return_inverse=True)
+        hits = np.bincount(owners, minlength=len(numbers))
+        best = np.sort(np.argsort(-hits, kind="stable")[: self.max_candidates])
+        found.truncated = len(asked) < len(order) or len(best) < len(numbers)
+        by_owner = asked[met["query"]][np.argsort(owners, kind="stable")]
+        ends = np.cumsum(hits)
+        return (
+            sampled,
+            which,
+            ((int(numbers[at]), by_owner[ends[at] - hits[at] : ends[at]]) for at in best.tolist()),
+        )
+
+
+class _Text(NamedTuple):
+    """A text as tokens; a run of shingles in it has a span."""
+
+    tokens: Tokens
+    size: int
+
+    def span(self, first: int, length: int) -> tuple[int, int, int]:
+        """Return (start, end, tokens) of so many shingles from one on; a text may be shorter than one."""
+        last = min(first + length - 1 + self.size, len(self.tokens.ends))
+        return int(self.tokens.starts[first]), int(self.tokens.ends[last - 1]), last - first
+
+
+def _compared(key: Key, own: _Text, other: _Text, least: int) -> Iterator[StoredPassage]:
+    """Yield the runs of at least so many words that two texts have in common."""
+    of_own, of_other = shingle_numbers([own.tokens.numbers, other.tokens.numbers], own.size)
+    for run in common_runs(of_own, of_other):
+        start, end, words = own.span(run.first_a, run.length)
+        if words >= least:
+            stored_start, stored_end, _ = other.span(run.first_b, run.length)
+            yield StoredPassage(key, start, end, stored_start, stored_end, words, True)
+
+
+def _estimated(
+    key: Key, own: _Text, sampled: np.ndarray, is_met: np.ndarray, least: int
+) -> Iterator[StoredPassage]:
+    """Yield what spans sampled shingles that follow each other and are all in a document.
+
+    Left out is what cannot have so many words even if it goes on to the next ones that are not.
+    """
+    if not len(sampled):
+        return
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], is_met, [False]]).astype(np.int8)))
+    num_shingles = max(1, len(own.tokens.numbers) - own.size + 1)
+    for first, behind in edges.reshape(-1, 2).tolist():
+        before = int(sampled[first - 1]) if first else -1
+        after = int(sampled[behind]) if behind < len(sampled) else num_shingles
+        *_, most = own.span(before + 1, after - before - 1)
+        if most >= least:
+            place = int(sampled[first])
+            start, end, words = own.span(place, int(sampled[behind - 1]) - place + 1)
+            yield StoredPassage(key, start, end, None, None, words, False)
+
+
+def _require_text(name: str, text: object) -> None:
+    if not isinstance(text, str):
+        raise TypeError(f"{name}: expected a str, found {type(text).__name__}; only a text has places")

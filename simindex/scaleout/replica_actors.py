@@ -1,0 +1,255 @@
+"""Replicas: read-only copies of an index, made of its backup, that answer questions in turn.
+
+A replica is an actor that restores the backup into a folder of its node; Ray starts one that died anew, which
+restores it once more. A question goes to one replica, and to the next one, too, when it takes longer than
+most before it (Dean and Barroso, The Tail at Scale, 2013); the first answer counts.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from itertools import count
+from typing import Any
+
+import xxhash
+
+from simindex.checks import require_int
+from simindex.config import Config
+from simindex.errors import FormatError
+from simindex.index import Index
+from simindex.maintenance.restore import restore_index
+from simindex.maintenance.stores import open_store
+from simindex.scaleout.actors import (
+    NAMESPACE,
+    THREADS,
+    HostActor,
+    Sent,
+    answer,
+    end_actor,
+    ray_module,
+    start,
+    travelling,
+)
+from simindex.scaleout.calls import Calls, Gathered, Group, To
+from simindex.scaleout.catalog import Catalog, Partition
+from simindex.scaleout.errors import ScaleOutError, UnsupportedError
+from simindex.scaleout.host import Assignment
+from simindex.scaleout.index import ScaledIndex
+from simindex.scaleout.moving import require_store
+from simindex.scaleout.wire import packed
+
+_PLACE = "replicas"
+
+_READS = "query", "each", "status"
+"""Methods of a host that a replica answers."""
+
+_READS_OF_PARTITIONS = "get", "holds", "count", "keys_from", "stats", "check"
+
+_REMEMBERED, _PERCENTILE, _LEAST_KNOWN = 200, 0.95, 20
+_FIRST_SECONDS = 5.0
+"""How long an answer may take before another replica is called, as long as few durations are known."""
+
+
+class ReplicaActor(HostActor):
+    """A replica as Ray calls it.
+
+    Args:
+        uris: of the backups of all partitions.
+        folder: in which it makes a folder for its copies; ``None``: that for temporary files.
+    """
+
+    def __init__(self, uris: list[str], folder: str | None) -> None:
+        super().__init__()
+        own = f"simindex-replica-{ray_module().get_runtime_context().get_actor_id()}"
+        self._uris, self._made = uris, os.path.join(folder or tempfile.gettempdir(), own)
+        self._making = threading.Lock()
+        self._copies: Assignment | None = None
+
+    def _assigned(self, _: bytes) -> Assignment:
+        with self._making:
+            if self._copies is None:
+                self._copies = self._restored()
+            return self._copies
+
+    def _restored(self) -> Assignment:
+        self._remove()  # what this actor left where it was killed
+        os.makedirs(self._made)
+        paths = {
+            number: os.path.join(self._made, f"{number:05}.simindex") for number in range(len(self._uris))
+        }
+        try:
+            for number, path in paths.items():
+                restore_index(self._uris[number], path)
+            with Index(paths[0], "r") as index:
+                config = index.config
+        except BaseException:
+            self._remove()
+            raise
+        return Assignment(_PLACE, 1, _PLACE, paths, config, {}, closed=tuple(paths))
+
+    def _remove(self) -> None:
+        shutil.rmtree(self._made, ignore_errors=True)
+
+    def stands(self) -> None:
+        """Answer as soon as there is room for this actor."""
+
+    def config(self) -> Config:
+        """Return the configuration of the index, once its copy is there."""
+        return self._assigned(b"").config
+
+    def close(self) -> None:
+        """Close the copies and remove them."""
+        super().close()
+        self._remove()
+
+
+class ReplicaCalls(Calls):
+    """Calls of replicas in turn; each holds all partitions."""
+
+    def __init__(self, catalog: Catalog, actors: list[Any]) -> None:
+        super().__init__(catalog)
+        self._ray, self._actors, self._turn = ray_module(), actors, count()
+        self._seconds: dict[str, deque[float]] = {}
+
+    def send_all(self, group: Group, method: str, *arguments: Any, to: To | None = None) -> dict[str, Sent]:
+        """Call a method at one replica; see `Calls.send_all`."""
+        own = () if to is None else to[_PLACE]
+        of_partition = arguments[-1] if method == "each" else None
+        if method not in _READS or (of_partition is not None and of_partition not in _READS_OF_PARTITIONS):
+            raise UnsupportedError(
+                f"{of_partition or method}: expected a question, for replicas are read only; change the "
+                "index that they are copies of, back it up, and open replicas anew"
+            )
+        sent = Sent([], group, method, packed((*own, *arguments)))
+        self._send(sent)
+        return {_PLACE: sent}
+
+    def _send(self, call: Sent) -> None:
+        actor = self._actors[next(self._turn) % len(self._actors)]
+        bound = actor.call.options(concurrency_group=call.group)
+        call.references.append(bound.remote(*travelling(b"", call.method, call.arguments)))
+
+    def gather(self, sent: Mapping[str, Sent], seconds: float) -> Gathered:
+        """Return the first answer; see `Calls.gather`."""
+        (call,) = sent.values()
+        began, lost, why = time.monotonic(), self._ray.exceptions, "no replica has answered in time"
+        known = self._seconds.setdefault(call.method, deque(maxlen=_REMEMBERED))
+        pause = sorted(known)[int(_PERCENTILE * len(known))] if len(known) >= _LEAST_KNOWN else _FIRST_SECONDS
+        while True:
+            left = max(0.0, began + seconds - time.monotonic())
+            for reference in self._ray.wait(call.references, timeout=min(left, pause))[0]:
+                try:
+                    found = pickle.loads(answer(reference))
+                except (lost.RayActorError, lost.ObjectLostError) as exc:
+                    call.references.remove(reference)
+                    why = f"the last replica that was called is gone: {str(exc).splitlines()[0]}"
+                    time.sleep(min(left, _AGAIN_SECONDS))
+                else:
+                    known.append(time.monotonic() - began)
+                    return Gathered({_PLACE: found}, {})
+            if not left:
+                return Gathered({}, {_PLACE: why})
+            if len(call.references) < len(self._actors):
+                self._send(call)
+            pause = max(2 * pause, 0.01)
+
+    def stop(self) -> None:
+        """End all replicas, and remove their copies."""
+        for actor in self._actors:
+            end_actor(actor)
+
+
+_START_SECONDS = 30.0
+
+_AGAIN_SECONDS = 0.1
+"""After so long a call is sent again whose replica is gone."""
+
+
+def replicas(
+    source: str | os.PathLike[str],
+    count: int = 2,
+    *,
+    folder: str | None = None,
+    cores: float = 1,
+    address: str | None = None,
+    ray: Mapping[str, Any] | None = None,
+) -> ScaledIndex:
+    """Open read-only copies of an index, each with a core of a Ray cluster, that answer questions in turn.
+
+    Each copy is restored from the backup into a folder of its node, whole: so questions a second grow with
+    copies, where those of partitions do not. What was stored behind the backup is not in them. All programs
+    that open replicas of one source share them; ``stop()`` ends them and removes the copies, and what is
+    opened then has the newest backup.
+
+    Args:
+        source: the uri of a backup (`backup_index`), or of a catalog with a store whose partitions are backed
+            up (`backup`).
+        count: how many there are; those of earlier calls among them.
+        folder: on the disk of each node, for the copies; ``None``: that for temporary files.
+        cores: of each, as Ray counts them.
+        address, ray: as of `open`.
+
+    Returns:
+        A `ScaledIndex` whose questions work; a change raises `UnsupportedError`.
+
+    Raises:
+        MissingObjectError: there is no backup.
+        CorruptIndexError, StoreError: it is damaged, or cannot be read.
+        ValueError: a catalog without a store.
+        ScaleOutError: the cluster has no cores for so many.
+        MissingPackageError: Ray is not installed.
+    """
+    require_int("count", count, 1)
+    source = os.fspath(source)
+    version: dict[str, Any] = {}
+    try:
+        catalog = Catalog.load(source)
+        require_store(catalog, source)
+        uris = [str(catalog.backup_uri(number)) for number in range(len(catalog.partitions))]
+        version = {"id": catalog.id, "version": catalog.version}
+    except (FileNotFoundError, FormatError):
+        uris = [open_store(source).uri]
+    name = xxhash.xxh3_64_hexdigest("\n".join(uris).encode("utf-8", "surrogateescape"))
+    started, module = start(address, ray), ray_module()
+    actor = module.remote(num_cpus=cores, concurrency_groups=THREADS)(ReplicaActor)
+    actors, made = list[Any](), list[Any]()
+    for number in range(count):
+        named: dict[str, Any] = {"name": f"replicas/{name}/{number}", "namespace": NAMESPACE}
+        try:
+            actors.append(module.get_actor(**named))
+        except ValueError:  # there is none of that name
+            new = actor.options(
+                **named,
+                lifetime="detached",
+                max_restarts=-1,
+                get_if_exists=True,
+                scheduling_strategy="SPREAD",
+            )
+            actors.append(new.remote(uris, folder))
+            made.append(actors[-1])
+    try:
+        standing = [actor.stands.remote() for actor in actors]
+        up, waiting = module.wait(standing, num_returns=count, timeout=_START_SECONDS)
+        if waiting:
+            raise ScaleOutError(
+                f"count: expected {cores:g} free cores of the Ray cluster for each of {count} replicas, "
+                f"found them for {len(up)} within {_START_SECONDS:g} s; ask for fewer, or start nodes"
+            )
+        configs = [actor.config.options(concurrency_group="jobs").remote() for actor in actors]
+        config, *_ = [answer(reference) for reference in configs]
+    except BaseException:
+        for one in made:
+            module.kill(one)
+        if started:
+            module.shutdown()
+        raise
+    copied = Catalog(config, tuple(Partition(_PLACE, uri) for uri in uris), **version)
+    at_end = module.shutdown if started else None
+    return ScaledIndex(source, copied, lambda copied: ReplicaCalls(copied, actors), at_end)

@@ -1,0 +1,173 @@
+"""Sampled shingles: which of a document's distinct shingle hashes tell what is contained in what.
+
+A hash is sampled by its value alone, so what two documents share is sampled in both or in neither. The hashes
+are mixed before (MurmurHash3's finalizer), which makes the sample independent of the rows and of the kept
+shingles. Invariant: a coarser sample is a part of a finer one.
+
+Sources: FracMinHash, Irber et al. 2022; mod m, Broder 1997, section 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from simindex import _kernel
+
+FLOOR = _kernel.SAMPLE_FLOOR
+"""So many of the least hashes of a document are taken whatever their size, so that a short text has some."""
+
+
+def sample_top(one_in: int) -> int:
+    """Return the largest hash that is sampled, one in `one_in`, a power of two.
+
+    >>> hex(sample_top(8))
+    '0x1fffffffffffffff'
+    """
+    return 2**64 // one_in - 1
+
+
+def mixed_hashes(hashes: np.ndarray) -> np.ndarray:
+    """Return the hashes that samples are of, of the hashes of shingles: uint64.
+
+    >>> hex(mixed_hashes(np.array([1], dtype=np.uint64))[0])
+    '0xb456bcfc34c2cb2c'
+    """
+    with np.errstate(over="ignore"):
+        x = hashes
+        for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
+            x = (x ^ x >> np.uint64(33)) * np.uint64(factor)
+        mixed: np.ndarray = x ^ x >> np.uint64(33)
+        return mixed
+
+
+def num_entries(num_shingles: np.ndarray, num_sampled: np.ndarray) -> np.ndarray:
+    """Return how many hashes samples have: those below the limit, filled up to `FLOOR`.
+
+    >>> num_entries(np.array([5, 30, 160]), np.array([1, 2, 20])).tolist()
+    [5, 8, 20]
+    """
+    counts: np.ndarray = np.maximum(num_sampled, np.minimum(num_shingles, FLOOR))
+    return counts
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sample:
+    """The sample of one document. Immutable.
+
+    Attributes:
+        hashes: uint64, ascending, read-only: the distinct ones up to `sample_top(one_in)`, filled up to
+            `FLOOR` with the least of the others.
+        num_shingles: distinct shingles of the document.
+        num_sampled: hashes up to the limit.
+        one_in: about so many shingles have one that is sampled: a power of two, 1..64.
+    """
+
+    hashes: np.ndarray
+    num_shingles: int
+    num_sampled: int
+    one_in: int
+
+    def __post_init__(self) -> None:
+        self.hashes.flags.writeable = False
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Sample, (self.hashes, self.num_shingles, self.num_sampled, self.one_in)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Samples:
+    """The samples of a batch of documents, as arrays. Never changed.
+
+    Attributes:
+        hashes: uint64, those of the first document, then of the second, ...; ascending in each.
+        num_shingles, num_sampled: uint32, shape (n,), as in `Sample`.
+    """
+
+    hashes: np.ndarray
+    num_shingles: np.ndarray
+    num_sampled: np.ndarray
+    one_in: int
+
+    @classmethod
+    def none(cls, one_in: int) -> Samples:
+        """Return the samples of no documents."""
+        count = np.empty(0, dtype=np.uint32)
+        return cls(np.empty(0, dtype=np.uint64), count, count, one_in)
+
+    @property
+    def ends(self) -> np.ndarray:
+        """Where the hashes of each document end: int64."""
+        return np.cumsum(num_entries(self.num_shingles, self.num_sampled), dtype=np.int64)
+
+    def at(self, place: int) -> Sample:
+        """Return the sample of one document; its hashes are a copy."""
+        first, behind = [0, *self.ends.tolist()][place : place + 2]
+        hashes = self.hashes[first:behind].copy()
+        return Sample(hashes, int(self.num_shingles[place]), int(self.num_sampled[place]), self.one_in)
+
+    def taken(self, places: Sequence[int] | np.ndarray) -> Samples:
+        """Return the samples at some places, in that order."""
+        wanted, ends = np.asarray(places, dtype=np.int64), self.ends
+        lengths = np.diff(ends, prepend=0)[wanted]
+        firsts = ends[wanted] - lengths
+        begins = np.cumsum(lengths) - lengths
+        at = np.arange(int(lengths.sum())) + np.repeat(firsts - begins, lengths)
+        return Samples(self.hashes[at], self.num_shingles[wanted], self.num_sampled[wanted], self.one_in)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Samples]) -> Samples:
+        """Return the samples of one batch or more, of one limit, in order."""
+        return cls(
+            np.concatenate([part.hashes for part in parts]),
+            np.concatenate([part.num_shingles for part in parts]),
+            np.concatenate([part.num_sampled for part in parts]),
+            parts[0].one_in,
+        )
+
+    @classmethod
+    def of(cls, samples: Sequence[Sample], one_in: int) -> Samples:
+        """Return the samples of single documents, none of them coarser than asked for, as a batch."""
+        parts = [
+            Samples(
+                sample.hashes,
+                np.array([sample.num_shingles], dtype=np.uint32),
+                np.array([sample.num_sampled], dtype=np.uint32),
+                sample.one_in,
+            ).coarser(one_in)
+            for sample in samples
+        ]
+        return cls.joined([cls.none(one_in), *parts])
+
+    def coarser(self, one_in: int) -> Samples:
+        """Return what one in `one_in` shingles gives, of the same documents.
+
+        Args:
+            one_in: a power of two, not below that of these.
+        """
+        if one_in == self.one_in:
+            return self
+        lengths = num_entries(self.num_shingles, self.num_sampled)
+        owners = np.repeat(np.arange(len(lengths)), lengths)
+        is_sampled = self.hashes <= np.uint64(sample_top(one_in))
+        places = np.arange(len(self.hashes)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        counts = np.bincount(owners[is_sampled], minlength=len(lengths)).astype(np.uint32)
+        kept = is_sampled | (places < FLOOR)
+        return Samples(self.hashes[kept], self.num_shingles, counts, one_in)
+
+
+def sample_of_hashes(hashes: np.ndarray, one_in: int) -> Sample:
+    """Return the sample of one document.
+
+    Args:
+        hashes: uint64, of its shingles, in any order, repeats included.
+
+    >>> sample = sample_of_hashes(np.arange(1000, dtype=np.uint64), 8)
+    >>> sample.num_shingles, sample.num_sampled, len(sample.hashes)
+    (1000, 124, 124)
+    """
+    counts = np.empty(2, dtype=np.uint32)
+    sampled = np.frombuffer(_kernel.sample_hashes(hashes, one_in, counts), dtype=np.uint64)
+    return Sample(sampled, int(counts[0]), int(counts[1]), one_in)

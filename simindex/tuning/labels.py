@@ -1,0 +1,151 @@
+"""Read labelled pairs: two ids of the sample or two texts, and a verdict.
+
+Invariant: a label that names nothing, or says two things, is an error and never left out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from simindex.inputs import BadRowError, Source
+from simindex.inputs.rows import from_json
+from simindex.tuning.measures import TextPairs
+from simindex.tuning.report import LEAST_SIMILARITY, LabelFigures, tenth_of
+from simindex.tuning.sample import Sample, SampleError
+
+_VERDICTS: dict[Any, bool | None] = {"y": True, "yes": True, "n": False, "no": False, "skip": None}
+_VERDICTS |= {True: True, False: False, None: None, "true": True, "false": False}
+_FORM = '{"a": ID, "b": ID, "verdict": "y"}, or text_a and text_b in place of ids'
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Labelled pairs.
+
+    Attributes:
+        pairs: their texts.
+        wanted: bool, shape (n,).
+        of_sample: whether each names two documents of the sample, bool.
+        skipped: pairs without a verdict, which are not among them.
+    """
+
+    pairs: TextPairs
+    wanted: np.ndarray
+    of_sample: np.ndarray
+    skipped: int
+
+    def figures(self, similarities: np.ndarray) -> LabelFigures:
+        """Return how many there are in each tenth of similarity."""
+        tenths = np.array([tenth_of(similarity) for similarity in similarities.tolist()])
+        yes = np.bincount(tenths[self.wanted], minlength=10)
+        no = np.bincount(tenths[~self.wanted], minlength=10)
+        return LabelFigures(tuple(yes.tolist()), tuple(no.tolist()), self.skipped)
+
+    def weights(self, similarities: np.ndarray, histogram: tuple[int, ...]) -> np.ndarray:
+        """Return how many pairs of the sample each label stands for: those of its tenth are shared out.
+
+        A pair of other texts, or one that is less similar than all that were looked for, stands for itself.
+        """
+        tenths = np.array([tenth_of(similarity) for similarity in similarities.tolist()])
+        counts = np.append([0, 0], np.array(histogram).reshape(-1, 10).sum(axis=1))
+        drawn = self.of_sample & (similarities >= LEAST_SIMILARITY)
+        labelled = np.bincount(tenths[drawn], minlength=10)
+        shares = np.maximum(counts / np.maximum(labelled, 1), 1.0)
+        return np.where(drawn, shares[tenths], 1.0)
+
+
+def read_labels(given: Any, sample: Sample) -> Labels:
+    """Return the labels of a path of JSON lines, or of an iterable of mappings or (a, b, verdict).
+
+    Raises:
+        SampleError: a label that is none, an id that is not in the sample or more than once, two verdicts on
+            one pair, or verdicts of one kind only.
+    """
+    places = sample.places()
+    numbers: dict[str, int] = {}
+    seen: dict[tuple[int, int], tuple[bool, str]] = {}
+    skipped, of_sample = 0, list[bool]()
+    for name, label in _labels(given):
+        ends, own, verdict = _read(name, label, sample, places)
+        if verdict is None:
+            skipped += 1
+            continue
+        first, second = sorted(numbers.setdefault(text, len(numbers)) for text in ends)
+        before = seen.get((first, second))
+        if before is not None and before[0] != verdict:
+            raise SampleError(
+                f"{name}: expected one verdict on a pair, found {_word(verdict)}, and "
+                f"{_word(before[0])} for the same two texts at {before[1]}; leave one of them out"
+            )
+        if before is None:
+            seen[first, second] = verdict, name
+            of_sample.append(own)
+    wanted = np.array([verdict for verdict, _ in seen.values()], dtype=bool)
+    if not 0 < wanted.sum() < len(wanted):
+        found = "none" if not len(wanted) else f"{len(wanted):,} times {_word(bool(wanted[0]))} alone"
+        raise SampleError(
+            f"labels: expected pairs of both verdicts, found {found}; label some that are "
+            f"{'more' if not len(wanted) or not wanted[0] else 'less'} similar, too"
+        )
+    ends_of_all = np.array(list(seen), dtype=np.int64).reshape(-1, 2)
+    return Labels(TextPairs(list(numbers), ends_of_all), wanted, np.array(of_sample), skipped)
+
+
+def _labels(given: Any) -> Iterator[tuple[str, Any]]:
+    if not isinstance(given, str | os.PathLike):
+        for number, label in enumerate(given, 1):
+            yield f"labels:{number}", label
+        return
+    with Source(os.fspath(given)).lines() as lines:
+        for line in lines:
+            if isinstance(line, BadRowError):
+                raise line
+            name = f"{os.fspath(given)}:{lines.number}"
+            if not line.strip():
+                continue
+            try:
+                yield name, json.loads(line)
+            except ValueError:
+                raise SampleError(f"{name}: expected a label, {_FORM}, found no JSON") from None
+
+
+def _read(
+    name: str, label: Any, sample: Sample, places: Mapping[Any, list[int]]
+) -> tuple[tuple[str, str], bool, bool | None]:
+    """Return both texts of a label, whether they are of the sample, and the verdict."""
+    if isinstance(label, list | tuple) and len(label) == 3:
+        label = dict(zip(("a", "b", "verdict"), label, strict=True))
+    if not isinstance(label, Mapping) or "verdict" not in label:
+        raise SampleError(f"{name}: expected a label, {_FORM}, found {label!r:.100}")
+    word = label["verdict"].lower() if isinstance(label["verdict"], str) else label["verdict"]
+    if not isinstance(word, str | int | None) or word not in _VERDICTS:
+        raise SampleError(f'{name}: verdict: expected "y", "n" or "skip", found {label["verdict"]!r:.100}')
+    if "text_a" in label and "text_b" in label:
+        a, b = label["text_a"], label["text_b"]
+        if not isinstance(a, str) or not isinstance(b, str):
+            raise SampleError(f"{name}: expected text_a and text_b to be strings, found {label!r:.100}")
+        return (a, b), False, _VERDICTS[word]
+    if "a" not in label or "b" not in label:
+        raise SampleError(f"{name}: expected a label, {_FORM}, found {label!r:.100}")
+    ends = [_text(name, label[side], sample, places) for side in ("a", "b")]
+    return (ends[0], ends[1]), True, _VERDICTS[word]
+
+
+def _text(name: str, key: Any, sample: Sample, places: Mapping[Any, list[int]]) -> str:
+    wanted = from_json(key)
+    found: Iterable[int] = () if isinstance(wanted, list | dict) else places.get(wanted, ())
+    texts = {sample.texts[place] for place in found}
+    if len(texts) != 1:
+        what = f"{len(texts)} texts with it" if texts else "none in the sample"
+        raise SampleError(f"{name}: expected the id of one text of the sample, found {key!r:.100}, {what}")
+    return texts.pop()
+
+
+def _word(verdict: bool) -> str:
+    return '"y"' if verdict else '"n"'

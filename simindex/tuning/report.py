@@ -1,0 +1,255 @@
+"""What `tune` says of a sample: frozen values, and their form in JSON. Must not compute anything of texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from simindex.config import Config, Shingles, WordShingles
+from simindex.tuning.label_curve import LabelCurve, Point
+
+LEAST_SIMILARITY = 0.2
+"""Pairs of a sample that are less similar are not looked for."""
+
+BINS = 80
+"""Bars of the histogram, a hundredth each: 0.20 up to and with 1.00."""
+
+Quantiles = tuple[int, int, int, int, int]
+"""At 5, 25, 50, 75 and 95 % of the texts."""
+
+
+@dataclass(frozen=True)
+class SampleFigures:
+    """What a sample is.
+
+    Attributes:
+        documents: texts that were read.
+        without_shingles: those that have none, and match nothing.
+        copies: those that are equal, character by character, to one before them.
+        characters: how long they are, in code points.
+        shingles: how many different shingles they have.
+        scripts: the share of the letters by script, the largest first: {"latin": 0.98, ...}.
+        common_share: the share of a text's shingles, on average, that a hundredth of the texts or more have.
+    """
+
+    documents: int
+    without_shingles: int
+    copies: int
+    characters: Quantiles
+    shingles: Quantiles
+    scripts: Mapping[str, float]
+    common_share: float
+
+
+@dataclass(frozen=True)
+class LabelFigures:
+    """Labels by the tenth of similarity, 0..9, of their pairs.
+
+    Attributes:
+        yes, no: how many pairs of each tenth are wanted, and how many are not.
+        skipped: pairs that were left without a verdict.
+    """
+
+    yes: tuple[int, ...]
+    no: tuple[int, ...]
+    skipped: int
+
+
+class SamplePair(NamedTuple):
+    """Two texts of the sample; of `copies` of one text the first stands for all in pairs with others.
+
+    Attributes:
+        a, b: their keys.
+        similarity: exact Jaccard similarity, 0..1.
+    """
+
+    a: Any
+    b: Any
+    similarity: float
+    text_a: str
+    text_b: str
+
+    @property
+    def tenth(self) -> int:
+        """The tenth of similarity that it is in, 0..9; that of 1.0 is 9."""
+        return tenth_of(self.similarity)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a setting would find of the sample's pairs, at one threshold.
+
+    Attributes:
+        name: as people call it.
+        config: of an index.
+        by: "minhash" or "simhash".
+        exact: whether kept shingles are compared.
+        missed: expected share, 0..1, of the pairs to be found that it misses.
+        wrong: expected share, 0..1, of what it returns that is not to be found.
+        document_bytes: of an index, once it is compacted.
+        document_seconds: processor time to sketch a text of the sample, measured in this run.
+    """
+
+    name: str
+    config: Config
+    by: str
+    exact: bool
+    missed: float
+    wrong: float
+    document_bytes: int
+    document_seconds: float
+
+    @property
+    def f1(self) -> float:
+        """The harmonic mean of the shares that are found, and that are right."""
+        found, right = 1 - self.missed, 1 - self.wrong
+        return 2 * found * right / (found + right) if found + right else 0.0
+
+
+@dataclass(frozen=True)
+class Advice:
+    """A setting and what to ask it.
+
+    Attributes:
+        threshold: least similarity; with by="simhash" the most bits of distance.
+        point: what the threshold does to the labels, by exact similarities; ``None`` without labels. Its
+            intervals are those of half of the labels, because the labels chose it, too.
+    """
+
+    setting: Setting
+    threshold: float
+    point: Point | None = None
+
+    def command(self, sample: str) -> str:
+        """Return the `simindex dedup` line, for an input named so."""
+        config, options = self.setting.config, []
+        shingles = config.shingles
+        if self.setting.by == "simhash":
+            assert config.simhash is not None
+            shingles = config.simhash.shingles
+            options += ["--by simhash", f"--max-distance {self.threshold:g}"]
+        else:
+            options += [f"--threshold {self.threshold:g}", f"--num-perm {config.num_perm}"]
+            options += ["--exact"] if self.setting.exact else []
+        options.append(f"--{'words' if isinstance(shingles, WordShingles) else 'chars'} {shingles.size}")
+        if shingles.normalize != WordShingles().normalize:
+            options.append(f"--normalize {','.join(shingles.normalize) or 'none'}")
+        return f"simindex dedup {sample} -o clean.jsonl {' '.join(options)}"
+
+
+@dataclass(frozen=True)
+class TuningReport:
+    """What a sample says about settings; see `tune`.
+
+    Attributes:
+        shingles: by which similarities are counted where nothing else is said.
+        sample: what the sample is.
+        histogram: pairs by their exact similarity, a hundredth a bar, from 0.20 on; 1.0 is in the last.
+        examples: three pairs a tenth of similarity, drawn at random, the least similar first.
+        to_label: pairs to label, ten a tenth: 60 from 1 down in random order, then the less similar ones.
+        valley: the similarity between two heaps of the histogram, where there are two; else ``None``.
+        settings: what each would find at the advised threshold.
+        advice: the one to take.
+        notes: what the figures leave out, sentence by sentence.
+        labels: how many there are; ``None`` without.
+        curves: precision and recall of the labels by several measures; that of the advice is the first.
+    """
+
+    shingles: Shingles
+    sample: SampleFigures
+    histogram: tuple[int, ...]
+    examples: tuple[SamplePair, ...]
+    to_label: tuple[SamplePair, ...]
+    valley: float | None
+    settings: tuple[Setting, ...]
+    advice: Advice
+    notes: tuple[str, ...]
+    labels: LabelFigures | None = None
+    curves: tuple[LabelCurve, ...] = ()
+
+    @property
+    def num_pairs(self) -> int:
+        """Pairs of a similarity of 0.2 or more."""
+        return sum(self.histogram)
+
+    def num_from(self, similarity: float) -> int:
+        """Return how many pairs have at least that similarity, to a hundredth."""
+        return sum(self.histogram[max(0, round(100 * (similarity - LEAST_SIMILARITY))) :])
+
+    @property
+    def reason(self) -> str:
+        """What the advice follows from, in a sentence or two."""
+        point, threshold = self.advice.point, self.advice.threshold
+        if point is not None and self.labels is not None:
+            shares = [
+                f"{name} {share.value:.2f} ({share.low:.2f} to {share.high:.2f})"
+                for name, share in (("precision", point.precision), ("recall", point.recall))
+            ]
+            yes, no = sum(self.labels.yes), sum(self.labels.no)
+            cut = "bits of distance" if self.advice.setting.by == "simhash" else "or more"
+            return (
+                f"{yes:,} labels of pairs that are wanted and {no:,} of others: at {threshold:g} {cut} "
+                f"{' and '.join(shares)}, with the intervals of 95 %."
+            )
+        where = f"The histogram has its valley at {threshold:g}"
+        if self.valley is None:
+            where = f"The histogram has no valley, so {threshold:g} is the usual threshold and no more"
+        above = self.num_from(threshold)
+        return f"{where}; pairs there or above: {above:,}. Only labels say which of them are wanted."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the values as JSON has them, without the texts."""
+        return {
+            "shingles": _shown(self.shingles),
+            "sample": dict(vars(self.sample)),
+            "histogram": list(self.histogram),
+            "examples": [[pair.a, pair.b, pair.similarity] for pair in self.examples],
+            "valley": self.valley,
+            "settings": [_of_setting(setting) for setting in self.settings],
+            "advice": {
+                "setting": self.advice.setting.name,
+                "by": self.advice.setting.by,
+                "threshold": self.advice.threshold,
+                "config": self.advice.setting.config.to_dict(),
+                "point": None if self.advice.point is None else _of_point(self.advice.point),
+            },
+            "labels": None if self.labels is None else dict(vars(self.labels)),
+            "curves": [
+                {"name": c.name, "best": _of_point(c.best), "points": [_of_point(p) for p in c.points]}
+                for c in self.curves
+            ],
+            "notes": list(self.notes),
+        }
+
+
+def tenth_of(similarity: float) -> int:
+    """Return the tenth of a similarity, 0..9.
+
+    >>> tenth_of(0.3), tenth_of(0.799), tenth_of(1.0)
+    (3, 7, 9)
+    """
+    return min(9, int(similarity * 10 + 1e-9))
+
+
+def name_of(shingles: Shingles) -> str:
+    """Return what people call shingles.
+
+    >>> name_of(WordShingles(3))
+    '3 words'
+    """
+    noun = "word" if isinstance(shingles, WordShingles) else "character"
+    return f"{shingles.size} {noun}{'s'[: shingles.size != 1]}"
+
+
+def _shown(shingles: Shingles) -> dict[str, Any]:
+    found: dict[str, Any] = Config(shingles=shingles).to_dict()["shingles"]
+    return found
+
+
+def _of_setting(setting: Setting) -> dict[str, Any]:
+    return {name: value for name, value in vars(setting).items() if name != "config"} | {"f1": setting.f1}
+
+
+def _of_point(point: Point) -> dict[str, Any]:
+    return point._asdict() | {"f1": point.f1}

@@ -1,0 +1,142 @@
+"""Read a sample of texts, and say what it is: lengths, shingles, scripts, copies, boilerplate."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from simindex.config import Shingles
+from simindex.corpus.entries import entries_of
+from simindex.errors import SimIndexError
+from simindex.format.keys import Key
+from simindex.sketching.shingles import shingle_hashes
+from simindex.tuning.report import Quantiles, SampleFigures
+
+LEAST_TEXTS = 100
+"""A sample of fewer says nothing: it has 4,950 pairs at most, and few of them are similar."""
+
+_MOST_TEXTS, _MOST_CHARACTERS = 100_000, 500_000_000
+_LOOKED_INTO = 10_000
+"""Texts whose shingles are counted."""
+
+_COMMON = 0.01
+_MOST_SCRIPTS = 5
+_SHARES = 5, 25, 50, 75, 95
+
+
+@dataclass
+class Sample:
+    """Texts by their place.
+
+    Attributes:
+        notes: what was left out of it.
+    """
+
+    keys: list[Key] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def places(self) -> dict[Key, list[int]]:
+        """Return the places of each key: a sample may have one more than once."""
+        found: dict[Key, list[int]] = {}
+        for place, key in enumerate(self.keys):
+            found.setdefault(key, []).append(place)
+        return found
+
+
+def read_sample(documents: Any, progress: Callable[[int], object] | None) -> Sample:
+    """Return the first texts of what a caller gave, 100,000 at most.
+
+    Args:
+        documents: as in `entries_of`.
+
+    Raises:
+        TypeError: ready shingles in the place of a text.
+        ValueError: too few texts.
+    """
+    sample, room = Sample(), _MOST_CHARACTERS
+    for entry in entries_of(documents):
+        if not isinstance(entry.document, str):
+            raise TypeError(
+                f"{entry.name}:{entry.row}: expected a text, found {type(entry.document).__name__}; "
+                "a sample shows how texts are best cut into shingles, and this one is cut already"
+            )
+        room -= len(entry.document)
+        if len(sample.keys) == _MOST_TEXTS or (room < 0 and len(sample.keys) >= LEAST_TEXTS):
+            sample.notes.append(
+                f"The first {len(sample.keys):,} texts are the sample; the others are not read."
+            )
+            break
+        sample.keys.append(entry.key)
+        sample.texts.append(entry.document)
+        if progress is not None:
+            progress(len(sample.keys))
+    if len(sample.keys) < LEAST_TEXTS:
+        raise SampleError(
+            f"sample: expected {LEAST_TEXTS} texts or more, found {len(sample.keys)}; "
+            "so few have hardly any similar pairs, and say nothing about the others"
+        )
+    return sample
+
+
+class SampleError(SimIndexError, ValueError):
+    """A sample, or its labels, that nothing can be said about."""
+
+
+def figures_of(sample: Sample, shingles: Shingles) -> SampleFigures:
+    """Return what a sample is. Cost: some 50 us a text of 1,000 characters."""
+    texts = sample.texts
+    step = -(-len(texts) // _LOOKED_INTO)
+    looked_into: list[np.ndarray] = []
+    sizes = []
+    for place, text in enumerate(texts):
+        hashes = np.unique(shingle_hashes(text, shingles, 0))
+        sizes.append(len(hashes))
+        if place % step == 0 and len(hashes):
+            looked_into.append(hashes)
+    if not looked_into:
+        raise SampleError(
+            f"sample: expected texts with shingles, found {len(texts):,} without a letter, digit or symbol"
+        )
+    return SampleFigures(
+        documents=len(texts),
+        without_shingles=sizes.count(0),
+        copies=len(texts) - len(set(texts)),
+        characters=_quantiles([len(text) for text in texts]),
+        shingles=_quantiles(sizes),
+        scripts=_scripts(texts[::step]),
+        common_share=_common_share(looked_into),
+    )
+
+
+def _quantiles(sizes: Sequence[int]) -> Quantiles:
+    found: Quantiles = tuple(np.percentile(sizes, _SHARES, method="nearest").astype(int).tolist())
+    return found
+
+
+def _scripts(texts: Sequence[str]) -> dict[str, float]:
+    """Return the share of letters of each script: the first word of their names in Unicode."""
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(text)
+    scripts: Counter[str] = Counter()
+    for letter, count in counts.items():
+        if letter.isalpha():
+            scripts[unicodedata.name(letter, "other").split()[0].lower()] += count
+    letters = scripts.total()
+    return {script: round(count / letters, 4) for script, count in scripts.most_common(_MOST_SCRIPTS)}
+
+
+def _common_share(texts: list[np.ndarray]) -> float:
+    """Return the mean share of a text's shingles that many of the texts have, and two at least."""
+    known, same = np.unique(np.concatenate(texts), return_inverse=True)
+    owners = np.bincount(same, minlength=len(known))
+    is_common = owners[same] >= max(2, _COMMON * len(texts))
+    ends = np.cumsum([len(text) for text in texts])
+    commons = np.diff(np.append(0, np.cumsum(is_common)[ends - 1]))
+    return float(np.mean(commons / np.diff(np.append(0, ends))))

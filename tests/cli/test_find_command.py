@@ -1,0 +1,51 @@
+"""`simindex find` and `simindex query --contained`: what holds what, as a table and as JSON lines."""
+
+import pytest
+from support.commands import Run, matches_of
+from support.texts import json_lines
+
+import simindex
+
+ITEM = "the ferry to the island leaves at nine and comes back at noon"
+PAGES: list[dict[str, object]] = [
+    {"id": "shore", "text": f"News of the shore today: {ITEM.upper()}! Bring a coat."},
+    {"id": "garden", "text": "Beans and peas are sown when the soil is warm."},
+]
+
+
+@pytest.fixture
+def pages(run: Run) -> str:
+    assert run("insert", "pages", "-", "--containment", 1, stdin=json_lines(PAGES)).code == 0
+    return "pages"
+
+
+def test_find_prints_what_the_library_finds(run: Run, pages: str) -> None:
+    items = json_lines([{"id": 7, "text": ITEM}, {"id": 8, "text": "nothing of this is anywhere"}])
+    with simindex.open(pages, "r") as index:
+        (expected,) = index.query_containment(ITEM, direction="in_stored").to_dicts()
+    result = run("find", "-", "--in", pages, "--json", stdin=items)
+    assert matches_of(result) == [{"query": 7} | expected | {"truncated": False}]
+    assert "no match for 1 of 2 queries" in result.err
+    assert "met with a chance of 1.000 or more" in result.err
+    lines = run("find", "-", "--in", pages, stdin=items).out.splitlines()
+    assert lines[1].split() == ["7", "shore", "1.000", "0.579", "exact", "part", "of", "stored"]
+
+
+def test_query_contained_asks_in_both_directions(run: Run, pages: str) -> None:
+    found = matches_of(
+        run("query", pages, f"Beans and peas are sown when the soil is warm. {ITEM}", "--contained", "--json")
+    )
+    assert [(match["key"], match["relation"]) for match in found] == [("garden", "holds stored")]
+    lines = run("query", pages, ITEM, "--contained", "--threshold", 0.5).out.splitlines()
+    assert lines[1].split()[:2] == ["shore", "1.000"]
+
+
+def test_wrong_usage_of_containment_is_refused(run: Run, pages: str) -> None:
+    assert run("query", pages, ITEM, "--contained", "--nearest", 3).code == 2
+    assert run("query", pages, "--key", "shore", "--contained").code == 2
+    assert run("find", "-", "--in", pages, "--threshold", 2, stdin=json_lines(PAGES)).code == 2
+    assert run("insert", "plain", "-", stdin=json_lines(PAGES)).code == 0
+    told = "simindex: plain: this needs an index built with --containment 8\n"
+    assert run("query", "plain", ITEM, "--contained") == (1, "", told)
+    told = "simindex: pages: --exact needs an index built with --keep-shingles\n"
+    assert run("find", "-", "--in", pages, "--exact", stdin=b"") == (1, "", told)

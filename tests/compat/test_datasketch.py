@@ -1,0 +1,485 @@
+"""`simindex.compat.datasketch` beside datasketch: its hash values, its bytes, its answers, its methods."""
+
+import ast
+import os
+import pickle
+import random
+import shutil
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import datasketch
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import simindex
+from simindex import ConfigMismatchError, IndexLockedError
+from simindex.compat.datasketch import LeanMinHash, MinHash, MinHashLSH, MinHashLSHForest
+
+SCHEMES = ["affine32", "affine64", "legacy"]
+
+
+def made(words: str, **settings: Any) -> MinHash:
+    minhash = MinHash(**settings)
+    minhash.update_batch(word.encode() for word in words.split())
+    return minhash
+
+
+FERRY = "the ferry to the island leaves at nine in the morning"
+MINHASHES = {
+    "morning": made(FERRY),
+    "evening": made(FERRY.replace("morning", "evening")),
+    "train": made("bread milk a newspaper and two tickets for the train"),
+}
+
+
+# ---- signatures ----
+
+
+@given(
+    scheme=st.sampled_from(SCHEMES),
+    seed=st.integers(0, 2**32 - 1),
+    num_perm=st.integers(1, 40),
+    values=st.lists(st.binary(max_size=9), max_size=9),
+)
+@settings(max_examples=40, deadline=None)
+def test_hash_values_and_bytes_are_those_of_datasketch(
+    scheme: str, seed: int, num_perm: int, values: list[bytes]
+) -> None:
+    theirs = datasketch.MinHash(num_perm, seed, scheme=scheme)
+    mine = MinHash(num_perm, seed, scheme=scheme)
+    for minhash in (theirs, mine):
+        minhash.update_batch(values)
+        minhash.update(b"one more")
+    assert mine.hashvalues.dtype == theirs.hashvalues.dtype
+    assert np.array_equal(mine.hashvalues, theirs.hashvalues)
+    assert np.array_equal(mine.permutations, theirs.permutations)
+    assert mine.count() == theirs.count()
+    for order in "@=<>!":
+        lean, theirs_lean = LeanMinHash(theirs), datasketch.LeanMinHash(mine)
+        buffers = bytearray(lean.bytesize(order)), bytearray(theirs_lean.bytesize(order))
+        lean.serialize(buffers[0], order)
+        theirs_lean.serialize(buffers[1], order)
+        assert buffers[0] == buffers[1]
+        assert LeanMinHash.deserialize(buffers[1], order) == lean
+        assert datasketch.LeanMinHash.deserialize(buffers[0], order) == theirs_lean
+
+
+def test_batch_larger_than_what_is_permuted_at_a_time_gives_the_same_values() -> None:
+    values = [str(n).encode() for n in range(20_000)]
+    mine, theirs = MinHash(8), datasketch.MinHash(8)
+    mine.update_batch(values)
+    theirs.update_batch(values)
+    assert np.array_equal(mine.hashvalues, theirs.hashvalues)
+
+
+def test_signatures_are_merged_united_copied_and_cleared() -> None:
+    a, b, both = made("one two three"), made("three four"), made("one two three four")
+    assert MinHash.union(a, b) == both
+    assert LeanMinHash.union(LeanMinHash(a), LeanMinHash(b)) == LeanMinHash(both)
+    copied = a.copy()
+    copied.merge(b)
+    assert copied == both
+    assert copied != a
+    copied.clear()
+    assert copied.is_empty()
+    assert not a.is_empty()
+    assert MinHash(permutations=a.permutations, hashvalues=a.digest(), scheme="affine32") == a
+    bulk = MinHash.bulk([[b"one"], [b"two"]], num_perm=16, seed=3)
+    assert bulk == list(MinHash.generator([[b"one"], [b"two"]], num_perm=16, seed=3))
+    assert {LeanMinHash(a): 1}[pickle.loads(pickle.dumps(LeanMinHash(a)))] == 1
+    assert pickle.loads(pickle.dumps(a)) == a
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        (lambda: MinHash(0), "num_perm"),
+        (lambda: MinHash(hashvalues=[1, 2]), "scheme: expected that of the signature"),
+        (lambda: MinHash(hashvalues=[-1], scheme="affine32"), "expected integers of the scheme 'affine32'"),
+        (lambda: MinHash(hashvalues=[], scheme="legacy"), "found none"),
+        (lambda: MinHash(scheme="affine"), "found 'affine'"),
+        (lambda: MinHash(gpu_mode="always"), 'expected "disable" or "detect"'),
+        (lambda: MinHash(hashfunc=3), "expected a callable, found int"),  # type: ignore[arg-type]
+        (lambda: MinHash(4, permutations=([1], [2]), scheme="affine32"), r"expected \(a, b\) of 4 each"),
+        (lambda: MinHash(hashfunc=lambda _: 2**40).update(b""), 'the scheme "affine64" takes 64'),
+        (lambda: made("a").jaccard(made("a", seed=2)), "cannot be compared"),
+        (lambda: made("a").merge(made("a", num_perm=64)), "cannot be compared"),
+        (lambda: MinHash.union(made("a")), "two signatures or more, found 1"),
+        (lambda: LeanMinHash(seed=1), "found not all of them"),
+        (lambda: LeanMinHash(made("a"), scheme="legacy"), "expected that of the signature, 'affine32'"),
+        (lambda: LeanMinHash(made("a")).serialize(bytearray(7)), "found 7"),
+        (lambda: LeanMinHash(made("a")).bytesize("?"), "byte order"),
+        (lambda: LeanMinHash.deserialize(b"short"), "found 5 bytes"),
+        (lambda: LeanMinHash.deserialize(bytes(8) + b"\xff" * 20), "expected one of .1, 2., found 255"),
+    ],
+)
+def test_wrong_signature_is_refused_with_a_sentence(wrong: Any, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        wrong()
+
+
+def test_lean_signature_is_not_updated() -> None:
+    with pytest.raises(TypeError, match="update a MinHash"):
+        LeanMinHash(made("a")).update(b"b")
+    with pytest.warns(DeprecationWarning, match="use hashfunc"):
+        MinHash(hashobj=object())
+
+
+# ---- the index ----
+
+
+def families() -> Iterator[tuple[str, set[bytes]]]:
+    """Sets of 60 in families, whose members share 35 to 59 with one set."""
+    numbers = random.Random(7)
+    for family in range(20):
+        words = [f"{family}:{n}".encode() for n in range(60)]
+        for member in range(20):
+            own = [f"{family}:{member}:{n}".encode() for n in range(numbers.randint(1, 25))]
+            yield f"{family}/{member}", {*words[len(own) :], *own}
+
+
+@pytest.mark.parametrize("threshold", [0.4, 0.6, 0.8])
+def test_what_datasketch_finds_above_the_threshold_is_found(threshold: float) -> None:
+    theirs = datasketch.MinHashLSH(threshold, 128)
+    mine = MinHashLSH(threshold, 128)
+    assert (mine.b, mine.r) == (theirs.b, theirs.r)
+    minhashes = dict(zip(dict(families()), MinHash.bulk(dict(families()).values()), strict=True))
+    with mine.insertion_session() as session:
+        for key, minhash in minhashes.items():
+            theirs.insert(key, minhash)
+            session.insert(key, minhash)
+    wanted = missed = 0
+    for key, minhash in list(minhashes.items())[::5]:
+        found = dict(mine.query_with_scores(minhash))
+        assert mine.query(minhash) == list(found)
+        assert list(found.values()) == sorted(found.values(), reverse=True)
+        assert found[key] == 1
+        for other, similarity in found.items():
+            # A stored byte of a row agrees by chance in one of 256 cases: some rows of 128 more or less.
+            assert similarity == pytest.approx(minhash.jaccard(minhashes[str(other)]), abs=0.03)
+        above = {other for other in theirs.query(minhash) if minhash.jaccard(minhashes[other]) >= threshold}
+        wanted += len(above)
+        missed += len(above - found.keys())
+    assert wanted > 150
+    assert missed <= 0.01 * wanted
+
+
+def test_small_sets_without_a_common_element_are_not_alike() -> None:
+    """The low byte of datasketch's own values makes one of 256 such pairs equal."""
+    lsh = MinHashLSH(0.5)
+    minhashes = MinHash.bulk([[str(n).encode()] for n in range(200)])
+    with lsh.insertion_session() as session:
+        for number, minhash in enumerate(minhashes):
+            session.insert(number, minhash)
+    assert all(lsh.query(minhash) == [number] for number, minhash in enumerate(minhashes))
+
+
+def test_signatures_of_datasketch_are_taken_and_given(tmp_path: Path) -> None:
+    theirs = datasketch.MinHash()
+    theirs.update_batch([word.encode() for word in FERRY.split()])
+    with MinHashLSH(0.7, path=tmp_path / "i") as lsh:
+        lsh.insert("theirs", theirs)
+        lsh.insert("lean", datasketch.LeanMinHash(theirs))
+        assert lsh.query_with_scores(MINHASHES["morning"]) == [("theirs", 1.0), ("lean", 1.0)]
+    with simindex.open(tmp_path / "i", "r") as index:
+        assert set(index) == {"theirs", "lean"}
+    old = datasketch.MinHashLSH(0.7)
+    old.insert("mine", MINHASHES["morning"])
+    assert old.query(theirs) == ["mine"]
+    weighted = datasketch.WeightedMinHashGenerator(10, 128)
+    with MinHashLSH(0.7) as lsh:
+        lsh.insert(1, weighted.minhash(np.arange(1.0, 11)))
+        assert lsh.query(weighted.minhash(np.arange(1.0, 11))) == [1]
+        assert lsh.query(weighted.minhash(np.arange(11.0, 1, -1))) == []
+
+
+PROGRAM = """
+from {library} import MinHash, MinHashLSH
+
+texts = {{
+    "m1": "minhash gives an estimate of how similar two sets of words are",
+    "m2": "minhash gives an estimate of how similar two sets of shingles are",
+    "m3": "a folder keeps what was found when the process has ended",
+}}
+minhashes = {{}}
+for key, text in texts.items():
+    minhashes[key] = MinHash(num_perm=128)
+    for word in set(text.split()):
+        minhashes[key].update(word.encode("utf8"))
+
+lsh = MinHashLSH(threshold=0.5, num_perm=128{path})
+lsh.insert("m2", minhashes["m2"])
+lsh.insert("m3", minhashes["m3"])
+print(lsh.query(minhashes["m1"]), "m3" in lsh, lsh.is_empty())
+"""
+
+
+def test_program_runs_with_one_import_changed_and_a_path_keeps_what_it_stored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = "simindex.compat.datasketch"
+    for library in ("datasketch", own):
+        exec(PROGRAM.format(library=library, path=""), {})
+        assert capsys.readouterr().out == "['m2'] True False\n"
+    program = PROGRAM.format(library=own, path=f", path={str(tmp_path / 'i')!r}")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("['m2'] True False\n", "")
+    with MinHashLSH(0.5, path=tmp_path / "i") as lsh:
+        assert set(lsh.keys) == {"m2", "m3"}
+    assert simindex.check(tmp_path / "i").ok
+
+
+def examples() -> Iterator[str]:
+    """The examples in the docstrings of the datasketch that is installed, of what is offered here."""
+    for module in ("minhash", "lean_minhash", "lsh"):
+        source = Path(datasketch.__file__).with_name(f"{module}.py").read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(source)):
+            if not isinstance(node, ast.FunctionDef | ast.ClassDef):
+                continue
+            for block in (ast.get_docstring(node) or "").split(".. code-block:: python\n")[1:]:
+                lines = block.split("\n")
+                end = next(
+                    (n for n, line in enumerate(lines) if line.strip() and line[:1] != " "), len(lines)
+                )
+                code = [line for line in lines[:end] if line.strip()]
+                indent = len(code[0]) - len(code[0].lstrip())
+                whole = [line for line in code if line.startswith(" " * indent)]
+                yield textwrap.dedent(
+                    "\n".join(whole[: len(code) if whole == code else code.index(whole[-1]) + 1])
+                )
+
+
+def test_examples_of_datasketch_run_with_one_import_changed() -> None:
+    ran = 0
+    for example in examples():
+        if "import" not in example or any(word in example for word in ("redis", "farmhash", "gpu", "Output")):
+            continue
+        exec(
+            example.replace("from datasketch ", "from simindex.compat.datasketch "),
+            {"print": lambda *_: None},
+        )
+        ran += 1
+    assert ran >= 4
+
+
+@given(
+    steps=st.lists(
+        st.tuples(st.sampled_from(["insert", "replace", "remove"]), st.sampled_from("abcde"), st.booleans()),
+        max_size=25,
+    )
+)
+@settings(max_examples=15, deadline=None)
+def test_index_holds_what_a_dict_would_hold(steps: list[tuple[str, str, bool]]) -> None:
+    model: dict[str, MinHash] = {}
+    with MinHashLSH(0.9) as lsh:
+        for number, (step, key, stored) in enumerate(steps):
+            minhash = list(MINHASHES.values())[number % 3]
+            if step == "remove" and key in model:
+                lsh.remove(key)
+                del model[key]
+            elif step == "remove" or (step == "insert" and key in model):
+                with pytest.raises(ValueError, match="key: expected"):
+                    lsh.remove(key) if step == "remove" else lsh.insert(key, minhash)
+            else:
+                lsh.insert(key, minhash, check_duplication=step == "insert")
+                model[key] = minhash
+            assert (key in lsh) == (key in model)
+            if stored:
+                assert len(lsh) == len(model)
+                for minhash in MINHASHES.values():
+                    found = {other for other in model if model[other].jaccard(minhash) == 1}
+                    assert set(lsh.query(minhash)) == found
+        assert set(lsh.keys) == model.keys()
+        assert lsh.is_empty() == (not model)
+
+
+def test_sessions_store_at_their_end_and_the_folder_is_read_meanwhile(tmp_path: Path) -> None:
+    lsh = MinHashLSH(0.5, path=tmp_path / "i")
+    with lsh.insertion_session(buffer_size=2) as session:
+        for key, minhash in MINHASHES.items():
+            session.insert(key, minhash)
+        with simindex.open(tmp_path / "i", "r") as reader:
+            assert len(reader) == 2
+    reader_lsh = MinHashLSH(0.9, path=tmp_path / "i")
+    assert len(reader_lsh) == 3
+    with pytest.raises(IndexLockedError):
+        reader_lsh.remove("train")
+    with lsh.deletion_session() as deletion:
+        deletion.remove("train")
+        deletion.remove("evening")
+    assert list(lsh.keys) == list(reader_lsh.keys) == ["morning"]
+    lsh.close()
+    reader_lsh.close()
+
+
+def test_pickle_holds_the_path_or_what_is_stored(tmp_path: Path) -> None:
+    for path in (tmp_path / "i", None):
+        lsh = MinHashLSH(0.5, path=path)
+        lsh.insert("a", MINHASHES["morning"])
+        other = pickle.loads(pickle.dumps(lsh))
+        assert other.query(MINHASHES["morning"]) == ["a"]
+        assert (other.path == lsh.path) == (path is not None)
+        lsh.close()
+        other.insert("b", MINHASHES["evening"])
+        assert other.query(MINHASHES["morning"]) == ["a", "b"]
+        other.close()
+    with MinHashLSH(0.5, path=tmp_path / "i") as again:
+        assert len(again) == 2
+        pickled = pickle.dumps(again)
+    shutil.rmtree(tmp_path / "i")
+    with pytest.raises(FileNotFoundError):
+        pickle.loads(pickled)
+    (tmp_path / "i").mkdir()
+    with MinHashLSH(0.5, path=tmp_path / "i") as anew:
+        assert anew.is_empty()
+
+
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_forked_child_reads_and_leaves_the_folder(tmp_path: Path, kept: bool) -> None:
+    lsh = MinHashLSH(0.5, path=tmp_path / "i" if kept else None)
+    lsh.insert("a", MINHASHES["morning"])
+    assert lsh.query(MINHASHES["morning"]) == ["a"]
+    if not (child := os.fork()):
+        try:
+            found = lsh.query(MINHASHES["morning"])
+            lsh.close()
+        finally:
+            os._exit(found != ["a"])
+    assert os.waitpid(child, 0)[1] == 0
+    lsh.insert("b", MINHASHES["evening"])
+    assert lsh.query(MINHASHES["evening"]) == ["b", "a"]
+    lsh.close()
+
+
+def test_temporary_folder_goes_with_the_index() -> None:
+    lsh = MinHashLSH()
+    folder = Path(lsh.path)
+    lsh.insert("a", MINHASHES["train"])
+    assert len(lsh) == 1
+    assert folder.exists()
+    del lsh
+    assert not folder.parent.exists()
+
+
+def test_indexes_merge_and_count_their_buckets() -> None:
+    one, two = MinHashLSH(0.5), MinHashLSH(0.5)
+    one.insert("a", MINHASHES["morning"])
+    two.insert("a", MINHASHES["train"])
+    two.insert("b", MINHASHES["evening"])
+    with pytest.raises(ValueError, match="found 'a'"):
+        one.merge(two, check_overlap=True)
+    one.merge(two)
+    assert one.query(MINHASHES["train"]) == ["a"]
+    assert one.query(MINHASHES["evening"]) == ["b"]
+    counts = one.get_counts()
+    assert len(counts) == one.b
+    assert all(sum(counter.values()) == 2 for counter in counts)
+    assert all(list(counter.values()) == [1] for counter in one.get_subset_counts("a", "a"))
+    one.add_to_query_buffer(MINHASHES["morning"])
+    one.add_to_query_buffer(MINHASHES["evening"])
+    assert one.collect_query_buffer() == ["b"]
+    assert one.collect_query_buffer() == []
+    with pytest.raises(ValueError, match="expected a MinHashLSH of 128, 25 and 5"):
+        one.merge(MinHashLSH(0.8))
+    other = MinHashLSH(0.5)
+    other.insert("c", made("a", seed=9))
+    with pytest.raises(ValueError, match="of one scheme and seed"):
+        one.merge(other)
+
+
+def test_weights_and_params_move_the_threshold_as_they_move_the_curve() -> None:
+    assert MinHashLSH(0.8).threshold == 0.8
+    fewer_misses = MinHashLSH(0.8, weights=(0.1, 0.9))
+    assert fewer_misses.threshold < 0.75
+    assert MinHashLSH(params=(16, 8)).threshold == pytest.approx((1 - 0.5 ** (1 / 16)) ** (1 / 8))
+    assert (fewer_misses.b, fewer_misses.r) == (
+        (theirs := datasketch.MinHashLSH(0.8, weights=(0.1, 0.9))).b,
+        theirs.r,
+    )
+
+
+def test_other_numbers_of_permutations_than_multiples_of_eight_are_stored_as_far_as_they_go() -> None:
+    with MinHashLSH(0.5, 100) as lsh:
+        lsh.insert("a", made(FERRY, num_perm=100))
+        assert lsh.query(made(FERRY, num_perm=100)) == ["a"]
+        with pytest.raises(ValueError, match="expected 100 permutations, as the index has; found 104"):
+            lsh.query(made(FERRY, num_perm=104))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"threshold": 1.5}, "threshold: expected 0..1, found 1.5"),
+        ({"num_perm": 4}, "num_perm"),
+        ({"weights": (0.5, 0.6)}, "whose sum is 1"),
+        ({"params": (20, 8)}, "found 20 bands of 8 rows"),
+        ({"threshold": 0.95, "num_perm": 16}, "two bands or more"),
+        ({"storage_config": {"type": "redis"}}, "the folder is the storage"),
+        ({"prepickle": True}, "keys are str, bytes or int"),
+    ],
+)
+def test_wrong_index_is_refused_with_a_sentence(arguments: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        MinHashLSH(**arguments)
+
+
+def test_what_does_not_go_with_what_is_stored_is_refused_also_later(tmp_path: Path) -> None:
+    path = tmp_path / "i"
+    with MinHashLSH(0.5, path=path) as lsh:
+        lsh.insert("a", MINHASHES["morning"])
+    with MinHashLSH(0.5, path=path) as lsh:
+        for other in (made("a", seed=2), made("a", scheme="legacy")):
+            with pytest.raises(ValueError, match="expected the scheme and seed of the stored signatures"):
+                lsh.insert("b", other)
+            with pytest.raises(ValueError, match="cannot be compared"):
+                lsh.query(other)
+        with pytest.raises(TypeError, match="expected a MinHash, found str"):
+            lsh.query("a text")
+        with pytest.raises(TypeError, match="key: expected str, bytes or int"):
+            lsh.insert(("a", 1), MINHASHES["train"])  # type: ignore[arg-type]
+        assert [1] not in lsh
+    with pytest.raises(ConfigMismatchError, match="num_perm"):
+        MinHashLSH(0.5, 64, path=path)
+    with simindex.open(tmp_path / "texts", config=simindex.Config(simhash=None)) as index:
+        index.insert("a", "a text")
+    with pytest.raises(ValueError, match=r"Open it with simindex\.open"):
+        MinHashLSH(0.5, path=tmp_path / "texts").query(MINHASHES["train"])
+
+
+# ---- the forest ----
+
+
+def test_forest_finds_the_nearest_and_gives_their_hash_values_back(tmp_path: Path) -> None:
+    forest = MinHashLSHForest(path=tmp_path / "i")
+    assert forest.is_empty()
+    for key, minhash in MINHASHES.items():
+        forest.add(key, minhash)
+    assert "train" in forest
+    assert forest.is_empty()
+    with pytest.raises(ValueError, match="not stored yet"):
+        forest.add("train", MINHASHES["train"])
+    forest.index()
+    assert not forest.is_empty()
+    assert forest.query(MINHASHES["evening"], 2) == ["evening", "morning"]
+    (best, second) = forest.query_with_scores(MINHASHES["evening"], 2)
+    assert best == ("evening", 1.0)
+    assert second[1] == pytest.approx(MINHASHES["evening"].jaccard(MINHASHES["morning"]), abs=0.03)
+    for key, minhash in MINHASHES.items():
+        values = forest.get_minhash_hashvalues(key)
+        assert np.array_equal(values, minhash.hashvalues)
+        assert values.dtype == minhash.hashvalues.dtype
+    with pytest.raises(KeyError):
+        forest.get_minhash_hashvalues("none")
+    other = pickle.loads(pickle.dumps(forest))
+    assert other.query(MINHASHES["train"], 1) == ["train"]
+    assert (other.k, other.l) == (16, 8)
+    with pytest.raises(ValueError, match="k"):
+        other.query(MINHASHES["train"], 0)

@@ -1,0 +1,154 @@
+"""A deduplication by stages that processes run over a folder, against that of one machine, byte for byte."""
+
+import os
+from pathlib import Path
+from random import Random
+from typing import Any
+from unittest import mock
+
+import pytest
+from support.commands import Run
+from support.hosts import rows_of, written
+
+from simindex import scaleout
+from simindex.corpus import deduplicate
+from simindex.corpus.dedup.journal import JobError
+from simindex.scaleout import StagedDedup, UnsupportedError, dedup_plan, plan_dedup
+
+MODES: list[tuple[str, dict[str, Any]]] = [
+    ("out.jsonl", {}),
+    ("out.jsonl.gz", {"keep": "longest", "threshold": 0.5}),
+    ("out.parquet", {"keep": "newest", "recall": 0.9}),
+    ("out.csv", {"keep": "field:rank", "mode": "annotate"}),
+    ("out.jsonl", {"mode": "report-only"}),
+    ("out.jsonl", {"by": "simhash", "max_distance": 2}),
+]
+
+
+def planned(
+    tmp_path: Path, seed: int = 1, name: str = "out.jsonl", *, has_bad_row: bool = False, **how: Any
+) -> StagedDedup:
+    """A job over two files, planned."""
+    sources = [tmp_path / "1.jsonl", tmp_path / "2.jsonl"]
+    if not sources[0].exists() or seed > 1:
+        for each, path in enumerate(sources, seed):
+            written(path, rows_of(each, 60))
+        if has_bad_row:
+            sources[0].write_bytes(sources[0].read_bytes() + b"no row\n")
+    given: dict[str, Any] = {
+        "work": tmp_path / "work",
+        "parallel": 2,
+        "part_bytes": 6_000,
+        "skip_bad_rows": True,
+    }
+    return plan_dedup(sources, str(tmp_path / name), **(given | how))
+
+
+@pytest.mark.parametrize(("name", "how"), MODES)
+def test_stages_write_what_one_machine_writes_however_they_are_shared(
+    name: str, how: dict[str, Any], tmp_path: Path
+) -> None:
+    random, (one, many) = Random(name + repr(how)), (tmp_path / "one", tmp_path / "many")
+    one.mkdir()
+    many.mkdir()
+    job = planned(tmp_path, name=f"many/{name}", has_bad_row=name == "out.csv", **how)
+    sources, bad = [tmp_path / "1.jsonl", tmp_path / "2.jsonl"], list[Any]()
+    expected = deduplicate(sources, one / name, on_bad_row=bad.append, **how)
+    for stage in (job.sketch, job.compare, job.write):
+        of = random.randint(1, 5)
+        shares = [*range(1, of + 1), *random.choices(range(1, of + 1), k=2)]  # some run twice
+        random.shuffle(shares)
+        if stage == job.write:
+            assert job.decide() == 1
+        assert sum(stage(share, of) for share in shares) >= (how.get("mode") is None and stage != job.write)
+    again = list[Any]()
+    assert job.finish(on_bad_row=again.append)[:4] == expected[:4]
+    assert len(again) == len(bad) == (name == "out.csv")
+    files = {path.relative_to(one) for path in one.rglob("*") if path.is_file() and path.suffix != ".json"}
+    assert files == {
+        path.relative_to(many) for path in many.rglob("*") if path.suffix not in (".json", ".dedup")
+    }
+    for file in files:
+        assert (many / file).read_bytes() == (one / file).read_bytes()
+    assert sorted(os.listdir(tmp_path / "work")) == ["done", "plan"]
+    assert (job.sketch(), job.compare(), job.decide(), job.write()) == (0, 0, 0, 0)
+    assert job.finish()[:4] == expected[:4]
+
+
+def test_a_stage_that_comes_too_early_names_the_one_that_is_missing(tmp_path: Path) -> None:
+    job = planned(tmp_path)
+    job.sketch(1, 2)
+    for stage, expected in (
+        (job.compare, r"sketches of part 2 of \d+, found none; run the stage sketch"),
+        (job.write, "what was decided, found none; run the stage decide"),
+        (job.finish, "what was decided, found none; run the stage decide"),
+    ):
+        with pytest.raises(JobError, match=expected):
+            stage()
+    job.sketch(2, 2)
+    job.compare(2, 2)
+    with pytest.raises(JobError, match=r"what range 1 of \d+ has, found none; run the stage compare"):
+        job.decide()
+    with pytest.raises(JobError, match="expected a plan, found none; run the stage plan"):
+        StagedDedup(tmp_path)
+
+
+def test_a_job_that_dies_anywhere_is_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = planned(tmp_path)
+    for name in ("part-000000", "part-000001"):  # what a killed process leaves
+        for home in (tmp_path / "work").glob("simindex-dedup-*"):
+            (home / "sketches" / f"{name}.abc.partial").mkdir()
+    for stage in (job.sketch, job.compare, job.decide):
+        stage()
+    deduplicate(
+        [tmp_path / "1.jsonl", tmp_path / "2.jsonl"], tmp_path / "one.jsonl", on_bad_row=lambda _: None
+    )
+
+    def stop(_: int) -> None:
+        raise KeyboardInterrupt
+
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            job.finish(stop)
+    assert planned(tmp_path).write() > 2  # the plan is the same once more
+    with monkeypatch.context() as patch:  # killed before the job is marked as done
+        patch.setattr(dedup_plan, "whole_file", mock.Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            job.finish()
+    assert job.sketch() == 0
+    job.finish()
+    assert sorted(os.listdir(tmp_path / "work")) == ["done", "plan"]
+    planned(tmp_path)
+    assert sorted(os.listdir(tmp_path / "work")) == ["done", "plan"]
+    assert (tmp_path / "out.jsonl").read_bytes() == (tmp_path / "one.jsonl").read_bytes()
+
+
+def test_a_folder_is_of_one_job_and_an_input_that_changes_is_named(tmp_path: Path) -> None:
+    job = planned(tmp_path)
+    with pytest.raises(JobError, match="found the plan of another job; force=True"):
+        planned(tmp_path, threshold=0.5)
+    (tmp_path / "2.jsonl").write_bytes(b"")
+    with pytest.raises(JobError, match="a plan for the inputs as they are now, found none"):
+        job.sketch()
+    job = planned(tmp_path, seed=5, force=True)
+    for stage in (job.sketch, job.compare, job.decide):
+        stage()
+    assert job.finish().read == 120
+    with pytest.raises(UnsupportedError, match="the path of an output"):
+        plan_dedup([tmp_path / "1.jsonl"], print, work=tmp_path / "other")  # type: ignore[arg-type]
+
+
+def test_the_command_says_what_is_wrong_with_a_share(run: Run) -> None:
+    for arguments, expected in (
+        (("sketch", "work", "4/3"), "expected one like 3/64, found '4/3'"),
+        (("mend", "work"), "expected one of sketch, compare, decide, write, finish; found 'mend'"),
+    ):
+        found = run("scaleout", "stage", *arguments)
+        assert (found.code, expected in found.err) == (2, True)
+    assert run("scaleout", "stage", "sketch", "work").err == (
+        "simindex: work: expected a plan, found none; run the stage plan first, or once more\n"
+    )
+
+
+def test_public_names_are_there() -> None:
+    assert {"StagedDedup", "plan_dedup"} <= set(scaleout.__all__)

@@ -1,0 +1,177 @@
+"""Advice from labels: half of them given, the other half as the judge; and labels that cannot be."""
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.truth import exact_similarities, extract
+
+from simindex import CharShingles, Key, WordShingles, tuning
+from simindex.tuning.label_curve import Goal, points_of
+from simindex.tuning.measures import TextPairs, measured
+from simindex.tuning.with_labels import shinglings
+
+LICENCES = sorted(extract().items())
+SHORT = [(key, text) for key, text in LICENCES if len(text) < 1_500]
+KEYS = [key for key, _ in LICENCES]
+FIRST, SECOND, _ = exact_similarities((text for _, text in LICENCES), 0.2)
+PAIRS = TextPairs([text for _, text in LICENCES], np.stack([FIRST, SECOND], axis=1))
+THRESHOLDS = [hundredths / 100 for hundredths in range(100, 4, -1)]
+MEASURES: dict[str, np.ndarray] = {}
+Label = tuple[Key, Key, str]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _measures() -> None:
+    """The similarities of all pairs by what tune tries, and one more way that it does not try."""
+    for shingles in [*shinglings(WordShingles(3)), CharShingles(5)]:
+        MEASURES[f"{type(shingles).__name__} {shingles.size}"] = measured(PAIRS, shingles).similarities
+
+
+def labels_of(wanted: np.ndarray, places: list[int]) -> list[Label]:
+    return [(KEYS[FIRST[place]], KEYS[SECOND[place]], "y" if wanted[place] else "n") for place in places]
+
+
+def best_f1(name: str, wanted: np.ndarray, places: list[int]) -> float:
+    scores = MEASURES[name][places]
+    return max(point.f1 for point in points_of(scores, wanted[places], np.ones(len(places)), THRESHOLDS))
+
+
+@pytest.mark.parametrize(("truth", "threshold"), [("WordShingles 3", 0.8), ("CharShingles 5", 0.8)])
+def test_advised_threshold_and_shingles_are_nearly_the_best_on_labels_kept_back(
+    truth: str, threshold: float
+) -> None:
+    wanted = MEASURES[truth] >= threshold
+    places = list(range(len(FIRST)))
+    random.Random(1).shuffle(places)
+    given, kept = places[: len(places) // 2], places[len(places) // 2 :]
+    found = tuning.tune(LICENCES, labels_of(wanted, given))
+    config = found.advice.setting.config
+    name = f"{type(config.shingles).__name__} {config.shingles.size}"
+    scores = MEASURES[name][kept]
+    (point,) = points_of(scores, wanted[kept], np.ones(len(kept)), [found.advice.threshold])
+    assert point.f1 >= best_f1(name, wanted, kept) - 0.02
+    tried = [name for name in MEASURES if name != "CharShingles 5"]
+    assert best_f1(name, wanted, kept) >= max(best_f1(other, wanted, kept) for other in tried) - 0.02
+    assert found.labels is not None
+    # Pairs of the same two texts count once.
+    assert 0.95 * len(given) <= sum(found.labels.yes) + sum(found.labels.no) <= len(given)
+    assert "with the intervals of 95 %" in found.reason
+
+
+def test_precision_lies_in_the_interval_that_sixty_labels_give() -> None:
+    """Ten pairs a tenth, drawn 50 times: 45 or more, where an interval of 95 % has fewer in 4 of 100 runs."""
+    wanted = MEASURES["CharShingles 5"] >= 0.8
+    base = MEASURES["WordShingles 3"]
+    tenths = np.minimum((base * 10 + 1e-9).astype(int), 9)
+    counts, held = np.bincount(tenths, minlength=10), 0
+    for seed in range(50):
+        drawn = random.Random(seed)
+        places = [p for t in range(4, 10) for p in drawn.sample(np.flatnonzero(tenths == t).tolist(), 10)]
+        weights = counts[tenths[places]] / 10
+        points = points_of(base[places], wanted[places], weights, THRESHOLDS)
+        threshold = Goal().best(points).threshold
+        (point,) = points_of(base[places], wanted[places], weights, [threshold], 0.5)
+        held += point.precision.low <= wanted[base >= threshold - 1e-9].mean() <= point.precision.high
+    assert held >= 45
+
+
+def short_labels() -> list[Label]:
+    keys = {key for key, _ in SHORT}
+    found = labels_of(MEASURES["CharShingles 5"] >= 0.8, list(range(len(FIRST))))
+    return [label for label in found if label[0] in keys and label[1] in keys]
+
+
+def test_wanted_precision_raises_the_threshold_and_wanted_recall_lowers_it() -> None:
+    labels = [*short_labels(), (SHORT[0][0], SHORT[1][0], "skip")]
+    precise, complete = tuning.tune(SHORT, labels, precision=1.0), tuning.tune(SHORT, labels, recall=1.0)
+    by_name = {curve.name: curve.best for curve in complete.curves}
+    for curve in precise.curves[:-2]:
+        assert curve.best.precision.value == by_name[curve.name].recall.value == 1.0
+        assert curve.best.threshold >= by_name[curve.name].threshold
+    assert precise.labels is not None
+    assert precise.labels.skipped == 1
+
+
+def test_texts_that_lie_within_longer_ones_are_told_by_containment() -> None:
+    dice = random.Random(1)
+    words = [f"word{number}" for number in range(3_000)]
+    long = [dice.choices(words, k=dice.choice((60, 120, 240))) for _ in range(60)]
+    texts = [" ".join(text) for text in long + [text[:40] for text in long]]
+    labels = [(n, n + 60, "y") for n in range(60)]
+    labels += [(n, n + 1, "n") for n in range(59)]
+    for n in range(0, 60, 2):  # as similar as those that are wanted, but neither holds the other
+        texts += [" ".join(long[n][: len(long[n]) // 2] + dice.choices(words, k=len(long[n]) // 2))]
+        labels.append((n, len(texts) - 1, "n"))
+    found = tuning.tune(enumerate(texts), labels)
+    assert "containment of " in " ".join(found.notes)
+    assert found.curves[-1].best.f1 > 0.99
+
+
+def test_labels_are_read_in_every_form_that_is_told(tmp_path: Path) -> None:
+    labels, texts = short_labels(), dict(SHORT)
+    as_ids = [{"a": a, "b": b, "verdict": verdict} for a, b, verdict in labels]
+    as_texts = [{"text_a": texts[a], "text_b": texts[b], "verdict": v == "y"} for a, b, v in labels]  # type: ignore[index]
+    path = tmp_path / "pairs.jsonl"
+    path.write_text("\n".join(map(json.dumps, as_ids)))
+    by_ids, by_file, by_texts = (tuning.tune(SHORT, each) for each in (labels, path, as_texts))
+    assert by_ids.curves == by_file.curves
+    assert by_texts.labels == by_ids.labels
+    assert by_texts.curves[0].name == by_ids.curves[0].name
+
+
+A, B, C = KEYS[:3]
+BAD: list[tuple[Any, str]] = [
+    (
+        [(A, "gone", "y")],
+        "labels:1: expected the id of one text of the sample, found 'gone', none in the sample",
+    ),
+    (
+        [(A, B, "y"), (B, A, "n")],
+        'labels:2: expected one verdict on a pair, found "n", and "y" .* at labels:1',
+    ),
+    (
+        [(A, B, "y"), (A, C, "y")],
+        'labels: expected pairs of both verdicts, found 2 times "y" alone; .* less similar',
+    ),
+    ([(A, B, "n")], "found 1 times .* more similar, too"),
+    ([], "expected pairs of both verdicts, found none"),
+    ([(A, B, "maybe")], "labels:1: verdict: expected .* found 'maybe'"),
+    ([(A, B)], "labels:1: expected a label, .*text_a and text_b in place of ids, found"),
+    ([{"a": A, "verdict": "y"}], "labels:1: expected a label"),
+    ([{"text_a": 1, "text_b": "x", "verdict": "y"}], "labels:1: expected text_a and text_b to be strings"),
+    ([{"a": [A], "b": B, "verdict": "y"}], "labels:1: expected the id of one text"),
+]
+
+
+@pytest.mark.parametrize(("labels", "message"), BAD)
+def test_bad_labels_are_an_error_that_names_them(labels: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        tuning.tune(LICENCES, labels)
+
+
+def test_bad_label_of_a_file_is_named_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.jsonl"
+    path.write_text('\n{"a": 1\n')
+    with pytest.raises(ValueError, match=r"pairs\.jsonl:2: expected a label, .* found no JSON"):
+        tuning.tune(LICENCES, path)
+    twice = [*LICENCES, (A, "another text")]
+    with pytest.raises(ValueError, match="2 texts with it"):
+        tuning.tune(twice, [(A, B, "y")])
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda: tuning.tune(LICENCES, precision=0.9), "expected labelled pairs, by which alone"),
+        (lambda: tuning.tune(LICENCES, [], precision=0.9, recall=0.9), "found both"),
+        (lambda: tuning.tune(LICENCES, [], recall=1.5), r"recall: expected a number in \(0, 1\]"),
+    ],
+)
+def test_goals_that_cannot_be_are_refused(ask: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ask()
