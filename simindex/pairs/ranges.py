@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from itertools import chain
 
 import numpy as np
 
+from simindex.errors import SimIndexError
 from simindex.format.layout import Geometry
 from simindex.format.rows import LONG_RUN, PAIR_ROW
 from simindex.pairs.fetched import ABSENT, FetchedSketches, PieceEntries, Sketches
-from simindex.pairs.pair import Bounded
 from simindex.pairs.plan import PairPlan
 from simindex.pairs.runs import Block, runs_of
 from simindex.pairs.table_walk import EqualSketches, TableWalk
 from simindex.pairs.tables import Piece, SketchSource, Slice, Source
 from simindex.pairs.union_find import Forest, edges_between
-from simindex.pairs.walk_plan import Earlier, Edges, LongRuns, WalkPlan
+from simindex.pairs.walk_plan import Edges, LongRuns, WalkPlan
 
 HANDED_ON = 1 << 16
 """Pairs of a batch, about."""
@@ -24,55 +24,59 @@ HANDED_ON = 1 << 16
 _KEY_BITS = 64
 
 
-class RangeEnd(NamedTuple):
-    """What a range has cost that was walked to its end; nothing where long runs are put off.
-
-    Attributes:
-        bounded: what was not compared all with all.
-    """
-
-    compared: int = 0
-    bounded: Bounded = Bounded()
-    long_runs: np.ndarray = np.zeros(0, dtype=LONG_RUN)
-
-
-def walk_range(
-    walk_plan: WalkPlan, tables: Sequence[int], source: Source, place: int, earlier: Earlier | None = None
-) -> Iterator[Edges | RangeEnd]:
-    """Yield what the `place`-th range of some tables has, and at the end what it has cost.
-
-    Args:
-        tables: from 0; one alone where long runs are not put off, for those of the tables before count.
-        earlier: what the walks before have found. Where equal sketches are folded and it does not have
-            them, they alone are found.
-    """
-    assert walk_plan.puts_off or len(tables) == 1
-    plan, end = walk_plan.plan, RangeEnd()
+def walk_range(walk_plan: WalkPlan, source: Source, place: int) -> Iterator[Edges]:
+    """Yield the pairs that the `place`-th range of all tables has; long runs are put off."""
+    plan = walk_plan.plan
     slices = {
         table: Slice(plan.first_table + table, first, behind)
-        for table in tables
+        for table in walk_plan.tables
         for first, behind in (walk_plan.bounds(table, place),)
         if first < behind
     }
-    if walk_plan.puts_off:
-        entries_of = zip(slices, source.slices(list(slices.values()), plan.capacity), strict=True)
-        found = compared_tables(entries_of, plan, source, walk_plan.geometry)
-        yield from _together(found, forests=walk_plan.forests)
-        yield end
-        return
-    for table, wanted in slices.items():
-        pieces = next(source.slices([wanted], plan.capacity))
-        sketches = FetchedSketches(source, walk_plan.geometry)
-        known = earlier or Earlier(LongRuns.none(table))
-        if walk_plan.folds and known.copies is None:
-            equal = EqualSketches(plan, PieceEntries(pieces, _KEY_BITS, plan), sketches)
-            yield from _together((Edges(copies=rows) for rows in equal.steps()), forests=False)
-            continue
-        entries = PieceEntries(pieces, plan.bits[table], plan, known.copies)
-        walk = TableWalk(plan, table, entries, sketches, known.longs)
-        yield from _together(map(Edges, walk.steps()), forests=walk_plan.forests)
-        end = RangeEnd(walk.compared, walk.bounded, walk.long_runs)
-    yield end
+    entries_of = zip(slices, source.slices(list(slices.values()), plan.capacity), strict=True)
+    yield from _together(compared_tables(entries_of, plan, source, walk_plan.geometry))
+
+
+def walk_table(
+    walk_plan: WalkPlan, table: int, source: Source, place: int, copies: np.ndarray | None
+) -> Iterator[Edges]:
+    """Yield the pairs that the `place`-th range of one table has.
+
+    Args:
+        copies: a bit for each number that is left out, if any are.
+
+    Raises:
+        SimIndexError: a run is longer than `max_run`.
+    """
+    plan = walk_plan.plan
+    entries = PieceEntries(_pieces(walk_plan, table, source, place), plan.bits[table], plan, copies)
+    walk = TableWalk(plan, table, entries, FetchedSketches(source, walk_plan.geometry), LongRuns.none(table))
+
+    def steps() -> Iterator[Edges]:
+        for rows in walk.steps():
+            if walk.bounded.runs:
+                raise SimIndexError(
+                    f"expected at most {plan.max_run:,} documents of one prefix, found more in table "
+                    f"{table}: what such a group is compared with goes by the ages of documents, which "
+                    "partitions do not share; give a larger max_run, or merge the partitions into one index"
+                )
+            yield Edges(rows)
+
+    yield from _together(steps(), forests=walk_plan.forests)
+
+
+def equal_sketches(walk_plan: WalkPlan, source: Source, place: int) -> Iterator[Edges]:
+    """Yield the sketches that are equal in what is compared, of the `place`-th range of the first table."""
+    plan = walk_plan.plan
+    entries = PieceEntries(_pieces(walk_plan, 0, source, place), _KEY_BITS, plan)
+    equal = EqualSketches(plan, entries, FetchedSketches(source, walk_plan.geometry))
+    yield from _together(Edges(copies=rows) for rows in equal.steps())
+
+
+def _pieces(walk_plan: WalkPlan, table: int, source: Source, place: int) -> Iterator[Piece]:
+    plan, (first, behind) = walk_plan.plan, walk_plan.bounds(table, place)
+    wanted = [Slice(plan.first_table + table, first, behind)] if first < behind else []
+    return chain.from_iterable(source.slices(wanted, plan.capacity))
 
 
 def compared_tables(
@@ -108,7 +112,7 @@ def _put_off(plan: PairPlan, table: int, firsts: Sketches) -> np.ndarray:
     return rows
 
 
-def _together(found: Iterator[Edges], *, forests: bool) -> Iterator[Edges]:
+def _together(found: Iterator[Edges], *, forests: bool = False) -> Iterator[Edges]:
     """Hand on many pairs at a time; of forests those alone that hold documents together."""
     pairs: list[np.ndarray] = []
     copies: list[np.ndarray] = []

@@ -25,17 +25,12 @@ class WalkPlan:
 
     Attributes:
         plan: of the pairs: tables, prefixes, where is cut.
-        folds: whether of equal sketches only the first is compared with others.
-        puts_off: whether the documents of long runs are yielded as they are; else they are compared with
-            the first of their run.
         forests: whether only so many pairs are yielded as hold the same documents together.
     """
 
     plan: PairPlan
     geometry: Geometry
     count: int
-    folds: bool
-    puts_off: bool
     forests: bool = False
 
     @property
@@ -78,18 +73,6 @@ class LongRuns(NamedTuple):
         """Return them with those of the next table."""
         rows = rows[np.argsort(rows["prefix"])]
         return LongRuns([*self.firsts, self.firsts[-1] + len(rows)], np.concatenate([self.rows, rows]))
-
-
-class Earlier(NamedTuple):
-    """What a table's walk needs to know of the walks before it.
-
-    Attributes:
-        copies: a bit for each number whose sketch equals an earlier one; ``None``: not yet known, or all
-            documents take part.
-    """
-
-    longs: LongRuns
-    copies: np.ndarray | None = None
 
 
 class Edges(NamedTuple):

@@ -43,7 +43,7 @@ from simindex.pairs.walk_plan import WalkPlan, scheme_of_config
 from simindex.queries.scheme import Scheme
 from simindex.queries.search import BandQuery, FingerprintQuery
 from simindex.scaleout.errors import ScaleOutError
-from simindex.scaleout.tasks import edges_of, whole_file, whole_folder, write_found
+from simindex.scaleout.tasks import read_found, whole_file, whole_folder, write_found
 from simindex.sketching.sketch import HAS_SIGNATURE
 from simindex.sketching.sketcher import Sketcher
 
@@ -141,7 +141,7 @@ class Stages(NamedTuple):
         plan = self.plan
         each = total * len(plan.bits) // self.parallel
         count = self.parallel * max(2, -(-each // _ENTRIES_OF_A_RANGE))
-        return WalkPlan(plan, self.scheme.tables, count, folds=False, puts_off=True)
+        return WalkPlan(plan, self.scheme.tables, count)
 
     def num_ranges(self, tables: Sequence[SketchTables]) -> int:
         """Return into how many ranges the tables are cut."""
@@ -286,7 +286,7 @@ def compare_range(stages: Stages, place: int) -> None:
         walk = stages.walk(source.numbering.total)
         path = stages.range_file(place, walk.count)
         if not os.path.exists(path):
-            write_found(path, walk_range(walk, walk.tables, source, place))
+            write_found(path, walk_range(walk, source, place))
 
 
 # ---- decide ----
@@ -312,7 +312,7 @@ def decide(stages: Stages, tables: Sequence[SketchTables], walked: Iterable[int]
             path = stages.range_file(place, walk.count)
             if not os.path.exists(path):
                 raise missing(f"what range {place + 1} of {walk.count} has", "compare", stages.folder)
-            for found in edges_of(path):
+            for found in read_found(path):
                 if len(found.waiting):
                     star.add_run(found.waiting, begins=found.begins)
                 if len(found.pairs):

@@ -24,21 +24,21 @@ from simindex.config import Config
 from simindex.format.keys import Key
 from simindex.format.rows import NO_VALUE
 from simindex.formulas.curve import DEFAULT_THRESHOLD
-from simindex.pairs.clusters import Linkage, group, require_linkage
+from simindex.pairs.clusters import Linkage, require_linkage
 from simindex.pairs.merged_entries import set_bits
-from simindex.pairs.pair import Bounded, Pair, SnapshotIterator
+from simindex.pairs.pair import Pair, SnapshotIterator
 from simindex.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES, Copies, PairPlan, plan_pairs
-from simindex.pairs.ranges import RangeEnd, walk_range
+from simindex.pairs.ranges import equal_sketches, walk_table
 from simindex.pairs.snapshot_tables import PinnedTables
 from simindex.pairs.tables import LocalSource, Numbering
-from simindex.pairs.union_find import edges_between
-from simindex.pairs.walk_plan import Earlier, Edges, LongRuns, WalkPlan, scheme_of_config
+from simindex.pairs.union_find import Forest, edges_between
+from simindex.pairs.walk_plan import Edges, WalkPlan, scheme_of_config
 from simindex.queries.search import Method, require_comparable
 from simindex.remote import is_remote
 from simindex.scaleout.actors import RayCalls
 from simindex.scaleout.calls import is_local
 from simindex.scaleout.catalog import Catalog
-from simindex.scaleout.errors import ScaleOutError
+from simindex.scaleout.errors import ScaleOutError, UnsupportedError
 from simindex.scaleout.tasks import Tasks, read_found, tasks_on, write_found
 from simindex.sketching.estimate import row_estimates
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE
@@ -63,19 +63,20 @@ class Walking(NamedTuple):
     Attributes:
         folders: of all partitions, which all who work see; nothing is changed there.
         work: folder for what ranges have.
+        table: whose pairs are found; ``None``: sketches that are equal.
+        copies: a bit for each number whose sketch equals an earlier one; ``None``: all take part.
     """
 
     folders: tuple[str, ...]
     config: Config
     work: str
     walk_plan: WalkPlan
-    table: int = 0
-    earlier: Earlier = Earlier(LongRuns.none())
+    table: int | None = None
+    copies: np.ndarray | None = None
 
     def path(self, place: int) -> str:
         """Return the file of a range."""
-        kind = "copies" if self.walk_plan.folds and self.earlier.copies is None else str(self.table)
-        return os.path.join(self.work, f"range-{kind}-{place}")
+        return os.path.join(self.work, f"range-{self.table}-{place}")
 
     @contextmanager
     def opened(self) -> Iterator[list[PinnedTables]]:
@@ -88,7 +89,11 @@ class Walking(NamedTuple):
 def walk_of_range(common: Walking, place: int) -> None:
     """Write what a range of a table has into a file."""
     with common.opened() as tables:
-        found = walk_range(common.walk_plan, [common.table], _source(tables), place, common.earlier)
+        walk_plan, table, source = common.walk_plan, common.table, _source(tables)
+        if table is None:
+            found = equal_sketches(walk_plan, source, place)
+        else:
+            found = walk_table(walk_plan, table, source, place, common.copies)
         write_found(common.path(place), found)
 
 
@@ -110,8 +115,6 @@ class Walk:
 
     Attributes:
         total: documents of all partitions, which have the numbers below.
-        compared: pairs of sketches that were compared so far.
-        bounded: what was not compared all with all so far; see `Bounded`.
     """
 
     def __init__(
@@ -120,35 +123,25 @@ class Walk:
         self._common, self._tables, self._tasks, self._progress = common, tables, tasks, progress
         self._source, self.config, self.plan = _source(tables), common.config, common.walk_plan.plan
         self._numbering, self.total = self._source.numbering, self._source.numbering.total
-        self.compared, self.bounded, self._done = 0, Bounded(), 0
+        self._done = 0
 
     def found(self) -> Generator[Edges, None, None]:
         """Yield all pairs of sketches: where equal ones are folded, these first."""
-        earlier, walk_plan = Earlier(LongRuns.none()), self._common.walk_plan
-        if walk_plan.folds:
+        walk_plan, copies = self._common.walk_plan, None
+        if self.plan.copies == "first":
             copies = np.zeros(self.total // 8 + 1, dtype=np.uint8)
-            for found in self._ranges(0, earlier):
-                if isinstance(found, Edges):
-                    set_bits(copies, found.copies["b"])
-                    yield found
-            earlier = earlier._replace(copies=copies)
+            for found in self._ranges(None, None):
+                set_bits(copies, found.copies["b"])
+                yield found
         for table in walk_plan.tables:
-            rows = [earlier.longs.rows[:0]]
-            for found in self._ranges(table, earlier):
-                if isinstance(found, Edges):
-                    yield found
-                    continue
-                self.compared += found.compared
-                self.bounded = Bounded(*map(sum, zip(self.bounded, found.bounded, strict=True)))
-                rows.append(found.long_runs)
-            earlier = earlier._replace(longs=earlier.longs.with_table(np.concatenate(rows)))
+            yield from self._ranges(table, copies)
 
-    def _ranges(self, table: int, earlier: Earlier) -> Iterator[Edges | RangeEnd]:
+    def _ranges(self, table: int | None, copies: np.ndarray | None) -> Iterator[Edges]:
         """Yield what all ranges of a table have."""
-        walk_plan = self._common.walk_plan
-        total = (len(walk_plan.tables) + walk_plan.folds) * walk_plan.count
-        common = self._common._replace(table=table, earlier=earlier)
-        for place, _ in enumerate(self._tasks.run(walk_of_range, common, range(walk_plan.count))):
+        count = self._common.walk_plan.count
+        total = (len(self.plan.bits) + (self.plan.copies == "first")) * count
+        common = self._common._replace(table=table, copies=copies)
+        for place, _ in enumerate(self._tasks.run(walk_of_range, common, range(count))):
             yield from read_found(common.path(place))
             os.remove(common.path(place))
             self._done += 1
@@ -181,16 +174,6 @@ class ScaledPairs(SnapshotIterator[Pair]):
         self._walk, self._ends, self._plan = walk, ends, walk.plan
         self._estimates = row_estimates(walk.config.num_perm)
         self._pairs = self._all()
-
-    @property
-    def compared(self) -> int:
-        """Pairs of sketches that were compared so far."""
-        return self._walk.compared
-
-    @property
-    def bounded(self) -> Bounded:
-        """What was not compared all with all so far; see `Bounded`."""
-        return self._walk.bounded
 
     def __next__(self) -> Pair:
         return next(self._pairs)
@@ -241,49 +224,15 @@ class ScaledPairs(SnapshotIterator[Pair]):
         return Pair(a[0], b[0], self._estimates[agree][0], bits, *self._estimates[agree][1:])
 
 
-def _edges(walk: Walk, linkage: Linkage) -> Iterator[tuple[np.ndarray, bool]]:
-    """Yield the edges of all pairs; see `group`."""
-    leaders, copies = walk.copies()
-    # A star has its centre among live documents; a component is the same by way of a removed one.
-    live = _Firsts(walk, leaders, copies).of if linkage == "star" else np.asarray
-    yield edges_between(live(leaders), copies), True
-    for found in walk.found():
-        for rows, are_copies in ((found.copies, True), (found.pairs, False)):
-            yield edges_between(live(rows["a"]), live(rows["b"])), are_copies
-
-
-class _Firsts:
-    """The first live document of each sketch that is stored under a removed one.
-
-    Args:
-        leaders, copies: as of `Walk.copies`.
-    """
-
-    def __init__(self, walk: Walk, leaders: np.ndarray, copies: np.ndarray) -> None:
-        order = np.lexsort((copies, leaders))
-        leaders, places = np.unique(leaders[order], return_index=True)
-        firsts = copies[order][places]
-        gone = np.zeros(len(leaders), dtype=bool)
-        for first in range(0, len(leaders), _AT_ONCE):
-            keys = walk.keys(leaders[first : first + _AT_ONCE])
-            gone[first : first + len(keys)] = [key is None for key in keys]
-        self._gone, self._firsts = leaders[gone], firsts[gone]
-
-    def of(self, numbers: np.ndarray) -> np.ndarray:
-        """Return the number of the first live document of each sketch."""
-        if not len(self._gone):
-            return numbers
-        places = np.minimum(np.searchsorted(self._gone, numbers), len(self._gone) - 1)
-        return np.where(self._gone[places] == numbers, self._firsts[places], numbers)
-
-
-def _clusters(
-    walk: Walk, linkage: Linkage, memory_bytes: int, ends: ExitStack
-) -> Generator[list[Key], None, None]:
+def _clusters(walk: Walk, ends: ExitStack) -> Generator[list[Key], None, None]:
     """Yield the keys of each group of two live documents or more, in the order of their numbers."""
     begun: list[Key] = []
     with ends:
-        forest = group(walk.total, linkage, _edges(walk, linkage), memory_bytes)
+        forest = Forest(walk.total)
+        forest.join(edges_between(*walk.copies()))
+        for found in walk.found():
+            for rows in (found.copies, found.pairs):
+                forest.join(edges_between(rows["a"], rows["b"]))
         for members, is_last in forest.groups():
             for first in range(0, len(members), _AT_ONCE):
                 keys = walk.keys(members[first : first + _AT_ONCE])
@@ -321,9 +270,10 @@ def pairs(
 
     Args:
         uri: of the catalog.
-        threshold, by, max_distance, recall, max_run: as in `Index.pairs`. What a run longer than `max_run` is
-            compared with are its first documents in the order of partitions, so `bounded` pairs may be others
-            than those of one index.
+        threshold, by, max_distance, recall: as in `Index.pairs`.
+        max_run: documents of one prefix, at most, all of which are compared with each other. One index
+            compares those of a longer run with the oldest; here it is an error, for partitions do not share
+            the ages of documents. A sketch counts once in each partition that has it, with `copies` "all".
         copies: as there; the first of equal documents is that of the lowest partition, the oldest one there.
         memory_bytes: of buffers of each task.
         progress: called as ``progress(done, total)`` with ranges of tables.
@@ -333,11 +283,12 @@ def pairs(
         address, ray: as of `simindex.scaleout.open`.
 
     Returns:
-        An iterator of `Pair`, `a` being the one of the lower partition, or stored first in the same; its
-        `compared` and `bounded` count what was done so far. Used up or closed it lets go of the snapshots.
+        An iterator of `Pair`, `a` being the one of the lower partition, or stored first in the same. Used up
+        or closed it lets go of the snapshots.
 
     Raises:
         ValueError: as `Index.pairs`.
+        SimIndexError: a run is longer than `max_run`; pairs that came before are right.
         PlaceMissingError: a place does not answer.
         ScaleOutError: a node does not see `work`, or none is left.
     """
@@ -362,32 +313,30 @@ def clusters(
 ) -> Iterator[list[Key]]:
     """Stream the clusters of similar documents of an index over many machines: lists of two keys or more.
 
-    A *component* is what pairs hold together, however long the chain; each task hands on no more pairs than
-    hold together what it has found, and the calling process joins them. A *star* has a centre, its first
-    member, and every other one is a pair with it; the tasks hand on all pairs, and the calling process takes
-    them in order. Both as of `Index.clusters`, but for what is older: here documents come in the order of
-    partitions, and of age in each, which is that of iteration. So the stars are those of one index that the
-    documents were stored in in this order, and others than of one that has them by age.
+    A cluster is a component: what pairs hold together, however long the chain. Each task hands on no more
+    pairs than hold together what it has found, and the calling process joins them. They are those of
+    `Index.clusters`.
 
     Args:
-        linkage: "components" or "star".
+        linkage: "components"; stars go by the ages of documents, which partitions do not share.
         uri, threshold, by, max_distance, recall, max_run, progress, seconds, work, address, ray: as of
-            `pairs`. The
-            calling process has 4 bytes a document, and 8 a copy.
-        memory_bytes: of buffers of each task; of the calling process as much for the pairs of stars, 8 bytes
-            each. What does not fit lies in a temporary file without a name (in ``TMPDIR``).
+            `pairs`. The calling process has 4 bytes a document, and 8 a copy.
+        memory_bytes: of buffers of each task.
 
     Yields:
         Keys, in the order of partitions, and of age in each.
 
     Raises:
-        ValueError: no such linkage; else as `pairs`.
-        IndexFullError, DiskError: there is no room for the temporary file.
-        PlaceMissingError, ScaleOutError: as `pairs`.
+        UnsupportedError: stars.
+        ValueError, SimIndexError, PlaceMissingError, ScaleOutError: as `pairs`.
     """
     require_linkage(linkage)
-    walk, ends = _walk("clusters", locals(), forests=linkage == "components")
-    return _clusters(walk, linkage, memory_bytes, ends)
+    if linkage == "star":
+        raise UnsupportedError(
+            'clusters: linkage="star" takes documents by their ages, which partitions do not share; expected '
+            '"components", or merge the partitions into one index and ask that'
+        )
+    return _clusters(*_walk("clusters", locals(), forests=True))
 
 
 def _walk(
@@ -412,7 +361,7 @@ def _walk(
         folders = tuple(partition.path for partition in catalog.partitions)
         if not is_here:
             folders = _copied(catalog, work, given["seconds"])
-        walk_plan = WalkPlan(plan, scheme.tables, 1, plan.copies == "first", False, forests)
+        walk_plan = WalkPlan(plan, scheme.tables, 1, forests)
         common = Walking(folders, catalog.config, work, walk_plan)
         tables = ends.enter_context(common.opened())
         for each in tables:

@@ -19,7 +19,6 @@ from itertools import islice
 from typing import IO, Any, Protocol, TypeVar
 
 from simindex.corpus.outputs.frames import naming
-from simindex.pairs.ranges import RangeEnd
 from simindex.pairs.walk_plan import Edges
 from simindex.scaleout.actors import answer, ray_module, start
 from simindex.scaleout.errors import ScaleOutError
@@ -158,23 +157,18 @@ def whole_file(path: str) -> Iterator[IO[bytes]]:
     os.replace(beside, path)
 
 
-def write_found(path: str, found: Iterable[Edges | RangeEnd]) -> None:
+def write_found(path: str, found: Iterable[Edges]) -> None:
     """Write what a range has into a file, whole or not at all."""
     with whole_file(path) as file:
         for one in found:
             pickle.dump(one, file, protocol=5)
 
 
-def read_found(path: str) -> Iterator[Edges | RangeEnd]:
+def read_found(path: str) -> Iterator[Edges]:
     """Yield what a range has, as `write_found` wrote it."""
     with open(path, "rb") as file, suppress(EOFError):
         while True:
             yield pickle.load(file)
-
-
-def edges_of(path: str) -> Iterator[Edges]:
-    """Yield the pairs and long runs that a range has, without what it cost."""
-    return (found for found in read_found(path) if isinstance(found, Edges))
 
 
 def _cores(node: dict[str, Any]) -> int:

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import combinations
-from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,12 +18,12 @@ from simindex import Config, CorruptIndexError, Layout, SimHashConfig
 from simindex.pairs.fetched import FetchedSketches, PieceEntries, entries_in_runs
 from simindex.pairs.merged_entries import EVERY_KEY, set_bits
 from simindex.pairs.plan import plan_pairs
-from simindex.pairs.ranges import RangeEnd, walk_range
+from simindex.pairs.ranges import equal_sketches, walk_range, walk_table
 from simindex.pairs.runs import Block, LongPart, bounds_of, runs_of
 from simindex.pairs.snapshot_tables import PinnedTables
 from simindex.pairs.table_walk import EqualSketches
 from simindex.pairs.tables import LocalSource, Numbering, merged
-from simindex.pairs.walk_plan import Earlier, Edges, LongRuns, WalkPlan, scheme_of_config
+from simindex.pairs.walk_plan import WalkPlan, scheme_of_config
 from simindex.sketching.estimate import row_estimates
 
 TINY = Layout(2, 7, 256)
@@ -55,36 +54,28 @@ def partitioned(
 
 
 def asked_of(
-    pinned: PinnedTables, threshold: float, by: Any, count: int, *, folds: bool, max_run: int = 1_000
+    pinned: PinnedTables, threshold: float, by: Any, count: int, copies: Any = "all", max_run: int = 1_000
 ) -> WalkPlan:
-    copies: Any = "first" if folds else "all"
     given = threshold if by == "minhash" else 0.8
     plan = plan_pairs(pinned.scheme, given, by, None, None, False, False, copies, max_run, 64 << 20)
-    return WalkPlan(plan, pinned.scheme.tables, count, folds, puts_off=False)
+    return WalkPlan(plan, pinned.scheme.tables, count)
 
 
 def pairs_by_range(partitions: list[PinnedTables], walk_plan: WalkPlan) -> list[tuple[int, int, int, int]]:
     """All rows, table by table, those of each range together."""
     numbering = Numbering([each.ranks.total for each in partitions])
     source = LocalSource(dict(enumerate(partitions)), numbering)
-    rows, earlier = [], Earlier(LongRuns.none())
-    if walk_plan.folds:
+    rows, copies, ranges = [], None, range(walk_plan.count)
+    if walk_plan.plan.copies == "first":
         copies = np.zeros(numbering.total // 8 + 1, dtype=np.uint8)
-        for place in range(walk_plan.count):
-            for found in walk_range(walk_plan, [0], source, place, earlier):
-                if isinstance(found, Edges):
-                    set_bits(copies, found.copies["b"])
-                    rows += found.copies.tolist()
-        earlier = Earlier(earlier.longs, copies)
+        for place in ranges:
+            for found in equal_sketches(walk_plan, source, place):
+                set_bits(copies, found.copies["b"])
+                rows += found.copies.tolist()
     for table in walk_plan.tables:
-        of_table = [earlier.longs.rows[:0]]
-        for place in range(walk_plan.count):
-            for found in walk_range(walk_plan, [table], source, place, earlier):
-                if isinstance(found, RangeEnd):
-                    of_table.append(found.long_runs)
-                else:
-                    rows += found.pairs.tolist()
-        earlier = earlier._replace(longs=earlier.longs.with_table(np.concatenate(of_table)))
+        for place in ranges:
+            for found in walk_table(walk_plan, table, source, place, copies):
+                rows += found.pairs.tolist()
     return rows
 
 
@@ -124,7 +115,7 @@ def test_pairs_of_partitions_by_ranges_are_those_of_one_index(
     items = list(enumerate(contents))
     parts = [items[place::num_partitions] for place in range(num_partitions)]
     with partitioned(parts, config, layout, removed) as partitions:
-        rows = pairs_by_range(partitions, asked_of(partitions[0], threshold, by, count, folds=False))
+        rows = pairs_by_range(partitions, asked_of(partitions[0], threshold, by, count))
         keys = keys_of(partitions)
         found = set()
         for a, b, agree, distance in rows:
@@ -147,16 +138,14 @@ def test_pairs_of_all_tables_of_a_range_are_those_of_each_table(
 ) -> None:
     items = list(enumerate(contents))
     with partitioned([items[::2], items[1::2]], Config(num_perm=32)) as partitions:
-        by_runs = asked_of(partitions[0], threshold, "minhash", count, folds=False)
-        walk_plan = replace(by_runs, puts_off=True)
+        walk_plan = asked_of(partitions[0], threshold, "minhash", count)
         source = LocalSource(dict(enumerate(partitions)), Numbering([one.ranks.total for one in partitions]))
         for place in range(count):
-            together = list(walk_range(walk_plan, walk_plan.tables, source, place))
             each = list[Any]()
             for table in walk_plan.tables:
-                for found in walk_range(by_runs, [table], source, place):
-                    each += found.pairs.tolist() if isinstance(found, Edges) else []
-            rows = [row for found in together if isinstance(found, Edges) for row in found.pairs.tolist()]
+                for found in walk_table(walk_plan, table, source, place, None):
+                    each += found.pairs.tolist()
+            rows = [row for found in walk_range(walk_plan, source, place) for row in found.pairs.tolist()]
             assert sorted(rows) == sorted(each)
 
 
@@ -165,14 +154,12 @@ def test_pairs_of_runs_that_are_put_off_come_from_the_next_table_with_a_short_ru
     shared = " ".join(f"menu{number}" for number in range(30))
     items = [(n, f"{shared} " + " ".join(f"w{dice.randrange(40)}" for _ in range(20))) for n in range(120)]
     with partitioned([items], Config(num_perm=32)) as partitions:
-        walk_plan = replace(asked_of(partitions[0], 0.5, "minhash", 1, folds=False), puts_off=True)
+        walk_plan = asked_of(partitions[0], 0.5, "minhash", 1)
         plan = walk_plan.plan
         walk_plan = replace(walk_plan, plan=replace(plan, max_run=16))
         total = partitions[0].ranks.total
         source = LocalSource({0: partitions[0]}, Numbering([total]))
-        found = [
-            some for some in walk_range(walk_plan, walk_plan.tables, source, 0) if isinstance(some, Edges)
-        ]
+        found = list(walk_range(walk_plan, source, 0))
         words, _ = partitions[0].sketches(np.arange(total, dtype=np.uint32))
     runs: dict[Any, list[int]] = {}
     for number, row in enumerate((words & plan.masks).tolist()):
@@ -287,43 +274,6 @@ def test_runs_are_whole_or_long(prefixes: list[int], size: int, max_run: int) ->
     assert of_longs == {
         key: np.flatnonzero(keys == key).tolist() for key, count in counts.items() if count > max_run
     }
-
-
-def boilerplate(count: int, seed: int = 7) -> list[tuple[int, frozenset[str]]]:
-    """Documents of which many share a prefix, and some are equal."""
-    random = Random(seed)
-    shared = [f"s{number}" for number in range(30)]
-    documents = []
-    for key in range(count):
-        own = [f"{random.randrange(12)}"] if random.random() < 0.3 else [f"o{key}", f"p{key}", f"q{key}"]
-        documents.append((key, frozenset(shared + own)))
-    return documents
-
-
-@pytest.mark.parametrize("count", [1, 3])
-@pytest.mark.parametrize("num_partitions", [1, 3])
-@pytest.mark.parametrize("capacity", [1 << 20, 40])
-def test_long_runs_follow_the_rule_of_one_index(
-    count: int, num_partitions: int, capacity: int, tmp_path: Path
-) -> None:
-    config, items = Config(num_perm=64, simhash=None), boilerplate(240)
-    each = len(items) // num_partitions
-    parts = [items[first : first + each] for first in range(0, len(items), each)]
-    with simindex.open(tmp_path / "one", "x", config) as index:
-        index.insert_many(items)
-        pairs = index.pairs(0.7, copies="first", max_run=20)
-        wanted = {(pair.a, pair.b, pair.similarity) for pair in pairs}
-        assert pairs.bounded.runs > 0
-        copies = {pair for pair in wanted if pair[2] == 1.0}
-    with partitioned(parts, config) as partitions:
-        walk_plan = asked_of(partitions[0], 0.7, "minhash", count, folds=True, max_run=20)
-        walk_plan = replace(walk_plan, plan=replace(walk_plan.plan, capacity=capacity))
-        rows = pairs_by_range(partitions, walk_plan)
-        keys = [some[0] for some in keys_of(partitions)]
-    found = [(keys[a], keys[b], row_estimates(64)[agree][0]) for a, b, agree, _ in rows]
-    assert len(found) == len(set(found))
-    similar = {pair for pair in found if pair[2] < 1.0}
-    assert similar == wanted - copies
 
 
 def test_sketches_of_many_are_those_of_each() -> None:

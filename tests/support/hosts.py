@@ -16,7 +16,7 @@ from simindex.scaleout.calls import Gathered, Group, LocalCalls
 from simindex.scaleout.catalog import Catalog, Partition
 from simindex.scaleout.dedup_stages import compare_range
 from simindex.scaleout.host import Assignment, Host
-from simindex.scaleout.tasks import edges_of
+from simindex.scaleout.tasks import read_found
 from simindex.scaleout.wire import Routing, packed, unpacked
 
 # ---- local ----
@@ -112,9 +112,11 @@ class LocalTasks:
                 with own.opened() as tables:
                     path = own.range_file(job, own.num_ranges(tables))
                     self.num_copies += sum(len(of.copies()[1]) for of in tables if not job)
-                self.waiting += sum(len(found.waiting) for found in edges_of(path))
+                self.waiting += sum(len(found.waiting) for found in read_found(path))
             if name == "walk_of_range":
-                self.num_edges += sum(len(some.pairs) + len(some.copies) for some in edges_of(own.path(job)))
+                self.num_edges += sum(
+                    len(some.pairs) + len(some.copies) for some in read_found(own.path(job))
+                )
             yield answer
 
 

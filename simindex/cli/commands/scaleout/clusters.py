@@ -8,15 +8,13 @@ from __future__ import annotations
 from itertools import islice
 
 from simindex.cli import options
-from simindex.cli.commands.clusters import LinkageChoice, print_clusters
-from simindex.cli.commands.pairs import MaxRun
-from simindex.cli.commands.scaleout.common_options import Address, Uri, Work
+from simindex.cli.commands.clusters import print_clusters
+from simindex.cli.commands.scaleout.common_options import Address, MaxRun, Uri, Work
 from simindex.cli.searching import PairOptions
 from simindex.pairs.plan import DEFAULT_MAX_RUN
 
 EXAMPLES = r"""
 simindex scaleout clusters news.catalog --threshold 0.7 --json
-simindex scaleout clusters news.catalog --linkage star
 """
 
 
@@ -24,7 +22,6 @@ def run(
     catalog: Uri,
     *,
     similar: PairOptions,
-    linkage: LinkageChoice = "components",
     max_run: MaxRun = DEFAULT_MAX_RUN,
     limit: options.FirstClusters = None,
     work: Work = None,
@@ -35,6 +32,6 @@ def run(
     partitions, and of age in each."""
     from simindex import scaleout
 
-    how = similar.arguments() | {"linkage": linkage, "max_run": max_run}
-    found = scaleout.clusters(catalog, **how, work=work, address=address)
+    how = similar.arguments() | {"max_run": max_run, "work": work, "address": address}
+    found = scaleout.clusters(catalog, **how)
     print_clusters(islice(found, limit), as_json)

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from simindex.cli import options
+
 if TYPE_CHECKING:
     from simindex.scaleout import ScaledIndex
 
@@ -38,6 +40,12 @@ Work = Annotated[
     typer.Option(
         metavar="FOLDER",
         help="That all nodes see, for copies of the partitions; removed at the end (default: CATALOG.work).",
+    ),
+]
+MaxRun = Annotated[
+    int,
+    options.number(
+        "Fail where more than N documents of all partitions are candidates of one another.", least=16
     ),
 ]
 

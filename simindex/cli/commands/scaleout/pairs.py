@@ -6,8 +6,8 @@ The work is `simindex.scaleout.pairs`.
 from __future__ import annotations
 
 from simindex.cli import options
-from simindex.cli.commands.pairs import CopyChoice, MaxRun, note_bounded, print_pairs
-from simindex.cli.commands.scaleout.common_options import Address, Uri, Work
+from simindex.cli.commands.pairs import CopyChoice, print_pairs
+from simindex.cli.commands.scaleout.common_options import Address, MaxRun, Uri, Work
 from simindex.cli.progress import work_bar
 from simindex.cli.searching import PairOptions
 from simindex.pairs.plan import DEFAULT_MAX_RUN
@@ -36,4 +36,3 @@ def run(
     found = scaleout.pairs(catalog, **how, work=work, address=address)
     with found, work_bar("pairs", None, prints_results=True) as advance:
         print_pairs(found, limit, as_json, lambda count: advance(count, count))
-        note_bounded(found.bounded, max_run, "pairs")
