@@ -179,6 +179,10 @@ Exact = Annotated[
     bool,
     typer.Option("--exact", help="Compare kept shingles, too: exact where both documents are kept whole."),
 ]
+IgnoreCommon = Annotated[
+    float | None,
+    fraction("Leave out shingles that more than this share of the documents have, as templates do."),
+]
 By = Annotated[
     Method | None, word(get_args(Method), "What documents are compared by; default: MinHash where there is.")
 ]

@@ -199,3 +199,16 @@ class StoredPairOptions(PairOptions):
         """Raise CommandError unless the index has what is compared; see `Search.require`."""
         simhash = self.by == "simhash" or (self.by is None and not index.config.num_perm)
         Search(self.threshold, None, self.recall, self.exact, None, simhash, self.max_distance).require(index)
+
+
+@dataclass(frozen=True)
+class OwnPairOptions(StoredPairOptions):
+    """The same of documents of one index, which knows what many of them share."""
+
+    ignore_common: options.IgnoreCommon = None
+
+    def require(self, index: Index) -> None:
+        """Raise CommandError unless the index has what is compared; see `Search.require`."""
+        if self.ignore_common is not None and not index.config.keep_shingles:
+            raise CommandError(f"{index.path}: --ignore-common needs an index built with --keep-shingles")
+        super().require(index)

@@ -941,6 +941,7 @@ class Index:
         recall: float | None = None,
         exact: bool = False,
         texts: Texts | None = None,
+        ignore_common: float | None = None,
         copies: Copies = "all",
         max_run: int = DEFAULT_MAX_RUN,
         memory_bytes: int = DEFAULT_MEMORY_BYTES,
@@ -968,6 +969,12 @@ class Index:
             texts: the documents themselves, a str or ready shingles each: a mapping by key, or a callable of
                 the key. Candidates are compared by them, so the similarities are exact without anything
                 kept; it is asked while the iteration goes on, outside of any transaction.
+            ignore_common: leave shingles that more than this share of the documents have, and more than two
+                of them, out of the similarity: pages that share a template alone are no pair. By `texts`, all
+                of which are read before the first pair, or else by kept shingles, as with `exact`. Documents
+                that are equal stay a pair. Candidates come from the rows, which have everything in them: a
+                pair that reaches the threshold without the common shingles alone may be missed, and one of
+                more copies than the share loses what its copies share.
             copies: "all" gives all pairs of documents that are equal, which grow with the square of their
                 number. Of documents that are equal in all that is compared (rows, with `exact` all kept
                 hashes, with `texts` all shingles, by SimHash the fingerprints) "first" pairs the first stored
@@ -987,7 +994,8 @@ class Index:
             An iterator of `Pair`; `Pairs.compared` and `Pairs.bounded` count what was done so far.
 
         Raises:
-            ValueError: a parameter of the other method, `exact` where nothing is kept, a bound out of range.
+            ValueError: a parameter of the other method, `exact` or `ignore_common` where nothing is kept, a
+                bound out of range.
             KeyError: `texts` has no document of a key.
             TransactionOpenError: inside a transaction, whose documents it would not see.
             SimIndexError: while it is iterated over: the pin has ended.
@@ -1005,7 +1013,9 @@ class Index:
         require_callable("progress", progress)
         scheme, has_texts = self._session.scheme, texts is not None
         method = by, max_distance, recall, exact, has_texts
-        plan = plan_pairs(scheme, threshold, *method, copies, max_run, memory_bytes)
+        plan = plan_pairs(
+            scheme, threshold, *method, copies, max_run, memory_bytes, ignore_common=ignore_common
+        )
         return pairs_of(self._store, scheme, plan, texts, memory_bytes, progress)
 
     def clusters(
@@ -1018,6 +1028,7 @@ class Index:
         recall: float | None = None,
         exact: bool = False,
         texts: Texts | None = None,
+        ignore_common: float | None = None,
         max_run: int = DEFAULT_MAX_RUN,
         memory_bytes: int = DEFAULT_MEMORY_BYTES,
         progress: Callable[[int, int], object] | None = None,
@@ -1036,7 +1047,8 @@ class Index:
 
         Args:
             linkage: "components" or "star".
-            threshold, by, max_distance, recall, exact, texts, max_run, progress: as in `pairs`.
+            threshold, by, max_distance, recall, exact, texts, ignore_common: as in `pairs`, and so are
+                max_run and progress.
             memory_bytes: as in `pairs`, and as much again for the pairs of stars, which are sorted: what does
                 not fit lies in a temporary file without a name (in ``TMPDIR``), 8 bytes a pair. The clusters
                 take 4 bytes a document on top, removed ones that segments still hold included.
@@ -1064,7 +1076,9 @@ class Index:
         require_callable("progress", progress)
         scheme, has_texts = self._session.scheme, texts is not None
         method = by, max_distance, recall, exact, has_texts
-        plan = plan_pairs(scheme, threshold, *method, "first", max_run, memory_bytes, "clusters")
+        plan = plan_pairs(
+            scheme, threshold, *method, "first", max_run, memory_bytes, "clusters", ignore_common
+        )
         pairs = pairs_of(self._store, scheme, plan, texts, memory_bytes, progress, stays_open=True)
         return Clusters(pairs, linkage, memory_bytes)
 

@@ -45,6 +45,8 @@ class Pair:
             sides.
         exact: whether the similarity is the exact one; see `Match`.
         standard_error: of the similarity; 0.0 only where it is exact, ``None`` where there is none.
+        common_left_out: how many shingles of either were left out by `ignore_common`, 0 where the documents
+            are equal or keep none; ``None`` where it was not asked for.
 
     >>> Pair("a", "b", 0.75, 3).to_dict()["similarity"]
     0.75
@@ -56,9 +58,12 @@ class Pair:
     distance: int | Any
     exact: bool = False
     standard_error: float | Any = None
+    common_left_out: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields in their order, as values that JSON has; keys as in `Match.to_dict`."""
+        """Return the fields in their order, as values that JSON has; keys as in `Match.to_dict`.
+        `common_left_out` is there where it was asked for."""
+        left_out = {} if self.common_left_out is None else {"common_left_out": self.common_left_out}
         return {
             "a": plain(self.a),
             "b": plain(self.b),
@@ -66,7 +71,7 @@ class Pair:
             "distance": self.distance,
             "exact": self.exact,
             "standard_error": self.standard_error,
-        }
+        } | left_out
 
 
 class Bounded(NamedTuple):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import product, repeat
 from typing import NamedTuple, TypeVar
@@ -21,15 +20,17 @@ from simindex.format.records import decode_kept
 from simindex.format.rows import NO_VALUE
 from simindex.pairs.merged_entries import EVERY_KEY, set_bits
 from simindex.pairs.pair import Bounded, Pair, SnapshotIterator
-from simindex.pairs.plan import PairPlan
+from simindex.pairs.plan import DEFAULT_MEMORY_BYTES, PairPlan
 from simindex.pairs.snapshot_tables import PinnedTables, SnapshotSketches
 from simindex.pairs.stored_copies import Found, StoredCopies
 from simindex.pairs.table_walk import EqualSketches, TableWalk
 from simindex.pairs.texts import TextSimilarity
 from simindex.pairs.walk_plan import LongRuns
+from simindex.queries.container import Walk
 from simindex.queries.scheme import Scheme
 from simindex.queries.search import require_comparable
 from simindex.queries.view import EVERY, View
+from simindex.sketching.common_shingles import CommonShingles, common_shingles, estimate_without
 from simindex.sketching.document import Texts
 from simindex.sketching.estimate import best_estimate, row_estimates
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE
@@ -87,7 +88,7 @@ def pairs_of(
     by_text = None if texts is None else TextSimilarity(texts, scheme.config, memory_bytes)
     own = PinnedTables(store.environment().folder, scheme=scheme)
     try:
-        return Pairs(own, plan, by_text, progress, stays_open)
+        return Pairs(own, plan, by_text, progress, stays_open, memory_bytes)
     except BaseException:
         own.close()
         raise
@@ -112,8 +113,9 @@ class Pairs(SnapshotIterator[Pair]):
         texts: TextSimilarity | None = None,
         progress: Callable[[int, int], object] | None = None,
         stays_open: bool = False,
+        memory_bytes: int = DEFAULT_MEMORY_BYTES,
     ) -> None:
-        self._stays_open = stays_open
+        self._stays_open, self._memory_bytes = stays_open, memory_bytes
         self._pinned, self._plan = pinned, plan
         self._texts, self._progress = texts, progress
         self._ready: deque[NumberedPair] = deque()
@@ -121,6 +123,7 @@ class Pairs(SnapshotIterator[Pair]):
         self._expanding: Iterator[Found] = iter(())
         self._is_used_up = True
         """Whether the last step's pairs have all been taken."""
+        self._common: CommonShingles | None = None
         self._documents: dict[int, _Document] = {}
         self._groups: dict[int, Sequence[int]] = {}
         self._ended, self._ended_compared, self._ended_entries = Bounded(), 0, 0
@@ -199,6 +202,8 @@ class Pairs(SnapshotIterator[Pair]):
     def _advance(self) -> None:
         """Look at the next part of a walk: its pairs, if any, are ready then."""
         try:
+            if self._plan.ignore_common is not None and self._common is None:
+                self._common = self._counted(self._plan.ignore_common)
             if self._is_used_up:
                 self._step()
             self._ready.extend(self._checked(self.read(self._take)))
@@ -261,6 +266,23 @@ class Pairs(SnapshotIterator[Pair]):
         read = [COPY_TABLE, *tables, *(tables[:1] if plan.copies == "first" else ())]
         counts = [geometry.entry_counts(segment.entry) for segment in view.directory.segments]
         return int(sum(count[table] for count in counts for table in read))
+
+    # ---- what is common ----
+
+    def _counted(self, share: float) -> CommonShingles:
+        """Return the shingles that more than a share of the documents have, by what they are compared by."""
+        keep = None if self._texts is not None else self._pinned.scheme.config.keep_shingles
+        return common_shingles(self._shingles, share, self._memory_bytes, keep)
+
+    def _shingles(self) -> Iterator[np.ndarray]:
+        """Yield the shingle hashes of each document; of those without kept ones nothing."""
+        walk = Walk()
+        while found := self.read(lambda view: walk.part(view, _AT_ONCE)):
+            for _, record in found:
+                if self._texts is not None:
+                    yield self._texts.hashes_of(record.key)
+                elif record.kept is not None:
+                    yield decode_kept(record.kept)
 
     # ---- from sketches to documents ----
 
@@ -330,10 +352,14 @@ class Pairs(SnapshotIterator[Pair]):
         if a.kept is not None and b.kept is not None:
             estimate = best_estimate(found.agree, config.num_perm, a.kept, b.kept, config.keep_shingles)
             is_equal = np.array_equal(a.kept, b.kept)
+        left_out = None if self._common is None else 0
+        if self._common is not None and a.kept is not None and b.kept is not None and not is_equal:
+            estimate, left_out = estimate_without(self._common, a.kept, b.kept, config.keep_shingles)
         plan, (similarity, is_exact, error) = self._plan, estimate
         if plan.kept and found.copy < 0 and similarity < (plan.threshold if is_exact else plan.cut):
             return None
-        return _Candidate(Pair(a.key, b.key, similarity, bits, is_exact, error), found, is_equal)
+        pair = Pair(a.key, b.key, similarity, bits, is_exact, error, left_out)
+        return _Candidate(pair, found, is_equal)
 
     def _checked(self, candidates: list[_Candidate]) -> Iterator[NumberedPair]:
         """Yield the pairs that are similar enough by their texts, if there are any. A sketch whose document
@@ -343,7 +369,10 @@ class Pairs(SnapshotIterator[Pair]):
             if self._texts is not None:
                 similarity = self._texts.of(pair.a, pair.b)
                 is_equal = similarity == 1.0
-                pair = replace(pair, similarity=similarity, exact=True, standard_error=0.0)
+                left_out = pair.common_left_out
+                if self._common is not None and not is_equal:
+                    similarity, left_out = self._texts.without(self._common, pair.a, pair.b)
+                pair = Pair(pair.a, pair.b, similarity, pair.distance, True, 0.0, left_out)
             if copy >= 0 and not is_equal:
                 self._take_part(copy)
             elif self._texts is None or similarity >= self._plan.threshold:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from simindex import _kernel
-from simindex.checks import require_int
+from simindex.checks import require_ignorable, require_int
 from simindex.format.layout import FIRST_BAND_TABLE
 from simindex.formulas.match_odds import band_plan, estimate_cut, exact_plan
 from simindex.queries.scheme import Scheme
@@ -41,6 +41,8 @@ class PairPlan:
         copies: which documents of equal sketches take part.
         max_run: documents of one prefix that are compared all with all.
         capacity: entries that are in memory at a time.
+        ignore_common: shingles that more than this share of the documents have are left out, once a pair is
+            verified; ``None``: none.
     """
 
     method: Method
@@ -55,6 +57,7 @@ class PairPlan:
     copies: Copies = "all"
     max_run: int = DEFAULT_MAX_RUN
     capacity: int = DEFAULT_MEMORY_BYTES // _ENTRY_BYTES
+    ignore_common: float | None = None
 
 
 def plan_pairs(
@@ -69,6 +72,7 @@ def plan_pairs(
     max_run: int,
     memory_bytes: int,
     call: str = "pairs",
+    ignore_common: float | None = None,
 ) -> PairPlan:
     """Return what the arguments of `Index.pairs` ask for. Raises TypeError and ValueError as it does.
 
@@ -77,12 +81,23 @@ def plan_pairs(
     """
     config = scheme.config
     method = method_of(call, config, by, threshold, max_distance, recall, exact)
+    if ignore_common is not None:
+        require_ignorable(ignore_common)
+        if method == "simhash":
+            raise ValueError(f"{call}: ignore_common is MinHash's, and this compares by SimHash")
+        if not has_texts and not config.keep_shingles:
+            raise ValueError(
+                f"{call}: ignore_common compares kept shingle hashes or texts, and this index keeps none; "
+                "build it with Config(keep_shingles=...), or give the texts"
+            )
+        exact = exact or not has_texts
     if copies not in ("first", "all"):
         raise ValueError(f'copies: expected "first" or "all", found {copies!r}')
     require_int("memory_bytes", memory_bytes, _MIN_MEMORY_BYTES)
     capacity = memory_bytes // _ENTRY_BYTES
     require_int("max_run", max_run, _kernel.REPRESENTATIVES, capacity // 2, remark=" in this memory_bytes")
     shared: dict[str, Any] = {"copies": copies, "max_run": max_run, "capacity": capacity}
+    shared["ignore_common"] = ignore_common
     if method == "simhash":
         if has_texts:
             raise ValueError(

@@ -8,6 +8,7 @@ import numpy as np
 
 from simindex.config import Config
 from simindex.format.keys import Key
+from simindex.sketching.common_shingles import CommonShingles, estimate_without
 from simindex.sketching.document import Texts, document_under
 from simindex.sketching.shingles import document_hashes
 
@@ -34,12 +35,18 @@ class TextSimilarity:
             KeyError: there is no document of a key.
             TypeError: it is no str and no collection of shingles.
         """
-        left, right = self._hashes_of(a), self._hashes_of(b)
+        left, right = self.hashes_of(a), self.hashes_of(b)
         common = len(np.intersect1d(left, right, assume_unique=True))
         union = len(left) + len(right) - common
         return common / union if union else 0.0
 
-    def _hashes_of(self, key: Key) -> np.ndarray:
+    def without(self, common: CommonShingles, a: Key, b: Key) -> tuple[float, int]:
+        """Return the similarity without what is common, and how many shingles that is; raises as `of`."""
+        estimate, left_out = estimate_without(common, self.hashes_of(a), self.hashes_of(b))
+        return estimate.similarity, left_out
+
+    def hashes_of(self, key: Key) -> np.ndarray:
+        """Return the distinct shingle hashes of a key's document: uint64, ascending. Raises as `of`."""
         found = self._hashes.get(key)
         if found is not None:
             self._hashes.move_to_end(key)

@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from simindex import _kernel
-from simindex.checks import require_int
+from simindex.checks import require_ignorable, require_int
 from simindex.config import Config
 from simindex.format.chunks import shingle_keys
 from simindex.format.keys import Key
@@ -238,10 +238,7 @@ class ContainmentQuery(NamedTuple):
         if self.limit is not None:
             require_int("limit", self.limit, 1)
         if self.ignore_common is not None:
-            if not 0 < self.ignore_common < 1:
-                raise ValueError(
-                    f"ignore_common: expected a share between 0 and 1, found {self.ignore_common}"
-                )
+            require_ignorable(self.ignore_common)
             if self.exact:
                 raise ValueError("ignore_common goes by sampled shingles; expected no exact=True, found it")
             if self.texts is None and self.direction != "in_stored":

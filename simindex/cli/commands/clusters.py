@@ -14,7 +14,7 @@ from simindex.cli.commands.pairs import MaxRun, note_bounded
 from simindex.cli.creation import open_for_reading
 from simindex.cli.output import note, print_json, print_table, shown_key
 from simindex.cli.progress import Advance, work_bar
-from simindex.cli.searching import StoredPairOptions
+from simindex.cli.searching import OwnPairOptions
 from simindex.format.keys import Key
 from simindex.jsonable import plain
 from simindex.pairs.clusters import Linkage
@@ -44,7 +44,7 @@ simindex clusters news.simindex --json | jq -r '.keys[1:][]'
 def run(
     index: options.IndexFolder,
     *,
-    similar: StoredPairOptions,
+    similar: OwnPairOptions,
     linkage: LinkageChoice = "components",
     max_run: MaxRun = DEFAULT_MAX_RUN,
     limit: options.FirstClusters = None,

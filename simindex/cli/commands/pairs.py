@@ -11,7 +11,7 @@ from simindex.cli import options
 from simindex.cli.creation import open_for_reading
 from simindex.cli.output import counted, figure, note, print_json, print_table, shown_key
 from simindex.cli.progress import work_bar
-from simindex.cli.searching import StoredPairOptions
+from simindex.cli.searching import OwnPairOptions
 from simindex.pairs.pair import Bounded
 from simindex.pairs.plan import DEFAULT_MAX_RUN, Copies
 
@@ -42,7 +42,7 @@ simindex pairs news.simindex --by simhash --max-distance 2 --json
 def run(
     index: options.IndexFolder,
     *,
-    similar: StoredPairOptions,
+    similar: OwnPairOptions,
     copies: CopyChoice = "all",
     max_run: MaxRun = DEFAULT_MAX_RUN,
     limit: options.FirstPairs = None,
@@ -51,7 +51,8 @@ def run(
     """Print all pairs of similar documents, as they are found.
 
     The pairs are those of one state of the index, in an order that depends on nothing else. JSON lines:
-    {"a", "b", "similarity", "distance", "exact", "standard_error"}, a being the document stored first.
+    {"a", "b", "similarity", "distance", "exact", "standard_error"}, a being the document stored first;
+    with --ignore-common also "common_left_out", the number of shingles that were left out.
     """
     with open_for_reading(index) as stored:
         similar.require(stored)
