@@ -242,7 +242,7 @@ class SketchTables:
         path = os.path.join(self._folder, name)
         if not os.path.getsize(path):
             return np.empty(0, dtype=dtype)  # nothing can be mapped of it
-        return np.memmap(path, dtype=dtype, mode="r")
+        return np.asarray(np.memmap(path, dtype=dtype, mode="r"))
 
     def pieces(self, table: int, first: int, behind: int, capacity: int) -> Iterator[Piece]:
         """Yield the entries of a table whose keys are in first..behind-1."""
