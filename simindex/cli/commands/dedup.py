@@ -99,6 +99,13 @@ _Exact = Annotated[
     bool,
     typer.Option("--exact", rich_help_panel="Comparison", help="Compare all shingles; takes more disk."),
 ]
+_IgnoreCommon = Annotated[
+    float | None,
+    options.fraction(
+        "Leave out shingles that more than this share of the rows have, as templates do.",
+        panel="Comparison",
+    ),
+]
 _Recall = Annotated[
     float | None,
     options.fraction(
@@ -200,6 +207,7 @@ def run(
     min_words: _MinWords = 1,
     explain: _Explain = False,
     exact: _Exact = False,
+    ignore_common: _IgnoreCommon = None,
     reads: reading.FileOptions,
     batch_size: options.BatchSize = DEFAULT_BATCH_SIZE,
     workers: options.Workers = None,
@@ -217,7 +225,9 @@ def run(
     again when it is done it says so. Its journal is OUTPUT.dedup, and OUTPUT has its name when it is
     complete.
     """
-    require_of_method(how.by, how.max_distance, exact=exact)
+    require_of_method(how.by, how.max_distance, exact=exact, ignore_common=ignore_common)
+    if ignore_common is not None and (against is not None or into is not None):
+        raise typer.BadParameter("--ignore-common does not go with --against and --into")
     reading.require_ids(inputs, reads)
     rows = reads.inputs(inputs, key_from="line", whole_rows=True)
     bad_rows = Reports("bad row")
@@ -234,6 +244,7 @@ def run(
             cut=cut_for(level, split, min_words),  # type: ignore[arg-type] # it refuses another split
             explain=explain,
             exact=exact,
+            ignore_common=ignore_common,
             batch_size=batch_size,
             workers=workers,
             progress=progress,

@@ -28,7 +28,7 @@ class Annotator:
 
     def removed(self, entry: Entry, verdict: Verdict) -> Removed:
         """Return the report entry of a row that goes."""
-        match, other = verdict
+        match, other, left_out = verdict
         if other is None:
             kept, kept_place = place_of(match.metadata, self._names)
             cluster = int(match.key)
@@ -49,6 +49,7 @@ class Annotator:
             None if part is None else (part.start, part.end),
             None if self._texts is None else self._texts.explain(entry.document, cluster),
             self._texts is not None,
+            left_out,
         )
 
     def note(self, entry: Entry, removed: Removed | None) -> Note | None:

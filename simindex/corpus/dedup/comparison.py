@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import simindex.index as face
-from simindex.checks import require_int
+from simindex.checks import require_ignorable, require_int
 from simindex.config import MOST_KEPT_SHINGLES, Config, SimHashConfig
 from simindex.formulas.match_odds import band_plan
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES, BandQuery, FingerprintQuery, Method, method_of
@@ -62,6 +62,27 @@ def _halved(config: Config, by: str | None) -> Config:
         keep_shingles=config.keep_shingles,
         seed=config.seed,
     )
+
+
+def leaves_out_common(share: float | None, by: Method | None, *others: object) -> bool:
+    """Whether shingles are left out that many rows have, for which all are compared.
+
+    Args:
+        others: `against` and `into`.
+
+    Raises:
+        TypeError: `share` is no number.
+        ValueError: it is out of range, or does not go with the other arguments.
+    """
+    if share is None:
+        return False
+    require_ignorable(share)
+    if by == "simhash" or any(other is not None for other in others):
+        raise ValueError(
+            "ignore_common goes by the shingles of the rows; expected no against=, into= and "
+            'by="simhash", found one of them'
+        )
+    return True
 
 
 def comparison_for(

@@ -88,6 +88,8 @@ class Sorting:
         looked: called with the number of rows looked at so far, and whether that is durable.
         keeps_sketches: whether the sketches of rows that stay are wanted; see `kept`.
         has_typed_ids: whether all ids have to be of one type, as in a column of a table.
+        ignore_common: shingles that more than this share of the rows have are left out, where kept ones are
+            compared.
     """
 
     def __init__(
@@ -105,6 +107,7 @@ class Sorting:
         *,
         keeps_sketches: bool,
         has_typed_ids: bool,
+        ignore_common: float | None = None,
     ) -> None:
         self._folder, self._entries, self._query, self._config = folder, entries, query, config
         if not entries.can_repeat:
@@ -112,6 +115,7 @@ class Sorting:
         documents = entries.documents if isinstance(entries, Paragraphs) else entries
         self._files = documents if isinstance(documents, PathEntries) else None
         self._keeps_sketches, self._has_typed_ids = keeps_sketches, has_typed_ids
+        self._ignore_common = ignore_common
         self._batch_size, self._threads, self._looked = batch_size, num_workers(workers), looked
         self._sketcher, self._keep, self._others, self._texts = Sketcher(config), keep, others, texts
         self._scheme = scheme_of_config(config)
@@ -197,9 +201,11 @@ class Sorting:
         exact = ExactComparison(files, *settings) if self._plan.kept else None
         try:
             read = self._filled(files)
+            if exact is not None and self._ignore_common is not None:
+                exact.leave_out_common(self._ignore_common)
             outcome = self._outcome(files, exact)
             labels = partial(_labels, files)
-            estimate = None if exact is None else exact.estimate
+            estimate = None if exact is None else exact.estimate_and_left_out
             write_verdicts(
                 path, read, outcome, labels, has_bits=has_bits, others=files.others(), estimate=estimate
             )

@@ -14,7 +14,7 @@ from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.checks import require_int
 from simindex.config import Config
 from simindex.corpus.dedup.annotations import Annotator
-from simindex.corpus.dedup.comparison import comparison_for
+from simindex.corpus.dedup.comparison import comparison_for, leaves_out_common
 from simindex.corpus.dedup.decisions import Sorting
 from simindex.corpus.dedup.into_index import store_kept
 from simindex.corpus.dedup.journal import JobError, Journal, State, folder_beside
@@ -54,6 +54,7 @@ def deduplicate(
     min_words: int = 1,
     explain: bool = False,
     exact: bool = False,
+    ignore_common: float | None = None,
     recall: float | None = None,
     by: Method | None = None,
     max_distance: int | None = None,
@@ -114,6 +115,10 @@ def deduplicate(
             (`corpus.explain`, that row being `a`); of the first 1,048,576 characters of both, and not of
             documents of an index. The texts of kept rows wait in the journal's folder, packed.
         exact: compare all shingles; estimated similarities otherwise.
+        ignore_common: leave shingles that more than this share of the rows have, and more than two of them,
+            out of the similarity: pages that share a template alone both stay. All shingles are compared, as
+            with `exact`, and rows that are equal are duplicates still. `Index.pairs` says what it misses. Not
+            with `against` or `into`, whose documents are not counted.
         recall: wanted probability, in (0, 1], that a row right at the threshold is found: of estimates
             less similar rows go then, too (``None``: about one half); with `exact` only the share of such
             rows that are compared at all (``None``: 0.99). `DedupReport.missed` says what is left.
@@ -187,6 +192,7 @@ class Job:
         cut: Cut | None = None,
         explain: bool = False,
         exact: bool = False,
+        ignore_common: float | None = None,
         recall: float | None = None,
         by: Method | None = None,
         max_distance: int | None = None,
@@ -203,6 +209,7 @@ class Job:
         require_order(keep)
         _require_word("mode", mode, ("remove", "annotate", "report-only"))
         require_int("batch_size", batch_size, 1)
+        exact = leaves_out_common(ignore_common, by, against, into) or exact
         documents = entries_of(sources, None, on_bad_row)
         self._writing = Writing.of(sink, removed, mode, cut)
         beside = self._writing.path or self._writing.report_path
@@ -226,7 +233,8 @@ class Job:
         self._progress, self._on_removed, self._force = progress, on_removed, force
         self._keep, self.state = keep, State()
         how = {"threshold": threshold, "max_distance": max_distance, "exact": exact, "recall": recall}
-        self._job = self._described() | how | {"by": by}
+        self._ignore_common = ignore_common
+        self._job = self._described() | how | {"by": by, "ignore_common": ignore_common}
         self._output = self._writing.output(self._folder or "")
         self.can_resume = self._entries.can_resume and beside is not None
 
@@ -383,6 +391,7 @@ class Job:
             looked,
             keeps_sketches=into is not None,
             has_typed_ids=isinstance(self._output, ParquetOutput),
+            ignore_common=self._ignore_common,
         )
 
     @contextmanager

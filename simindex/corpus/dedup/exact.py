@@ -6,6 +6,7 @@ alike cost no square of their number.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 
 import numpy as np
@@ -13,8 +14,9 @@ import numpy as np
 from simindex.corpus.dedup.orders import KeepOrder
 from simindex.corpus.dedup.scored_edges import agree_and_distance
 from simindex.corpus.dedup.sketches import SketchFiles
-from simindex.pairs.plan import PairPlan
+from simindex.pairs.plan import DEFAULT_MEMORY_BYTES, PairPlan
 from simindex.pairs.union_find import ends_of
+from simindex.sketching.common_shingles import CommonShingles, common_shingles, estimate_without
 from simindex.sketching.estimate import Estimate, best_estimate
 
 _AT_HAND = 4_096
@@ -26,15 +28,31 @@ class ExactComparison:
 
     def __init__(self, files: SketchFiles, plan: PairPlan, num_perm: int, keep: int) -> None:
         self._plan, self._num_perm, self._keep = plan, num_perm, keep
-        self._kept = lru_cache(_AT_HAND)(files.kept)
+        self._files, self._kept = files, lru_cache(_AT_HAND)(files.kept)
+        self._common: CommonShingles | None = None
+
+    def leave_out_common(self, share: float) -> None:
+        """Compare without the shingles that more than a share of the rows have; called once all are there."""
+        self._common = common_shingles(self._shingles, share, DEFAULT_MEMORY_BYTES, self._keep)
+
+    def _shingles(self) -> Iterator[np.ndarray]:
+        hashes = map(self._files.kept, range(self._files.count))
+        return (some for some in hashes if some is not None)
 
     def estimate(self, a: int, b: int, score: int) -> Estimate:
         """Return how much two rows are alike."""
+        return self.estimate_and_left_out(a, b, score)[0]
+
+    def estimate_and_left_out(self, a: int, b: int, score: int) -> tuple[Estimate, int | None]:
+        """Return how much two rows are alike, and how many shingles were left out, as `Pair` has it."""
         some, others = self._kept(a), self._kept(b)
         assert some is not None
         assert others is not None
+        if self._common is not None and not np.array_equal(some, others):
+            return estimate_without(self._common, some, others, self._keep)
         agree, _ = agree_and_distance(self._plan, score)
-        return best_estimate(agree, self._num_perm, some, others, self._keep)
+        left_out = None if self._common is None else 0
+        return best_estimate(agree, self._num_perm, some, others, self._keep), left_out
 
     def assigned(self, order: KeepOrder, links: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Settle some rows, and return the best edge of each of them that goes; see `star.assigned`."""

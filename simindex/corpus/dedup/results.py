@@ -18,10 +18,12 @@ class Verdict(NamedTuple):
     Attributes:
         match: the kept document that is most like it.
         other: the path of the index which that is in; ``None``: a row of the input.
+        common_left_out: as in `Pair`.
     """
 
     match: Match
     other: str | None
+    common_left_out: int | None = None
 
 
 class Decided(NamedTuple):
@@ -108,6 +110,8 @@ class Removed:
         explanation: with explain=True the passages that the two share, this one being `a`; ``None`` where the
             kept one's text is not at hand.
         explains: whether that was asked for.
+        common_left_out: how many shingles of the two were left out by `ignore_common`, 0 where they are
+            equal; ``None`` where it was not asked for.
     """
 
     key: Key
@@ -123,6 +127,7 @@ class Removed:
     span: tuple[int, int] | None = None
     explanation: Explanation | None = None
     explains: bool = False
+    common_left_out: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return it with JSON's types, as a line of the report of removed rows."""
@@ -133,6 +138,8 @@ class Removed:
             found |= {"paragraph": self.place.paragraph, "kept_paragraph": self.kept_place.paragraph}
         if self.span is not None:
             found["span"] = list(self.span)
+        if self.common_left_out is not None:
+            found["common_left_out"] = self.common_left_out
         return found | self.explained()
 
     def explained(self) -> dict[str, Any]:

@@ -42,7 +42,8 @@ class RemovedRows(NamedTuple):
         numbers: of them, ascending.
         kept: number of the row that each is like.
         has_bits: whether both have a fingerprint.
-        estimates: fields of the similarity that kept shingles say; ``None``: the rows of the sketches do.
+        estimates: fields of the similarity that kept shingles say, and how many were left out;
+            ``None``: the rows of the sketches do.
     """
 
     numbers: list[int]
@@ -66,14 +67,15 @@ def write_verdicts(
     *,
     has_bits: bool,
     others: Iterable[OfOthers] = (),
-    estimate: Callable[[int, int, int], Estimate] | None = None,
+    estimate: Callable[[int, int, int], tuple[Estimate, int | None]] | None = None,
 ) -> None:
     """Write down what was decided, whole or not at all.
 
     Args:
         has_bits: whether rows have fingerprints.
         others: what other indexes say of the rows, in order.
-        estimate: compares rows of two numbers and this score by kept shingles.
+        estimate: compares rows of two numbers and this score by kept shingles, and says how many were left
+            out.
     """
     bounded = [outcome.bounded]
     with replacing(path + OF_OTHERS) as file:
@@ -101,11 +103,14 @@ def write_verdicts(
 
 
 def _estimates(
-    estimate: Callable[[int, int, int], Estimate] | None, pairs: list[tuple[int, int]], scores: list[int]
+    estimate: Callable[[int, int, int], tuple[Estimate, int | None]] | None,
+    pairs: list[tuple[int, int]],
+    scores: list[int],
 ) -> list[tuple[Any, ...] | None]:
     if estimate is None:
         return [None] * len(pairs)
-    return [tuple(estimate(a, b, each)) for (a, b), each in zip(pairs, scores, strict=True)]
+    found = (estimate(a, b, each) for (a, b), each in zip(pairs, scores, strict=True))
+    return [(*of_both, left_out) for of_both, left_out in found]
 
 
 class VerdictReader:
@@ -242,6 +247,6 @@ class Verdicts:
         """Return the verdict of a row that goes; see `RemovedRows`."""
         agree, distance = agree_and_distance(self._plan, score)
         of_rows = self._estimates[agree] if agree != NO_VALUE else (None, False, None)
-        similarity, exact, error = estimate or of_rows
+        similarity, exact, error, left_out = estimate or (*of_rows, None)
         bits = distance if has_bits else None
-        return Verdict(Match(kept, similarity, bits, label, exact, error), None)
+        return Verdict(Match(kept, similarity, bits, label, exact, error), None, left_out)
