@@ -5,6 +5,7 @@ Typed as those of `Match`.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self, TypeVar
@@ -27,9 +28,9 @@ class SnapshotIterator(Iterator[_T]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @abstractmethod
     def close(self) -> None:
         """End the iteration and let go of the snapshot. Closing twice is allowed."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ Datasets, 3.4.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Protocol, TypeVar
 
@@ -83,7 +84,7 @@ class SketchReader(Protocol):
         """Return the sketches of some documents; others may be there, too."""
 
 
-class _Walk:
+class _Walk(ABC):
     """What both walks have: a buffer of entries, their sketches, and room for pairs."""
 
     def __init__(self, plan: PairPlan, table: int, entries: Entries, sketches: SketchReader) -> None:
@@ -102,9 +103,9 @@ class _Walk:
         """Entries that were read, of `total`."""
         return self._entries.done
 
+    @abstractmethod
     def step(self) -> np.ndarray | None:
         """Return the next pairs, PAIR_ROW by numbers, maybe none yet; ``None`` at the end."""
-        raise NotImplementedError
 
     def steps(self) -> Iterator[np.ndarray]:
         """Yield all pairs, some at a time."""

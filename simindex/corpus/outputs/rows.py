@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -67,7 +68,7 @@ def values_of(row: Entry) -> dict[str, Any]:
     return values if row.metadata is None else values | {"metadata": row.metadata}
 
 
-class Encoder:
+class Encoder(ABC):
     """Makes the lines of rows.
 
     Attributes:
@@ -76,9 +77,9 @@ class Encoder:
 
     columns: list[str] | None = None
 
+    @abstractmethod
     def encoded(self, row: Entry, note: Note | None) -> bytes:
         """Return the line of a row."""
-        raise NotImplementedError
 
 
 class JsonLines(Encoder):
