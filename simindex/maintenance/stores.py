@@ -62,20 +62,17 @@ class UnprovenStoreError(StoreError, ValueError):
 _NAME = re.compile(r"[0-9A-Za-z_][0-9A-Za-z_.=-]*(/[0-9A-Za-z_][0-9A-Za-z_.=-]*)*")
 
 _KEPT_VERSIONS = 64
-"""Versions of an exchanged object that stay: who is late by fewer learns it from the number alone."""
+"""Versions of an exchanged object that stay: a writer who is late by fewer learns it from the number."""
 
 _TOKEN_BYTES = 16
 
 
 class Objects(ABC):
-    """A store. Safe to share between threads, and to pickle.
+    """A store. Safe to share between threads, and to pickle. Its methods raise StoreError.
 
     Attributes:
         uri: of the store, without a slash at its end.
-        errors: that it raises where something cannot be read or written.
     """
-
-    errors: type[Exception] = OSError
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
@@ -83,90 +80,90 @@ class Objects(ABC):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.uri!r})"
 
-    def uri_of(self, name: str) -> str:
-        """Return the uri of an object."""
-        return f"{self.uri}/{name}"
-
-    # ---- what each store does in its own way ----
+    # ---- what each store does in its own way, with names that are checked and errors of its own ----
 
     @abstractmethod
-    def inside(self, folder: str) -> Objects:
-        """Return the store of the objects whose names begin with a folder's."""
+    def _read(self, name: str) -> bytes: ...
 
     @abstractmethod
-    def get(self, name: str) -> bytes:
-        """Return an object's content.
-
-        Raises:
-            MissingObjectError: there is none.
-            StoreError: it cannot be read.
-        """
+    def _write(self, name: str, content: bytes) -> None: ...
 
     @abstractmethod
-    def put(self, name: str, content: bytes) -> None:
-        """Store an object whole; what was there is replaced.
-
-        Raises:
-            StoreError: it cannot be written.
-        """
+    def _create(self, name: str, content: bytes) -> bool:
+        """Return False where there is such an object."""
 
     @abstractmethod
-    def create(self, name: str, content: bytes) -> bool:
-        """Store an object that is not there yet; returns whether this call did.
-
-        Where an answer was lost on its way, content that is there and equals the one given counts as stored
-        by this call. So a writer that has to know puts something of its own into it.
-
-        Raises:
-            StoreError: it cannot be written; whether it was, shows `get`.
-        """
-
-    @abstractmethod
-    def sizes(self, folder: str = "") -> dict[str, int]:
-        """Return the names of all objects in a folder and below, sorted, with their bytes.
-
-        Raises:
-            StoreError: the store cannot be read. A folder that is not there has no objects.
-        """
+    def _sizes(self, folder: str) -> dict[str, int]: ...
 
     @abstractmethod
     def _remove(self, name: str) -> None: ...
 
-    def remove(self, names: Iterable[str]) -> None:
-        """Remove objects; those that are not there count as removed.
+    # ---- objects ----
 
-        Raises:
-            StoreError: one cannot be removed.
+    def uri_of(self, name: str) -> str:
+        """Return the uri of an object."""
+        return f"{self.uri}/{name}" if name else self.uri
+
+    def inside(self, folder: str) -> Objects:
+        """Return the store of the objects whose names begin with a folder's."""
+        return type(self)(self.uri_of(_checked(folder)))
+
+    def get(self, name: str) -> bytes:
+        """Return an object's content. Raises MissingObjectError where there is none."""
+        with self._naming(name):
+            return self._read(_checked(name))
+
+    def put(self, name: str, content: bytes) -> None:
+        """Store an object whole, in the place of another."""
+        with self._naming(name):
+            self._write(_checked(name), content)
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Store an object that is not there yet; returns whether this call did.
+
+        A request whose answer was lost is sent again and refused because of itself: content that is there and
+        equals the one given counts as stored by this call. So a writer that has to know puts something of
+        its own into it.
         """
+        with self._naming(name):
+            if self._create(_checked(name), content):
+                return True
+        with contextlib.suppress(MissingObjectError):
+            return self.get(name) == content
+        return False
+
+    def sizes(self, folder: str = "") -> dict[str, int]:
+        """Return the names of all objects in a folder and below, sorted, with their bytes."""
+        with self._naming(folder):
+            return dict(sorted(self._sizes(folder and _checked(folder)).items()))
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove objects; those that are not there count as removed."""
         for name in names:
-            with self._naming(name), contextlib.suppress(FileNotFoundError):
-                self._remove(name)
+            with contextlib.suppress(MissingObjectError), self._naming(name):
+                self._remove(_checked(name))
 
     @contextlib.contextmanager
     def _naming(self, name: str) -> Iterator[None]:
-        """Raise a StoreError, for an object or all of the store, where the block raises one of `errors`."""
-        uri = self.uri_of(name) if name else self.uri
+        """Raise a StoreError, for an object or all of the store, where the block raises one of a file system
+        of fsspec, which may be any."""
         try:
             yield
-        except StoreError:
+        except (SimIndexError, _NameError):
             raise
         except FileNotFoundError as exc:
             what = "expected an object, found none, or none that may be seen"
-            raise MissingObjectError(uri, what, exc.errno or errno.EIO) from exc
-        except self.errors as exc:
+            raise MissingObjectError(self.uri_of(name), what, exc.errno or errno.EIO) from exc
+        except Exception as exc:
             number = getattr(exc, "errno", None)
             why = getattr(exc, "strerror", None) or reason_of(exc)
             what = f"cannot be read or written: {why}; look at the store and your rights there"
-            raise StoreError(uri, what, number if isinstance(number, int) else 0) from exc
+            raise StoreError(self.uri_of(name), what, number if isinstance(number, int) else 0) from exc
 
     # ---- an object that is exchanged ----
 
     def current(self, name: str) -> bytes | None:
-        """Return the newest content that was exchanged under a name; ``None`` where there is none.
-
-        Raises:
-            StoreError: it cannot be read.
-        """
+        """Return the newest content that was exchanged under a name; ``None`` where there is none."""
         return self._newest(name)[1]
 
     def _newest(self, name: str) -> tuple[int, bytes | None]:
@@ -190,22 +187,19 @@ class Objects(ABC):
         Each content is an object of its own, numbered, and to be first with the next number is to be the one
         who exchanged it (as tables of Delta Lake and Iceberg are kept). So a store need know no more than
         `create`. Behind the content it has a line of the writer's own, so that equal contents of two
-        writers differ.
+        writers differ. After a StoreError `current` shows whether it was exchanged.
 
         Args:
             name: of the content; it is read by `current`, not by `get`.
             old: what the caller has read; ``None``: nothing must be there.
-
-        Raises:
-            StoreError: the store cannot be read or written; whether it was exchanged, shows `current`.
         """
         number, found = self._newest(name)
         if found != old or not self.create(version_name(name, number + 1), new + _own_line()):
             return False
         there = self._versions(name)
         if max(there) >= number + 1 + _KEPT_VERSIONS:
-            # Either so many others have followed at once, or the number was used and forgotten before: who
-            # was late by that many has won nothing.
+            # Either so many others have followed at once, or the number was used and forgotten before: a
+            # writer who was late by that many has won nothing.
             self.remove([version_name(name, number + 1)])
             return False
         self.remove(version_name(name, old) for old in there if old <= number + 1 - _KEPT_VERSIONS)
@@ -225,10 +219,13 @@ def version_name(name: str, number: int) -> str:
     return f"{name}/{number:012}"
 
 
-def require_name(name: str) -> str:
-    """Return the name of an object, or of a folder of them."""
+class _NameError(ValueError):
+    pass
+
+
+def _checked(name: str) -> str:
     if not _NAME.fullmatch(name):
-        raise ValueError(
+        raise _NameError(
             f"expected a name like parts/000012, of letters, digits and _.=-, found {name!r:.200}"
         )
     return name
@@ -240,46 +237,31 @@ _LEFT_SECONDS = 7 * 86_400
 
 
 class FolderObjects(Objects):
-    """Objects in a folder of this machine, or of one that is mounted.
-
-    Args:
-        path: of the folder; it is made when the first object is stored.
-    """
+    """Objects in a folder of this machine, or of one that is mounted; made with the first object."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         super().__init__(os.path.abspath(path))
         self._path = Path(self.uri)
 
-    def inside(self, folder: str) -> FolderObjects:
-        """Return the store of the objects whose names begin with a folder's."""
-        return FolderObjects(self._path / require_name(folder))
+    def _read(self, name: str) -> bytes:
+        return (self._path / name).read_bytes()
 
-    def get(self, name: str) -> bytes:
-        """Return an object's content; see `Objects.get`."""
-        with self._naming(name):
-            return (self._path / require_name(name)).read_bytes()
-
-    def put(self, name: str, content: bytes) -> None:
-        """Store an object whole; see `Objects.put`."""
-        with self._naming(name), self._begun(name, content) as (begun, place):
+    def _write(self, name: str, content: bytes) -> None:
+        with self._begun(name, content) as (begun, place):
             os.replace(begun, place)
 
-    def create(self, name: str, content: bytes) -> bool:
-        """Store an object that is not there yet; see `Objects.create`."""
-        with self._naming(name), self._begun(name, content) as (begun, place):
-            try:
+    def _create(self, name: str, content: bytes) -> bool:
+        try:
+            with self._begun(name, content) as (begun, place):
                 os.link(begun, place)
-            except FileExistsError:
-                # Over NFS an answer that was lost is asked for again.
-                with contextlib.suppress(FileNotFoundError):  # the other one is removed by now
-                    return os.stat(begun).st_nlink == 2 or place.read_bytes() == content
-                return False
+        except FileExistsError:
+            return False
         return True
 
     @contextlib.contextmanager
     def _begun(self, name: str, content: bytes) -> Iterator[tuple[Path, Path]]:
         """Give a synced file beside an object's place, and the place; the name is durable at the end."""
-        place = self._path / require_name(name)
+        place = self._path / name
         _make_folders(place.parent)
         begun = place.with_name(f"{_BEGUN}{secrets.token_hex(8)}")
         try:
@@ -296,24 +278,22 @@ class FolderObjects(Objects):
                 begun.unlink(missing_ok=True)
             raise
 
-    def sizes(self, folder: str = "") -> dict[str, int]:
-        """Return names and bytes; see `Objects.sizes`. Files that killed writers have begun a week ago go."""
-        top = self._path / require_name(folder) if folder else self._path
+    def _sizes(self, folder: str) -> dict[str, int]:
+        """Return names and bytes, and remove files that killed writers have begun a week ago."""
         found = dict[str, int]()
-        with self._naming(folder):
-            for place, _, files in os.walk(top, onerror=_raise):
-                for name in files:
-                    file = Path(place, name)
-                    with contextlib.suppress(FileNotFoundError):
-                        about = file.stat()
-                        if not name.startswith("."):
-                            found[str(file.relative_to(self._path))] = about.st_size
-                        elif name.startswith(_BEGUN) and about.st_mtime < time.time() - _LEFT_SECONDS:
-                            file.unlink()
-        return dict(sorted(found.items()))
+        for place, _, files in os.walk(self._path / folder, onerror=_raise):
+            for name in files:
+                file = Path(place, name)
+                with contextlib.suppress(FileNotFoundError):
+                    about = file.stat()
+                    if not name.startswith("."):
+                        found[str(file.relative_to(self._path))] = about.st_size
+                    elif name.startswith(_BEGUN) and about.st_mtime < time.time() - _LEFT_SECONDS:
+                        file.unlink()
+        return found
 
     def _remove(self, name: str) -> None:
-        (self._path / require_name(name)).unlink()
+        (self._path / name).unlink()
 
 
 def _make_folders(folder: Path) -> None:
@@ -336,17 +316,12 @@ _LOCAL_LOCK = threading.Lock()
 
 
 class RemoteObjects(Objects):
-    """Objects in a place of fsspec.
-
-    Args:
-        uri: like s3://bucket/folder.
+    """Objects in a place of fsspec, by a uri like s3://bucket/folder.
 
     Raises:
         MissingPackageError: fsspec, or its package for such paths, is not installed.
         InputError: fsspec knows no such paths, or they take no files.
     """
-
-    errors = Exception  # each file system raises its own
 
     def __init__(self, uri: str) -> None:
         super().__init__(uri.rstrip("/"))
@@ -361,62 +336,39 @@ class RemoteObjects(Objects):
         """On another machine it is opened anew, with that one's credentials."""
         return type(self), (self.uri,)
 
-    def inside(self, folder: str) -> RemoteObjects:
-        """Return the store of the objects whose names begin with a folder's."""
-        return RemoteObjects(self.uri_of(require_name(folder)))
+    def _read(self, name: str) -> bytes:
+        return bytes(self._system.cat_file(f"{self._path}/{name}"))
 
-    def _place(self, name: str) -> str:
-        return f"{self._path}/{require_name(name)}"
+    def _write(self, name: str, content: bytes) -> None:
+        self._system.pipe_file(f"{self._path}/{name}", content)
 
-    def get(self, name: str) -> bytes:
-        """Return an object's content; see `Objects.get`."""
-        with self._naming(name):
-            return bytes(self._system.cat_file(self._place(name)))
+    def _create(self, name: str, content: bytes) -> bool:
+        try:
+            with self._alone:
+                self._system.pipe_file(f"{self._path}/{name}", content, mode="create")
+        except Exception as exc:
+            code = getattr(exc, "code", None) or getattr(exc, "status", None)
+            if isinstance(exc, FileExistsError) or str(code) == str(_PRECONDITION_FAILED):
+                return False
+            raise
+        return True
 
-    def put(self, name: str, content: bytes) -> None:
-        """Store an object whole; see `Objects.put`."""
-        with self._naming(name):
-            self._system.pipe_file(self._place(name), content)
-
-    def create(self, name: str, content: bytes) -> bool:
-        """Store an object that is not there yet; see `Objects.create`."""
-        with self._naming(name), self._alone:
-            try:
-                self._system.pipe_file(self._place(name), content, mode="create")
-            except Exception as exc:
-                if not _is_refusal(exc):
-                    raise
-            else:
-                return True
-        with contextlib.suppress(MissingObjectError):
-            # A request whose answer was lost is sent again, and refused because of itself.
-            return self.get(name) == content
-        return False
-
-    def sizes(self, folder: str = "") -> dict[str, int]:
-        """Return names and bytes; see `Objects.sizes`."""
-        top = self._place(folder) if folder else self._path
+    def _sizes(self, folder: str) -> dict[str, int]:
         self._system.invalidate_cache()
-        with self._naming(folder):
-            try:
-                found: dict[str, dict[str, Any]] = self._system.find(top, detail=True)
-            except FileNotFoundError:
-                return {}
+        try:
+            top = f"{self._path}/{folder}" if folder else self._path
+            found: dict[str, dict[str, Any]] = self._system.find(top, detail=True)
+        except FileNotFoundError:
+            return {}
         start = len(self._system._strip_protocol(self._path).rstrip("/")) + 1
         return {
             name[start:]: int(about["size"])
-            for name, about in sorted(found.items())
+            for name, about in found.items()
             if about["type"] == "file" and len(name) > start
         }
 
     def _remove(self, name: str) -> None:
-        self._system.rm_file(self._place(name))
-
-
-def _is_refusal(error: Exception) -> bool:
-    """Whether a store says that there is such an object already."""
-    code = getattr(error, "code", None) or getattr(error, "status", None)
-    return isinstance(error, FileExistsError) or str(code) == str(_PRECONDITION_FAILED)
+        self._system.rm_file(f"{self._path}/{name}")
 
 
 _FILE = "file://"
@@ -439,9 +391,11 @@ def open_store(uri: str | os.PathLike[str] | Objects) -> Objects:
     if isinstance(uri, Objects):
         return uri
     text = os.fspath(uri)
-    if text.startswith(_FILE):
-        return FolderObjects(text.removeprefix(_FILE))
-    return RemoteObjects(text) if is_remote(text) else FolderObjects(text)
+    return (
+        RemoteObjects(text)
+        if is_remote(text.removeprefix(_FILE))
+        else FolderObjects(text.removeprefix(_FILE))
+    )
 
 
 _ROUNDS, _WRITERS = 3, 4
