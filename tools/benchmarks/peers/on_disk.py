@@ -140,7 +140,7 @@ class Lance(DocumentPeer):
         parameters = {"num_hashes": NUM_PERM, "num_bands": 16, "shingle_size": SHINGLE_WORDS}
         with self.measured() as seconds:
             start = time.perf_counter()
-            self.dataset = self.lance.write_dataset(self.batches(documents), self.folder, mode="create")
+            self.dataset: Any = self.lance.write_dataset(self.batches(documents), self.folder, mode="create")
             written = time.perf_counter()
             self.dataset.create_scalar_index("text", IndexConfig("minhashlsh", parameters))
             self.write_seconds = written - start
