@@ -2,15 +2,14 @@
 
 A place is the name of a resource of Ray: ``node:10.0.0.1``, which every node has, or one of ``ray start
 --resources='{"simindex:a": 1}'``. The actor asks for a thousandth of it, so that Ray itself starts it again
-when a node with that resource is there, whatever its id (Ray, fault tolerance of actors and nodes,
-docs.ray.io). Nothing is kept in Ray that the catalog does not say.
+when a node with that resource is there (Ray, fault tolerance of actors and nodes, docs.ray.io). Nothing is
+kept in Ray that the catalog does not say.
 
 Ray repeats a call when its actor is started again, and what Ray has given up is made anew, of the catalog,
 and called again here; so only what may be repeated is called. Around the death of a node a call can stay
 without any answer, and without an error: questions that take long are sent again beside the first call. A
 call that was sent is never taken back: Ray numbers the calls of a driver to an actor, and the actor waits for
 the number of one that was cancelled before it was sent (`OrderedActorTaskExecutionQueue` in Ray's sources).
-What was given up stays with the actor, which does it once it is there; the answer is dropped.
 """
 
 from __future__ import annotations
@@ -29,20 +28,21 @@ from simindex.scaleout.calls import Calls, Gathered, Group, LocalCalls, To, is_l
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.errors import ScaleOutError
 from simindex.scaleout.host import Assignment, Host
-from simindex.scaleout.wire import packed, unpacked
 
 NAMESPACE = "simindex"
 
 HERE = "node:__internal_head__"
 """The resource of the head node: the place of an index on one machine."""
 
-INLINE_BYTES = 100_000
-"""Arguments of more bytes than this go to Ray's object store in any case."""
-
 SHARE = 0.001
 """Of the resource of a place, which says where an actor runs."""
 
+_INLINE_BYTES = 100_000
+"""Arguments of more bytes than this go to Ray's object store in any case."""
+
 _HEAD_SECONDS = 5.0
+
+_STOP_SECONDS = 30.0
 
 THREADS: dict[Group, int] = {"changes": 1, "asks": 4, "jobs": 1}
 """Of an actor, by the group of calls. Changes come one after the other, as their driver sent them; a
@@ -94,23 +94,21 @@ class HostActor:
     """A host as Ray calls it.
 
     Arguments and answers travel as pickles made here and there: what Ray makes of many small objects takes
-    ten times as long, and of three arguments 0.1 ms more than of one. The assignment, the same for many
-    calls, is read once.
+    ten times as long, and of three arguments 0.1 ms more than of one.
     """
 
     def __init__(self) -> None:
         self._host = Host()
         self._assignment: tuple[bytes, Assignment] | None = None
 
-    def call(self, head: bytes, *beside: Any) -> bytes:
-        """Call a method of the host, with what `RayCalls` has sent."""
+    def call(self, head: bytes, stored: bytes = b"") -> bytes:
+        """Call a method of the host, with what `travelling` has packed."""
         assignment, method, arguments = pickle.loads(head)
-        if arguments is None:
-            arguments, beside = beside[0], beside[1:]
-        answer = getattr(self._host, method)(self._assigned(assignment), *unpacked(arguments, beside))
-        return pickle.dumps(answer, protocol=5)
+        given = pickle.loads(arguments or stored)
+        return pickle.dumps(getattr(self._host, method)(self._assigned(assignment), *given), protocol=5)
 
     def _assigned(self, assignment: bytes) -> Assignment:
+        """Return the assignment, which is the same for many calls and is read once."""
         known = self._assignment
         if known is None or known[0] != assignment:
             known = self._assignment = assignment, pickle.loads(assignment)
@@ -121,19 +119,18 @@ class HostActor:
         self._host.close()
 
 
-def travelling(assignment: bytes, method: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return what `HostActor.call` takes for a call with packed arguments: little ones go in its head."""
-    first, *_ = arguments
-    is_little = isinstance(first, bytes) and len(first) < INLINE_BYTES
-    head = pickle.dumps((assignment, method, first if is_little else None), protocol=5)
-    return head, *arguments[is_little:]
+def travelling(assignment: bytes, method: str, arguments: Any) -> tuple[Any, ...]:
+    """Return the arguments of `HostActor.call`; those of the method are a pickle, or a reference to one."""
+    if isinstance(arguments, bytes) and len(arguments) < _INLINE_BYTES:
+        return (pickle.dumps((assignment, method, arguments), protocol=5),)
+    return pickle.dumps((assignment, method, b""), protocol=5), arguments
 
 
 def host_of(catalog: str, place: str) -> Any:
     """Return the handle of a place's actor, which is made where Ray has none of its name."""
     actor = ray_module().remote(num_cpus=0, concurrency_groups=THREADS)(HostActor)
     return actor.options(
-        name=name_of(catalog, place),
+        name=_name_of(catalog, place),
         namespace=NAMESPACE,
         lifetime="detached",
         get_if_exists=True,
@@ -143,8 +140,12 @@ def host_of(catalog: str, place: str) -> Any:
     ).remote()
 
 
-def stands() -> bool:
-    """Tell that simindex can be imported where this runs: Ray looks for this function there."""
+def _name_of(catalog: str, place: str) -> str:
+    return f"{catalog}/{place}"
+
+
+def can_import() -> bool:
+    """Return True: Ray finds this function where simindex can be imported."""
     return True
 
 
@@ -154,21 +155,20 @@ class Sent:
 
     Attributes:
         references: Ray's, of its answers: one each time that it was sent; any of them will do.
-        group, method: what is called.
-        arguments: as they travel (`packed`), to send them again.
+        arguments: as they travel, to send them again.
     """
 
     references: list[Any]
     group: Group
     method: str
-    arguments: tuple[Any, ...]
+    arguments: Any
 
 
 _REPEAT_SECONDS = 5.0
 """After so long a question is sent again, and then after twice as long each time: a host that is slow has
 little more to do, and one call that got lost costs seconds."""
 
-_AGAIN_SECONDS = 0.2
+_LOST_SECONDS = 0.2
 """After so long a call is sent again whose actor Ray has given up."""
 
 
@@ -179,19 +179,18 @@ class RayCalls(Calls):
         super().__init__(catalog)
         self._ray = ray_module()
         self._bound: dict[tuple[str, Group], Any] = {}
-        self._assignments = {
-            place: pickle.dumps(Assignment.of(catalog, place), protocol=5) for place in self.places
-        }
+        self._assignments: dict[str, bytes] = {}
 
     def send_all(self, group: Group, method: str, *arguments: Any, to: To | None = None) -> dict[str, Sent]:
         """Call a method; see `Calls.send_all`."""
         if to is None:
-            travels = packed(arguments)
-            if len(self.places) > 1:  # once, whatever the number of places
-                travels = tuple(self._ray.put(one) if len(one) > INLINE_BYTES else one for one in travels)
-            sent = {place: Sent([], group, method, travels) for place in self.places}
+            packed: Any = pickle.dumps(arguments, protocol=5)
+            if len(self.places) > 1 and len(packed) > _INLINE_BYTES:  # once, whatever the number of places
+                packed = self._ray.put(packed)
+            sent = {place: Sent([], group, method, packed) for place in self.places}
         else:
-            sent = {place: Sent([], group, method, packed((*own, *arguments))) for place, own in to.items()}
+            of_places = {place: pickle.dumps((*own, *arguments), protocol=5) for place, own in to.items()}
+            sent = {place: Sent([], group, method, own) for place, own in of_places.items()}
         for place, call in sent.items():
             self._send(place, call)
         return sent
@@ -202,8 +201,10 @@ class RayCalls(Calls):
         if bound is None:
             bound = host_of(self.catalog.id, place).call.options(concurrency_group=call.group)
             self._bound[place, call.group] = bound
-        own = self._assignments.get(place) or pickle.dumps(Assignment.of(self.catalog, place), protocol=5)
-        call.references.append(bound.remote(*travelling(own, call.method, call.arguments)))
+        if place not in self._assignments:
+            self._assignments[place] = pickle.dumps(Assignment.of(self.catalog, place), protocol=5)
+        own = travelling(self._assignments[place], call.method, call.arguments)
+        call.references.append(bound.remote(*own))
 
     def gather(self, sent: Mapping[str, Sent], seconds: float) -> Gathered:
         """Return what places answer; see `Calls.gather`."""
@@ -236,8 +237,7 @@ class RayCalls(Calls):
         pause, lost = _REPEAT_SECONDS, self._ray.exceptions
         while True:
             left = max(0.0, deadline - time.monotonic())
-            done, _ = self._ray.wait(call.references, timeout=min(left, pause))
-            for reference in done:
+            for reference in self._ray.wait(call.references, timeout=min(left, pause))[0]:
                 try:
                     found: bytes = answer(reference)
                     return found
@@ -245,7 +245,7 @@ class RayCalls(Calls):
                     # Ray has given this actor up, or its answer got lost: once more, by another actor if
                     # there is none of its name.
                     call.references.remove(reference)
-                    time.sleep(min(_AGAIN_SECONDS, left))
+                    time.sleep(min(_LOST_SECONDS, left))
             if time.monotonic() >= deadline:
                 return None
             # Changes keep the order in which they were sent.
@@ -256,7 +256,7 @@ class RayCalls(Calls):
 
     def require_fit(self, seconds: float) -> None:
         """Refuse places where no host can run; those that no node has are not looked at."""
-        task = ray_module().remote(num_cpus=0, max_retries=0)(stands)
+        task = ray_module().remote(num_cpus=0, max_retries=0)(can_import)
         there = [place for place in self.places if place in self._ray.cluster_resources()]
         probed = {task.options(resources={place: SHARE}).remote(): place for place in there}
         unfit = dict[str, str]()
@@ -272,8 +272,11 @@ class RayCalls(Calls):
             raise self.missing("create", unfit)
 
     def stop(self) -> None:
-        """End the actors of all places."""
-        stop_hosts(self.catalog.id, list(self.places))
+        """End the actors of all places that have one, once their partitions are closed."""
+        for place in self.places:
+            with suppress(ValueError):  # there is none of that name
+                actor = self._ray.get_actor(_name_of(self.catalog.id, place), namespace=NAMESPACE)
+                end_actor(actor, runs=place in self._ray.cluster_resources())
 
 
 def calls_of(catalog: Catalog) -> Calls:
@@ -281,31 +284,10 @@ def calls_of(catalog: Catalog) -> Calls:
     return LocalCalls(catalog) if is_local(catalog.places) else RayCalls(catalog)
 
 
-def stop_hosts(catalog: str, places: list[str]) -> None:
-    """End the actors of some places, as far as there are any, and wait until their partitions are closed."""
-    ray = ray_module()
-    for place in places:
-        try:
-            actor = ray.get_actor(name_of(catalog, place), namespace=NAMESPACE)
-        except ValueError:
-            continue  # there is none of that name
-        if place not in ray.cluster_resources():
-            ray.kill(actor)  # it runs nowhere
-            continue
-        end_actor(actor)
-
-
-def end_actor(actor: Any) -> None:
+def end_actor(actor: Any, *, runs: bool = True) -> None:
     """Close what an actor has open, and end it; one that is dead or away has nothing open."""
     ray = ray_module()
-    with suppress(ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError):
-        answer(actor.close.options(concurrency_group="jobs").remote(), _STOP_SECONDS)
+    if runs:
+        with suppress(ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError):
+            answer(actor.close.options(concurrency_group="jobs").remote(), _STOP_SECONDS)
     ray.kill(actor)
-
-
-_STOP_SECONDS = 30.0
-
-
-def name_of(catalog: str, place: str) -> str:
-    """Return the name of a place's actor in the namespace of simindex."""
-    return f"{catalog}/{place}"

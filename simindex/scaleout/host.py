@@ -37,7 +37,7 @@ from simindex.scaleout.answers import Columns
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.errors import CatalogChangedError, PartitionError
 from simindex.scaleout.partition import Nearest, Partition, is_by_distance
-from simindex.scaleout.wire import Routed, Texts
+from simindex.scaleout.wire import Routed
 from simindex.sketching.sketch import SketchBatch
 from simindex.sketching.sketcher import Sketcher
 from simindex.storage.folder import sync_folder
@@ -50,6 +50,8 @@ OPEN_SECONDS = 60.0
 _WORTH_A_THREAD = 64
 """Sketches from which on partitions are searched side by side."""
 
+_SKETCHED_AT_ONCE = 256
+"""Texts: few enough that they stay in the cache of a processor."""
 
 CLOSED = ".closed"
 """Behind the name of a partition's folder: a file with the version of the catalog that closed it for writing.
@@ -226,26 +228,21 @@ class Host:
         return self._change(assignment, places, add)
 
     def _documents(self, routed: Routed) -> NewDocuments:
-        """Return documents as an index takes them; texts are sketched here, all at once."""
-        sketching = self._sketching(routed.documents)
+        """Return documents as an index takes them; texts are sketched here, some at a time."""
+        sketches: Iterable[SketchBatch]
+        if isinstance(routed.documents, SketchBatch):
+            sketches = [routed.documents]
+        else:
+            assert self._sketcher is not None
+            texts = routed.documents
+            some = [texts[at : at + _SKETCHED_AT_ONCE] for at in range(0, len(texts), _SKETCHED_AT_ONCE)]
+            threads = self._threads > 1 and len(some) > 1
+            sketches = (self._pool.map if threads else map)(self._sketcher.sketch_many, some)
         # While the threads sketch.
         encoded = routed.encoded_keys
         metadata = routed.packed_metadata or [NIL] * len(encoded)
         keys, hashes = [unpack(key) for key in encoded], key_hashes(encoded)
-        return NewDocuments(keys, encoded, hashes, metadata, SketchBatch.joined(list(sketching)))
-
-    def _sketching(self, documents: Texts | SketchBatch) -> Iterator[SketchBatch]:
-        """Begin to sketch; returns the sketches, some at a time."""
-        if isinstance(documents, SketchBatch):
-            return iter([documents])
-        sketcher = self._sketcher
-        assert sketcher is not None
-
-        def sketched(texts: Callable[[], list[str]]) -> SketchBatch:
-            return sketcher.sketch_many(texts())
-
-        side_by_side = self._threads > 1 and len(documents.pieces) > 1
-        return (self._pool.map if side_by_side else map)(sketched, documents.some())
+        return NewDocuments(keys, encoded, hashes, metadata, SketchBatch.joined(list(sketches)))
 
     def query(self, assignment: Assignment, query: Query | Nearest, batch: SketchBatch) -> Columns:
         """Return the matches of each sketch in all partitions together.

@@ -43,7 +43,6 @@ from simindex.scaleout.errors import ScaleOutError, UnsupportedError
 from simindex.scaleout.host import Assignment
 from simindex.scaleout.index import ScaledIndex
 from simindex.scaleout.moving import require_store
-from simindex.scaleout.wire import packed
 
 _PLACE = "replicas"
 
@@ -127,7 +126,7 @@ class ReplicaCalls(Calls):
                 f"{of_partition or method}: expected a question, for replicas are read only; change the "
                 "index that they are copies of, back it up, and open replicas anew"
             )
-        sent = Sent([], group, method, packed((*own, *arguments)))
+        sent = Sent([], group, method, pickle.dumps((*own, *arguments), protocol=5))
         self._send(sent)
         return {_PLACE: sent}
 

@@ -1,19 +1,14 @@
-"""What travels to hosts: documents routed to their partitions, many texts as one.
+"""Documents on their way to hosts: routed by their keys, which are encoded and hashed here.
 
-A document goes to the partition that its key says, and so does every question about that key. Keys are
-encoded and hashed here, texts sketched where they go. A text a time through pickle and back costs 6 us for a
-thousand characters, more than sketching it; as one text with lengths a seventh of that, and beside the
-pickle, where it is copied once and read where it lies, half of this again.
+A document goes to the partition that its key says, and so does every question about that key. Texts are
+sketched where they go.
 """
 
 from __future__ import annotations
 
-import pickle
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
-from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,43 +19,6 @@ from simindex.format.records import NIL, pack_metadata
 from simindex.scaleout.catalog import Catalog
 from simindex.sketching.sketch import SketchBatch
 from simindex.sketching.sketcher import Sketcher
-
-TOGETHER = 256
-"""Texts that are joined, and sketched, in one go: few enough that they stay in the cache of a processor."""
-
-
-class Texts(NamedTuple):
-    """Many texts as one.
-
-    Attributes:
-        joined: their UTF-8, one behind the other, surrogates included; uint8.
-        pieces: bytes of each `TOGETHER` of them.
-        lengths: of each text, in characters.
-    """
-
-    joined: np.ndarray
-    pieces: list[int]
-    lengths: list[int]
-
-    @classmethod
-    def of(cls, texts: list[str]) -> Texts:
-        """Join texts."""
-        together = (texts[at : at + TOGETHER] for at in range(0, len(texts), TOGETHER))
-        encoded = ["".join(some).encode("utf-8", "surrogatepass") for some in together]
-        joined = np.frombuffer(b"".join(encoded), dtype=np.uint8)
-        return cls(joined, list(map(len, encoded)), list(map(len, texts)))
-
-    def some(self) -> Iterator[Callable[[], list[str]]]:
-        """Yield functions that return the texts, `TOGETHER` of them each."""
-        ends = accumulate(self.pieces)
-        for number, (begin, end) in enumerate(pairwise([0, *ends])):
-            lengths = self.lengths[number * TOGETHER : number * TOGETHER + TOGETHER]
-            yield partial(_parted, self.joined[begin:end], lengths)
-
-
-def _parted(joined: np.ndarray, lengths: list[int]) -> list[str]:
-    text, ends = str(joined.data, "utf-8", "surrogatepass"), list(accumulate(lengths))
-    return [text[begin:end] for begin, end in pairwise([0, *ends])]
 
 
 class Routed(NamedTuple):
@@ -76,32 +34,7 @@ class Routed(NamedTuple):
     encoded_keys: list[bytes]
     packed_metadata: list[bytes] | None
     partitions: np.ndarray
-    documents: Texts | SketchBatch
-
-
-_BESIDE_BYTES = 1 << 20
-"""Arrays of more bytes than this travel beside the pickle of the others: what each costs Ray is a small part
-of what its copies cost."""
-
-
-def packed(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return what travels for some arguments: their pickle, and the large arrays in them beside it."""
-    beside: list[np.ndarray] = []
-
-    def stays(buffer: pickle.PickleBuffer) -> bool:
-        raw = buffer.raw()
-        is_large = raw.nbytes > _BESIDE_BYTES
-        if is_large:
-            beside.append(np.frombuffer(raw, dtype=np.uint8))
-        return not is_large
-
-    return pickle.dumps(arguments, protocol=5, buffer_callback=stays), *beside
-
-
-def unpacked(arguments: bytes, beside: Sequence[Any]) -> tuple[Any, ...]:
-    """Return the arguments again. Large arrays are read where they lie, and cannot be written to."""
-    found: tuple[Any, ...] = pickle.loads(arguments, buffers=beside)
-    return found
+    documents: list[str] | SketchBatch
 
 
 def route(encoded_keys: Sequence[bytes], num_partitions: int) -> np.ndarray:
@@ -123,7 +56,6 @@ class Routing:
     """Which documents and keys go where.
 
     Args:
-        catalog: says which partitions there are, and at which places.
         sketcher: for documents that are no texts.
     """
 
@@ -152,12 +84,10 @@ class Routing:
     def keys(self, encoded_keys: Sequence[bytes]) -> dict[int, list[bytes]]:
         """Return number of a partition -> its keys."""
         found: dict[int, list[bytes]] = {}
-        for key, number in zip(encoded_keys, self._numbers(encoded_keys).tolist(), strict=True):
+        numbers = route(encoded_keys, self._num_partitions).tolist()
+        for key, number in zip(encoded_keys, numbers, strict=True):
             found.setdefault(number, []).append(key)
         return found
-
-    def _numbers(self, encoded_keys: Sequence[bytes]) -> np.ndarray:
-        return route(encoded_keys, self._num_partitions)
 
     def _routed(
         self,
@@ -166,18 +96,17 @@ class Routing:
         metadata: list[bytes] | None,
         documents: list[str] | NewDocuments,
     ) -> dict[str, tuple[bytes, Routed]]:
-        numbers, routed = self._numbers(encoded), {}
+        numbers, routed = route(encoded, self._num_partitions), {}
         of_place = self._place_of[numbers]
         for at, name in enumerate(self._names):
-            places = np.flatnonzero(of_place == at).tolist()
-            if not places:
+            here = np.flatnonzero(of_place == at).tolist()
+            if not here:
                 continue
-            own: Texts | SketchBatch
+            own: list[str] | SketchBatch
             if isinstance(documents, NewDocuments):
-                own = documents.taken(places).sketches
+                own = documents.taken(here).sketches
             else:
-                own = Texts.of([documents[place] for place in places])
-            packed = None if metadata is None else [metadata[place] for place in places]
-            keys = [encoded[place] for place in places]
-            routed[name] = call, Routed(keys, packed, numbers[places], own)
+                own = [documents[one] for one in here]
+            packed = None if metadata is None else [metadata[one] for one in here]
+            routed[name] = call, Routed([encoded[one] for one in here], packed, numbers[here], own)
         return routed

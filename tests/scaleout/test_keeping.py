@@ -17,7 +17,7 @@ from support.ray_nodes import OPTIONS, one_node
 
 from simindex import Config, scaleout
 from simindex.scaleout import admin as places_module
-from simindex.scaleout.actors import NAMESPACE, name_of
+from simindex.scaleout.actors import NAMESPACE
 from simindex.scaleout.catalog import Catalog
 
 pytestmark = pytest.mark.filterwarnings(
@@ -52,7 +52,7 @@ def test_nothing_acknowledged_is_lost_with_a_place(tmp_path: Path) -> None:
     assert sum(report.documents for report in reports.values()) == 100
     index.insert_many(items(100, 50))
 
-    actor = ray.get_actor(name_of(index.catalog.id, "simindex:a"), namespace=NAMESPACE)
+    actor = ray.get_actor(f"{index.catalog.id}/simindex:a", namespace=NAMESPACE)
     ray.kill(actor)
     shutil.rmtree(tmp_path / "a")
     with pytest.raises(ValueError, match="onto: expected one place or more"):

@@ -17,7 +17,6 @@ from simindex.scaleout import actors, tasks
 from simindex.scaleout.actors import RayCalls, Sent
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.host import Assignment
-from simindex.scaleout.wire import unpacked
 
 
 class Engine:
@@ -87,7 +86,7 @@ class Losing(RayCalls):
         if self.late is not None:
             self.engine.answers[self.late] = pickle.dumps("late")
         if self.sent.count(place) > self.lost.get(place, 0):
-            arguments = unpacked(call.arguments[0], call.arguments[1:])
+            arguments = pickle.loads(call.arguments)
             host, own = self._cluster.hosts[place], Assignment.of(self.catalog, place)
             self.engine.answers[number] = pickle.dumps(getattr(host, call.method)(own, *arguments))
 

@@ -17,7 +17,7 @@ from simindex.scaleout.catalog import Catalog, Partition
 from simindex.scaleout.dedup_stages import compare_range
 from simindex.scaleout.host import Assignment, Host
 from simindex.scaleout.tasks import read_found
-from simindex.scaleout.wire import Routing, packed, unpacked
+from simindex.scaleout.wire import Routing
 
 # ---- local ----
 
@@ -46,12 +46,10 @@ class PickledCalls(LocalCalls):
         return dict.fromkeys(own) | super().send_all(group, method, *arguments, to=there)
 
     def _call(self, place: str, method: str, *arguments: Any) -> Any:
-        carried, *beside = packed((Assignment.of(self.catalog, place), *arguments))
-        for array in beside:
-            array.flags.writeable = False  # as it lies in Ray's store
+        carried = pickle.dumps((Assignment.of(self.catalog, place), *arguments))
         try:
             for _ in range(self.repeats):
-                answer = getattr(self._host(place), method)(*unpacked(carried, beside))
+                answer = getattr(self._host(place), method)(*pickle.loads(carried))
         except Exception as exc:
             raise pickle.loads(pickle.dumps(exc)) from exc
         return pickle.loads(pickle.dumps(answer))

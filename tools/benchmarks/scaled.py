@@ -10,6 +10,7 @@ import filecmp
 import hashlib
 import json
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -32,7 +33,7 @@ from simindex.batching import bytes_of_item, in_parts
 from simindex.corpus import deduplicate
 from simindex.scaleout.actors import SHARE
 from simindex.scaleout.index import UNDER_WAY
-from simindex.scaleout.wire import Routing, new_call, packed
+from simindex.scaleout.wire import Routing, new_call
 
 BATCH = 1_000
 PARTITIONS = 8
@@ -204,7 +205,7 @@ def thrown_away(index: scaleout.ScaledIndex, items: list[tuple[Any, ...]]) -> fl
     def batches() -> Iterator[list[Any]]:
         for part in in_parts(items, size, bytes_of_item):
             routed = routing.items(part.values, new_call())
-            yield [actors[place].take.remote(*packed(own)) for place, own in routed.items()]
+            yield [actors[place].take.remote(pickle.dumps(own, protocol=5)) for place, own in routed.items()]
 
     start = time.perf_counter()
     sent(batches())
