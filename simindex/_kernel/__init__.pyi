@@ -201,7 +201,6 @@ def find_copies(
     found: _Array,
     /,
 ) -> int: ...
-def count_nodes(octets: _Array, page_bytes: int, pages: _Array, are_leaves: bool, /) -> int: ...
 def read_nodes(
     octets: _Array,
     page_bytes: int,
@@ -209,7 +208,7 @@ def read_nodes(
     are_leaves: bool,
     integer_keys: bool,
     is_sound: _Array,
-    columns: _Array,
+    nodes: _Array,
     /,
 ) -> int: ...
 def find_values(

@@ -82,7 +82,7 @@ PyObject *call(body *run, const char *name, Py_ssize_t expected, PyObject *const
     f(address) f(fill_bitmaps) f(place_rows) f(sort_tables) f(seal_words) f(fill_pages) f(page_seals) f(set_bitmap)   \
     f(add_to_filter) f(merge) f(copy_sketches)                                                                        \
     /* bind_trees.c */                                                                                                \
-    f(count_nodes) f(read_nodes) f(find_values) f(sound_entries) f(is_in_place)                        \
+    f(read_nodes) f(find_values) f(sound_entries) f(is_in_place)                                                      \
     /* bind_forest.c */                                                                                               \
     f(join_edges) f(assign_stars) f(make_circles) f(next_members)
 

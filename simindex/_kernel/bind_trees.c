@@ -1,8 +1,6 @@
 /* Python face of trees.c: nodes of LMDB's pages. */
 #include "bind.h"
 
-#define NUM_COLUMNS 7
-
 /* A size of a page: a power of two from 512 to 32,768. */
 static uint64_t take_page_size(buffers *held, PyObject *object) {
     uint64_t bytes = take_u64(held, object);
@@ -13,39 +11,21 @@ static uint64_t take_page_size(buffers *held, PyObject *object) {
     return held->failed ? 1 : bytes;
 }
 
-/* Take (octets, bytes of a page, pages, are leaves): a file, and numbers of some of its pages, int64. */
-static const int64_t *take_pages(buffers *held, PyObject *const *args, tree_file *file, size_t *count, int *are_leaves) {
-    size_t length;
-    file->page_bytes = take_page_size(held, args[1]);
-    file->octets = take_items(held, args[0], READABLE, 1, &length, "octets");
-    file->num_pages = length / file->page_bytes;
-    *are_leaves = (int)take_u64(held, args[3]);
-    return take_items(held, args[2], READABLE, 8, count, "pages");
-}
-
-/* (octets, bytes of a page, pages, are leaves): how many nodes `read_nodes` finds at most. */
-FUNCTION(count_nodes, 4) {
-    tree_file file;
-    size_t count;
-    int are_leaves;
-    const int64_t *pages = take_pages(held, args, &file, &count, &are_leaves);
-    return held->failed ? NULL : PyLong_FromSize_t(count_nodes(&file, pages, count, are_leaves));
-}
-
-/* (octets, bytes of a page, pages, are leaves, integer keys, is_sound, columns): how many nodes there are. columns:
- * room for NUM_COLUMNS x `count_nodes`, 8 bytes each. */
+/* (octets, bytes of a page, pages, are leaves, integer keys, is_sound, nodes): how many nodes some pages of a file have.
+ * pages: int64; nodes: room for a page_node each. */
 FUNCTION(read_nodes, 7) {
     tree_file file;
-    size_t count, room, found;
-    int are_leaves, integer_keys = (int)take_u64(held, args[4]);
-    const int64_t *pages = take_pages(held, args, &file, &count, &are_leaves);
+    size_t length, count, room, found;
+    file.page_bytes = take_page_size(held, args[1]);
+    file.octets = take_items(held, args[0], READABLE, 1, &length, "octets");
+    file.num_pages = length / file.page_bytes;
+    const int64_t *pages = take_items(held, args[2], READABLE, 8, &count, "pages");
+    int are_leaves = (int)take_u64(held, args[3]), integer_keys = (int)take_u64(held, args[4]);
     uint8_t *is_sound = take(held, args[5], WRITABLE, count, "is_sound");
-    uint64_t *first = take_items(held, args[6], WRITABLE, NUM_COLUMNS * 8, &room, "columns");
+    page_node *nodes = take_items(held, args[6], WRITABLE, sizeof *nodes, &room, "nodes");
     if (held->failed) return NULL;
-    if (room < count_nodes(&file, pages, count, are_leaves)) return refuse(held, "columns: expected room for all nodes");
-    node_columns into = {(int64_t *)first, first + room, first + 2 * room, (int64_t *)(first + 3 * room),
-                         (int64_t *)(first + 4 * room), (int64_t *)(first + 5 * room), (int64_t *)(first + 6 * room), room};
-    UNLOCKED(found = read_nodes(&file, pages, count, are_leaves, integer_keys, is_sound, &into));
+    if (room / NODES_OF_PAGE(file.page_bytes) < count) return refuse(held, "nodes: expected room for all of each page");
+    UNLOCKED(found = read_nodes(&file, pages, count, are_leaves, integer_keys, is_sound, nodes, room));
     return PyLong_FromSize_t(found);
 }
 

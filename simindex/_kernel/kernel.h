@@ -331,22 +331,20 @@ typedef struct {
     size_t page_bytes;
 } tree_file;
 
-/* One entry a node: the place of its page among those asked for; its key as two numbers whose order is that of the
- * keys; in a branch the child page, in a leaf the length of the value; where in the file a value begins, or the page
- * that has it. */
+/* A node: the place of its page among those asked for; its key padded with zeros; in a branch the child page, in a leaf
+ * the length of the value; where in the file a value begins, or the page that has it. */
 typedef struct {
-    int64_t *page;
-    uint64_t *high, *low;
-    int64_t *key_bytes, *numbers, *flags, *data;
-    size_t room;
-} node_columns;
+    int64_t page;
+    uint8_t key[KEY_ROOM];
+    int64_t key_bytes, number, flags, place;
+} page_node;
 
-/* An upper bound of what `read_nodes` finds. */
-size_t count_nodes(const tree_file *file, const int64_t *pages, size_t count, int are_leaves);
+/* How many nodes a page has at most. */
+#define NODES_OF_PAGE(page_bytes) ((page_bytes) / 12 + 1)
 
 /* Read the nodes of those pages that are sound; returns how many. is_sound: one byte a page. */
 size_t read_nodes(const tree_file *file, const int64_t *pages, size_t count, int are_leaves, int integer_keys,
-                  uint8_t *is_sound, const node_columns *columns);
+                  uint8_t *is_sound, page_node *nodes, size_t room);
 
 /* One entry a key; address 0: no page that could be its value's. */
 typedef struct {

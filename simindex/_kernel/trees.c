@@ -21,32 +21,6 @@ static ptrdiff_t nodes_of(const tree_file *file, uint64_t number, int are_leaves
     return (lower - HEADER) / POINTER;
 }
 
-size_t count_nodes(const tree_file *file, const int64_t *pages, size_t count, int are_leaves) {
-    size_t total = 0;
-    for (size_t i = 0; i < count; i++) {
-        ptrdiff_t found = nodes_of(file, (uint64_t)pages[i], are_leaves);
-        if (found > 0) total += (size_t)found;
-    }
-    return total;
-}
-
-/* A key as two numbers whose order is that of the keys. */
-typedef struct {
-    uint64_t high, low;
-} wide_key;
-
-static wide_key key_at(const uint8_t *at, size_t bytes, int integer_keys) {
-    uint8_t padded[KEY_ROOM] = {0};
-    memcpy(padded, at, bytes);
-    wide_key key = {load64(padded), load64(padded + 8)};
-    if (!integer_keys) key.high = __builtin_bswap64(key.high), key.low = __builtin_bswap64(key.low);
-    return key;
-}
-
-static inline int ascends(wide_key one, wide_key other) {
-    return one.high < other.high || (one.high == other.high && one.low < other.low);
-}
-
 /* A node, where it lies in its page with all its bytes. */
 typedef struct {
     const uint8_t *key;
@@ -77,45 +51,49 @@ static int is_inside(const tree_file *file, uint64_t page, uint64_t bytes) {
     return page > 1 && page < file->num_pages && (HEADER + bytes - 1) / file->page_bytes < file->num_pages - page;
 }
 
-/* The nodes of a page go behind the first `total` of the columns; returns how many, or 0 for a page that is not
- * sound. */
+/* A key padded with zeros; the numbers of the machine in the order of their size. */
+static void copy_key(const node *from, int integer_keys, uint8_t *key) {
+    memset(key, 0, KEY_ROOM);
+    memcpy(key, from->key, from->key_bytes);
+    if (!integer_keys) return;
+    uint64_t halves[2] = {__builtin_bswap64(load64(key)), __builtin_bswap64(load64(key + 8))};
+    memcpy(key, halves, KEY_ROOM);
+}
+
+/* The nodes of a page; returns how many, or 0 for a page that is not sound. */
 static size_t take_page(const tree_file *file, uint64_t number, int64_t at, int are_leaves, int integer_keys,
-                        const node_columns *columns, size_t total) {
+                        page_node *nodes, size_t room) {
     ptrdiff_t count = nodes_of(file, number, are_leaves);
-    if (count < 0) return 0;
-    if ((size_t)count > columns->room - total) return 0; /* no room: somebody writes into the file */
+    if (count < 0 || (size_t)count > room) return 0;
     const uint8_t *page = file->octets + number * file->page_bytes;
     size_t filled = 0;
-    wide_key before = {0, 0};
     for (ptrdiff_t nth = 0; nth < count; nth++) {
         node found;
         if (!node_at(file, page, (size_t)nth, are_leaves, &found) || found.key_bytes > KEY_ROOM) return 0;
-        wide_key key = key_at(found.key, found.key_bytes, integer_keys);
-        if (nth > !are_leaves && !ascends(before, key)) return 0;
-        before = key;
+        page_node *into = nodes + nth;
+        copy_key(&found, integer_keys, into->key);
+        if (nth > !are_leaves && memcmp(into[-1].key, into->key, KEY_ROOM) >= 0) return 0;
         filled += found.bytes;
         const uint8_t *value = found.key + found.key_bytes;
-        size_t i = total + (size_t)nth;
-        uint64_t data = (uint64_t)(value - file->octets);
+        uint64_t place = (uint64_t)(value - file->octets);
         if (are_leaves && found.flags == BIG_VALUE) {
-            data = load64(value);
-            if (data > MOST_NUMBER) data = MOST_NUMBER;
+            place = load64(value);
+            if (place > MOST_NUMBER) place = MOST_NUMBER;
         }
-        columns->page[i] = at;
-        columns->high[i] = key.high, columns->low[i] = key.low;
-        columns->key_bytes[i] = (int64_t)found.key_bytes;
-        columns->numbers[i] = (int64_t)found.number;
-        columns->flags[i] = (int64_t)found.flags;
-        columns->data[i] = (int64_t)data;
+        into->page = at;
+        into->key_bytes = (int64_t)found.key_bytes;
+        into->number = (int64_t)found.number;
+        into->flags = (int64_t)found.flags;
+        into->place = (int64_t)place;
     }
     return filled == file->page_bytes - load16(page + 14) ? (size_t)count : 0;
 }
 
 size_t read_nodes(const tree_file *file, const int64_t *pages, size_t count, int are_leaves, int integer_keys,
-                  uint8_t *is_sound, const node_columns *columns) {
+                  uint8_t *is_sound, page_node *nodes, size_t room) {
     size_t total = 0;
     for (size_t i = 0; i < count; i++) {
-        size_t found = take_page(file, (uint64_t)pages[i], (int64_t)i, are_leaves, integer_keys, columns, total);
+        size_t found = take_page(file, (uint64_t)pages[i], (int64_t)i, are_leaves, integer_keys, nodes + total, room - total);
         is_sound[i] = found > 0;
         total += found;
     }

@@ -22,7 +22,7 @@ from simindex.format.records import decode_flags, decode_group_size, decode_reco
 from simindex.maintenance.reports import Problem
 from simindex.queries.scheme import Scheme
 from simindex.sketching.sketch import HAS_SIGNATURE, OF_DOCUMENTS, OF_ROWS
-from simindex.storage.page_walk import Entries, Tree
+from simindex.storage.page_walk import Tree
 
 Found = Callable[[Problem], None]
 
@@ -148,25 +148,25 @@ class Documents:
         """Read every record; calls `advance` with bytes."""
         self.is_whole = tree.is_whole
         for entries in tree.entries():
-            for first in range(0, len(entries.places), _AT_ONCE):
-                part = Entries(*(column[first : first + _AT_ONCE] for column in entries))
+            for first in range(0, len(entries), _AT_ONCE):
+                part = entries[first : first + _AT_ONCE]
                 self._read(tree, part)
-                advance(int(part.lengths.sum()))
+                advance(int(part["length"].sum()))
 
-    def _read(self, tree: Tree, entries: Entries) -> None:
-        numbers = numbers_of(entries.keys)
-        is_number = (entries.key_bytes == NUMBER_KEY_BYTES) & (
+    def _read(self, tree: Tree, entries: np.ndarray) -> None:
+        numbers = numbers_of(entries["octets"])
+        is_number = (entries["key_bytes"] == NUMBER_KEY_BYTES) & (
             numbers < np.uint64(self._manifest.next_number)
         )
         for at in np.flatnonzero(~is_number).tolist():
-            key = entries.keys[at, : int(entries.key_bytes[at])].tobytes()
+            key = entries["octets"][at, : entries["key_bytes"][at]].tobytes()
             message = (
                 f"expected a number below {self._manifest.next_number} for a key, which the manifest names"
             )
             self._found(Problem("record", message, "documents", first_key=key.hex()))
         numbers = numbers[is_number]
         octets = tree.file.octets.data
-        places, ends = entries.places[is_number], (entries.places + entries.lengths)[is_number]
+        places, ends = entries["place"][is_number], (entries["place"] + entries["length"])[is_number]
         values = [bytes(octets[a:b]) for a, b in zip(places.tolist(), ends.tolist(), strict=True)]
         records = decode_records(numbers, values, self._scheme.config.keep_shingles)
         for place, error in records.errors:

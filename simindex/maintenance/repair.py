@@ -35,8 +35,8 @@ from simindex.queries.scheme import Scheme, scheme_of_header
 from simindex.storage.folder import require_place, second_header
 from simindex.storage.meta_pages import with_last_commit
 from simindex.storage.page_file import META_PAGES, PAGE_HEADER_BYTES, PageFile, bare_pages, pinned_pages
-from simindex.storage.page_nodes import OVERFLOW, headers_of, read_nodes
-from simindex.storage.page_walk import FREE, Entries, Walked, entries_of, values_of, walk_file
+from simindex.storage.page_nodes import OVERFLOW, read_nodes
+from simindex.storage.page_walk import FREE, Walked, entries_of, values_of, walk_file
 
 _PAGES_AT_ONCE = 4096
 META_LOST = "a meta page of LMDB is lost; this may be the state of the commit before the last"
@@ -109,30 +109,30 @@ class Salvage:
             yield from self._of_name(name, self._scanned(pages), is_reached=False)
 
     def _of_name(
-        self, name: bytes, parts: Iterable[Entries], *, is_reached: bool
+        self, name: bytes, parts: Iterable[np.ndarray], *, is_reached: bool
     ) -> Iterator[tuple[bool, bytes]]:
         for entries in parts:
             for key, value in values_of(self.file, entries):
                 if key == name:
                     yield is_reached, bytes(value)
 
-    def _scanned(self, pages: np.ndarray) -> Iterator[Entries]:
+    def _scanned(self, pages: np.ndarray) -> Iterator[np.ndarray]:
         """Yield the entries of those pages that are sound leaves."""
         for first in range(0, len(pages), _PAGES_AT_ONCE):
             nodes, _ = read_nodes(self.file, pages[first : first + _PAGES_AT_ONCE], are_leaves=True)
-            if len(nodes.page):
+            if len(nodes):
                 yield entries_of(self.file, nodes)
 
-    def reached(self, database: str) -> Iterator[Entries]:
+    def reached(self, database: str) -> Iterator[np.ndarray]:
         """Yield the entries of a database that its tree still reaches."""
         tree = self.walked.trees.get(database)
         if tree is not None:
             yield from tree.entries()
 
-    def by_number(self) -> Iterator[Entries]:
+    def by_number(self) -> Iterator[np.ndarray]:
         """Yield entries of unreached pages whose keys are numbers; what they are their seals send."""
         for entries in self._scanned(self._orphans):
-            yield Entries(*(column[entries.key_bytes == NUMBER_KEY_BYTES] for column in entries))
+            yield entries[entries["key_bytes"] == NUMBER_KEY_BYTES]
 
     def segment_values(self) -> dict[bytes, memoryview]:
         """Return the values of segments by their keys; they are not proven yet."""
@@ -150,10 +150,11 @@ class Salvage:
         pages = self._orphans
         for first in range(0, len(pages), _PAGES_AT_ONCE):
             part = pages[first : first + _PAGES_AT_ONCE]
-            header = headers_of(self.file, part)
-            is_value = (header.numbers == part) & (header.flags == OVERFLOW) & (header.spread > 0)
-            is_value &= part + header.spread <= self.file.num_used
-            for page, count in zip(part[is_value].tolist(), header.spread[is_value].tolist(), strict=True):
+            header = self.file.headers[part]
+            counts = header["num_pages"].astype(np.int64)
+            is_value = (header["number"] == part) & (header["flags"] == OVERFLOW) & (counts > 0)
+            is_value &= part + counts <= self.file.num_used
+            for page, count in zip(part[is_value].tolist(), counts[is_value].tolist(), strict=True):
                 start = page * self.file.page_bytes + PAGE_HEADER_BYTES
                 yield self.file.value(start, count * self.file.page_bytes - PAGE_HEADER_BYTES)
 
@@ -371,17 +372,17 @@ class _Repair:
         if num_lost:
             self._salvage.notes.append(f"{num_lost} {TOUCHES_LOST}")
 
-    def _sound(self, entries: Entries) -> _Found:
+    def _sound(self, entries: np.ndarray) -> _Found:
         """Return the records among some entries."""
-        is_number = (entries.key_bytes == NUMBER_KEY_BYTES) & (entries.keys[:, 0] < 128)
-        entries = Entries(*(column[is_number] for column in entries))
-        numbers, file = numbers_of(entries.keys), self._salvage.file
-        sizes = zip(entries.places.tolist(), entries.lengths.tolist(), strict=True)
+        is_number = (entries["key_bytes"] == NUMBER_KEY_BYTES) & (entries["octets"][:, 0] < 128)
+        entries = entries[is_number]
+        numbers, file = numbers_of(entries["octets"]), self._salvage.file
+        sizes = zip(entries["place"].tolist(), entries["length"].tolist(), strict=True)
         values = [bytes(file.value(place, size)) for place, size in sizes]
         records = decode_records(numbers, values, self._scheme.config.keep_shingles)
         self._wanted_leaders.update(records.leaders[records.leaders >= 0].tolist())
         own = records.places
-        where = entries.places[own], entries.lengths[own]
+        where = entries["place"][own], entries["length"][own]
         return _Found(numbers[own].astype(np.int64), *where, records.key_hashes, records.ages)
 
     def _known(self, remains: list[SegmentRemains]) -> dict[int, int]:
@@ -404,19 +405,19 @@ class _Repair:
 
     def _removed(self) -> set[int]:
         """Return the numbers that the tree of marks still reaches."""
-        return {int(n) for e in self._salvage.reached("removed") for n in numbers_of(e.keys)}
+        return {int(n) for e in self._salvage.reached("removed") for n in numbers_of(e["octets"])}
 
     def _marks_of_unreached(self) -> set[int]:
         """Return the numbers that a mark on any page names: one is given once, so an old mark holds."""
         return self._marks_of(self._salvage.by_number())
 
-    def _marks_of(self, parts: Iterable[Entries]) -> set[int]:
+    def _marks_of(self, parts: Iterable[np.ndarray]) -> set[int]:
         """Return the numbers of the marks among some entries whose seals fit."""
         found = set[int]()
         for entries in parts:
-            is_mark = entries.lengths == FLAGS_BYTES
+            marks = entries[entries["length"] == FLAGS_BYTES]
             for number, place in zip(
-                numbers_of(entries.keys[is_mark]).tolist(), entries.places[is_mark].tolist(), strict=True
+                numbers_of(marks["octets"]).tolist(), marks["place"].tolist(), strict=True
             ):
                 with suppress(CorruptIndexError):
                     decode_flags(number, bytes(self._salvage.file.value(place, FLAGS_BYTES)))

@@ -32,8 +32,8 @@ from simindex.storage.page_file import (
     metas_of,
     pages_of,
 )
-from simindex.storage.page_nodes import BIG_VALUE, SUB_TREE, Nodes, read_nodes
-from simindex.storage.page_walk import MAIN, pages_of_values, walk_file
+from simindex.storage.page_nodes import BIG_VALUE, SUB_TREE, pages_of_values, read_nodes
+from simindex.storage.page_walk import MAIN, walk_file
 from simindex.storage.translation import translated
 
 RECORDS = "documents"
@@ -204,7 +204,7 @@ def prove_records(base: int, num_pages: int, page_bytes: int, record: bytes, pat
     mapped = (ctypes.c_uint8 * (num_pages * page_bytes)).from_address(base)
     octets = np.frombuffer(memoryview(mapped), dtype=np.uint8)
     last = Meta(tree, tree, num_pages - 1, 0)
-    file = PageFile(octets, octets.view(np.uint16), page_bytes, num_pages, last)
+    file = PageFile(octets, page_bytes, num_pages, last)
     _walk(file, RECORDS, tree, path, levels=tree.depth - 1)
 
 
@@ -212,13 +212,12 @@ def _databases(file: PageFile, path: str) -> list[tuple[str, DatabaseRecord]]:
     """Return the names and records of the databases; none where the file is another program's."""
     found = []
     nodes, _ = read_nodes(file, _walk(file, MAIN, file.meta.main, path, levels=MOST_DEPTH), are_leaves=True)
-    for key, size, place, length, flags in zip(
-        nodes.keys.octets(), nodes.key_bytes, nodes.data, nodes.numbers, nodes.flags, strict=True
-    ):
-        name = key[: int(size)].tobytes().decode("latin-1")
+    for node in nodes:
+        name = node["octets"][: node["key_bytes"]].tobytes().decode("latin-1")
         if name not in DATABASES:
             return []
-        record = DatabaseRecord.of(bytes(file.value(int(place), int(length)))) if flags == SUB_TREE else None
+        value = bytes(file.value(int(node["place"]), int(node["length"])))
+        record = DatabaseRecord.of(value) if node["flags"] == SUB_TREE else None
         if record is None:
             raise _damaged(path, name, "the record of a database")
         found.append((name, record))
@@ -243,20 +242,20 @@ def _walk(file: PageFile, name: str, record: DatabaseRecord, path: str, *, level
         below = []
         for first in range(0, len(level), _PAGES_AT_ONCE):
             part = level[first : first + _PAGES_AT_ONCE]
-            below.append(_sound_nodes(file, part, name, path, are_leaves=depth == record.depth - 1).numbers)
+            below.append(_sound_nodes(file, part, name, path, are_leaves=depth == record.depth - 1)["child"])
         if depth < last:
             level = np.concatenate(below)
     return level
 
 
-def _sound_nodes(file: PageFile, pages: np.ndarray, name: str, path: str, *, are_leaves: bool) -> Nodes:
+def _sound_nodes(file: PageFile, pages: np.ndarray, name: str, path: str, *, are_leaves: bool) -> np.ndarray:
     nodes, is_sound = read_nodes(file, pages, are_leaves=are_leaves)
     if not is_sound.all():
         what = "a leaf page" if are_leaves else "a branch page"
         raise _damaged(path, name, what, int(pages[np.argmin(is_sound)]))
-    is_big = nodes.flags == BIG_VALUE
-    if are_leaves and is_big.any():
-        lost = nodes.page[is_big][~pages_of_values(file, nodes.of(is_big))[1]]
+    big = nodes[nodes["flags"] == BIG_VALUE] if are_leaves else nodes[:0]
+    if len(big):
+        lost = big["page"][~pages_of_values(file, big)[1]]
         if len(lost):
             raise _damaged(path, name, "values within the file", int(pages[lost[0]]))
     return nodes

@@ -26,7 +26,7 @@ from simindex.storage.page_file import (
     PageFile,
     metas_of,
 )
-from simindex.storage.page_nodes import BIG_VALUE, Nodes, read_nodes
+from simindex.storage.page_nodes import BIG_VALUE, read_nodes
 
 _PAGE_FLAGS, _FREE_FLAGS = 0x08, 0x08
 """Of every meta page (P_META), and of every free list, whose keys are integers (MDB_INTEGERKEY)."""
@@ -163,12 +163,14 @@ def _last_freed(file: PageFile, meta: Meta) -> tuple[int, list[int]]:
     if nodes is None:
         return damaged
     places = _places_of_lists(file, nodes)
-    place, length = int(places[-1]), int(nodes.numbers[-1])
+    place, length = int(places[-1]), int(nodes["length"][-1])
     if not 0 <= place <= place + length <= len(file.octets) or length % _NUMBER_BYTES or not length:
         return damaged
     # LMDB's list of page numbers (MDB_IDL): how many, and then each.
     numbers = np.frombuffer(file.value(place, length), dtype="<u8")
-    return int(nodes.keys.high[-1]), numbers[1 : 1 + int(numbers[0])].tolist()
+    return int.from_bytes(nodes["octets"][-1, :_NUMBER_BYTES].tobytes(), "big"), numbers[
+        1 : 1 + int(numbers[0])
+    ].tolist()
 
 
 def _num_free(file: PageFile) -> int:
@@ -181,22 +183,22 @@ def _num_free(file: PageFile) -> int:
     return int(file.octets[places[:, None] + np.arange(_NUMBER_BYTES)].view("<u8").sum())
 
 
-def _free_nodes(file: PageFile, meta: Meta, followed: slice) -> Nodes | None:
+def _free_nodes(file: PageFile, meta: Meta, followed: slice) -> np.ndarray | None:
     """Return the entries of the lowest pages of a free list; ``None`` where it is damaged."""
     pages = np.array([min(meta.free.root, _NOWHERE)], dtype=np.int64)
     for level in range(1, meta.free.depth + 1):
         if not ((pages >= META_PAGES) & (pages < file.num_pages)).all():
             return None
         nodes, is_sound = read_nodes(file, pages, are_leaves=level == meta.free.depth, integer_keys=True)
-        if not is_sound.all() or not len(nodes.numbers):
+        if not is_sound.all() or not len(nodes):
             return None
-        pages = nodes.numbers[followed]
+        pages = nodes["child"][followed]
     return nodes
 
 
-def _places_of_lists(file: PageFile, nodes: Nodes) -> np.ndarray:
-    is_big = nodes.flags & BIG_VALUE != 0
-    return np.where(is_big, nodes.data * file.page_bytes + PAGE_HEADER_BYTES, nodes.data)
+def _places_of_lists(file: PageFile, nodes: np.ndarray) -> np.ndarray:
+    is_big = nodes["flags"] & BIG_VALUE != 0
+    return np.where(is_big, nodes["value_page"] * file.page_bytes + PAGE_HEADER_BYTES, nodes["place"])
 
 
 class OlderMeta:

@@ -34,6 +34,16 @@ NO_PAGE = 2**64 - 1
 MOST_DEPTH = 32
 """Levels of a tree: CURSOR_STACK of LMDB."""
 
+HEADER = np.dtype(
+    {
+        "names": ["number", "flags", "num_pages"],
+        "formats": ["<i8", "<u2", "<u4"],
+        "offsets": [0, 10, 12],
+        "itemsize": PAGE_HEADER_BYTES,
+    }
+)
+"""Of a page; `num_pages` is of the first page of a large value: how many it has."""
+
 _LAST = struct.Struct("<QQ")  # last page, transaction
 META_BYTES = PAGE_HEADER_BYTES + META.size + 2 * DATABASE.size + _LAST.size
 """Of a meta page; LMDB writes nothing behind them."""
@@ -91,18 +101,17 @@ class Meta(NamedTuple):
 
 @dataclass(frozen=True)
 class PageFile:
-    """The pages of a data file.
-
-    Attributes:
-        octets: uint8: the file.
-        halves: uint16: the same, for LMDB's structs lie at even places.
-    """
+    """The pages of a data file, from its bytes (`octets`, uint8), as the state of `meta` has them."""
 
     octets: np.ndarray
-    halves: np.ndarray
     page_bytes: int
     num_pages: int
     meta: Meta
+
+    @property
+    def headers(self) -> np.ndarray:
+        """The header of every page, of dtype `HEADER`; not copied."""
+        return np.ndarray(self.num_pages, HEADER, self.octets.data, strides=(self.page_bytes,))
 
     @property
     def num_known(self) -> int:
@@ -191,8 +200,7 @@ def pages_of(mapped: mmap.mmap, transaction: int | None = None) -> PageFile | No
     if not known:
         return None
     meta = max(known, key=lambda meta: meta.transaction)
-    halves = octets[: len(octets) & -2].view(np.uint16)
-    return PageFile(octets, halves, page_bytes, len(octets) // page_bytes, meta)
+    return PageFile(octets, page_bytes, len(octets) // page_bytes, meta)
 
 
 def _is_of(meta: Meta, transaction: int) -> bool:
@@ -215,7 +223,7 @@ def bare_pages(path: str) -> PageFile | None:
     nothing = DatabaseRecord(page_bytes, 0, 0, 0, 0, 0, 0, NO_PAGE)
     num_pages = size // page_bytes
     meta = Meta(nothing, nothing, num_pages - 1, 0)
-    return PageFile(octets, octets[: size & -2].view(np.uint16), page_bytes, num_pages, meta)
+    return PageFile(octets, page_bytes, num_pages, meta)
 
 
 @contextlib.contextmanager

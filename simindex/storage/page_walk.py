@@ -20,18 +20,17 @@ from simindex.storage.page_nodes import (
     KEY_ROOM,
     OVERFLOW,
     SUB_TREE,
-    Keys,
-    Nodes,
-    before,
-    headers_of,
+    pages_of_values,
     read_nodes,
 )
 
 FREE, MAIN = "free list", "names of databases"
 """The two trees of LMDB's own."""
 
-_LEAVES_AT_ONCE = 4096
-_INTEGER_KEYS = 0x08
+_LEAVES_AT_ONCE = 1024
+
+_LEVEL = np.dtype([("page", "<i8"), ("first", f"S{KEY_ROOM}"), ("behind", f"S{KEY_ROOM}")])
+"""A page among those of its level, and the keys between which its own must lie."""
 
 
 class Finding(NamedTuple):
@@ -49,21 +48,6 @@ class Finding(NamedTuple):
     page: int = -1
     first: bytes = b""
     behind: bytes = b""
-
-
-class Entries(NamedTuple):
-    """Entries of a database, in order of keys; those whose values are nowhere are left out.
-
-    Attributes:
-        keys: uint8, shape (n, 16), padded with zeros.
-        key_bytes: int64.
-        places, lengths: int64: where in the file the values lie.
-    """
-
-    keys: np.ndarray
-    key_bytes: np.ndarray
-    places: np.ndarray
-    lengths: np.ndarray
 
 
 class Usage:
@@ -144,18 +128,14 @@ class Tree:
         """Whether nothing is wrong."""
         return not self.findings
 
-    def nodes(self) -> Iterator[Nodes]:
-        """Yield the nodes of the leaves, some thousand leaves at a time; `page` are numbers of pages."""
-        for first in range(0, len(self.leaves), _LEAVES_AT_ONCE):
-            pages = self.leaves[first : first + _LEAVES_AT_ONCE]
-            nodes, _ = read_nodes(
-                self.file, pages, are_leaves=True, integer_keys=bool(self.record.flags & _INTEGER_KEYS)
-            )
-            yield nodes._replace(page=pages[nodes.page])
+    def read(self, pages: np.ndarray, *, are_leaves: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Return what `read_nodes` does of some of its pages."""
+        return read_nodes(self.file, pages, are_leaves=are_leaves, integer_keys=self.name == FREE)
 
-    def entries(self) -> Iterator[Entries]:
-        """Yield the entries, some thousand leaves at a time."""
-        for nodes in self.nodes():
+    def entries(self) -> Iterator[np.ndarray]:
+        """Yield what `entries_of` returns, some thousand leaves at a time, in order of keys."""
+        for first in range(0, len(self.leaves), _LEAVES_AT_ONCE):
+            nodes, _ = self.read(self.leaves[first : first + _LEAVES_AT_ONCE], are_leaves=True)
             yield entries_of(self.file, nodes)
 
     def values(self) -> Iterator[tuple[bytes, memoryview]]:
@@ -164,37 +144,31 @@ class Tree:
             yield from values_of(self.file, entries)
 
 
-def entries_of(file: PageFile, nodes: Nodes) -> Entries:
-    """Return what nodes of leaves hold, those with sound values."""
-    is_big = nodes.flags == BIG_VALUE
-    places, is_sound = nodes.data.copy(), np.ones(len(is_big), dtype=bool)
-    firsts, _, are_sound = _runs_of(file, nodes.of(is_big))
-    places[is_big], is_sound[is_big] = firsts * file.page_bytes + PAGE_HEADER_BYTES, are_sound
-    keys = nodes.keys.octets()
-    return Entries(keys[is_sound], nodes.key_bytes[is_sound], places[is_sound], nodes.numbers[is_sound])
+def entries_of(file: PageFile, nodes: np.ndarray) -> np.ndarray:
+    """Return those nodes of leaves whose values are sound; `place` is where in the file each lies."""
+    entries, is_big = nodes.copy(), nodes["flags"] == BIG_VALUE
+    is_sound = np.ones(len(nodes), dtype=bool)
+    _, is_sound[is_big] = _pages_of_sound(file, nodes[is_big])
+    entries["place"][is_big] = nodes["value_page"][is_big] * file.page_bytes + PAGE_HEADER_BYTES
+    return entries[is_sound]
 
 
-def values_of(file: PageFile, entries: Entries) -> Iterator[tuple[bytes, memoryview]]:
+def values_of(file: PageFile, entries: np.ndarray) -> Iterator[tuple[bytes, memoryview]]:
     """Yield the key and the value of each entry; values are not copied."""
-    for key, length, place, size in zip(*entries, strict=True):
-        yield key[: int(length)].tobytes(), file.value(int(place), int(size))
+    columns = (entries[name].tolist() for name in ("key_bytes", "place", "length"))
+    for octets, size, place, length in zip(entries["octets"], *columns, strict=True):
+        yield octets[:size].tobytes(), file.value(place, length)
 
 
-def pages_of_values(file: PageFile, big: Nodes) -> tuple[np.ndarray, np.ndarray]:
-    """Return how many pages large values take, and whether these lie in the file."""
-    needed = (PAGE_HEADER_BYTES + big.numbers + file.page_bytes - 1) // file.page_bytes
-    return needed, (big.data >= META_PAGES) & (big.data + needed <= file.num_used)
-
-
-def _runs_of(file: PageFile, big: Nodes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return first page, number of pages, and whether they are what they should be, of large values."""
-    firsts, (needed, is_sound) = big.data, pages_of_values(file, big)
-    header = headers_of(file, np.where(is_sound, firsts, 0))
+def _pages_of_sound(file: PageFile, big: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return how many pages large values have, and whether these are what they should be."""
+    firsts, (needed, is_sound) = big["value_page"], pages_of_values(file, big)
+    header = file.headers[np.where(is_sound, firsts, 0)]
     # A shorter value that took a longer one's place in the same commit keeps its pages.
-    counts = header.spread
-    is_sound &= (header.numbers == firsts) & (header.flags == OVERFLOW)
+    counts = header["num_pages"].astype(np.int64)
+    is_sound &= (header["number"] == firsts) & (header["flags"] == OVERFLOW)
     is_sound &= (counts >= needed) & (firsts + counts <= file.num_used)
-    return firsts, counts, is_sound
+    return counts, is_sound
 
 
 @dataclass
@@ -255,13 +229,10 @@ def walk_tree(file: PageFile, name: str, record: DatabaseRecord, usage: Usage) -
         if not (is_empty and not record.depth and not record.entries):
             tree.findings.append(Finding(f"expected a tree, found the record {record}", name))
         return tree
-    pages = np.array([min(record.root, 2**62)], dtype=np.int64)
-    first = Keys(np.zeros(1, dtype=np.uint64), np.zeros(1, dtype=np.uint64))
-    last = np.full(1, 2**64 - 1, dtype=np.uint64)
-    level, branches = _Level(pages, first, Keys(last, last)), 0
+    level, branches = np.array([(min(record.root, 2**62), b"", b"\xff" * KEY_ROOM)], dtype=_LEVEL), 0
     for _ in range(record.depth - 1):
-        level = _next_level(tree, level, usage)
-        branches += level.num_parents
+        level, num_parents = _next_level(tree, level, usage)
+        branches += num_parents
     tree.leaves, big_pages = _sound_leaves(tree, level, usage)
     found = branches, len(tree.leaves), big_pages, tree.num_entries
     expected = record.branch_pages, record.leaf_pages, record.overflow_pages, record.entries
@@ -271,93 +242,71 @@ def walk_tree(file: PageFile, name: str, record: DatabaseRecord, usage: Usage) -
     return tree
 
 
-class _Level(NamedTuple):
-    """Pages side by side, and the keys between which theirs must lie."""
-
-    pages: np.ndarray
-    first: Keys
-    behind: Keys
-    num_parents: int = 0
-
-    def of(self, wanted: np.ndarray) -> _Level:
-        return _Level(self.pages[wanted], self.first.at(wanted), self.behind.at(wanted))
+def _note(tree: Tree, wrong: np.ndarray, message: str) -> None:
+    """Note what is wrong with the pages of a level, a finding each."""
+    for page, first, behind in wrong.tolist():
+        found = Finding(message, tree.name, page, first.ljust(KEY_ROOM, b"\0"), behind.ljust(KEY_ROOM, b"\0"))
+        tree.findings.append(found)
 
 
-def _told(tree: Tree, level: _Level, is_wrong: np.ndarray, message: str) -> None:
-    """Note what is wrong with pages, a finding each."""
-    wrong = level.of(is_wrong)
-    firsts, behinds = wrong.first.octets(), wrong.behind.octets()
-    for page, first, behind in zip(wrong.pages.tolist(), firsts, behinds, strict=True):
-        tree.findings.append(Finding(message, tree.name, page, first.tobytes(), behind.tobytes()))
-
-
-def _taken(tree: Tree, level: _Level, usage: Usage) -> _Level:
+def _taken(tree: Tree, level: np.ndarray, usage: Usage) -> np.ndarray:
     """Return the pages of a level that are there and are used here alone."""
-    is_taken = usage.take(level.pages)
-    _told(tree, level, ~is_taken, "expected a page of the file that is used once, found one that is not")
-    return level.of(is_taken)
+    is_taken = usage.take(level["page"])
+    _note(tree, level[~is_taken], "expected a page of the file that is used once, found one that is not")
+    taken: np.ndarray = level[is_taken]
+    return taken
 
 
-def _next_level(tree: Tree, level: _Level, usage: Usage) -> _Level:
+def _next_level(tree: Tree, level: np.ndarray, usage: Usage) -> tuple[np.ndarray, int]:
+    """Return the level below, and how many pages lead there."""
     level = _taken(tree, level, usage)
-    nodes, is_sound = read_nodes(
-        tree.file, level.pages, are_leaves=False, integer_keys=bool(tree.record.flags & _INTEGER_KEYS)
-    )
-    _told(tree, level, ~is_sound, "expected a branch page, found damage")
-    page = nodes.page
-    opens = np.ones(len(page), dtype=bool)
-    opens[1:] = page[1:] != page[:-1]
-    closes = np.ones(len(page), dtype=bool)
-    closes[:-1] = opens[1:]
-    first = Keys(
-        *(np.where(opens, above[page], own) for above, own in zip(level.first, nodes.keys, strict=True))
-    )
-    following = Keys(*(np.append(own[1:], own[:1]) for own in nodes.keys))
-    behind = Keys(
-        *(np.where(closes, above[page], own) for above, own in zip(level.behind, following, strict=True))
-    )
-    below = _Level(nodes.numbers, first, behind, int(is_sound.sum()))
-    is_between = before(first, behind)
-    _told(tree, below, ~is_between, "expected keys between those of the pages above, found others")
-    return below.of(is_between)._replace(num_parents=below.num_parents)
+    nodes, is_sound = tree.read(level["page"], are_leaves=False)
+    _note(tree, level[~is_sound], "expected a branch page, found damage")
+    parent, keys = nodes["page"], nodes["key"]
+    opens = np.ones(len(nodes), dtype=bool)
+    opens[1:] = parent[1:] != parent[:-1]
+    below = np.empty(len(nodes), dtype=_LEVEL)
+    below["page"] = nodes["child"]
+    below["first"] = np.where(opens, level["first"][parent], keys)
+    below["behind"] = np.where(np.roll(opens, -1), level["behind"][parent], np.roll(keys, -1))
+    is_between = below["first"] < below["behind"]
+    _note(tree, below[~is_between], "expected keys between those of the pages above, found others")
+    return below[is_between], int(is_sound.sum())
 
 
-def _sound_leaves(tree: Tree, level: _Level, usage: Usage) -> tuple[np.ndarray, int]:
+def _sound_leaves(tree: Tree, level: np.ndarray, usage: Usage) -> tuple[np.ndarray, int]:
     """Return the sound leaves, and how many pages their large values take."""
     level, total = _taken(tree, level, usage), 0
-    kept: list[np.ndarray] = []
-    for at in range(0, len(level.pages), _LEAVES_AT_ONCE):
-        part = level.of(np.arange(at, min(at + _LEAVES_AT_ONCE, len(level.pages))))
-        nodes, is_sound = read_nodes(
-            tree.file, part.pages, are_leaves=True, integer_keys=bool(tree.record.flags & _INTEGER_KEYS)
-        )
-        _told(tree, part, ~is_sound, "expected a leaf page, found damage")
-        is_out = before(nodes.keys, part.first.at(nodes.page)) | ~before(
-            nodes.keys, part.behind.at(nodes.page)
-        )
-        is_moved = np.bincount(nodes.page, is_out, len(part.pages)) > 0
-        _told(tree, part, is_moved, "expected keys between those of the pages above, found others")
-        is_kept = is_sound & ~is_moved
-        kept.append(part.pages[is_kept])
-        nodes = nodes.of(is_kept[nodes.page])
-        total += _take_values(tree, nodes._replace(page=part.pages[nodes.page]), usage)
-    return np.concatenate(kept) if kept else np.empty(0, dtype=np.int64), total
+    kept = [level["page"][:0]]
+    for at in range(0, len(level), _LEAVES_AT_ONCE):
+        part = level[at : at + _LEAVES_AT_ONCE]
+        nodes, is_sound = tree.read(part["page"], are_leaves=True)
+        _note(tree, part[~is_sound], "expected a leaf page, found damage")
+        keys, page = nodes["key"], nodes["page"]
+        is_out = (keys < part["first"][page]) | (keys >= part["behind"][page])
+        is_moved = np.bincount(page, is_out, len(part)) > 0
+        _note(tree, part[is_moved], "expected keys between those of the pages above, found others")
+        kept.append(part["page"][is_sound & ~is_moved])
+        total += _take_values(tree, part["page"], nodes[~is_moved[page]], usage)
+    return np.concatenate(kept), total
 
 
-def _take_values(tree: Tree, nodes: Nodes, usage: Usage) -> int:
+def _take_values(tree: Tree, pages: np.ndarray, nodes: np.ndarray, usage: Usage) -> int:
     """Take the pages of large values, and count entries; returns how many pages they are."""
     expected_flags = SUB_TREE if tree.name == MAIN else 0
-    tree.num_entries += len(nodes.page)
-    is_big = nodes.flags == BIG_VALUE
-    firsts, counts, is_sound = _runs_of(tree.file, nodes.of(is_big))
-    usage.take_runs(firsts[is_sound], counts[is_sound])
-    is_wrong = (nodes.flags != expected_flags) & ~is_big
+    tree.num_entries += len(nodes)
+    is_big = nodes["flags"] == BIG_VALUE
+    big = nodes[is_big]
+    counts, is_sound = _pages_of_sound(tree.file, big)
+    usage.take_runs(big["value_page"][is_sound], counts[is_sound])
+    is_wrong = (nodes["flags"] != expected_flags) & ~is_big
     is_wrong[np.flatnonzero(is_big)[~is_sound]] = True
-    wrong = nodes.of(is_wrong)
-    for page, key, length in zip(wrong.page.tolist(), wrong.keys.octets(), wrong.key_bytes, strict=True):
-        first = key[: int(length)].tobytes()
-        message = "expected a value on sound pages of its own, found damage"
-        tree.findings.append(Finding(message, tree.name, page, first, first + b"\0"))
+    for node in nodes[is_wrong]:
+        first, message = (
+            node["octets"][: node["key_bytes"]].tobytes(),
+            "expected a value on sound pages of its own, found damage",
+        )
+        tree.findings.append(Finding(message, tree.name, int(pages[node["page"]]), first, first + b"\0"))
     return int(counts[is_sound].sum())
 
 

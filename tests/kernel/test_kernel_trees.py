@@ -4,6 +4,7 @@ import random
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import lmdb
 import numpy as np
@@ -15,6 +16,7 @@ from simindex import _kernel
 
 PAGE, HEADER, NODE, KEY_ROOM = 4096, 16, 8, 16
 BRANCH, LEAF, BIG_VALUE, SUB_TREE = 1, 2, 1, 2
+NODES = np.dtype([("page", "<i8"), ("node", f"S{KEY_ROOM},<i8,<i8,<i8,<i8")])
 
 
 @cache
@@ -40,8 +42,8 @@ def made() -> bytes:
 
 def nodes_of(
     data: np.ndarray, number: int, are_leaves: bool, integer_keys: bool
-) -> list[tuple[int, ...]] | None:
-    """(high, low, key bytes, number, flags, place) of each node; ``None`` of a page that is not sound."""
+) -> list[tuple[Any, ...]] | None:
+    """(key, key bytes, number, flags, place) of each node; ``None`` of a page that is not sound."""
 
     def halves(at: int, count: int) -> list[int]:
         return [int(half) for half in data[at : at + 2 * count].view("<u2")]
@@ -52,7 +54,7 @@ def nodes_of(
         return None
     if not HEADER < lower <= upper <= PAGE or lower % 2:
         return None
-    found: list[tuple[int, ...]] = []
+    found: list[tuple[Any, ...]] = []
     filled = 0
     for nth, pointer in enumerate(halves(start + HEADER, (lower - HEADER) // 2)):
         if pointer < upper or pointer > PAGE - NODE or pointer % 2:
@@ -73,14 +75,14 @@ def nodes_of(
             return None
         at = start + pointer + NODE
         key = data[at : at + key_bytes].tobytes().ljust(KEY_ROOM, b"\0")
-        order = "little" if integer_keys else "big"
-        words = int.from_bytes(key[:8], order), int.from_bytes(key[8:], order)  # type: ignore[arg-type]
-        if nth > (0 if are_leaves else 1) and not found[-1][:2] < words:
+        if integer_keys:
+            key = key[7::-1] + key[:7:-1]
+        if nth > (0 if are_leaves else 1) and not found[-1][0] < key:
             return None
         place = at + key_bytes
         if are_leaves and node_flags == BIG_VALUE:
             place = min(int.from_bytes(data[place : place + 8].tobytes(), "little"), 2**62)
-        found.append((*words, key_bytes, value, node_flags, place))
+        found.append((key, key_bytes, value, node_flags, place))
         filled += whole
     return found if filled == PAGE - upper else None
 
@@ -94,14 +96,14 @@ def sound_pages(are_leaves: bool) -> list[int]:
 def read(data: np.ndarray, numbers: list[int], are_leaves: bool, integer_keys: bool) -> list[object]:
     """What the kernel says of pages, in the form of `nodes_of`."""
     pages = np.array(numbers, dtype=np.int64)
-    room = _kernel.count_nodes(data, PAGE, pages, are_leaves)
-    columns, is_sound = np.empty((7, room), dtype=np.int64), np.empty(len(pages), dtype=bool)
-    count = _kernel.read_nodes(data, PAGE, pages, are_leaves, integer_keys, is_sound, columns)
-    page, *rest = columns[:, :count].tolist()
-    rows = [(high % 2**64, low % 2**64, *others) for high, low, *others in zip(*rest, strict=True)]
+    nodes, is_sound = np.empty(len(pages) * (PAGE // 12 + 1), dtype=NODES), np.empty(len(pages), dtype=bool)
+    count = _kernel.read_nodes(data, PAGE, pages, are_leaves, integer_keys, is_sound, nodes)
+    page, rows = nodes["page"][:count].tolist(), nodes["node"][:count].tolist()
     assert page == sorted(page)
     return [
-        [row for row, at in zip(rows, page, strict=True) if at == place] if sound else None
+        [(row[0].ljust(KEY_ROOM, b"\0"), *row[1:]) for row, at in zip(rows, page, strict=True) if at == place]
+        if sound
+        else None
         for place, sound in enumerate(is_sound.tolist())
     ]
 
@@ -150,11 +152,9 @@ def test_pages_behind_the_end_are_not_sound() -> None:
 def test_arguments_that_do_not_fit_are_refused() -> None:
     data, pages = np.frombuffer(made(), dtype=np.uint8), np.array([5], dtype=np.int64)
     with pytest.raises(ValueError, match="page size: expected a power of two, found 4000"):
-        _kernel.count_nodes(data, 4000, pages, True)
-    leaves = np.flatnonzero(data[10::PAGE] == LEAF)
-    sound = np.empty(len(leaves), dtype=bool)
-    with pytest.raises(ValueError, match="columns: expected room for all nodes"):
-        _kernel.read_nodes(data, PAGE, leaves, True, False, sound, np.empty(0, dtype=np.int64))
+        _kernel.read_nodes(data, 4000, pages, True, False, np.empty(1, bool), np.empty(400, NODES))
+    with pytest.raises(ValueError, match="nodes: expected room for all of each page"):
+        _kernel.read_nodes(data, PAGE, pages, True, False, np.empty(1, bool), np.empty(300, NODES))
     with pytest.raises(ValueError, match="rows: expected as many as there are hashes"):
         _kernel.xxh64_each(np.zeros(13, np.uint8), 14, 0, np.empty(1, np.uint64))
 
@@ -193,7 +193,7 @@ def test_entries_of_sound_pages_are_counted_up_to_a_damaged_one() -> None:
     where = len(whole) // PAGE, PAGE
     trees = 0
     for root in sound_pages(False):
-        children = [node[3] for node in nodes_of(whole, root, False, False) or []]
+        children = [node[2] for node in nodes_of(whole, root, False, False) or []]
         leaves = [nodes_of(whole, child, True, False) or [] for child in children]
         counts = [len(leaf) for leaf in leaves]
         if not all(counts):  # branches lie below this one
