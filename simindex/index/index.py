@@ -679,8 +679,7 @@ class Index:
         query = ContainmentQuery(threshold, direction, limit, exact, texts, most, ignore_common)
         query.require(self.config)
         with self._store.reading() as txn:
-            view = self._reader.view(txn)
-            return [query.matches(view, document) for document in asked]
+            return query.answers(self._reader.view(txn), asked)
 
     def passages(
         self,

@@ -15,6 +15,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import islice
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -33,6 +34,7 @@ from simindex.sketching.document import Document, Texts, document_under, shingle
 from simindex.sketching.sample import FLOOR, mixed_hashes, sample_of_hashes, sample_top
 from simindex.sketching.shingles import document_hashes, ready_hashes, shingles_of
 from simindex.sketching.sketch import Sketch
+from simindex.sketching.sketcher import all_shingles
 
 Direction = Literal["either", "in_stored", "in_query"]
 """Which share is compared with the threshold: of the query, of the stored document, or the larger one."""
@@ -254,6 +256,32 @@ class ContainmentQuery(NamedTuple):
                 "build it with Config(keep_shingles=...), or give the texts"
             )
 
+    def answers(self, view: View, documents: Iterable[Document]) -> list[ContainmentMatches]:
+        """Return `matches` of each document; one look-up for many texts finds those that meet none."""
+        asked, found = iter(documents), list[ContainmentMatches]()
+        looks_up_all = self.direction != "in_stored" or view.scheme.config.containment == 1
+        while texts := list(islice(asked, _TEXTS_A_TIME)):
+            if not looks_up_all or len(texts) < _MANY or set(map(type, texts)) != {str}:
+                found += [self.matches(view, document) for document in texts]
+                continue
+            samples = all_shingles(view.scheme.config, texts)
+            table = view.scheme.tables.shingle_table
+            places = view.directory.find_entries(table, shingle_keys(samples.hashes), 1)["query"]
+            are_met = np.zeros(len(texts), dtype=bool)
+            are_met[samples.ends.searchsorted(places, "right")] = True
+            for text, is_met, count in zip(texts, are_met, samples.num_shingles.tolist(), strict=True):
+                found.append(self.matches(view, text) if is_met else self._none(view, count, count))
+        return found
+
+    def _none(self, view: View, num_shingles: int, of_all: int) -> ContainmentMatches:
+        """Return the answer to a query without any match so far.
+
+        Args:
+            of_all: its distinct shingles that count.
+        """
+        recall = meeting_probability(math.ceil(self.threshold * of_all), view.scheme.config.containment)
+        return ContainmentMatches((), False, num_shingles, recall)
+
     def matches(self, view: View, document: Document) -> ContainmentMatches:
         """Return the stored documents that reach the threshold, largest share first."""
         config = view.scheme.config
@@ -261,8 +289,7 @@ class ContainmentQuery(NamedTuple):
         common = Common(view, self.ignore_common) if self.ignore_common is not None else None
         if common is not None:
             asked.leave_out_common(common.are(asked.all[: asked.num_sampled]))
-        recall = meeting_probability(math.ceil(self.threshold * asked.of_all), config.containment)
-        found = ContainmentMatches((), False, len(asked.all), recall)
+        found = self._none(view, len(asked.all), asked.of_all)
         kept = asked.kept if self.exact else None
         for number, hits, of_sampled in self._met(view, asked, found):
             record = view.record(number)
@@ -443,6 +470,9 @@ _AT_ONCE, _FEW = 512, 1024
 """Hashes that are looked up without counting their entries before, and entries of one that are too many."""
 
 _ENTRIES_EACH = 4
+
+_MANY, _TEXTS_A_TIME = 8, 512
+"""Texts from which on they are looked up together, and how many of them."""
 
 _RELATIONS: dict[tuple[bool, bool], Relation] = {
     (True, True): "same",

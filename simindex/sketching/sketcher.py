@@ -375,3 +375,15 @@ class Sketcher:
         batch.present[at] = present
         if batch.kept is not None:
             batch.kept[at] = sketch.kept
+
+
+def all_shingles(config: Config, texts: list[Any]) -> Samples:
+    """Return all distinct shingles of texts, as samples of one in one.
+
+    >>> all_shingles(Config(), ["one two three four", "one two three"]).num_shingles.tolist()
+    [2, 1]
+    """
+    every = Config(config.shingles, num_perm=8, simhash=None, seed=config.seed, containment=1)
+    samples = Sketcher(every).sketch_list(texts).samples
+    assert samples is not None
+    return samples
