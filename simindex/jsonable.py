@@ -46,3 +46,12 @@ def plain(value: Any) -> Any:
 def _name(name: Any) -> str:
     text = plain(name)
     return text if isinstance(text, str) else json.dumps(text)
+
+
+def key_of(value: Any) -> Any:
+    """Return the key that `plain` made this of.
+
+    >>> key_of(plain(b"ab")), key_of(plain(7))
+    (b'ab', 7)
+    """
+    return base64.b64decode(value["bytes"]) if isinstance(value, dict) else value

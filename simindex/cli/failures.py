@@ -133,7 +133,7 @@ class Commands(LazyGroup):
             "export",
             "stats",
         ),
-        "Deduplicate a corpus": ("dedup", "report"),
+        "Deduplicate a corpus": ("dedup", "decontaminate", "report"),
         "Choose settings": ("tune", "curve", "resketch"),
         "Look after": ("check", "repair", "compact", "backup", "merge"),
         "Many machines": ("scaleout",),

@@ -1,13 +1,35 @@
-"""Jobs over whole corpora: `deduplicate`, `join`, `explain` and the report.
+"""Jobs over whole corpora: `deduplicate`, `decontaminate`, `join`, `explain` and the report.
 
-`deduplicate` writes a corpus without its near duplicates, `join` streams the similar pairs of two, `explain`
+`deduplicate` writes a corpus without its near duplicates, `decontaminate` without the rows that hold items of
+others, `join` streams the similar pairs of two, `explain`
 says in which passages two texts are alike. Must not print. Importing `simindex` does not load this room, for
 it reads files: the first use of `simindex.corpus` does.
 """
 
+from simindex.corpus.dedup.decontaminate import (
+    Contaminated,
+    DecontaminationReport,
+    FoundItem,
+    Held,
+    decontaminate,
+)
 from simindex.corpus.dedup.deduplicate import deduplicate
 from simindex.corpus.dedup.results import DedupReport, Removed
 from simindex.corpus.explain import Explanation, Passage, explain
 from simindex.corpus.join import Joined, join
 
-__all__ = ["DedupReport", "Explanation", "Joined", "Passage", "Removed", "deduplicate", "explain", "join"]
+__all__ = [
+    "Contaminated",
+    "DecontaminationReport",
+    "DedupReport",
+    "Explanation",
+    "FoundItem",
+    "Held",
+    "Joined",
+    "Passage",
+    "Removed",
+    "decontaminate",
+    "deduplicate",
+    "explain",
+    "join",
+]

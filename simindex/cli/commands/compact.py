@@ -20,7 +20,7 @@ def run(
     wait: options.Wait = 0.0,
     as_json: options.JsonSummary = False,
 ) -> None:
-    """Merge all segments and give the space of what was removed back."""
+    """Merge all segments, and give back what was removed."""
     with open_for_change(index, wait) as stored:
         before = stored.stats().file_bytes
         with bytes_bar() as advance:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, get_args
+from typing import Annotated, Any, ClassVar, TypeVar, get_args
 
 import typer
 
@@ -62,7 +62,7 @@ _Mode = Annotated[
         "of the others.",
     ),
 ]
-_Removed = Annotated[
+RemovedFile = Annotated[
     str | None,
     typer.Option(
         rich_help_panel="Report",
@@ -124,7 +124,7 @@ _WithinDistance = Annotated[
         panel="Comparison",
     ),
 ]
-_JsonProgress = Annotated[
+JsonProgress = Annotated[
     bool,
     typer.Option(
         "--json-progress",
@@ -132,7 +132,7 @@ _JsonProgress = Annotated[
         rich_help_panel="Running",
     ),
 ]
-_Force = Annotated[
+Force = Annotated[
     bool, typer.Option("--force", help="Give up what another job has left there, and replace the output.")
 ]
 
@@ -148,9 +148,9 @@ class DedupOptions:
     max_distance: _WithinDistance = None
     keep: _Keep = "first"
     mode: _Mode = "remove"
-    removed: _Removed = None
+    removed: RemovedFile = None
     recall: _Recall = None
-    force: _Force = False
+    force: Force = False
     skip_bad_rows: options.SkipBadRows = False
 
     def __post_init__(self) -> None:
@@ -212,7 +212,7 @@ def run(
     batch_size: options.BatchSize = DEFAULT_BATCH_SIZE,
     workers: options.Workers = None,
     sketch: creation.SketchOptions,
-    json_progress: _JsonProgress = False,
+    json_progress: JsonProgress = False,
     as_json: options.JsonSummary = False,
 ) -> None:
     """Write a corpus without its near duplicates.
@@ -231,11 +231,10 @@ def run(
     reading.require_ids(inputs, reads)
     rows = reads.inputs(inputs, key_from="line", whole_rows=True)
     bad_rows = Reports("bad row")
-    total = rows.total_bytes() if json_progress or shows_progress() else None
     waits_for = None if how.keep == "first" else "reading, and ordering the rows"
-    progress = _Progress(rows, total)
-    with job_bar(total, waits_for, as_json=json_progress) as progress.show:
-        job = progress.job = Job(
+
+    def job_of(progress: Callable[[int], object]) -> Job:
+        return Job(
             rows,
             output,
             **how.arguments(sketch, bad_rows),
@@ -249,8 +248,8 @@ def run(
             workers=workers,
             progress=progress,
         )
-        job.on_looked = progress.looked
-        _run(job, bad_rows)
+
+    job = run_job(job_of, rows, bad_rows, waits_for, json_progress)
     reading.note_tally(rows.tally, reads.encoding)
     _summarise(job, output, bad_rows.count, as_json)
 
@@ -282,6 +281,32 @@ class _Progress:
         read_bytes = self._rows.bytes_read
         share = 0.5 * min(read_bytes / self._total, 1.0) if self._total else None
         self.show(JobProgress(0, 0, 0, read_bytes, 0, count, count - self.job.looked_before, share))
+
+
+AnyJob = TypeVar("AnyJob", bound=Job)
+
+
+def run_job(
+    job_of: Callable[[Callable[[int], object]], AnyJob],
+    rows: Inputs,
+    bad_rows: Reports,
+    waits_for: str | None,
+    json_progress: bool,
+) -> AnyJob:
+    """Run a job under a bar, or with JSON lines of its progress, and return it.
+
+    Args:
+        job_of: returns the job, which calls what it is given with the number of rows that are done.
+        waits_for: what goes on until the first row is done.
+    """
+    total = rows.total_bytes() if json_progress or shows_progress() else None
+    progress = _Progress(rows, total)
+    with job_bar(total, waits_for, as_json=json_progress) as progress.show:
+        job = job_of(progress)
+        progress.job = job
+        job.on_looked = progress.looked
+        _run(job, bad_rows)
+    return job
 
 
 def _run(job: Job, bad_rows: Reports) -> None:

@@ -29,7 +29,7 @@ def run(
         str, typer.Option("--output", "-o", metavar="FILE", help="Write to this file; - for stdout.")
     ] = "-",
 ) -> None:
-    """Write every document as a JSON line, in the order of insertion.
+    """Write every document as a JSON line, in order of insertion.
 
     A line is {"id", "metadata", "fingerprint", "inserted_at", "seen_at"}: the key ({"bytes": BASE64} for one
     of bytes), the SimHash fingerprint in 16 hexadecimal digits or null, times in ISO 8601. Texts are not

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from simindex.corpus.dedup.paragraphs import Rest
-from simindex.corpus.dedup.results import AnnotatedRow, KeptRow, Removed, SeenRow, Verdict
+from simindex.corpus.dedup.results import AnnotatedRow, CheckedRow, KeptRow, Removed, SeenRow, Verdict
 from simindex.corpus.entries import Entry, Place, place_of
 from simindex.corpus.outputs.rows import Note, values_of
 from simindex.corpus.text_file import TextFile
@@ -77,13 +77,15 @@ class Annotator:
         return {"seen_share": round(rest.share, 4), "seen": seen}
 
 
-def row_for_a_call(row: Entry, note: Note | None) -> KeptRow | AnnotatedRow | SeenRow:
+def row_for_a_call(row: Entry, note: Note | None) -> KeptRow | AnnotatedRow | SeenRow | CheckedRow:
     """Return what a callable is given of a row."""
     metadata = row.metadata
     if row.content is not None and not isinstance(row.content, tuple | list):
         metadata = values_of(row)
     if note is None:
         return KeptRow(row.key, row.document, metadata)
+    if "contamination" in note:
+        return CheckedRow(row.key, row.document, metadata, **note)
     if "seen" in note:
         return SeenRow(row.key, row.document, metadata, **note)
     return AnnotatedRow(row.key, row.document, metadata, **note)

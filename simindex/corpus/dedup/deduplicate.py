@@ -22,7 +22,7 @@ from simindex.corpus.dedup.orders import Keep, OrderError, require_order
 from simindex.corpus.dedup.output_files import Mode, Sink, Writing
 from simindex.corpus.dedup.paragraphs import Cut, Gathering, Level, Paragraphs, Split, cut_for
 from simindex.corpus.dedup.results import DedupReport, Removed
-from simindex.corpus.dedup.writer_loop import DecidedRows, Lines, Work
+from simindex.corpus.dedup.writer_loop import DecidedRows, Lines, RowAnnotator, Work
 from simindex.corpus.entries import PathEntries, entries_of
 from simindex.corpus.outputs.distinct import require_distinct
 from simindex.corpus.outputs.lines import LinesOutput
@@ -337,10 +337,7 @@ class Job:
                     with self._decisions(folder, into) as decided:
                         gathering = None if self._cut is None else Gathering(self._entries.text_field, rollup)
                         texts = self._texts if self._keep == "first" else None
-                        annotator = Annotator(
-                            self._entries.names, annotates=self._mode == "annotate", texts=self._texts
-                        )
-                        Work(self, annotator, output, report, journal, gathering, texts).read(decided)
+                        Work(self, self._annotator(), output, report, journal, gathering, texts).read(decided)
                     enter("storing")
                 if self.state.phase == "storing":
                     if into is not None:
@@ -360,6 +357,10 @@ class Job:
                     file.close()
                 if self._texts is not None:
                     self._texts.close()
+
+    def _annotator(self) -> RowAnnotator:
+        """Return what makes report entries and annotations of rows."""
+        return Annotator(self._entries.names, annotates=self._mode == "annotate", texts=self._texts)
 
     @contextmanager
     def _decisions(self, folder: str, into: Index | None) -> Iterator[Iterator[DecidedRows | Lines]]:
@@ -405,7 +406,7 @@ class Job:
 
     # ---- called by the writer loop ----
 
-    def on_removed(self, removed: Removed) -> None:
+    def on_removed(self, removed: Any) -> None:
         """Call the caller's function with a row that goes."""
         if self._on_removed is not None:
             self._on_removed(removed)

@@ -91,6 +91,16 @@ class SeenRow(NamedTuple):
     seen: list[dict[str, Any]]
 
 
+class CheckedRow(NamedTuple):
+    """A row as a callable sink of `decontaminate` is given it with mode="annotate"."""
+
+    key: Key
+    document: Any
+    metadata: Any
+    contamination: float
+    items: list[dict[str, Any]]
+
+
 @dataclass(frozen=True, slots=True)
 class Removed:
     """A row that is not kept, and because of which.

@@ -15,19 +15,43 @@ from typing import Any, BinaryIO, NamedTuple, Protocol
 
 import numpy as np
 
-from simindex.corpus.dedup.annotations import Annotator
 from simindex.corpus.dedup.journal import Journal, State
 from simindex.corpus.dedup.paragraphs import Gathering, Rest
-from simindex.corpus.dedup.results import Decided, Removed, Verdict
 from simindex.corpus.dedup.rows import Rows
 from simindex.corpus.entries import Entry
 from simindex.corpus.outputs.lines import UNDER_WAY, LinesOutput
 from simindex.corpus.outputs.output import Mark, Output
+from simindex.corpus.outputs.rows import Note
 from simindex.corpus.text_file import TextFile
 from simindex.imports import optional_module
 
-DecidedRows = tuple[Sequence[Entry], Decided]
-"""Rows and their verdicts."""
+DecidedRows = tuple[Sequence[Entry], tuple[Sequence[Any], set[int]]]
+"""Rows, the verdict on each as the annotator takes it (``None``: it stays), and the places of those that stay
+though a limit on candidates was hit."""
+
+
+class Reported(Protocol):
+    """A row or paragraph as the report has it."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it with JSON's types."""
+
+
+class RowAnnotator(Protocol):
+    """Makes the report entry and the annotation of each row; see `Annotator`."""
+
+    @property
+    def writes_removed(self) -> bool:
+        """Whether the output has the rows that go, too."""
+
+    def removed(self, entry: Entry, verdict: Any, /) -> Any:
+        """Return the report entry of a row that goes, a `Reported`."""
+
+    def note(self, entry: Entry, removed: Any, /) -> Note | None:
+        """Return what is written behind a row."""
+
+    def note_of_rest(self, rest: Rest, /) -> Note | None:
+        """Return what is written behind a row whose paragraphs were compared."""
 
 
 class Lines(NamedTuple):
@@ -64,7 +88,7 @@ class RowsOfJob(Protocol):
     state: State
     num_bytes: int
 
-    def on_removed(self, removed: Removed) -> None:
+    def on_removed(self, removed: Any) -> None:
         """Call the caller's function with a row that goes."""
 
     def advance(self) -> None:
@@ -77,7 +101,7 @@ class Work:
     def __init__(
         self,
         job: RowsOfJob,
-        annotator: Annotator,
+        annotator: RowAnnotator,
         output: Output,
         report: Output,
         journal: Journal | None,
@@ -126,9 +150,7 @@ class Work:
         finally:
             self._mark_at_end()
 
-    def _take_lines(
-        self, lines: list[bytes], entries: Sequence[Entry], verdicts: Sequence[Verdict | None]
-    ) -> None:
+    def _take_lines(self, lines: list[bytes], entries: Sequence[Entry], verdicts: Sequence[Any]) -> None:
         """Take rows that are written as they stand."""
         places = [place for place, verdict in enumerate(verdicts) if verdict is not None]
         rows = entries.at(places) if isinstance(entries, Rows) else [entries[place] for place in places]
@@ -204,7 +226,7 @@ class Work:
             return None
         return whole_lines(entries.contents)
 
-    def _take(self, entry: Entry, removed: Removed | None) -> None:
+    def _take(self, entry: Entry, removed: Any) -> None:
         job, state = self._job, self._job.state
         state.read += 1
         if removed is None:
@@ -236,11 +258,11 @@ class Work:
         if written is not None:
             self._output.write(written, self._annotator.note_of_rest(rest))
 
-    def _report_one(self, report: Output, reported: Removed | Rest) -> None:
+    def _report_one(self, report: Output, reported: Reported) -> None:
         if isinstance(report, LinesOutput):
             report.write_lines([self._report_line(reported)])
 
-    def _report_line(self, reported: Removed | Rest) -> bytes:
+    def _report_line(self, reported: Reported) -> bytes:
         return report_line(self._orjson, reported)
 
     def _end_frame(self) -> None:
@@ -283,7 +305,7 @@ class Work:
                 continue
 
 
-def report_line(orjson: Any, reported: Removed | Rest) -> bytes:
+def report_line(orjson: Any, reported: Reported) -> bytes:
     """Return the line of a report, made by orjson."""
     line: bytes = orjson.dumps(reported.to_dict(), option=orjson.OPT_APPEND_NEWLINE)
     return line

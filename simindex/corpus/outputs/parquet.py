@@ -123,7 +123,8 @@ class ParquetOutput(Output):
 
     def _annotated(self, table: Any, notes: list[Note]) -> Any:
         arrow = self._arrow
-        types = {"similarity": arrow.float64(), "cluster": arrow.int64(), "seen_share": arrow.float64()}
+        types = dict.fromkeys(("similarity", "seen_share", "contamination"), arrow.float64())
+        types["cluster"] = arrow.int64()
         for name in notes[0]:
             values = [note[name] for note in notes]
             if name not in types:

@@ -1,17 +1,17 @@
 """Read the journal of a finished deduplication for the report.
 
-Each cluster is a star: a kept document, or one of another index, and the rows that were removed because they
-are like it.
+Each cluster is a star: a kept document, or one of another index, or an item of `decontaminate`, and the rows
+that were removed because they are like it, or hold it.
 """
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from simindex.config import Config
 from simindex.corpus.dedup import journal as journals
@@ -20,6 +20,7 @@ from simindex.corpus.report.overview import Cluster, Member, Overview, fresh_sha
 from simindex.errors import SimIndexError
 from simindex.format.keys import Key
 from simindex.inputs import BadRowError, Source
+from simindex.jsonable import key_of
 
 _NAME = "journal.json"
 
@@ -37,6 +38,7 @@ class Finished:
         threshold: least similarity of a removed row.
         by_similarity: whether it compared by MinHash.
         cut: how texts were cut into paragraphs, if that is what was compared.
+        of_items: whether it looked for items in rows, and not for duplicates.
         state: the counts of the job, as its journal has them.
     """
 
@@ -46,6 +48,7 @@ class Finished:
     by_similarity: bool
     removed_path: str
     cut: Cut | None
+    of_items: bool
     state: dict[str, Any]
 
     @property
@@ -63,6 +66,7 @@ def read_journal(folder: str) -> Finished:
         config = Config.from_dict(job["config"])
         removed = job["outputs"][1] or journals.Journal(folder, {}).removed_path
         by_similarity = bool(config.num_perm) and job["by"] != "simhash"
+        of_items = job.get("call") == "decontaminate"
         cut = None if job["paragraphs"] is None else Cut(*job["paragraphs"])
     except (KeyError, TypeError, IndexError) as exc:
         raise SimIndexError(f"{path}: expected the journal of a deduplication, found another file") from exc
@@ -71,7 +75,25 @@ def read_journal(folder: str) -> Finished:
             f"{folder}: expected a finished job, found one that is {state['phase']}; "
             "start simindex dedup again with the same arguments"
         )
-    return Finished(folder, config, job["threshold"], by_similarity, removed, cut, state)
+    return Finished(folder, config, job["threshold"], by_similarity, removed, cut, of_items, state)
+
+
+class _Like(NamedTuple):
+    """What a row that goes is like, or an item that it holds."""
+
+    kept: Key
+    similarity: float | None
+    distance: int | None
+
+
+def _likes(row: dict[str, Any]) -> Iterator[tuple[tuple[Any, ...], _Like]]:
+    """Yield what identifies the kept row of a removed one, or each item that it holds, and how like it is."""
+    if "items" not in row:
+        kept = row["kept_input"], row["kept_row"], json.dumps(row["duplicate_of"])
+        yield kept, _Like(key_of(row["duplicate_of"]), row["similarity"], row["distance"])
+    for item in row.get("items", ()):
+        place = item["item_input"], item["item_row"], json.dumps(item["item"])
+        yield place, _Like(key_of(item["item"]), item["share"], None)
 
 
 @dataclass
@@ -98,15 +120,15 @@ def overview_of_journal(job: Finished, most_clusters: int, most_members: int) ->
                 raise line
             row = json.loads(line)
             removed.append(row["number"])
-            place = row["kept_input"], row["kept_row"], json.dumps(row["duplicate_of"])
-            star = stars.get(place)
-            if star is None:
-                star = stars[place] = _Star([Member(_key(row["duplicate_of"]))])
-            star.size += 1
-            similarity = row["similarity"] if job.by_similarity else None
-            histogram[step_of(similarity, row["distance"])] += 1
-            if len(star.members) < most_members:
-                star.members.append(Member(_key(row["id"]), 0, row["similarity"], row["distance"]))
+            for place, like in _likes(row):
+                star = stars.get(place)
+                if star is None:
+                    star = stars[place] = _Star([Member(like.kept)])
+                star.size += 1
+                similarity = like.similarity if job.by_similarity else None
+                histogram[step_of(similarity, like.distance)] += 1
+                if len(star.members) < most_members:
+                    star.members.append(Member(key_of(row["id"]), 0, like.similarity, like.distance))
     documents = int(job.state["read"])
     largest = sorted(stars.values(), key=lambda star: -star.size)[:most_clusters]
     bounded = int(job.state["bounded"])
@@ -116,17 +138,9 @@ def overview_of_journal(job: Finished, most_clusters: int, most_members: int) ->
         documents=documents,
         duplicates=int(job.state["removed"]),
         num_clusters=len(stars),
-        num_pairs=len(removed),
+        num_pairs=sum(histogram.values()),
         histogram=labelled(histogram, job.by_similarity, job.threshold, max(histogram, default=0)),
         fresh=fresh_shares(documents, removed),
         clusters=[Cluster(star.size, star.members) for star in largest],
         notes=[note] if bounded else [],
     )
-
-
-def _key(value: Any) -> Key:
-    """Return the key that `plain` made this of."""
-    if isinstance(value, dict):
-        return base64.b64decode(value["bytes"])
-    found: Key = value
-    return found

@@ -78,6 +78,8 @@ def subject_of_job(job: Finished) -> Subject:
     measure = f"removed by a similarity of {job.threshold:g} or more to a kept {job.noun}"
     if not job.by_similarity:
         measure = f"removed by the distance of fingerprints to a kept {job.noun}"
+    if job.of_items:
+        measure = f"an item of which {job.threshold:g} or more of the shingles are in a row"
     return Subject(job.folder, measure, job.by_similarity, job.config, lambda _key: None, job.noun)
 
 

@@ -1,0 +1,135 @@
+"""`simindex decontaminate`: write files without the rows that hold items of others.
+
+The job is `corpus.decontaminate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, get_args
+
+import typer
+
+from simindex.changes.documents import DEFAULT_BATCH_SIZE
+from simindex.cli import options, reading
+from simindex.cli.commands.dedup import Force, JsonProgress, OutputFile, RemovedFile, passed_over, run_job
+from simindex.cli.output import Reports, counted, figure, note, print_json, print_table, shown_key
+from simindex.config import Config, WordShingles
+from simindex.corpus.dedup.decontaminate import DEFAULT_SHARE, Decontamination, DecontaminationReport
+from simindex.corpus.dedup.output_files import Mode
+from simindex.corpus.join import is_index
+from simindex.jsonable import plain
+
+_MOST_SHOWN = 20
+
+EXAMPLES = r"""
+simindex decontaminate news.jsonl --against sample.jsonl -o clean.jsonl
+simindex decontaminate news.jsonl --against sample.jsonl -o held.jsonl --mode report-only --threshold 0.8
+"""
+
+
+def run(
+    inputs: options.InputPaths,
+    output: OutputFile,
+    against: Annotated[
+        list[str],
+        typer.Option(
+            metavar="ITEMS",
+            help="What no row may hold: an input as of insert, a row an item, and may be repeated; or an "
+            "index of items (`insert --words 8 --containment 1`).",
+        ),
+    ],
+    threshold: Annotated[
+        float, options.fraction("Least share of an item's shingles, above 0 up to 1 (default 0.5).")
+    ] = DEFAULT_SHARE,
+    words: Annotated[int | None, options.number("Shingles of N words (default 8).")] = None,
+    mode: Annotated[
+        Mode,
+        options.word(
+            get_args(Mode),
+            "Write the rows that hold no item; all rows, with contamination and items; or only the report of "
+            "the others.",
+        ),
+    ] = "remove",
+    removed: RemovedFile = None,
+    force: Force = False,
+    skip_bad_rows: options.SkipBadRows = False,
+    *,
+    reads: reading.FileOptions,
+    batch_size: options.BatchSize = DEFAULT_BATCH_SIZE,
+    workers: options.Workers = None,
+    json_progress: JsonProgress = False,
+    as_json: options.JsonSummary = False,
+) -> None:
+    """Write a corpus without the rows that hold items of others.
+
+    Such as the questions of an evaluation set in a training set: in whatever lines, capitals and punctuation,
+    and whatever stands around them. The report has for each row that goes the items, the share of each that
+    the row holds, and where; the items that were found are printed, the largest shares first.
+
+    Inputs, outputs, the journal and starting again are those of dedup. Which stored pages hold an item is
+    answered by `simindex find ITEMS --in INDEX`.
+    """
+    rows = reads.inputs(inputs, key_from="line", whole_rows=True)
+    items: Any = against[0]
+    if len(against) > 1 or not is_index(items):
+        items = reads.inputs(against, key_from="line", whole_rows=True)
+    bad_rows = Reports("bad row")
+
+    def job_of(progress: Callable[[int], object]) -> Decontamination:
+        return Decontamination(
+            rows,
+            output,
+            items,
+            threshold,
+            mode=mode,
+            config=None if words is None else Config(WordShingles(words), simhash=None, containment=1),
+            removed=removed,
+            batch_size=batch_size,
+            workers=workers,
+            progress=progress,
+            on_bad_row=passed_over(bad_rows) if skip_bad_rows else None,
+            force=force,
+        )
+
+    job = run_job(job_of, rows, bad_rows, None, json_progress)
+    reading.note_tally(rows.tally, reads.encoding)
+    report = job.decontamination()
+    if as_json:
+        _print_json(report, bad_rows.count, job.was_done)
+        return
+    _summarise(report, bad_rows.count, output if job.was_done else None)
+
+
+def _print_json(report: DecontaminationReport, num_bad: int, was_done: bool) -> None:
+    counts = {name: getattr(report, name) for name in ("read", "kept", "removed", "bounded", "items")}
+    counts |= {"short_items": report.short_items, "bad": num_bad, "was_done": was_done}
+    found = [
+        item._asdict() | {"item": plain(item.item), "held_by": plain(item.held_by), "place": item.place[:2]}
+        for item in report.found
+    ]
+    print_json(counts | {"found": found, "seconds": report.seconds})
+
+
+def _summarise(report: DecontaminationReport, num_bad: int, done_before: str | None) -> None:
+    if done_before is not None:
+        note(f"simindex: {done_before}: this job was done before; --force does it once more")
+    largest = sorted(report.found, key=lambda item: -item.share)[:_MOST_SHOWN]
+    if largest:
+        shown = [
+            (shown_key(item.item), figure(item.share, 3), figure(item.rows), shown_key(item.held_by))
+            for item in largest
+        ]
+        print_table(("item", "share", "rows", "held by"), shown, left=1)
+    bounded = f", {figure(report.bounded)} of them compared with a part of the items"
+    note(
+        f"{counted(report.read, 'row')} read, {figure(report.kept)} kept{bounded if report.bounded else ''}, "
+        f"{figure(report.removed)} removed, {counted(num_bad, 'bad row')}; {report.seconds:,.1f} s, "
+        f"{figure(report.read / max(report.seconds, 1e-9))} rows/s"
+    )
+    note(f"{figure(len(report.found))} of {counted(report.items, 'item')} found")
+    if report.short_items:
+        note(
+            f"{counted(report.short_items, 'item')} of fewer words than a shingle: found only as whole rows; "
+            "--words sets the length"
+        )

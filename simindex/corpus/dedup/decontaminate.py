@@ -1,0 +1,365 @@
+"""`decontaminate`: take the rows out of a corpus that hold items of others, as of evaluation sets.
+
+The items are an index with all their shingles, and each row is asked which of them it holds. Reading, writing
+and the journal are those of a deduplication. Invariant: the share of an item that a row holds is counted, not
+estimated.
+
+Source: n-gram overlap, Brown et al., Language models are few-shot learners, 2020, appendix C.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import simindex.index as face
+from simindex.changes.documents import DEFAULT_BATCH_SIZE, READY_BATCHES
+from simindex.config import Config, WordShingles
+from simindex.corpus.dedup.deduplicate import IndexOrPath, Job
+from simindex.corpus.dedup.journal import Journal
+from simindex.corpus.dedup.output_files import Mode, Sink
+from simindex.corpus.dedup.rows import READ_AHEAD, Entered, Rows, rows_of
+from simindex.corpus.dedup.writer_loop import DecidedRows, RowAnnotator
+from simindex.corpus.entries import Entries, Entry, PathEntries, Place, entries_of
+from simindex.corpus.outputs.rows import Note
+from simindex.format.keys import Key
+from simindex.index import Index
+from simindex.inputs import BadRowError, Source
+from simindex.jsonable import key_of, plain
+from simindex.parallel import ahead, in_order, num_workers
+from simindex.queries.containment import ContainmentMatches
+from simindex.sketching.shingles import shingle_hashes
+from simindex.storage.folder import DATA_FILE
+
+DEFAULT_SHARE = 0.5
+"""One changed word takes eight shingles of eight words, a third of those of a sentence."""
+
+DEFAULT_ITEM_SHINGLES = WordShingles(8)
+_MOST_CANDIDATES = 1_000_000
+
+
+class Held(NamedTuple):
+    """An item that a row holds.
+
+    Attributes:
+        item: its id.
+        item_input, item_row: where it is: its input and row; of an index its path, and 0.
+        share: of its distinct shingles, that are in the row.
+        spans: where in the text of the row, in code points: [start, end] each; none for ready shingles.
+    """
+
+    item: Key
+    item_input: str
+    item_row: int
+    share: float
+    spans: list[list[int]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it with JSON's types."""
+        return self._asdict() | {"item": plain(self.item)}
+
+
+class FoundItem(NamedTuple):
+    """An item that rows hold.
+
+    Attributes:
+        item, item_input, item_row: as in `Held`.
+        share: the largest.
+        rows: how many hold it.
+        held_by, place: the first row with the largest share: its id, and where it is.
+    """
+
+    item: Key
+    item_input: str
+    item_row: int
+    share: float
+    rows: int
+    held_by: Key
+    place: Place
+
+
+class DecontaminationReport(NamedTuple):
+    """What `decontaminate` did.
+
+    Attributes:
+        read, kept, removed: rows.
+        bounded: kept rows of which not all items were looked at that share a shingle with them.
+        seconds: of work, those before an interruption included.
+        items: how many items there are.
+        short_items: those of fewer words than a shingle has: only a row that is one as a whole holds it.
+        found: the items that rows hold, in the order of the rows.
+    """
+
+    read: int
+    kept: int
+    removed: int
+    bounded: int
+    seconds: float
+    items: int
+    short_items: int
+    found: list[FoundItem]
+
+
+def decontaminate(
+    sources: Any,
+    sink: Sink | None,
+    against: Any,
+    threshold: float = DEFAULT_SHARE,
+    *,
+    mode: Mode = "remove",
+    config: Config | None = None,
+    removed: str | os.PathLike[str] | None = None,
+    batch_size: int = DEFAULT_BATCH_SIZE,
+    workers: int | None = None,
+    progress: Callable[[int], object] | None = None,
+    on_removed: Callable[[Contaminated], object] | None = None,
+    on_bad_row: Callable[[BadRowError], object] | None = None,
+    journal: str | os.PathLike[str] | None = None,
+    force: bool = False,
+) -> DecontaminationReport:
+    """Write a corpus without the rows that hold an item of others, as questions of an evaluation set.
+
+    A row holds an item where it has at least `threshold` of the item's distinct shingles, eight words each,
+    whatever wraps or surrounds them there. That is counted, so none is missed and none is there by chance.
+    Lines, capitals and punctuation do not matter; a changed word takes eight shingles. Which stored pages
+    hold an item is asked of their own index: `Index.query_containment`, with direction="in_stored".
+
+    From files to a file the job can be killed at any time, as `deduplicate`, and goes on where it was.
+
+    Args:
+        sources, sink: as in `deduplicate`. A callable is given (key, document, metadata) of each row, with
+            mode="annotate" also its `contamination`, the largest share of an item, and `items`.
+        against: the items: a path, or a list of paths, of what `simindex insert` reads, or an iterable of
+            (key, document); or an index of them, open or a path, made with ``containment=1``.
+        threshold: share of an item's shingles, in (0, 1].
+        mode: "remove"; "annotate": all rows are written, with `contamination` and `items`; or "report-only".
+        config: whose shingles and seed items are compared by; default: those of the index, else
+            ``WordShingles(8)``.
+        removed: path of the report, a line of JSON for each row that holds an item: "id", "input", "row",
+            "number", and "items", largest share first: {"item", "item_input", "item_row", "share", "spans"},
+            spans being places in its text, in code points. Default: removed.jsonl in the journal.
+        on_removed: called with a `Contaminated` for each such row, in order; see `deduplicate`.
+        batch_size, workers, progress, on_bad_row, journal, force: as in `deduplicate`.
+
+    Returns:
+        DecontaminationReport, whose `found` has each item that was found, with its largest share.
+
+    Raises:
+        ValueError: an index of sampled shingles, or a threshold out of range. The others as `deduplicate`.
+
+    Cost: a look-up for each shingle of each row; the input is read once.
+
+    >>> items = [("q1", "Which of the four boats to the island leaves first in the morning, and when?")]
+    >>> rows = [(1, "News. " + items[0][1].upper() + " At nine."), (2, "Bring a coat, it will rain at sea.")]
+    >>> kept = []
+    >>> report = decontaminate(rows, kept.append, items)
+    >>> [row.key for row in kept], report.removed, report.found[0].item, report.found[0].share
+    ([2], 1, 'q1', 1.0)
+    """
+    given = locals()
+    job = Decontamination(given.pop("sources"), given.pop("sink"), given.pop("against"), **given)
+    job.run()
+    return job.decontamination()
+
+
+class Contaminated(NamedTuple):
+    """A row that holds items; see `decontaminate`.
+
+    Attributes:
+        number: in the whole input, from 0.
+        items: largest share first.
+    """
+
+    key: Key
+    place: Place
+    number: int
+    items: list[Held]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it with JSON's types, as a line of the report."""
+        found = {"id": plain(self.key), "input": self.place.input, "row": self.place.row}
+        return found | {"number": self.number, "items": [item.to_dict() for item in self.items]}
+
+
+class _Annotator:
+    """Makes the report entry and the annotation of each row."""
+
+    def __init__(self, *, annotates: bool) -> None:
+        self.writes_removed = annotates
+
+    def removed(self, entry: Entry, verdict: list[Held]) -> Contaminated:
+        return Contaminated(entry.key, Place(entry.name, entry.row), entry.number, verdict)
+
+    def note(self, _: Entry, removed: Contaminated | None) -> Note | None:
+        if not self.writes_removed:
+            return None
+        items = [] if removed is None else removed.items
+        return {
+            "contamination": items[0].share if items else 0.0,
+            "items": [item.to_dict() for item in items],
+        }
+
+    def note_of_rest(self, _: Any) -> Note | None:
+        raise AssertionError("rows are compared as a whole")
+
+
+class Decontamination(Job):
+    """A job with its arguments; see `decontaminate`.
+
+    Attributes:
+        num_items, num_short: items, and those of fewer words than a shingle has.
+    """
+
+    num_items = num_short = 0
+    missed = 0.0
+
+    def __init__(
+        self,
+        sources: Any,
+        sink: Sink | None,
+        against: Any,
+        threshold: float = DEFAULT_SHARE,
+        *,
+        config: Config | None = None,
+        **others: Any,
+    ) -> None:
+        is_index = isinstance(against, Index) or (
+            isinstance(against, str | os.PathLike) and os.path.exists(os.path.join(against, DATA_FILE))
+        )
+        self._index: IndexOrPath | None = against if is_index else None
+        self._items = None if is_index else entries_of(against)
+        self._found: dict[tuple[str, int, str], FoundItem] = {}
+        if not is_index:
+            shingles, seed = (DEFAULT_ITEM_SHINGLES, 1) if config is None else (config.shingles, config.seed)
+            config = Config(shingles, num_perm=8, simhash=None, seed=seed, containment=1)
+        self._share = threshold
+        super().__init__(sources, sink, threshold, against=self._index, config=config, **others)
+        if self._config.containment != 1:
+            raise ValueError("against: expected an index with all shingles; build it with containment=1")
+        self.can_resume = self.can_resume and (self._items is None or self._items.can_resume)
+
+    def _described(self) -> dict[str, Any]:
+        can_resume = self._items is not None and self._items.can_resume
+        items = self._items.digest() if self._items is not None and can_resume else None
+        return super()._described() | {"call": "decontaminate", "items": items}
+
+    def _annotator(self) -> RowAnnotator:
+        return _Annotator(annotates=self._mode == "annotate")
+
+    @contextmanager
+    def _decisions(self, folder: str, into: Index | None) -> Iterator[Iterator[DecidedRows]]:
+        assert into is None
+        threads, entries = num_workers(self._workers), self._entries
+        rows = rows_of(entries, self._batch_size, self.state.read)
+        if threads > 1 and isinstance(entries, PathEntries) and entries.are_files:
+            rows = ahead(rows, READ_AHEAD)
+        with self._opened_items(os.path.join(folder, "items")) as items:
+            decide = partial(self._decided, items)
+            if threads == 1:
+                yield self._without_bad(map(decide, rows))
+                return
+            size = attrgetter("num_bytes")
+            yield self._without_bad(in_order(decide, rows, threads - 1, READY_BATCHES, size))
+
+    def _without_bad(self, decided: Iterator[DecidedRows]) -> Iterator[DecidedRows]:
+        """Yield the rows; bad ones between them go to who takes them."""
+        for rows, verdicts in decided:
+            assert isinstance(rows, Rows | Entered)
+            if rows.bad and isinstance(self._entries, PathEntries):
+                self._entries.take_bad(rows.bad)
+            yield rows, verdicts
+
+    def _decided(self, items: Index, rows: Rows | Entered) -> DecidedRows:
+        verdicts, bounded = list[list[Held] | None](), set[int]()
+        documents = rows.documents
+        answers = items.query_containment_many(documents, self._share, direction="in_query")
+        for place, (document, matches) in enumerate(zip(documents, answers, strict=True)):
+            held = self._held(items, document, matches) if matches else None
+            verdicts.append(held or None)
+            if matches.truncated and not held:
+                bounded.add(place)
+        return rows, (verdicts, bounded)
+
+    def _held(self, items: Index, document: Any, matches: ContainmentMatches) -> list[Held]:
+        spans: dict[Key, list[list[int]]] = {m.key: [] for m in matches if m.in_query >= self._share}
+        if spans and isinstance(document, str):
+            for passage in items.passages(document, min_words=1):
+                if passage.key in spans:
+                    spans[passage.key].append([passage.start, passage.end])
+        held = []
+        for match in matches:
+            if match.key in spans:
+                item: Any = match.metadata if self._index is None else (match.key, items.path, 0)
+                key, name, row = item
+                held.append(Held(key, name, row, match.in_query, sorted(spans[match.key])))
+        return held
+
+    @contextmanager
+    def _opened_items(self, folder: str) -> Iterator[Index]:
+        """Open the index of the items, which is made in a folder where there is none."""
+        if self._items is None:
+            assert self._index is not None
+            path = self._index.path if isinstance(self._index, Index) else self._index
+            with face.open(path, "r", max_candidates=_MOST_CANDIDATES) as index:
+                self.num_items = len(index)
+                yield index
+            return
+        shutil.rmtree(folder, ignore_errors=True)
+        with face.open(folder, "x", self._config, max_candidates=_MOST_CANDIDATES) as index:
+            index.insert_many(self._stored_items(self._items))
+            index.compact()
+            yield index
+
+    def _stored_items(self, items: Entries) -> Iterator[tuple[int, Any, list[Any]]]:
+        """Yield the items under their numbers, with what each is as metadata, and count them."""
+        self.num_items = self.num_short = 0
+        words, seed = WordShingles(1, self._config.shingles.normalize), self._config.hash_seed
+        by_words = isinstance(self._config.shingles, WordShingles)
+        for entry in items:
+            self.num_items += 1
+            if by_words and isinstance(entry.document, str):
+                count = len(shingle_hashes(entry.document, words, seed))
+                self.num_short += count < self._config.shingles.size
+            yield entry.number, entry.document, [entry.key, entry.name, entry.row]
+
+    # ---- the items that were found ----
+
+    def on_removed(self, removed: Contaminated) -> None:
+        """Take note of the items of a row, and call the caller's function with it."""
+        self._note(removed.key, removed.place, removed.items)
+        super().on_removed(removed)
+
+    def _note(self, key: Key, place: Place, items: Iterable[Held]) -> None:
+        for item in items:
+            name = item.item_input, item.item_row, str(item.item)
+            before = self._found.get(name)
+            share, rows = (0.0, 0) if before is None else (before.share, before.rows)
+            if before is None or item.share > share:
+                self._found[name] = FoundItem(*item[:4], rows + 1, key, place)
+            else:
+                self._found[name] = before._replace(rows=rows + 1)
+
+    def decontamination(self) -> DecontaminationReport:
+        """Return what was done by now, by this process or an earlier one."""
+        if self.was_done and self._items is not None:
+            for _ in self._stored_items(self._items):
+                pass  # it counts them
+        if self.was_done or self.done_before:
+            self._found = {}
+            path = self._writing.report_path or Journal(self._folder or "", {}).removed_path
+            with Source(path).lines() as lines:
+                for line in lines:
+                    if isinstance(line, BadRowError):
+                        raise line
+                    row = json.loads(line)
+                    held = [Held(**item | {"item": key_of(item["item"])}) for item in row["items"]]
+                    self._note(key_of(row["id"]), Place(row["input"], row["row"]), held)
+        state, found = self.state, list(self._found.values())
+        counts = state.read, state.kept, state.removed, state.bounded
+        return DecontaminationReport(*counts, state.seconds, self.num_items, self.num_short, found)
