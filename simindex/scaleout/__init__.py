@@ -18,8 +18,7 @@ from simindex.maintenance.stores import MissingObjectError, StoreError, Unproven
 from simindex.scaleout.admin import backup, create, move, open, rebalance, restore  # noqa: A004 - the public name
 from simindex.scaleout.batches import BuildPart, Query, SeenBefore, Sketch
 from simindex.scaleout.building import BuildReport, build
-from simindex.scaleout.dedup import deduplicate
-from simindex.scaleout.dedup_plan import StagedDedup, plan_dedup
+from simindex.scaleout.dedup import StagedDedup, deduplicate, plan_dedup
 from simindex.scaleout.errors import (
     CatalogChangedError,
     PartitionError,

@@ -1,7 +1,7 @@
-"""`scaleout.deduplicate`: `simindex.corpus.deduplicate` by stages on all nodes of a Ray cluster.
+"""Deduplication by stages over a folder that all see: run by Ray at once, or one by one by any processes.
 
-Tasks find what is alike by ranges of sorted tables, the calling process decides which rows stay. Reading
-again, writing, the journal and the report are one machine's: so is the output, byte for byte.
+Stages find what is alike by ranges of sorted tables, and one process decides which rows stay. Reading again,
+writing, the journal and the report are one machine's: so is the output, byte for byte.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import os
 import pickle
 import shutil
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.checks import require_callable, require_int
 from simindex.config import Config
 from simindex.corpus.dedup.deduplicate import Job
-from simindex.corpus.dedup.journal import digest_of
+from simindex.corpus.dedup.journal import JobError, digest_of
 from simindex.corpus.dedup.orders import Keep
 from simindex.corpus.dedup.output_files import Mode, Sink
 from simindex.corpus.dedup.results import DedupReport, Removed
@@ -52,23 +53,26 @@ from simindex.scaleout.errors import UnsupportedError
 from simindex.scaleout.input_parts import PART_BYTES, parts_of
 from simindex.scaleout.tasks import Tasks, tasks_on, whole_file
 
-STAGES_OF = "simindex-dedup-"
+_STAGES_OF = "simindex-dedup-"
 """Before the digest of a job, in the name of the folder of its stages."""
+
+_PLAN_FORMAT = 1
+
+DEFAULT_PARALLEL = 16
 
 Step = Callable[[str, int, int], object]
 """Is called as step(name, done, total)."""
 
 
-class ScaledJob(Job):
+class _StagedJob(Job):
     """A job with its arguments; see `deduplicate`.
 
     Args:
         tasks: runs the stages.
         work: folder for that of the stages; ``None``: that of the journal.
+        keeps_stages: whether the folder of the stages stays at the end.
         others: of `Job`, and of `deduplicate`.
     """
-
-    removes_stages = True
 
     def __init__(
         self,
@@ -82,10 +86,12 @@ class ScaledJob(Job):
         max_run: int,
         part_bytes: int,
         on_step: Step | None = None,
+        keeps_stages: bool = False,
         **others: Any,
     ) -> None:
+        require_int("part_bytes", part_bytes, 1)
         self._tasks, self._work, self._part_bytes = tasks, work, part_bytes
-        self._bounds = max_run, memory_bytes
+        self._bounds, self._keeps_stages = (max_run, memory_bytes), keeps_stages
         self._step: Step = on_step or (lambda *_: None)
         super().__init__(sources, sink, threshold, workers=1, **others)
         if not isinstance(self._entries, PathEntries) or not self._entries.can_repeat:
@@ -107,7 +113,7 @@ class ScaledJob(Job):
             shutil.rmtree(stages.sketches, ignore_errors=True)
             with open(stages.verdicts, "rb") as file:
                 yield self._as_decided(file, stages, tasks)
-        if self.removes_stages:
+        if not self._keeps_stages:
             shutil.rmtree(stages.folder, ignore_errors=True)
 
     def digest(self) -> str:
@@ -127,7 +133,7 @@ class ScaledJob(Job):
         assert isinstance(self._entries, PathEntries)
         inputs, bad = self._entries.inputs, self._entries.takes_bad_rows
         home = os.path.abspath(self._work or folder)
-        own = os.path.join(home, STAGES_OF + self.digest())
+        own = os.path.join(home, _STAGES_OF + self.digest())
         stages = Stages(own, inputs, self._config, self._query, self._keep, bad, *self._bounds)
         path = os.path.join(own, "parts")
         if not os.path.exists(path):
@@ -162,10 +168,10 @@ class ScaledJob(Job):
         """Yield the rows that are not done yet, with what was decided."""
         assert isinstance(self._entries, PathEntries)
         verdicts = VerdictReader(file, self._config.num_perm, stages.plan)
-        by_lines = self._keeps_lines and self._mode != "annotate"
         if self.writes_by_parts(verdicts):
             yield from self._lines_made(verdicts, stages, tasks)
             return
+        by_lines = self._copies_lines
         parts = rows_of_parts(
             stages.inputs,
             verdicts.read,
@@ -179,13 +185,13 @@ class ScaledJob(Job):
         )
 
     @property
-    def _keeps_lines(self) -> bool:
-        return isinstance(self._output, LinesOutput) and self._output.keeps_lines
+    def _copies_lines(self) -> bool:
+        return isinstance(self._output, LinesOutput) and self._output.keeps_lines and self._mode != "annotate"
 
     def writes_by_parts(self, verdicts: VerdictReader) -> bool:
         """Return whether the output is the lines of the input, part by part, without those that go."""
         are_cut = all(part.part.extent and part.lines == part.rows for part in verdicts.read)
-        return self._keeps_lines and self._mode != "annotate" and are_cut and self._on_removed is None
+        return self._copies_lines and are_cut and self._on_removed is None
 
     def _lines_made(self, verdicts: VerdictReader, stages: Stages, tasks: Tasks) -> Iterator[Lines]:
         """Yield the lines of the parts that are not done yet, which tasks make."""
@@ -240,13 +246,9 @@ def deduplicate(
     """Write a corpus without its near duplicates, found by all nodes of a Ray cluster.
 
     The output is what `simindex.corpus.deduplicate` writes, byte for byte, and so is the report of removed
-    rows, but where a limit on candidates was hit there or here (`DedupReport.bounded`). The sketches of
-    each part of the input are sorted in a folder that all nodes see; ranges of band words are compared
-    by tasks; the calling process decides who stays. The input is read once more then; where rows stay as the
-    lines of JSON that they were, tasks make the lines of each part, and the calling process joins them.
-
-    What dies is done again by Ray, a part or range. The calling process itself goes on as on one machine
-    when it is called again: by the journal beside the output, and what is in the folder.
+    rows, but where a limit on candidates was hit there or here (`DedupReport.bounded`). Tasks run the stages
+    of `StagedDedup`; what dies is done again by Ray, a part or range. The calling process itself goes on as
+    on one machine when it is called again: by the journal beside the output, and what is in the folder.
 
     Args:
         sources: paths of files that every node can read, as in `simindex.corpus.deduplicate`.
@@ -264,9 +266,6 @@ def deduplicate(
         on_step: called as ``on_step(name, done, total)`` with parts and ranges that are done.
         address, ray: of Ray; see `simindex.scaleout.open`.
 
-    Returns:
-        DedupReport(read, kept, removed, bounded, seconds, missed).
-
     Raises:
         UnsupportedError: an iterable or standard input.
         MissingPackageError: Ray is not installed.
@@ -276,5 +275,245 @@ def deduplicate(
     """
     given = locals()
     require_callable("on_step", on_step)
-    require_int("part_bytes", part_bytes, 1)
-    return ScaledJob(tasks=tasks_on(given.pop("address"), given.pop("ray")), **given).run()
+    return _StagedJob(tasks=tasks_on(given.pop("address"), given.pop("ray")), **given).run()
+
+
+class StagedDedup:
+    """A deduplication that `plan_dedup` has planned in a folder.
+
+    The stages, in their order: `sketch`, `compare`, `decide`, `write`, `finish`. A stage begins when all of
+    the one before it is done, on the machine or machines that run it. `sketch`, `compare` and `write` are
+    shared out: of so many processes each does its share, none waits for another, and what is there already
+    is not done again; so whatever died is run once more with the same arguments. All have to see the inputs,
+    the folder and the output under the same paths, and to have the same version of simindex. Files in the
+    folder are pickles: nobody else is to write there.
+
+    Args:
+        work: the folder.
+
+    Attributes:
+        digest: of the job, its arguments and inputs.
+
+    Raises:
+        JobError: nothing is planned there, or by another version of simindex.
+
+    >>> import json, os, tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> rows, clean, work = (os.path.join(folder.name, name) for name in ("a.jsonl", "clean.jsonl", "work"))
+    >>> texts = ["the same words twice", "The same words twice!", "quite other words"]
+    >>> with open(rows, "w") as file:
+    ...     file.writelines(json.dumps({"id": id, "text": text}) + chr(10) for id, text in enumerate(texts))
+    >>> job = plan_dedup(rows, clean, work=work)
+    >>> job.sketch(1, 2) + job.sketch(2, 2), job.compare() > 0, job.decide(), job.write()
+    (1, True, 1, 1)
+    >>> job.finish().removed
+    1
+    >>> folder.cleanup()
+    """
+
+    def __init__(self, work: str | os.PathLike[str]) -> None:
+        self.work = os.fspath(work)
+        try:
+            with open(os.path.join(self.work, "plan"), "rb") as file:
+                if (found := pickle.load(file)) != _PLAN_FORMAT:
+                    raise JobError(f"{self.work}: expected a plan of this version, found one of {found!r}")
+                self.digest, self._arguments = pickle.load(file)
+        except FileNotFoundError:
+            raise missing("a plan", "plan", self.work) from None
+
+    def sketch(self, share: int = 1, of: int = 1) -> int:
+        """Sketch the parts of a share, `share` of 1..`of`, that are not sketched, and sort their tables;
+        returns how many parts the share has.
+
+        Raises:
+            InputError, BadRowError: as of `simindex.corpus.deduplicate`.
+        """
+        stages = self._undecided()
+        return 0 if stages is None else _shared(sketch_part, stages, range(len(stages.parts)), share, of)
+
+    def compare(self, share: int = 1, of: int = 1) -> int:
+        """Compare the ranges of a share; arguments and result as of `sketch`.
+
+        Raises:
+            JobError: a part is not sketched.
+        """
+        stages = self._undecided()
+        if stages is None:
+            return 0
+        with stages.opened() as tables:
+            count = stages.num_ranges(tables)
+        return _shared(compare_range, stages, range(count), share, of)
+
+    def decide(self) -> int:
+        """Decide which rows go, in this process; returns 1, or 0 where it was decided.
+
+        Raises:
+            JobError: a range is not compared.
+        """
+        stages = self._undecided()
+        if stages is None:
+            return 0
+        with stages.opened() as tables:
+            decide(stages, tables, range(stages.num_ranges(tables)))
+        return 1
+
+    def write(self, share: int = 1, of: int = 1) -> int:
+        """Write the lines of a share's parts, where rows stay as the lines of JSON that they were; other
+        outputs are written by `finish` alone. Arguments and result as of `sketch`.
+
+        Raises:
+            JobError: nothing is decided.
+            InputError: the input has changed.
+        """
+        if self.is_done:
+            return 0
+        job, stages = self._decided()
+        with open(stages.verdicts, "rb") as file:
+            verdicts = VerdictReader(file, stages.config.num_perm, stages.plan)
+            wanted = wanted_parts(verdicts) if job.writes_by_parts(verdicts) else ()
+            return _shared(write_part, stages, wanted, share, of)
+
+    def finish(
+        self,
+        progress: Callable[[int], object] | None = None,
+        on_bad_row: Callable[[BadRowError], object] | None = None,
+    ) -> DedupReport:
+        """Write the output and the report of removed rows, from what the stages have left; killed, it goes on
+        when it is called again.
+
+        Args:
+            progress: called with the number of rows that are done.
+            on_bad_row: called with each row that is none, where these are skipped.
+
+        Raises:
+            JobError: nothing is decided, or the inputs have changed since they were planned.
+            OSError: as of `simindex.corpus.deduplicate`.
+        """
+        job = self._job(progress, on_bad_row)
+        if not self.is_done:
+            self._decided(job)
+        report = job.run()
+        with whole_file(os.path.join(self.work, "done")):
+            pass
+        _remove_stages(self.work)
+        return report
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the output is there."""
+        return os.path.exists(os.path.join(self.work, "done"))
+
+    def _job(
+        self,
+        progress: Callable[[int], object] | None = None,
+        on_bad_row: Callable[[BadRowError], object] | None = None,
+    ) -> _StagedJob:
+        given = dict(self._arguments)
+        if given.pop("skip_bad_rows"):
+            given["on_bad_row"] = on_bad_row or _pass_over
+        tasks = nullcontext(Tasks())
+        # A kill before the job is marked as done would else leave neither stages nor mark.
+        return _StagedJob(work=self.work, tasks=tasks, progress=progress, keeps_stages=True, **given)
+
+    def _undecided(self) -> Stages | None:
+        """Return the stages; ``None`` where all is decided."""
+        stages = None if self.is_done else self._job().stages(self.work, None)
+        return None if stages is None or os.path.exists(stages.verdicts) else stages
+
+    def _decided(self, job: _StagedJob | None = None) -> tuple[_StagedJob, Stages]:
+        """Return the job and its stages. Raises JobError where nothing is decided."""
+        job = job or self._job()
+        stages = job.stages(self.work, None)
+        if not os.path.exists(stages.verdicts):
+            raise missing("what was decided", "decide", self.work)
+        return job, stages
+
+
+def _remove_stages(work: str) -> None:
+    for name in os.listdir(work) if os.path.isdir(work) else ():
+        if name.startswith(_STAGES_OF):
+            shutil.rmtree(os.path.join(work, name), ignore_errors=True)
+
+
+def _pass_over(_: BadRowError) -> None:
+    """Pass over a bad row."""
+
+
+def _shared(
+    stage: Callable[[Stages, Any], None], stages: Stages, jobs: Iterable[Any], share: int, of: int
+) -> int:
+    """Run a stage for the jobs of a share; returns how many they are."""
+    require_int("of", of, 1)
+    require_int("share", share, 1, of)
+    count = 0
+    for job in islice(jobs, share - 1, None, of):
+        stage(stages, job)
+        count += 1
+    return count
+
+
+def plan_dedup(
+    sources: Any,
+    sink: str | os.PathLike[str],
+    threshold: float = DEFAULT_THRESHOLD,
+    *,
+    work: str | os.PathLike[str],
+    parallel: int = DEFAULT_PARALLEL,
+    skip_bad_rows: bool = False,
+    force: bool = False,
+    keep: Keep = "first",
+    mode: Mode = "remove",
+    recall: float | None = None,
+    by: Method | None = None,
+    max_distance: int | None = None,
+    config: Config | None = None,
+    removed: str | os.PathLike[str] | None = None,
+    batch_size: int = DEFAULT_BATCH_SIZE,
+    max_run: int = DEFAULT_MAX_RUN,
+    memory_bytes: int = DEFAULT_MEMORY_BYTES,
+    part_bytes: int = PART_BYTES,
+    journal: str | os.PathLike[str] | None = None,
+) -> StagedDedup:
+    """Plan a deduplication in a folder: cut the input into parts, and begin the journal beside the output.
+
+    Called again with the same arguments it changes nothing.
+
+    Args:
+        sink: the path of the output.
+        work: folder of this job alone, which all who run its stages see; some hundred bytes a row.
+        parallel: how many processes there will be, about: of parts and ranges there are several for each.
+        skip_bad_rows: pass over rows that are none.
+        force: give up what is planned there, and replace an output that exists.
+        sources, threshold and the others: as of `simindex.scaleout.deduplicate`.
+
+    Raises:
+        JobError: the output exists, or the folder or the journal is another job's.
+        UnsupportedError: sources or sink that only this process has.
+    """
+    given = locals()
+    del given["work"], given["parallel"]
+    require_int("parallel", parallel, 1)
+    of_job = {name: value for name, value in given.items() if name != "skip_bad_rows"}
+    on_bad = _pass_over if skip_bad_rows else None
+    tasks = Tasks(parallel)
+    job = _StagedJob(work=work, tasks=nullcontext(tasks), on_bad_row=on_bad, **of_job)
+    if not job.can_resume:
+        raise UnsupportedError(f"plan_dedup: expected the path of an output, found {sink!r:.80}")
+    work, digest = os.fspath(work), job.digest()
+    path = os.path.join(work, "plan")
+    if os.path.exists(path) and not force:
+        if (found := StagedDedup(work)).digest != digest:
+            raise JobError(f"{work}: found the plan of another job; force=True discards it")
+        if found.is_done:
+            return found
+    job.begin()
+    if force:
+        _remove_stages(work)
+        for name in ("plan", "done"):
+            with suppress(FileNotFoundError):
+                os.remove(os.path.join(work, name))
+    job.stages(work, tasks)
+    with whole_file(path) as file:
+        pickle.dump(_PLAN_FORMAT, file)
+        pickle.dump((digest, given | {"force": False}), file)
+    return StagedDedup(work)

@@ -97,11 +97,6 @@ class Stages(NamedTuple):
         return plan_of_query(self.scheme, self.query, self.max_run, self.memory_bytes)
 
     @property
-    def ranks_rows(self) -> bool:
-        """Whether the keep order asks something of each row."""
-        return self.keep not in ("first", "newest")
-
-    @property
     def sketches(self) -> str:
         """The folder of what is needed until all is decided."""
         return os.path.join(self.folder, "sketches")
@@ -122,11 +117,7 @@ class Stages(NamedTuple):
 
     @contextmanager
     def opened(self) -> Iterator[list[SketchTables]]:
-        """Give all partitions, open to be read.
-
-        Raises:
-            JobError: one is not there yet.
-        """
+        """Give all partitions, open to be read. Raises JobError where one is not there yet."""
         with ExitStack() as stack:
             tables, total = list[SketchTables](), len(self.parts)
             for number in range(total):
@@ -177,25 +168,24 @@ def require_seen(folder: str) -> None:
 def sketch_part(stages: Stages, number: int) -> None:
     """Make the partition of a part: sketches, copies, and the tables in sorted runs."""
     require_seen(stages.folder)
-    if not os.path.isdir(stages.partition(number)):
-        with (
-            whole_folder(stages.partition(number)) as beside,
-            closing(stages.files(beside)) as files,
-        ):
-            _fill(stages, stages.parts[number], files)
-            _write_tables(stages, beside, files)
-
-
-def _fill(stages: Stages, part: InputPart, files: SketchFiles) -> None:
-    sketcher, rank = Sketcher(stages.config), rank_of(stages.keep) if stages.ranks_rows else None
-    compares, columns = stages.query.compares, columns_of_part(stages.inputs, part)
-    for rows in rows_by_columns(columns, stages.takes_bad_rows, _BATCH, 0):
-        if len(rows):
-            sketches = sketch_rows(sketcher, rows, compares)
-            bits = sketches.fingerprints if files.has_fingerprints else None
-            ranks = None if rank is None else list(map(rank, rows))
-            files.add(sketches.words, sketches.present, Names.of(rows), bits, ranks)
-    files.sync({}, is_durable=False)
+    if os.path.isdir(stages.partition(number)):
+        return
+    with (
+        whole_folder(stages.partition(number)) as beside,
+        closing(stages.files(beside)) as files,
+    ):
+        sketcher, rank = Sketcher(stages.config), None
+        if stages.keep not in ("first", "newest"):
+            rank = rank_of(stages.keep)
+        columns = columns_of_part(stages.inputs, stages.parts[number])
+        for rows in rows_by_columns(columns, stages.takes_bad_rows, _BATCH, 0):
+            if len(rows):
+                sketches = sketch_rows(sketcher, rows, stages.query.compares)
+                bits = sketches.fingerprints if files.has_fingerprints else None
+                ranks = None if rank is None else list(map(rank, rows))
+                files.add(sketches.words, sketches.present, Names.of(rows), bits, ranks)
+        files.sync({}, is_durable=False)
+        _write_tables(stages, beside, files)
 
 
 def _write_tables(stages: Stages, folder: str, files: SketchFiles) -> None:
@@ -280,7 +270,7 @@ def _entries(keys: np.ndarray, ranks: np.ndarray, first: int, behind: int, capac
 
 
 def compare_range(stages: Stages, place: int) -> None:
-    """Write what a range of all tables has into a file."""
+    """Write the pairs of a range of all tables into a file."""
     with stages.opened() as tables:
         source = source_of(tables)
         walk = stages.walk(source.numbering.total)
@@ -293,11 +283,7 @@ def compare_range(stages: Stages, place: int) -> None:
 
 
 def decide(stages: Stages, tables: Sequence[SketchTables], walked: Iterable[int]) -> None:
-    """Write down which rows go, from what the ranges have.
-
-    Args:
-        tables: all partitions.
-        walked: the ranges, as they are there.
+    """Write down which rows go, from the pairs of the ranges, which are `walked` in order.
 
     Raises:
         JobError: a range is not there yet.
@@ -394,7 +380,7 @@ def write_part(stages: Stages, wanted: Wanted) -> None:
     """Write the lines of a part that stay into a file, behind what is `Made` of it.
 
     Raises:
-        InputError: it has other lines than when it was read first.
+        InputError: the part has other lines than when it was read first.
     """
     require_seen(stages.folder)
     if os.path.exists(lines_file(stages, wanted)):

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import islice
-from typing import IO, Any, Protocol, TypeVar
+from typing import IO, Any, TypeVar
 
 from simindex.corpus.outputs.frames import naming
 from simindex.pairs.walk_plan import Edges
@@ -33,29 +33,23 @@ _PATIENCE_SECONDS = 120.0
 """How long the cluster may be without a core before a job ends."""
 
 
-class Tasks(Protocol):
-    """What runs stages."""
+class Tasks:
+    """Stages that the calling process runs, one job after the other.
+
+    Args:
+        parallel: for how many processes the jobs are cut.
+    """
+
+    def __init__(self, parallel: int = 1) -> None:
+        self._parallel = parallel
 
     @property
     def parallel(self) -> int:
         """How many jobs run at a time."""
+        return self._parallel
 
     def run(self, function: Callable[[Any, Any], _T], common: object, jobs: Iterable[Any]) -> Iterator[_T]:
-        """Yield ``function(common, job)`` of each job, in order; a few jobs are taken ahead."""
-
-
-class InProcess:
-    """Stages that the calling process runs, one job after the other.
-
-    Args:
-        parallel: for how many the jobs are cut.
-    """
-
-    def __init__(self, parallel: int = 1) -> None:
-        self.parallel = parallel
-
-    def run(self, function: Callable[[Any, Any], _T], common: object, jobs: Iterable[Any]) -> Iterator[_T]:
-        """Yield what a function returns for each job; see `Tasks.run`."""
+        """Yield ``function(common, job)`` of each job, in order; a few jobs may be taken ahead."""
         return (function(common, job) for job in jobs)
 
 
@@ -63,7 +57,7 @@ class InProcess:
 def tasks_on(address: str | None, ray: Mapping[str, Any] | None, *, is_here: bool = False) -> Iterator[Tasks]:
     """Give what runs stages: the calling process, or Ray, which ends with the block where it starts there."""
     if is_here:
-        yield InProcess()
+        yield Tasks()
         return
     has_started = start(address, ray)
     try:
@@ -73,7 +67,7 @@ def tasks_on(address: str | None, ray: Mapping[str, Any] | None, *, is_here: boo
             ray_module().shutdown()
 
 
-class RayTasks:
+class RayTasks(Tasks):
     """Tasks of a Ray cluster, a core each."""
 
     def __init__(self) -> None:
@@ -81,11 +75,11 @@ class RayTasks:
 
     @property
     def parallel(self) -> int:
-        """How many cores the cluster has now."""
-        return max(1, sum(map(_cores, self._nodes())))
+        """How many cores the cluster has now, or 1."""
+        return max(1, self._cores())
 
-    def _nodes(self) -> list[dict[str, Any]]:
-        return [node for node in self._ray.nodes() if node["Alive"]]
+    def _cores(self) -> int:
+        return sum(int(node["Resources"].get("CPU", 0)) for node in self._ray.nodes() if node["Alive"])
 
     def run(self, function: Callable[[Any, Any], _T], common: object, jobs: Iterable[Any]) -> Iterator[_T]:
         """Yield what a function returns for each job; see `Tasks.run`.
@@ -114,7 +108,7 @@ class RayTasks:
     def _answer(self, reference: Any) -> Any:
         cores_at = time.monotonic()
         while not self._ray.wait([reference], timeout=_LOOK_SECONDS)[0]:
-            if any(map(_cores, self._nodes())):
+            if self._cores():
                 cores_at = time.monotonic()
             elif time.monotonic() - cores_at > _PATIENCE_SECONDS:
                 raise ScaleOutError(
@@ -122,6 +116,18 @@ class RayTasks:
                     "took over; start some, and call it again"
                 )
         return answer(reference)
+
+
+def _in_folder(function: Callable[[Any, Any], _T], known: tuple[str, Any], job: Any) -> _T:
+    """Run a stage in the driver's folder, from which relative paths go; a task has its process alone."""
+    folder, common = known
+    # Absolute paths do not need it, and of others the missing one is named.
+    with suppress(OSError):
+        os.chdir(folder)
+    return function(common, job)
+
+
+# ---- what stages leave ----
 
 
 @contextmanager
@@ -169,16 +175,3 @@ def read_found(path: str) -> Iterator[Edges]:
     with open(path, "rb") as file, suppress(EOFError):
         while True:
             yield pickle.load(file)
-
-
-def _cores(node: dict[str, Any]) -> int:
-    return int(node["Resources"].get("CPU", 0))
-
-
-def _in_folder(function: Callable[[Any, Any], _T], known: tuple[str, Any], job: Any) -> _T:
-    """Run a stage in the driver's folder, from which relative paths go; a task has its process alone."""
-    folder, common = known
-    # Absolute paths do not need it, and of others the missing one is named.
-    with suppress(OSError):
-        os.chdir(folder)
-    return function(common, job)

@@ -13,7 +13,7 @@ from support.hosts import rows_of, written
 from simindex import scaleout
 from simindex.corpus import deduplicate
 from simindex.corpus.dedup.journal import JobError
-from simindex.scaleout import StagedDedup, UnsupportedError, dedup_plan, plan_dedup
+from simindex.scaleout import StagedDedup, UnsupportedError, dedup, plan_dedup
 
 MODES: list[tuple[str, dict[str, Any]]] = [
     ("out.jsonl", {}),
@@ -112,7 +112,7 @@ def test_a_job_that_dies_anywhere_is_gone_on_with(tmp_path: Path, monkeypatch: p
             job.finish(stop)
     assert planned(tmp_path).write() > 2  # the plan is the same once more
     with monkeypatch.context() as patch:  # killed before the job is marked as done
-        patch.setattr(dedup_plan, "whole_file", mock.Mock(side_effect=KeyboardInterrupt))
+        patch.setattr(dedup, "whole_file", mock.Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             job.finish()
     assert job.sketch() == 0
