@@ -33,7 +33,7 @@ from simindex.maintenance.restore import restore_index
 from simindex.maintenance.stores import open_store, prove
 from simindex.parallel import num_workers
 from simindex.queries.search import Query
-from simindex.scaleout.answers import Columns
+from simindex.scaleout.answers import Answered
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.errors import CatalogChangedError, PartitionError
 from simindex.scaleout.partition import Nearest, Partition, is_by_distance
@@ -244,7 +244,7 @@ class Host:
         keys, hashes = [unpack(key) for key in encoded], key_hashes(encoded)
         return NewDocuments(keys, encoded, hashes, metadata, SketchBatch.joined(list(sketches)))
 
-    def query(self, assignment: Assignment, query: Query | Nearest, batch: SketchBatch) -> Columns:
+    def query(self, assignment: Assignment, query: Query | Nearest, batch: SketchBatch) -> Answered:
         """Return the matches of each sketch in all partitions together.
 
         Large batches are searched one after the other, each by all threads, and documents are looked up by
@@ -260,7 +260,7 @@ class Host:
                 side_by_side=is_large,
             )
         limit = query.k if isinstance(query, Nearest) else query.limit
-        return Columns.of(list(parts.values()), limit, is_by_distance(query))
+        return Answered.merged(list(parts.values()), limit, is_by_distance(query))
 
     def _each(
         self,

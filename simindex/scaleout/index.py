@@ -41,7 +41,7 @@ from simindex.queries.search import (
     method_of,
     sketched,
 )
-from simindex.scaleout.answers import ScaledAnswers, ScaledCheckReport, ScaledMatches, ScaledStats, answers_of
+from simindex.scaleout.answers import Answered, ScaledAnswers, ScaledCheckReport, ScaledMatches, ScaledStats
 from simindex.scaleout.calls import Calls, Gathered, Group, OnMissing
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.errors import CatalogChangedError, PartitionError, PlaceMissingError, UnsupportedError
@@ -603,16 +603,17 @@ class ScaledIndex:
             self._require_newest()
             if on_missing == "raise":
                 raise self._calls.missing("query", found.missing)
-        columns = list(found.answers.values())
-        if columns and any(one.is_bare for one in columns) and not any(one.counts for one in columns):
+        partial = self._calls.partitions_of(found.missing)
+        if not found.answers:
+            return ScaledAnswers([Matches() for _ in range(count)], partial, found.missing)
+        limit = query.k if isinstance(query, Nearest) else query.limit
+        merged = Answered.merged(list(found.answers.values()), limit, is_by_distance(query))
+        if merged.is_bare and not merged.found:
             raise ValueError(
                 "expected stored documents with MinHash rows, but this index holds bare fingerprints alone; "
                 'ask by SimHash: query_simhash(), or by="simhash"'
             )
-        limit = query.k if isinstance(query, Nearest) else query.limit
-        answers = answers_of(columns, limit, is_by_distance(query)) if columns else []
-        partial = self._calls.partitions_of(found.missing)
-        return ScaledAnswers(answers or [Matches() for _ in range(count)], partial, found.missing)
+        return ScaledAnswers(merged.matches(), partial, found.missing)
 
     # ---- the container ----
 

@@ -24,6 +24,7 @@ from simindex.maintenance.reports import StoreBackupReport
 from simindex.queries.matches import Matches
 from simindex.queries.search import Found, Method, Query
 from simindex.queries.view import View, stored_manifest
+from simindex.scaleout.answers import Answered
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatch
 
 
@@ -38,24 +39,6 @@ class Nearest(NamedTuple):
 
 FEW = 16
 """Questions up to which sorting out those without matches costs more than it saves."""
-
-
-class Part(NamedTuple):
-    """What one partition answers many questions.
-
-    Attributes:
-        asked: places of the questions that something matches, ascending.
-        found: their matches.
-        truncated: which limits were hit, a byte a question.
-        scanned: entries looked at, a question, uint64, or ``None``.
-        is_bare: whether it holds bare fingerprints alone, and was asked for rows.
-    """
-
-    asked: list[int]
-    found: list[Matches]
-    truncated: bytes
-    scanned: np.ndarray | None
-    is_bare: bool
 
 
 def is_by_distance(query: Query | Nearest) -> bool:
@@ -128,30 +111,25 @@ class Partition(Index):
 
     def answers(
         self, query: Query | Nearest, batch: SketchBatch, looking_up: AbstractContextManager[Any]
-    ) -> Part:
+    ) -> Answered:
         """Return the matches of many sketches, on one snapshot."""
         if isinstance(query, Nearest):
-            found = [self.nearest(sketch, **query._asdict()) for sketch in batch]
-            flags = bytes([matches.truncated for matches in found])
-            return Part(list(range(len(batch))), found, flags, None, False)
+            nearest = [self.nearest(sketch, **query._asdict()) for sketch in batch]
+            flags = bytes([matches.truncated for matches in nearest])
+            return Answered(dict(enumerate(nearest)), flags)
         with self._store.reading() as txn:
             view = self._reader.view(txn)
             if query.compares == HAS_SIGNATURE and not view.sources:
-                flags = bytes(len(batch))
-                return Part([], [], flags, None, view.num_documents > 0)
+                return Answered({}, bytes(len(batch)), None, view.num_documents > 0)
             everything = query.find(view, batch)
-            flags = bytes(everything.truncated)
-            if not everything.matches:
-                return Part([], [], flags, everything.scanned, False)
-            if len(batch) <= FEW:
-                found = query.matches(view, everything)
-                asked = [place for place, matches in enumerate(found) if matches]
-                matching = [found[place] for place in asked]
-                return Part(asked, matching, flags, everything.scanned, False)
-            with looking_up:
-                asked, those = _with_matches(everything)
-                found = query.matches(view, those)
-            return Part(asked, found, flags, everything.scanned, False)
+            found: dict[int, Matches] = {}
+            if everything.matches and len(batch) <= FEW:
+                found = dict(enumerate(query.matches(view, everything)))
+            elif everything.matches:
+                with looking_up:
+                    asked, those = _with_matches(everything)
+                    found = dict(zip(asked, query.matches(view, those), strict=True))
+            return Answered({**found}, bytes(everything.truncated), everything.scanned)
 
     def within(self, query: Query, documents: NewDocuments, most: int | None) -> list[Matches] | None:
         """Return the matches of documents among one another, as if they were stored; ``None`` where
