@@ -25,10 +25,12 @@ class LazyGroup(typer.core.TyperGroup):
     Attributes:
         package: whose modules they are: one with `run` is a command, one with `app` a group.
         groups: headings of the help, each with the names of its modules.
+        modules: command -> module, where one has functions and `EXAMPLES` of several by their names.
     """
 
     package: str
     groups: ClassVar[dict[str, tuple[str, ...]]]
+    modules: ClassVar[dict[str, str]] = {}
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - as typer calls it
         """Return the names of all commands."""
@@ -37,14 +39,19 @@ class LazyGroup(typer.core.TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command by its name, or `None`."""
         if cmd_name not in self.commands and cmd_name in self.list_commands(ctx):
-            module = importlib.import_module(f"{self.package}.{cmd_name}")
+            module = importlib.import_module(f"{self.package}.{self.modules.get(cmd_name, cmd_name)}")
             app = getattr(module, "app", None)
             if app is None:
                 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
                 kind = getattr(module, "OwnCommand", Command)
-                app.command(cmd_name, cls=kind, epilog=module.EXAMPLES)(with_options(module.run))
+                run, examples = getattr(module, self._function(cmd_name)), module.EXAMPLES
+                epilog = examples[cmd_name] if cmd_name in self.modules else examples
+                app.command(cmd_name, cls=kind, epilog=epilog)(with_options(run))
             self.commands[cmd_name] = typer.main.get_command(app)
         return self.commands.get(cmd_name)
+
+    def _function(self, command: str) -> str:
+        return command if command in self.modules else "run"
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find a command; in the place of one that is none, name those that are spelled alike."""
@@ -60,7 +67,17 @@ class LazyGroup(typer.core.TyperGroup):
         width = max(map(len, self.list_commands(ctx)))
         for heading, names in self.groups.items():
             with formatter.section(heading):
-                formatter.write_dl([(name.ljust(width), _about(f"{self.package}.{name}")) for name in names])
+                formatter.write_dl([(name.ljust(width), self._about(name)) for name in names])
+
+    def _about(self, command: str) -> str:
+        """Return the first sentence of a command's help, without importing it."""
+        found = importlib.util.find_spec(f"{self.package}.{self.modules.get(command, command)}")
+        assert found is not None
+        assert found.origin is not None
+        with open(found.origin, encoding="utf-8") as file:
+            _, _, run = file.read().partition(f"\ndef {self._function(command)}(")
+        first = " ".join(run.split('"""')[1].split("\n\n")[0].split())
+        return re.split(r"(?<=[.;:]) ", first)[0].rstrip(";:.") + "."
 
 
 def with_options(run: Callable[..., None]) -> Callable[..., None]:
@@ -143,17 +160,6 @@ class Command(typer.core.TyperCommand):
             with formatter.section("Examples"):
                 for line in self.epilog.strip().splitlines():
                     formatter.write(f"{'':{formatter.current_indent}}{line}\n")
-
-
-def _about(module: str) -> str:
-    """Return the first sentence of a command's help, without importing it."""
-    found = importlib.util.find_spec(module)
-    assert found is not None
-    assert found.origin is not None
-    with open(found.origin, encoding="utf-8") as file:
-        _, _, run = file.read().partition("\ndef run(")
-    first = " ".join(run.split('"""')[1].split("\n\n")[0].split())
-    return re.split(r"(?<=[.;:]) ", first)[0].rstrip(";:.") + "."
 
 
 def _is_argument(parameter: Any) -> bool:

@@ -1,4 +1,4 @@
-"""`simindex scaleout`: commands for an index over many machines, one file each.
+"""`simindex scaleout`: commands for an index over many machines; the work is that of `simindex.scaleout`.
 
 Ray starts where none runs, and ends with the command; it is meant to run already.
 """
@@ -20,6 +20,12 @@ class _Commands(LazyGroup):
         "Deduplicate a corpus": ("dedup", "plan", "stage"),
         "Look after": ("backup", "restore", "move", "rebalance"),
     }
+    modules: ClassVar = (
+        dict.fromkeys(("init", "build", "query", "status"), "catalog")
+        | dict.fromkeys(("pairs", "clusters"), "pairs")
+        | dict.fromkeys(("dedup", "plan", "stage"), "stages")
+        | dict.fromkeys(("backup", "restore", "move", "rebalance"), "places")
+    )
 
 
 app = typer.Typer(

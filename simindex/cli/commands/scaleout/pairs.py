@@ -1,30 +1,48 @@
-"""`simindex scaleout pairs`: all pairs of similar documents of an index over many machines.
-
-The work is `simindex.scaleout.pairs`.
-"""
+"""`simindex scaleout pairs` and `clusters`: what is similar among the documents of all partitions."""
 
 from __future__ import annotations
 
+from itertools import islice
+from typing import Annotated
+
+import typer
+
 from simindex.cli import options
+from simindex.cli.commands.clusters import print_clusters
 from simindex.cli.commands.pairs import CopyChoice, print_pairs
-from simindex.cli.commands.scaleout.common_options import Address, MaxRun, Uri, Work
+from simindex.cli.commands.scaleout.common_options import Address, Uri
 from simindex.cli.progress import work_bar
 from simindex.cli.searching import PairOptions
 from simindex.pairs.plan import DEFAULT_MAX_RUN
 
-EXAMPLES = r"""
-simindex scaleout pairs news.catalog --threshold 0.9 --json
-"""
+EXAMPLES = {
+    "pairs": "simindex scaleout pairs news.catalog --threshold 0.9 --json",
+    "clusters": "simindex scaleout clusters news.catalog --threshold 0.7 --json",
+}
+
+_Work = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="That all nodes see, for copies of the partitions; removed at the end (default: CATALOG.work).",
+    ),
+]
+_MaxRun = Annotated[
+    int,
+    options.number(
+        "Fail where more than N documents of all partitions are candidates of one another.", least=16
+    ),
+]
 
 
-def run(
+def pairs(
     catalog: Uri,
     *,
     similar: PairOptions,
     copies: CopyChoice = "all",
-    max_run: MaxRun = DEFAULT_MAX_RUN,
+    max_run: _MaxRun = DEFAULT_MAX_RUN,
     limit: options.FirstPairs = None,
-    work: Work = None,
+    work: _Work = None,
     address: Address = None,
     as_json: options.JsonLines = False,
 ) -> None:
@@ -32,7 +50,24 @@ def run(
     pairs."""
     from simindex import scaleout
 
-    how = similar.arguments() | {"copies": copies, "max_run": max_run}
-    found = scaleout.pairs(catalog, **how, work=work, address=address)
-    with found, work_bar("pairs", None, prints_results=True) as advance:
+    how = similar.arguments() | {"copies": copies, "max_run": max_run, "work": work, "address": address}
+    with scaleout.pairs(catalog, **how) as found, work_bar("pairs", None, prints_results=True) as advance:
         print_pairs(found, limit, as_json, lambda count: advance(count, count))
+
+
+def clusters(
+    catalog: Uri,
+    *,
+    similar: PairOptions,
+    max_run: _MaxRun = DEFAULT_MAX_RUN,
+    limit: options.FirstClusters = None,
+    work: _Work = None,
+    address: Address = None,
+    as_json: options.JsonLines = False,
+) -> None:
+    """Print the clusters of similar documents of all partitions, as clusters does; they come in the order of
+    partitions, and of age in each."""
+    from simindex import scaleout
+
+    how = similar.arguments() | {"max_run": max_run, "work": work, "address": address}
+    print_clusters(islice(scaleout.clusters(catalog, **how), limit), as_json)

@@ -1,0 +1,144 @@
+"""`simindex scaleout dedup`, `plan` and `stage`: files without their near duplicates, by many processes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from simindex.cli import creation, options, reading
+from simindex.cli.commands.dedup import DedupOptions, OutputFile, note_missed, passed_over
+from simindex.cli.commands.scaleout.common_options import Address
+from simindex.cli.output import Reports, counted, figure, note, print_json
+from simindex.cli.progress import work_bar
+
+if TYPE_CHECKING:
+    from simindex.corpus import DedupReport
+    from simindex.inputs import Inputs
+
+EXAMPLES = {
+    "dedup": "simindex scaleout dedup '/shared/news/*.jsonl' -o clean.jsonl.zst --work /shared/work",
+    "plan": "simindex scaleout plan '/shared/news/*.jsonl' -o clean.jsonl --work /shared/work --parallel 64",
+    "stage": r"""
+simindex scaleout stage sketch /shared/work 3/64
+simindex scaleout stage decide /shared/work
+""",
+}
+
+
+def dedup(
+    inputs: options.InputPaths,
+    output: OutputFile,
+    *,
+    how: DedupOptions,
+    work: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="That all nodes see: for what is worked with, some hundred bytes a row; removed at the end "
+            "(default: that of the journal).",
+        ),
+    ] = None,
+    reads: reading.FileOptions,
+    sketch: creation.SketchOptions,
+    address: Address = None,
+    as_json: options.JsonSummary = False,
+) -> None:
+    """Write a corpus without its near duplicates, found by all nodes: what dedup writes, byte for byte.
+
+    All nodes and this machine have to see INPUT under the same path. Killed and started again with the same
+    arguments it goes on.
+    """
+    from simindex import scaleout
+
+    rows, bad_rows = _rows_of(inputs, reads), Reports("bad row")
+    given = how.arguments(sketch, bad_rows) | {"work": work, "address": address}
+    _run_to_end(lambda tell: scaleout.deduplicate(rows, output, progress=tell, **given), bad_rows, as_json)
+
+
+def plan(
+    inputs: options.InputPaths,
+    output: OutputFile,
+    *,
+    work: Annotated[
+        str,
+        typer.Option(metavar="FOLDER", help="For this job alone, seen by all who run its stages."),
+    ],
+    parallel: Annotated[int, options.number("How many processes there will be, about.")] = 16,
+    how: DedupOptions,
+    reads: reading.FileOptions,
+    sketch: creation.SketchOptions,
+) -> None:
+    """Plan a deduplication over a shared folder; simindex scaleout stage runs its stages.
+
+    The output is what dedup writes, byte for byte. Without Ray: see docs/howto/dedup-on-many-machines.md.
+    """
+    from simindex import scaleout
+
+    given = how.arguments(sketch, Reports("bad row"))
+    given["skip_bad_rows"] = given.pop("on_bad_row") is not None
+    scaleout.plan_dedup(_rows_of(inputs, reads), output, work=work, parallel=parallel, **given)
+    note(f"{work}: planned; run the stages sketch, compare, decide, write, finish")
+
+
+_SHARED = {"sketch": "part", "compare": "range", "write": "part"}
+_STAGES = ("sketch", "compare", "decide", "write", "finish")
+
+
+def stage(
+    stage: Annotated[
+        str, typer.Argument(metavar="STAGE", help="One of sketch, compare, decide, write, finish.")
+    ],
+    work: Annotated[str, typer.Argument(metavar="WORK", help="The folder that plan was given.")],
+    share: Annotated[
+        str,
+        typer.Argument(metavar="SHARE", help="Of sketch, compare and write: 3/64 is the third of 64 shares."),
+    ] = "1/1",
+    as_json: options.JsonSummary = False,
+) -> None:
+    """Run a stage of a deduplication, once all of the stage before it is done; finish writes the output.
+
+    What is there is not done again: run a stage that was killed once more.
+    """
+    from simindex import scaleout
+
+    if stage not in _STAGES:
+        raise typer.BadParameter(f"STAGE: expected one of {', '.join(_STAGES)}; found {stage!r}")
+    number, _, of = share.partition("/") if re.fullmatch("[0-9]{1,9}/[0-9]{1,9}", share) else "0/0"
+    if not 1 <= int(number) <= int(of):
+        raise typer.BadParameter(f"SHARE: expected one like 3/64, found {share!r}")
+    job = scaleout.StagedDedup(work)
+    if stage == "finish":
+        bad_rows = Reports("bad row")
+        _run_to_end(lambda tell: job.finish(tell, passed_over(bad_rows)), bad_rows, as_json)
+    elif stage == "decide":
+        job.decide()
+    else:
+        done = getattr(job, stage)(int(number), int(of))
+        note(f"{stage} {share}: {counted(done, _SHARED[stage])}")
+
+
+def _rows_of(inputs: list[str], reads: reading.FileOptions) -> Inputs:
+    reading.require_ids(inputs, reads)
+    return reads.inputs(inputs, key_from="line", whole_rows=True)
+
+
+def _run_to_end(
+    job: Callable[[Callable[[int], object]], DedupReport], bad_rows: Reports, as_json: bool
+) -> None:
+    """Run what writes the output, and print its report."""
+    try:
+        with work_bar("rows", None) as advance:
+            report = job(lambda done: advance(done, done))
+    finally:
+        bad_rows.close()
+    if as_json:
+        print_json(report._asdict() | {"bad": bad_rows.count})
+        return
+    note(
+        f"{counted(report.read, 'row')} read, {figure(report.kept)} kept, {figure(report.removed)} removed, "
+        f"{counted(bad_rows.count, 'bad row')}; {report.seconds:,.1f} s"
+    )
+    note_missed(report.missed)
