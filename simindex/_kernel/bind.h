@@ -70,10 +70,9 @@ PyObject *call(body *run, const char *name, Py_ssize_t expected, PyObject *const
 #define EACH_FUNCTION(f)                                                                                              \
     /* bind_sketch.c */                                                                                               \
     f(sketch_texts) f(sketch_hashes) f(smallest_hashes) f(sample_hashes) f(pack_kept) f(unpack_kept) f(num_common)    \
-    f(shingles) f(hash_ready) f(xxh64) f(xxh64_each) f(weighted_simhash) f(agreement) f(permute) f(lay_one_document)  \
+    f(shingles) f(hash_ready) f(xxh64) f(xxh64_each) f(weighted_simhash) f(agreement) f(permute)                      \
     /* bind_query.c */                                                                                                \
-    f(query_bands) f(query_fingerprints) f(find_keys) f(count_keys) f(find_equal) f(holds_like) f(read_sketch)        \
-    f(read_sketches)                                                                                                  \
+    f(query_bands) f(query_fingerprints) f(find_keys) f(count_keys) f(find_equal) f(read_sketch) f(read_sketches)     \
     /* bind_paging.c */                                                                                               \
     f(expect_missing_pages) f(pages_missing) f(missing_pages) f(stream_ahead) f(ask_for_pages) f(let_go)              \
     /* bind_pairs.c */                                                                                                \

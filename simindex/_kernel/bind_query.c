@@ -1,5 +1,5 @@
-/* Searches over a directory: query_bands, query_fingerprints, find_keys, count_keys, find_equal, holds_like,
- * read_sketch, read_sketches.
+/* Searches over a directory: query_bands, query_fingerprints, find_keys, count_keys, find_equal, read_sketch,
+ * read_sketches.
  *
  * A search returns its matches as the bytes of match[], or raises Damage or MemoryError.
  */
@@ -106,30 +106,6 @@ FUNCTION(find_equal, 7) {
     outcome end;
     UNLOCKED(end = find_equal(dir, table, keys, next_keys, words, fingerprints, count, most, &found));
     return matches_of(held, end, &found);
-}
-
-/* (directory, key table, key hash, band table, words, fingerprint, most): whether an entry of the key table has the
- * hash, or one of at most `most` stored sketches a segment with an equal word in the band table equals this one: what
- * `find_keys` and `find_equal` come to for one document. */
-FUNCTION(holds_like, 7) {
-    const directory *dir = take_directory(held, args[0]);
-    uint64_t key_table = take_u64(held, args[1]), table = take_u64(held, args[3]), most = take_u64(held, args[6]);
-    const uint64_t *key_hash = take(held, args[2], READABLE, 8, "key_hash");
-    const uint64_t *words = take(held, args[4], READABLE, held->failed ? 0 : dir->bands * 8, "words");
-    const uint64_t *fingerprint = take(held, args[5], READABLE, 8, "fingerprint");
-    if (held->failed) return NULL;
-    if (!dir->bands || key_table >= dir->num_tables || table + dir->bands > dir->num_tables)
-        return refuse(held, "tables: expected those of keys and of the first band");
-    match_list found = {0};
-    outcome end;
-    Py_BEGIN_ALLOW_THREADS
-    end = find_keys(dir, key_table, key_hash, 1, 1, &found);
-    if (end == SEARCH_DONE && !found.count)
-        end = find_equal(dir, table, words, dir->bands > 1 ? words + 1 : NULL, words, fingerprint, 1, most, &found);
-    Py_END_ALLOW_THREADS
-    int holds = found.count > 0;
-    Py_XDECREF(matches_of(held, end, &found));
-    return held->failed ? NULL : PyBool_FromLong(holds);
 }
 
 /* (directory, number, words): the stored sketch of a number. words: bands x 8 bytes, filled.

@@ -1,5 +1,5 @@
 /* Making sketches: sketch_texts, sketch_hashes, smallest_hashes, sample_hashes, pack_kept, unpack_kept, num_common, shingles,
- * hash_ready, xxh64, weighted_simhash, agreement, permute, lay_one_document. */
+ * hash_ready, xxh64, weighted_simhash, agreement, permute. */
 #include "bind.h"
 
 /* ---- texts ---- */
@@ -534,25 +534,4 @@ FUNCTION(permute, 4) {
     if (!held->failed)
         permute_blocks(fingerprints, count, how.widths, how.orders, how.num_tables, how.num_blocks, permuted);
     return Py_NewRef(Py_None);
-}
-
-/* (key hash, words, fingerprint, widths, orders): the segment of one document with a whole sketch as a value, without
- * its seal. words: as many bands as there are; widths and orders: none where there are no permutation tables. */
-FUNCTION(lay_one_document, 5) {
-    permutations how;
-    const uint64_t *key_hash = take(held, args[0], READABLE, 8, "key_hash");
-    one_document document = {.bands = 0};
-    document.words = take_items(held, args[1], READABLE, 8, &document.bands, "words");
-    const uint64_t *fingerprint = take(held, args[2], READABLE, 8, "fingerprint");
-    take_permutations(held, args + 3, &how);
-    if (held->failed) return NULL;
-    uint64_t *permuted = malloc((how.num_tables + 1) * sizeof *permuted);
-    if (!permuted) return refuse_memory(held);
-    PyObject *result = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)ONE_DOCUMENT_BYTES(document.bands, how.num_tables));
-    permute_blocks(fingerprint, 1, how.widths, how.orders, how.num_tables, how.num_blocks, permuted);
-    document.key_hash = *key_hash, document.fingerprint = *fingerprint;
-    document.permuted = permuted, document.num_permuted = how.num_tables;
-    if (result) lay_one_document(&document, (uint8_t *)PyBytes_AsString(result));
-    free(permuted);
-    return result;
 }

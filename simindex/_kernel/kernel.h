@@ -181,25 +181,6 @@ int sketch_hashes(const sketch_plan *plan, const uint64_t *hashes, size_t count,
 void permute_blocks(const uint64_t *fingerprints, size_t count, const uint8_t *widths,
                     const uint8_t *orders, size_t num_tables, size_t num_blocks, uint64_t *permuted);
 
-/* ---- single.c: segments that are one value ---- */
-
-/* One document with a whole sketch: its number is 0, and it has one entry in each table but the copy table. */
-typedef struct {
-    uint64_t key_hash, fingerprint;
-    const uint64_t *words, *permuted;
-    size_t bands, num_permuted;
-} one_document;
-
-#define ONE_DOCUMENT_BYTES(bands, num_permuted) (12 * (1 + (bands) + (num_permuted)) + 8 * (bands) + 12)
-
-/* The bytes of its segment without the seal: key and number of each table, then words, fingerprint and number. */
-void lay_one_document(const one_document *document, uint8_t *value);
-
-/* The rows of a segment that is one value, laid out as if value and memory lay at address 0: where in_value or
- * in_memory is 1, the word is such an address, and is moved. */
-void place_rows(const uint64_t *form, const uint64_t *in_value, const uint64_t *in_memory, size_t count,
-                uint64_t value, uint64_t *memory);
-
 /* ---- stored tables: how a directory lays them out, and one entry of them ---- */
 
 /* A chunk of a sorted table (keys, numbers), of the sketch column (words, fingerprints, numbers), or of words (a
@@ -487,6 +468,11 @@ static inline uint64_t sketch_fingerprint(const directory *dir, const segment_ro
 }
 
 /* ---- tables.c and filters.c: seals, prefix search, filters, comparison ---- */
+
+/* The rows of a segment that is one value, laid out as if value and memory lay at address 0: where in_value or
+ * in_memory is 1, the word is such an address, and is moved. */
+void place_rows(const uint64_t *form, const uint64_t *in_value, const uint64_t *in_memory, size_t count,
+                uint64_t value, uint64_t *memory);
 
 /* Where a seal failed, or entries are in no order. table == num_tables: the sketch column; above it: the filter
  * of table - num_tables - 1, from 2 x num_tables + 1 on the bitmap of table - 2 x num_tables - 1, and from

@@ -439,3 +439,11 @@ PER_CPU size_t scan_distances(const uint8_t *keys, size_t count, uint64_t target
     }
     return found;
 }
+
+/* ---- segments that are one value ---- */
+
+void place_rows(const uint64_t *form, const uint64_t *in_value, const uint64_t *in_memory, size_t count,
+                uint64_t value, uint64_t *memory) {
+    for (size_t i = 0; i < count; i++)
+        memory[i] = form[i] + (value & -in_value[i]) + ((uint64_t)(uintptr_t)memory & -in_memory[i]);
+}

@@ -8,8 +8,7 @@ batch's turn and with its key; numbers ascend.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 from itertools import chain
 from operator import attrgetter, itemgetter
 from types import NoneType
@@ -42,13 +41,12 @@ from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, Sketch, Sk
 from simindex.sketching.sketcher import Sketcher
 
 
-@dataclass
+@dataclass(frozen=True)
 class NewDocuments:
     """Documents to be inserted, in order.
 
     Attributes:
         key_hashes: uint64, as the key table is sorted.
-        numbers: uint64, ascending, there may be gaps: those that a change has given them.
         times: of insert and last touch, as in `StoredRecord`; ``None``: those of the change.
     """
 
@@ -57,7 +55,6 @@ class NewDocuments:
     key_hashes: np.ndarray
     packed_metadata: list[bytes]
     sketches: SketchBatch
-    numbers: np.ndarray = field(default_factory=partial(np.empty, 0, np.uint64))
     times: list[tuple[int, int | None]] | None = None
 
     def __len__(self) -> int:
@@ -120,48 +117,49 @@ class NewDocuments:
     def _times(self, place: int, inserted_at: int) -> tuple[int, int | None]:
         return (inserted_at, None) if self.times is None else self.times[place]
 
-    def segment_data(self, scheme: Scheme, leaders: dict[int, int]) -> SegmentData:
+    def segment_data(self, scheme: Scheme, numbers: np.ndarray, leaders: dict[int, int]) -> SegmentData:
         """Return what a segment of these documents (one at least) holds.
 
         Args:
+            numbers: uint64, ascending, those that a change has given them; there may be gaps.
             leaders: place -> number of the document whose sketch it shares.
         """
-        batch = self.sketches
-        base = int(self.numbers[0])
-        relative = (self.numbers - np.uint64(base)).astype(np.uint32)
-        copies = np.array(sorted(leaders), dtype=np.intp)
-        if not leaders and batch.present.all():
-            own: Any = slice(None)
-        else:
-            own = batch.present > 0
-            own[copies] = False
-        fingerprints, present = batch.fingerprints[own], batch.present[own]
-        has_fingerprint = (present & HAS_FINGERPRINT) > 0
-        return SegmentData(
-            base=base,
-            span=int(relative[-1]) + 1,
-            key_hashes=self.key_hashes,
-            key_numbers=relative,
-            leaders=np.array(list(map(leaders.__getitem__, copies.tolist())), dtype=np.uint64),
-            copies=relative[copies],
-            words=np.ascontiguousarray(batch.words[own]),
-            fingerprints=np.ascontiguousarray(fingerprints),
-            numbers=relative[own],
-            has_signature=(present & HAS_SIGNATURE) > 0,
-            has_fingerprint=has_fingerprint,
-            permuted=scheme.permute(fingerprints[has_fingerprint]),
-            shingles=self._shingles(relative) if scheme.tables.has_shingles else None,
-        )
+        relative, copies = (numbers - numbers[0]).astype(np.uint32), sorted(leaders)
+        own: np.ndarray = relative
+        words: np.ndarray = self.sketches.words
+        fingerprints: np.ndarray = self.sketches.fingerprints
+        present: np.ndarray = self.sketches.present
+        halves = set(present.tolist())
+        if copies or 0 in halves:
+            has_own = present > 0
+            has_own[copies] = False
+            words, fingerprints = words[has_own], fingerprints[has_own]
+            present, own = present[has_own], own[has_own]
+
+        def having(half: int) -> Any:
+            return slice(None) if all(one & half for one in halves) else (present & half) > 0
+
+        signed, printed = having(HAS_SIGNATURE), having(HAS_FINGERPRINT)
+        leader_numbers = np.array([leaders[copy] for copy in copies], dtype=np.uint64)
+        tables = [
+            (self.key_hashes[None], relative),
+            (leader_numbers[None], relative[copies] if copies else relative[:0]),
+            (words[signed].T, own[signed]),
+            (scheme.permute(fingerprints[printed]), own[printed]),
+        ]
+        if scheme.tables.has_shingles:
+            tables.append(self._shingles(relative))
+        return SegmentData(int(numbers[0]), int(relative[-1]) + 1, tables, words, fingerprints, own)
 
     def _shingles(self, relative: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return keys and numbers of the shingle table. No documents of such an index are copies."""
         samples = self.sketches.samples
         if samples is None:
-            return np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.uint32)
+            return np.empty((1, 0), dtype=np.uint64), np.empty(0, dtype=np.uint32)
         lengths = num_entries(samples.num_shingles, samples.num_sampled)
-        return shingle_keys(samples.hashes), np.repeat(relative, lengths)
+        return shingle_keys(samples.hashes)[None], np.repeat(relative, lengths)
 
-    def records(self, leaders: dict[int, int], inserted_at: int) -> Puts:
+    def records(self, numbers: np.ndarray, leaders: dict[int, int], inserted_at: int) -> Puts:
         """Return the database keys and values of all records."""
         kinds, kept = self._stored_present(), self.sketches.kept
         plain: dict[Any, PackedRest]
@@ -179,7 +177,7 @@ class NewDocuments:
             own, (first, last) = None if kept is None else kept[at], self._times(at, inserted_at)
             packed = None if own is None else encode_kept(own)
             rests[at] = encode_rest(first, kinds[at], leaders.get(at), packed, last)
-        return encode_records(self.numbers, self.encoded_keys, self.packed_metadata, rests)
+        return encode_records(numbers, self.encoded_keys, self.packed_metadata, rests)
 
 
 def _taken(batch: SketchBatch, places: Sequence[int]) -> SketchBatch:

@@ -16,7 +16,6 @@ from simindex.errors import CorruptIndexError
 from simindex.format.keys import number_key
 from simindex.format.layout import FIRST_BAND_TABLE
 from simindex.format.records import REMOVED_DOCUMENT, REMOVED_SKETCH, StoredRecord
-from simindex.queries.scheme import Scheme
 from simindex.queries.view import View
 from simindex.sketching.sketch import SketchBatch
 
@@ -30,14 +29,16 @@ def fold_copies(numbers: np.ndarray, batch: SketchBatch, view: View) -> tuple[di
     Returns:
         (place in the batch -> number of its leader, leader -> new size of its group).
     """
-    scheme = view.scheme
-    places = _foldable(batch, scheme)
-    if not len(places):
-        return {}, {}
     leaders: dict[int, int] = {}
     groups: dict[int, int] = {}
-    words = np.ascontiguousarray(batch.words[places])
-    fingerprints = np.ascontiguousarray(batch.fingerprints[places])
+    if batch.kept is not None or batch.samples is not None:
+        return leaders, groups  # equal rows do not mean equal shingles
+    words, fingerprints, places = batch.words, batch.fingerprints, np.arange(len(batch.present))
+    is_whole = batch.present == view.scheme.whole_sketch
+    if view.scheme.config.simhash:
+        is_whole &= fingerprints != 0
+    if not is_whole.all():
+        words, fingerprints, places = words[is_whole], fingerprints[is_whole], places[is_whole]
     dead: dict[int, bool] = {}
     for found, leader in _equal_sketches(words, fingerprints, view):
         place = int(places[found])
@@ -69,19 +70,6 @@ def _equal_sketches(words: np.ndarray, fingerprints: np.ndarray, view: View) -> 
         table = scheme.tables.first_permutation
         keys = np.ascontiguousarray(scheme.permute(fingerprints)[0])
     return view.directory.find_equal(table, keys, words, fingerprints, EQUAL_SKETCHES)
-
-
-def _foldable(batch: SketchBatch, scheme: Scheme) -> np.ndarray:
-    """Return the places of the documents that may be copies: those with a whole sketch."""
-    if batch.kept is not None or batch.samples is not None:
-        return np.empty(0, dtype=np.intp)  # equal rows do not mean equal shingles
-    if len(batch.present) == 1:
-        one = batch.present[0] == scheme.whole_sketch and (not scheme.config.simhash or batch.fingerprints[0])
-        return np.arange(1 if one else 0)
-    is_whole = batch.present == scheme.whole_sketch
-    if scheme.config.simhash:
-        is_whole &= batch.fingerprints != 0
-    return np.flatnonzero(is_whole)
 
 
 def removal_marks(

@@ -227,9 +227,8 @@ class Batch:
 
     def _segment_of(self, places: np.ndarray) -> MemorySegment:
         new = self._documents.taken(places.tolist())
-        new.numbers = places.astype(np.uint64) + np.uint64(self._first)
-        scheme = self._view.scheme
-        return memory_segment(scheme.tables, _SEGMENT, new.segment_data(scheme, {}))
+        numbers, scheme = places.astype(np.uint64) + np.uint64(self._first), self._view.scheme
+        return memory_segment(scheme.tables, _SEGMENT, new.segment_data(scheme, numbers, {}))
 
     def _view_over(self, segments: list[MemorySegment]) -> View:
         """Return what is stored with segments on top, without what is gone by now."""

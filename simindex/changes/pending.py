@@ -18,7 +18,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -188,20 +188,22 @@ class Pending:
             return True
         return committed is not None and committed[0] not in self.removed
 
-    def documents(self, at: int = 0) -> NewDocuments:
-        """Return its documents without the dropped ones, with their numbers; from part `at` on."""
+    def documents(self, at: int = 0) -> tuple[NewDocuments, np.ndarray]:
+        """Return its documents without the dropped ones, and their numbers, uint64; from part `at` on."""
         parts = self._parts[at:]
         if not parts:
-            batch = SketchBatch(0, self.scheme.config.num_perm, False, None)
-            return NewDocuments([], [], np.empty(0, np.uint64), [], batch)
-        first = parts[0].first
-        new = parts[0].documents if len(parts) == 1 else NewDocuments.joined([p.documents for p in parts])
+            none, no_sketches = (
+                np.empty(0, np.uint64),
+                SketchBatch(0, self.scheme.config.num_perm, False, None),
+            )
+            return NewDocuments([], [], none, [], no_sketches), none
+        new, first = NewDocuments.joined([part.documents for part in parts]), parts[0].first
         numbers = np.arange(first, first + len(new.keys), dtype=np.uint64)
         if self.dropped:
             kept = [at for at, number in enumerate(numbers.tolist()) if number not in self.dropped]
             if len(kept) < len(new.keys):
-                new, numbers = new.taken(kept), numbers[kept]
-        return replace(new, numbers=numbers)
+                return new.taken(kept), numbers[kept]
+        return new, numbers
 
     # ---- what queries see ----
 
@@ -245,9 +247,9 @@ class Pending:
         while True:
             documents = NewDocuments.joined([part.documents for part in parts[at:]])
             first, segment = parts[at].first, None
-            live = self.documents(at)
+            live, numbers = self.documents(at)
             if live.keys:
-                data = live.segment_data(self.scheme, {})
+                data = live.segment_data(self.scheme, numbers, {})
                 segment = memory_segment(self.scheme.tables, self._next_id(), data)
             parts[at:] = [_Part(documents, first, segment)]
             while at and parts[at - 1].size_class <= parts[-1].size_class:

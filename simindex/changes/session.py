@@ -17,10 +17,9 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from simindex.changes.pending import Pending
-from simindex.changes.single_insert import OneDocument
 from simindex.changes.writer import Prepared, Writer
 from simindex.errors import IndexFullError, SimIndexError, TransactionOpenError
 from simindex.queries.scheme import Scheme
@@ -163,37 +162,27 @@ class Session:
         """Whether a change, which holds the lock, is a part of an open transaction."""
         return self._open is not None
 
-    def change(
-        self, gather: Callable[[Writer, Pending, View], Result], one: OneDocument | None = None
-    ) -> Result:
+    def change(self, gather: Callable[[Writer, Pending, View], Result]) -> Result:
         """Gather a change, as a part of the open transaction, or make it durable by itself.
 
         No generator stands around it: that would be a twelfth of the time of a single insert.
 
         Args:
             gather: adds to the change; the view is of the committed state.
-            one: the document that `gather` adds, where that is all: then it is stored without `gather` if the
-                short way of `Writer.prepare_one` can be gone, and the result is ``None``.
         """
         writer = self._require_turn()
         with self._lock:
             try:
-                if self._open is not None or self.watch is not None:
-                    one = None
-                result: Any = None
-                prepared = pending = None
+                prepared = None
                 with self.store.reading() as txn:
                     view = self.reader.committed_view(txn)
-                    if one is not None:
-                        prepared = writer.prepare_one(one, view)
-                    if prepared is None:
-                        pending = writer.begin() if self._open is None else self._open.pending
-                        result = gather(writer, pending, view)
-                        if self._open is None and pending.size:
-                            prepared = writer.prepare(pending, view)
+                    pending = writer.begin() if self._open is None else self._open.pending
+                    result = gather(writer, pending, view)
+                    if self._open is None and pending.size:
+                        prepared = writer.prepare(pending, view)
                 if prepared is not None:
                     self.commit(writer, prepared, pending)
-                return cast("Result", result)
+                return result
             except SimIndexError as exc:
                 exc.located(self.store.path)
                 raise

@@ -17,7 +17,6 @@ from simindex.changes.documents import NewDocuments
 from simindex.changes.exact_duplicates import fold_copies, removal_marks
 from simindex.changes.merges import Merged, Merges
 from simindex.changes.pending import Pending, change_of_ages, current_time
-from simindex.changes.single_insert import OneDocument, single_change
 from simindex.errors import CorruptIndexError, KeyExistsError
 from simindex.format.ages import Run, encode_run, run_key
 from simindex.format.keys import key_hashes, number_key, numbered, segment_of, segment_prefix
@@ -252,26 +251,28 @@ class Writer:
             merging: whether merges are advanced in proportion, too.
         """
         self._is_unsure = True
-        documents = pending.documents()
-        leaders, groups = fold_copies(documents.numbers, documents.sketches, view)
-        flags, lost_copies = removal_marks(pending.removed, groups, view) if pending.removed else ({}, 0)
-        committed = self.manifest
+        committed, scheme = self.manifest, self._scheme
         segments, next_segment = committed.segments, committed.next_segment
-        touched, runs, tail = change_of_ages(pending, committed.tail, view)
         records: Puts = []
         puts: Puts = []
+        leaders: dict[int, int] = {}
+        groups: dict[int, int] = {}
         newest = b""
-        if documents.keys:
-            records = documents.records(leaders, pending.inserted_at)
-            data = documents.segment_data(self._scheme, leaders)
-            entry, puts = segment_puts(self._scheme.tables, data.entry(next_segment), data)
+        if pending.by_key:
+            documents, numbers = pending.documents()
+            leaders, groups = fold_copies(numbers, documents.sketches, view)
+            records = documents.records(numbers, leaders, pending.inserted_at)
+            data = documents.segment_data(scheme, numbers, leaders)
+            entry, puts = segment_puts(scheme.tables, data.entry(next_segment), data)
             segments, next_segment = (*segments, entry), next_segment + 1
             if not entry.chunked and len(puts[0][1]) < COPIED_BYTES:
                 newest = puts[0][1]
+        flags, lost_copies = removal_marks(pending.removed, groups, view) if pending.removed else ({}, 0)
+        touched, runs, tail = change_of_ages(pending, committed.tail, view)
         manifest = Manifest(
             next_number=committed.next_number + pending.count,
             next_segment=next_segment,
-            num_documents=committed.num_documents + len(documents.keys) - len(pending.removed),
+            num_documents=committed.num_documents + len(pending.by_key) - len(pending.removed),
             num_copies=committed.num_copies + len(leaders) - lost_copies,
             tail_first=tail.first,
             tail_time=tail.time,
@@ -291,22 +292,6 @@ class Writer:
         prepared = Prepared(merged, records, puts, gone, flags, groups, touched, runs, pending.done)
         if newest and merged.manifest is manifest:
             prepared.newest, prepared.before = newest, committed
-        return prepared
-
-    def prepare_one(self, new: OneDocument, view: View) -> Prepared | None:
-        """Return what `begin`, `insert` and `prepare` come to for one document under a new key, in half of
-        the time; ``None`` for them to do it, with nothing done. Raises CorruptIndexError as they do."""
-        self.read_again_if_unsure()
-        before = self.manifest
-        change = single_change(new, before, view.directory, self._scheme, current_time())
-        if change is None:
-            return None
-        self._is_unsure = True
-        manifest, record, segment, runs = change
-        merged = self._merged(manifest, 1, len(record[1]) + len(segment[1]), view)
-        prepared = Prepared(merged, [record], [segment], runs=runs)
-        if merged.manifest is manifest:
-            prepared.newest, prepared.before = segment[1], before
         return prepared
 
     def _merged(self, manifest: Manifest, num_changes: int, num_bytes: int, view: View) -> Merged:

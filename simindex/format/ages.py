@@ -49,11 +49,6 @@ class Run(NamedTuple):
         return Run(time, self.behind, behind), self
 
 
-def stays(first: int, behind: int, since: int, time: int) -> bool:
-    """Whether a run of that time only grows at its end by one document of a commit at `time`."""
-    return first < behind <= first + RUN_DOCUMENTS - 1 and since <= time
-
-
 def run_key(time: int, first: int) -> bytes:
     """Return the database key of a run: time u64, first number u64, big-endian."""
     return time.to_bytes(_TIME_BYTES, "big") + first.to_bytes(_NUMBER_BYTES, "big")

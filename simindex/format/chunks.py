@@ -10,11 +10,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import xxhash
 
 from simindex import _kernel
 from simindex.format.column import Column, page_shape
-from simindex.format.keys import whole_segment_key
 from simindex.format.layout import (
     ENTRY_BYTES,
     FINGERPRINT_BYTES,
@@ -94,25 +92,6 @@ def encode_whole_segment(key: bytes, arrays: list[np.ndarray]) -> bytes:
     """
     # Of an array itself, join would tell a failed allocation as a wrong type.
     return seal("segments", key, b"".join([array.data for array in arrays]))
-
-
-def encode_one_document(
-    segment: int,
-    key_hash: bytes,
-    words: bytes | bytearray,
-    fingerprint: bytes | bytearray,
-    order: tuple[bytes, bytes],
-) -> tuple[bytes, bytes]:
-    """Return the database key of a segment of one document, number 0, with a whole sketch, and what
-    `encode_whole_segment` does of it.
-
-    Args:
-        key_hash, words, fingerprint: uint64, of the document.
-        order: of the permutation tables, as the kernel takes it.
-    """
-    key = whole_segment_key(segment)
-    content = _kernel.lay_one_document(key_hash, words, fingerprint, *order)
-    return key, content + xxhash.xxh3_64_digest(key + content, SEAL_SEEDS["segments"])
 
 
 def whole_segment_rows(geometry: Geometry, entry: SegmentEntry) -> np.ndarray:

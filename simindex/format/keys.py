@@ -55,33 +55,18 @@ def encode_keys(keys: list[Any]) -> list[bytes]:
     return list(map(packer.pack, keys))
 
 
-def encode_text_key(key: str) -> bytes:
-    """Return `encode_key` of a str that is surely short enough."""
-    encoded = key.encode("utf-8", "surrogatepass")
-    if len(encoded) < _FIXED_STR_BYTES:
-        return b"%c%b" % (_FIXED_STR | len(encoded), encoded)
-    return bytes(msgpack.Packer(use_bin_type=True, unicode_errors="surrogatepass").pack(key))
-
-
 def plain_keys(keys: list[Any], encoded: list[bytes]) -> list[Key]:
     """Return keys as an index returns them: NumPy's and other subclasses as str, bytes or int."""
     return keys if set(map(type, keys)) <= _PLAIN else list(map(unpack, encoded))
 
 
 _PLAIN = {str, bytes, int}
-_FIXED_STR, _FIXED_STR_BYTES = 0xA0, 32
-"""Of msgpack: the first byte of a text of fewer bytes has its length."""
 
 
 def key_hashes(encoded_keys: list[bytes]) -> np.ndarray:
     """Return the 64-bit hashes that the key table is sorted by: xxh3-64 of the stored keys, uint64."""
     hashes = list(map(xxhash.xxh3_64_intdigest, encoded_keys))
     return np.array(hashes, dtype=np.uint64)
-
-
-def key_hash(encoded_key: bytes) -> bytes:
-    """Return one of `key_hashes`, little-endian."""
-    return xxhash.xxh3_64_digest(encoded_key)[::-1]
 
 
 def number_key(number: int) -> bytes:

@@ -174,16 +174,6 @@ class Geometry:
         """Number of the shingle table, where there is one: the last of the sorted tables."""
         return self.count - 1
 
-    @cached_property
-    def takes_one_whole(self) -> bool:
-        """Whether there are band tables, and a segment of one document is one value."""
-        return self.bands > 0 and self.fits_one_value(SegmentEntry(0, 0, *self.of_one))
-
-    @cached_property
-    def of_one(self) -> tuple[int, int, int, int, int, int]:
-        """What an entry says of one document with a whole sketch, from its span on."""
-        return 1, 1, 0, min(self.bands, 1), min(self.permutations, 1), 1
-
     @property
     def kinds(self) -> list[TableKind]:
         """Which tables there are, by kind."""

@@ -144,15 +144,6 @@ def encode_records(
     return list(zip(database_keys, map(operator.add, contents, seals), strict=True))
 
 
-def encode_new_record(
-    number: int, packed_key: bytes, packed_metadata: bytes, inserted_at: int, present: int
-) -> tuple[bytes, bytes]:
-    """Return what `encode_records` gives of one document without leader and kept shingles."""
-    key, time = number.to_bytes(8, "big"), inserted_at.to_bytes(8, "big")
-    content = b"%b%b%b\xcf%b%c" % (_FOUR_FIELDS, packed_key, packed_metadata, time, present)
-    return key, content + xxhash.xxh3_64_digest(key + content)
-
-
 _head_of, _tail_of = operator.itemgetter(0), operator.itemgetter(1)
 
 

@@ -37,7 +37,6 @@ from simindex.changes.expiry import expire, limit_of, touch
 from simindex.changes.if_new import OnMatch, insert_if_new, insert_many_if_new
 from simindex.changes.pending import Pending
 from simindex.changes.session import Session
-from simindex.changes.single_insert import prepare_document
 from simindex.changes.writer import Writer
 from simindex.checks import require_callable, require_conflict, require_int, require_many
 from simindex.config import Config
@@ -295,11 +294,8 @@ class Index:
             TypeError, ValueError: no such key, document or metadata.
         """
         require_conflict(on_conflict)
-        new = prepare_document(key, document, metadata, self._sketcher)
-        self._session.change(
-            lambda writer, pending, view: writer.insert(pending, view, new.many(self._sketcher), on_conflict),
-            new,
-        )
+        new = prepare_documents([(key, document, metadata)], self._sketcher)
+        self._session.change(partial(Writer.insert, documents=new, on_conflict=on_conflict))
 
     def replace(self, key: Key, document: Document, metadata: object = None) -> None:
         """Store one document, in place of the one of the same key if there is one, in one commit."""

@@ -97,21 +97,19 @@ class Builder:
         def gather(writer: Writer, pending: Pending, view: View) -> tuple[int, int, int]:
             pending.inserted_at = began_at
             counts = writer.insert(pending, view, documents, on_conflict)
-            pending.runs.update(_runs_of_touches(pending.documents()))
+            pending.runs.update(_runs_of_touches(*pending.documents()))
             return counts
 
         return self._session.change(gather)
 
 
-def _runs_of_touches(documents: NewDocuments) -> dict[tuple[int, int], int]:
+def _runs_of_touches(documents: NewDocuments, numbers: np.ndarray) -> dict[tuple[int, int], int]:
     """Return the runs that touched documents lie in beside those of their commit, as `Pending.runs`."""
     touched: dict[int, list[int]] = {}
-    for number, (_, last) in zip(documents.numbers.tolist(), documents.times or (), strict=True):
+    for number, (_, last) in zip(numbers.tolist(), documents.times or (), strict=True):
         if last is not None:
             touched.setdefault(last, []).append(number)
-    return {
-        (time, first): behind for time, numbers in touched.items() for first, behind in side_by_side(numbers)
-    }
+    return {(time, first): behind for time, some in touched.items() for first, behind in side_by_side(some)}
 
 
 @contextmanager

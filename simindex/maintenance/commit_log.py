@@ -179,7 +179,7 @@ class CommitLog:
 
 def _batch_of(pending: Pending, prepared: Prepared, writer: str) -> Batch:
     """Return what a commit has changed."""
-    documents = pending.documents()
+    documents, _ = pending.documents()
     touched = [decode_record(number_of(key), value).key for key, value in prepared.touched]
     removed = [record.key for record in pending.removed.values()]
     return Batch(

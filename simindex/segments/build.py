@@ -24,9 +24,11 @@ from simindex.format.keys import segment_key, whole_segment_key
 from simindex.format.layout import (
     BITMAPS,
     COPY_TABLE,
+    ENTRY_BYTES,
     FENCES,
     FILTERS,
     FIRST_BAND_TABLE,
+    KEY_BYTES,
     KEY_TABLE,
     Geometry,
     SegmentEntry,
@@ -41,90 +43,90 @@ def num_bytes(puts: Puts) -> int:
     return sum(map(len, map(itemgetter(1), puts)))
 
 
-def _sorted(
-    keys: np.ndarray, numbers: np.ndarray, *, are_distinct: bool = True
-) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Sort each row of keys; returns (keys, numbers) a row. Equal keys keep the order of numbers.
+Entries = tuple[np.ndarray, np.ndarray]
+"""Keys, uint64, and the number of the document of each, uint32."""
+
+
+def _sorted(keys: np.ndarray, numbers: np.ndarray, *, are_gapless: bool) -> Entries:
+    """Sort each row of keys; returns keys and numbers, a row each. Equal keys keep the order of numbers.
 
     Args:
-        numbers: ascending; are_distinct: whether none comes twice.
+        numbers: ascending; are_gapless: whether they are 0, 1, 2 and so on.
     """
     keys = np.ascontiguousarray(keys)
-    if keys.shape[1] < 2:
-        return [(row, numbers) for row in keys]
-    out_keys = np.empty_like(keys)
-    positions = np.empty(keys.shape, dtype=np.uint32)
+    ordered, positions = np.empty_like(keys), np.empty(keys.shape, dtype=np.uint32)
     if keys.size:
-        _kernel.sort_tables(keys, keys.shape[1], out_keys, positions)
-    if are_distinct and numbers[-1] == len(numbers) - 1:  # no gaps: a position is its number
-        return list(zip(out_keys, positions, strict=True))
-    return [(row, numbers[place]) for row, place in zip(out_keys, positions, strict=True)]
+        _kernel.sort_tables(keys, keys.shape[1], ordered, positions)
+    return ordered, positions if are_gapless else numbers[positions]
 
 
-@dataclass
+@dataclass(frozen=True)
 class SegmentData:
     """The documents of a segment to be written. Numbers are relative to `base`, ascending, uint32.
 
     Attributes:
-        leaders, copies: documents that share the sketch of the document numbered `leaders` (uint64,
-            absolute).
+        tables: of each kind of table (key, copy, band, permutation, and shingle where there is one) the keys
+            of its entries, not sorted, a row a table, and their numbers; of copies the keys are the numbers
+            of the documents whose sketch they share, absolute ones.
         words, fingerprints, numbers: sketches that are new: (n, bands), (n,), (n,).
-        has_signature, has_fingerprint: which of those are in band tables, in permutation tables (bool).
-        permuted: uint64, shape (permutations, number of has_fingerprint set): permuted fingerprints.
-        shingles: keys and numbers of the shingle table, in order of number; ``None`` where there is no such
-            table.
     """
 
     base: int
     span: int
-    key_hashes: np.ndarray
-    key_numbers: np.ndarray
-    leaders: np.ndarray
-    copies: np.ndarray
+    tables: list[Entries]
     words: np.ndarray
     fingerprints: np.ndarray
     numbers: np.ndarray
-    has_signature: np.ndarray
-    has_fingerprint: np.ndarray
-    permuted: np.ndarray
-    shingles: tuple[np.ndarray, np.ndarray] | None = None
 
     def entry(self, segment: int) -> SegmentEntry:
         """Return what the manifest says of it."""
+        counts = [len(numbers) if len(keys) else 0 for keys, numbers in self.tables]
+        keys, copies, signatures, fingerprints = counts[:_DISTINCT]
         return SegmentEntry(
-            id=segment,
-            base=self.base,
-            span=self.span,
-            num_keys=len(self.key_hashes),
-            num_copies=len(self.leaders),
-            num_signatures=int(np.count_nonzero(self.has_signature)) if self.words.shape[1] else 0,
-            num_fingerprints=int(np.count_nonzero(self.has_fingerprint)) if len(self.permuted) else 0,
-            num_sketches=len(self.numbers),
-            num_shingles=0 if self.shingles is None else len(self.shingles[0]),
+            *(segment, self.base, self.span, keys, copies, signatures, fingerprints, len(self.numbers)),
+            num_shingles=sum(counts[_DISTINCT:]),
         )
 
-    def sorted_tables(self) -> list[tuple[np.ndarray, np.ndarray]]:
+    def sorted_kinds(self) -> list[Entries]:
+        """Return `tables` with every row sorted, and so a row of numbers for each."""
+        return [
+            _sorted(keys, numbers, are_gapless=len(numbers) == self.span and kind < _DISTINCT)
+            for kind, (keys, numbers) in enumerate(self.tables)
+        ]
+
+    def sorted_tables(self) -> list[Entries]:
         """Return every table's (keys, numbers), in the order of table numbers."""
-        tables = _sorted(self.key_hashes[None], self.key_numbers)
-        tables += _sorted(self.leaders[None], self.copies)
-        if self.words.shape[1]:
-            all_signed = bool(self.has_signature.all())
-            words = self.words if all_signed else self.words[self.has_signature]
-            tables += _sorted(words.T, self.numbers if all_signed else self.numbers[self.has_signature])
-        if len(self.permuted):
-            tables += _sorted(self.permuted, self.numbers[self.has_fingerprint])
-        if self.shingles is not None:
-            tables += _sorted(self.shingles[0][None], self.shingles[1], are_distinct=False)
-        return tables
+        return [table for keys, numbers in self.sorted_kinds() for table in zip(keys, numbers, strict=True)]
+
+
+_DISTINCT = 4
+"""Kinds of tables that have one entry a document at most."""
 
 
 def segment_puts(geometry: Geometry, entry: SegmentEntry, data: SegmentData) -> tuple[SegmentEntry, Puts]:
     """Return the entry and the stored form of a segment: one value, or chunks when it is large."""
+    sketches = data.words, data.fingerprints, data.numbers
+    if geometry.fits_one_value(entry):
+        key = whole_segment_key(entry.id)
+        return entry, [(key, encode_whole_segment(key, [*map(_laid_out, data.sorted_kinds()), *sketches]))]
     writer = SegmentWriter(geometry, entry)
-    puts = writer.add_tables(data.sorted_tables())
-    puts += writer.add_sketches(data.words, data.fingerprints, data.numbers)
+    puts: Puts = []
+    for keys, numbers in data.sorted_tables():
+        puts += writer.add_entries(keys, numbers)
+        puts += writer.end_table()
+    puts += writer.add_sketches(*sketches)
     puts += writer.finish()
     return writer.entry, puts
+
+
+def _laid_out(kind: Entries) -> np.ndarray:
+    """Return the entries of tables as a segment that is one value has them: keys, then numbers, of each."""
+    keys, numbers = kind
+    behind_keys = KEY_BYTES * keys.shape[1]
+    laid_out = np.empty((len(keys), ENTRY_BYTES * keys.shape[1]), dtype=np.uint8)
+    laid_out[:, :behind_keys] = keys.view(np.uint8)
+    laid_out[:, behind_keys:] = numbers.view(np.uint8)
+    return laid_out
 
 
 class SegmentWriter:
@@ -181,19 +183,6 @@ class SegmentWriter:
                 puts += self._filter.add(chunk_keys)
             if self._bitmap is not None:
                 _kernel.set_bitmap(chunk_keys, self._bitmap)
-        return puts
-
-    def add_tables(self, tables: list[tuple[np.ndarray, np.ndarray]]) -> Puts:
-        """Take every table, each of them whole."""
-        if self.is_whole:
-            # What the calls below come to, for a single document has as many tables as a million.
-            self._arrays += [array for table in tables for array in table]
-            self._counts += [len(keys) for keys, _ in tables]
-            return []
-        puts: Puts = []
-        for keys, numbers in tables:
-            puts += self.add_entries(keys, numbers)
-            puts += self.end_table()
         return puts
 
     def end_table(self) -> Puts:

@@ -14,7 +14,7 @@ import numpy as np
 
 from simindex import _kernel
 from simindex.errors import CorruptIndexError
-from simindex.format.layout import FIRST_BAND_TABLE, KEY_TABLE, Geometry
+from simindex.format.layout import FIRST_BAND_TABLE, Geometry
 from simindex.format.rows import MATCH, MATCHES, directory
 from simindex.segments.load import Segment
 from simindex.segments.memory import MemorySegment
@@ -145,16 +145,6 @@ class Directory:
             next_keys = np.ascontiguousarray(words[:, 1])
         found = self.run(_kernel.find_equal, table, keys, next_keys, words, fingerprints, most)
         return ((place, number) for number, place, _, _ in MATCH.iter_unpack(found))
-
-    def holds_like(
-        self, key_hash: bytes, words: bytes | bytearray, fingerprint: bytes | bytearray, most: int
-    ) -> bool:
-        """Whether `find_keys` or `find_equal` finds anything for one document with a whole sketch.
-
-        Args:
-            key_hash, words, fingerprint: uint64, little-endian: one, one a band, one.
-        """
-        return self.run(_kernel.holds_like, KEY_TABLE, key_hash, FIRST_BAND_TABLE, words, fingerprint, most)
 
     def read_sketch(self, number: int) -> tuple[np.ndarray, int] | None:
         """Return (words, fingerprint) of a number's stored sketch, or ``None``."""

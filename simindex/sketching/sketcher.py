@@ -113,7 +113,6 @@ class Sketcher:
         )
         prepared = steps_before(signature), steps_before(features)
         has_hashes = self._whole.keep or self._whole.one_in
-        self._is_plain = not any(prepared) and not has_hashes
         self._is_pair = self.config.num_perm > 0 and simhash is not None and not has_hashes
         self._shape = (self.config.num_perm // 8,)
         self._halves: tuple[_Pass, _Pass] | None = None
@@ -158,28 +157,6 @@ class Sketcher:
         """
         require_many("sketch_many", "documents", documents, "sketch(document)")
         return self.sketch_list(documents if isinstance(documents, list) else list(documents))
-
-    def sketch_text(self, text: str) -> tuple[bytearray, bytearray, int] | None:
-        """Return words, fingerprint and HAS_ bits of one text, the arrays of `sketch_many` as bytes, in a
-        third of its steps; ``None`` where kept or sampled shingles or steps before the kernel take more."""
-        if not self._is_plain:
-            return None
-        words, fingerprint, present = bytearray(self.config.num_perm), bytearray(8), bytearray(1)
-        _kernel.sketch_texts(
-            self._whole.plan,
-            self._functions,
-            alphabet.class_table(),
-            alphabet.fold_table(),
-            (text,),
-            words,
-            fingerprint,
-            present,
-            0,
-            present,
-            0,
-            present,
-        )
-        return words, fingerprint, present[0]
 
     def sketch_list(self, items: list[Any]) -> SketchBatch:
         """Return what `sketch_many` does, of a list."""

@@ -43,10 +43,11 @@ def test_writer_makes_the_same_values_of_tables_that_come_in_parts(
     geometry, whole = Geometry(0, 0, layout), table_only(0, sorted(keys))
     expected_entry, expected = segment_puts(geometry, whole.entry(3), whole)
     writer, puts = SegmentWriter(geometry, whole.entry(3)), []
+    hashes, numbers = whole.tables[KEY_TABLE]
     step = len(keys) + 1 if writer.is_whole else layout.entries_per_chunk * data.draw(st.integers(1, 4))
     for first in range(0, len(keys), step):
         part = slice(first, first + step)
-        puts += writer.add_entries(whole.key_hashes[part], whole.key_numbers[part])
+        puts += writer.add_entries(hashes[0, part], numbers[part])
     puts += writer.end_table() + writer.end_table()
     puts += writer.add_sketches(whole.words, whole.fingerprints, whole.numbers) + writer.finish()
     assert (writer.entry, dict(puts)) == (expected_entry, dict(expected))
@@ -89,35 +90,30 @@ def test_a_filter_of_keys_that_descend_is_refused() -> None:
 
 
 @settings(max_examples=60)
-@given(layouts, st.integers(0, 4), st.integers(0, 4), st.integers(0, 2), st.booleans(), st.data())
-def test_one_document_is_stored_as_the_writer_stores_it(
-    layout: Layout, bands: int, permutations: int, copies: int, is_whole: bool, data: st.DataObject
+@given(layouts, st.integers(0, 4), st.integers(0, 4), st.integers(1, 9), st.data())
+def test_documents_are_stored_as_the_writer_stores_their_sorted_tables(
+    layout: Layout, bands: int, permutations: int, count: int, data: st.DataObject
 ) -> None:
-    """A single insert makes its value in one piece."""
-    geometry, words = (
-        Geometry(bands, permutations, layout),
-        data.draw(st.lists(crowded, min_size=10, max_size=10)),
-    )
-    keys, first = np.array(words, np.uint64), np.zeros(1, np.uint32)
-    one = SegmentData(
-        base=7,
-        span=1,
-        key_hashes=keys[:1],
-        key_numbers=first,
-        leaders=keys[1 : 1 + copies // 2],
-        copies=first[: copies // 2],
-        words=keys[None, 2 : 2 + bands],
-        fingerprints=keys[9:],
-        numbers=first,
-        has_signature=np.array([is_whole]),
-        has_fingerprint=np.array([is_whole]),
-        permuted=keys[6 : 6 + (permutations if is_whole else 0), None],
-    )
-    if permutations and not is_whole:
-        one.permuted = np.empty((permutations, 0), np.uint64)
-    writer = SegmentWriter(geometry, one.entry(3))
-    puts = writer.add_tables(one.sorted_tables()) + writer.add_sketches(
-        one.words, one.fingerprints, one.numbers
-    )
-    puts += writer.finish()
-    assert segment_puts(geometry, one.entry(3), one) == (writer.entry, puts)
+    """Some of them copies, some without half of a sketch, in one value and in chunks."""
+    geometry = Geometry(bands, permutations, layout)
+    chosen = st.lists(crowded, min_size=count, max_size=count)
+    rows = np.array([data.draw(chosen) for _ in range(2 + bands + permutations)], np.uint64)
+    numbers = np.sort(np.array(data.draw(st.permutations(range(20)))[:count], np.uint32))
+    copies, signed, printed = (numbers[: data.draw(st.integers(0, count))] for _ in range(3))
+    tables = [
+        (rows[:1], numbers),
+        (np.sort(rows[1:2, : len(copies)]), copies),
+        (rows[2 : 2 + bands, : len(signed)], signed),
+        (rows[2 + bands :, : len(printed)], printed),
+    ]
+    words = np.ascontiguousarray(rows[2 : 2 + bands].T)
+    documents = SegmentData(7, int(numbers[-1]) + 1, tables, words, rows[0], numbers)
+    writer, puts = SegmentWriter(geometry, documents.entry(3)), []
+    for keys, some in documents.sorted_tables():
+        puts += writer.add_entries(keys, some) + writer.end_table()
+    puts += writer.add_sketches(words, rows[0], numbers) + writer.finish()
+    assert segment_puts(geometry, documents.entry(3), documents) == (writer.entry, puts)
+    for (keys, some), (unsorted, theirs) in zip(documents.sorted_kinds(), tables, strict=True):
+        for row, of_row, before in zip(keys.tolist(), some.tolist(), unsorted.tolist(), strict=True):
+            pairs = sorted(zip(before, theirs.tolist(), strict=True), key=lambda pair: pair[0])
+            assert pairs == list(zip(row, of_row, strict=True))

@@ -176,13 +176,10 @@ layouts = st.sampled_from([Layout(2, 3, 1), Layout(2, 7, 1), Layout(8, 65_536, 1
 def table_only(base: int, keys: list[int]) -> SegmentData:
     """A segment of documents with these key hashes and no sketches."""
     numbers = np.arange(len(keys), dtype=np.uint32)
-    none64, none32 = np.empty(0, np.uint64), np.empty(0, np.uint32)
-    nothing = np.empty((0, 0), np.uint64)
-    hashes = np.array(keys, dtype=np.uint64)
-    return SegmentData(
-        base, len(keys), hashes, numbers, none64, none32, nothing, none64, none32,
-        np.empty(0, bool), np.empty(0, bool), nothing,
-    )  # fmt: skip
+    none, no_tables = np.empty(0, np.uint32), np.empty((0, 0), np.uint64)
+    no_copies = np.empty((1, 0), np.uint64), none
+    tables = [(np.array([keys], np.uint64), numbers), no_copies, (no_tables, none), (no_tables, none)]
+    return SegmentData(base, len(keys), tables, no_tables, np.empty(0, np.uint64), none)
 
 
 def load(geometry: Geometry, segment: int, data: SegmentData) -> Segment:

@@ -56,20 +56,15 @@ def made_up_documents(chance: np.random.Generator, base: int) -> SegmentData:
     fingerprints[2::9] = fingerprints[::9][: len(fingerprints[2::9])] ^ np.uint64(5)
     signed = np.arange(len(numbers)) % 11 != 3
     copies = np.arange(0, DOCUMENTS, 10, dtype=np.uint32)
-    return SegmentData(
-        base=base,
-        span=DOCUMENTS,
-        key_hashes=chance.integers(0, 2**64, DOCUMENTS, np.uint64),
-        key_numbers=np.arange(DOCUMENTS, dtype=np.uint32),
-        leaders=(copies + np.uint32(1)).astype(np.uint64) + np.uint64(base),
-        copies=copies,
-        words=words,
-        fingerprints=fingerprints,
-        numbers=numbers,
-        has_signature=signed,
-        has_fingerprint=np.ones(len(numbers), dtype=bool),
-        permuted=permuted(fingerprints),
-    )
+    leaders = (copies + np.uint32(1)).astype(np.uint64) + np.uint64(base)
+    hashes = chance.integers(0, 2**64, DOCUMENTS, np.uint64)
+    tables = [
+        (hashes[None], np.arange(DOCUMENTS, dtype=np.uint32)),
+        (leaders[None], copies),
+        (words[signed].T, numbers[signed]),
+        (permuted(fingerprints), numbers),
+    ]
+    return SegmentData(base, DOCUMENTS, tables, words, fingerprints, numbers)
 
 
 def permuted(fingerprints: np.ndarray) -> np.ndarray:
@@ -128,7 +123,7 @@ class Target:
 
 def questions_of(directory: Directory, data: SegmentData, number: int) -> list[Question]:
     """What can be asked of a document: by its key and one beside it, its sketch, and its copies."""
-    key = data.key_hashes[number : number + 1]
+    key = data.tables[KEY_TABLE][0][0, number : number + 1]
 
     def keys(table: int, wanted: np.ndarray) -> list[tuple[int, int]]:
         return list(directory.find_keys(table, wanted, ALL))
