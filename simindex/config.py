@@ -5,7 +5,6 @@ Invariant: two equal configs give equal sketches for equal documents, on every m
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
@@ -224,7 +223,11 @@ class Config:
 
     def drawn(self) -> Config:
         """Return the settings of a new index: a seed of "random" is drawn here."""
-        return replace(self, seed=secrets.randbits(64)) if self.seed == "random" else self
+        if self.seed != "random":
+            return self
+        import secrets  # with all of `random` and `hashlib`: loaded where a seed is drawn
+
+        return replace(self, seed=secrets.randbits(64))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the settings as values that JSON has, and the version of the hashing contract.

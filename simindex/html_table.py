@@ -5,7 +5,6 @@ Invariant: whatever stands in a cell, what comes out is text in cells and can be
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable, Sequence
 
 MAX_ROWS = 50
@@ -50,6 +49,8 @@ _LEFT, _RIGHT = "text-align: left; vertical-align: top", "text-align: right; ver
 
 
 def _escaped(text: str) -> str:
+    import html  # with the names of all characters: loaded for a notebook
+
     shown = text if len(text) <= MAX_CELL else text[: MAX_CELL - 1] + "…"
     return html.escape(shown.encode("utf-8", "replace").decode("utf-8"))
 

@@ -6,12 +6,14 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from simindex.batching import AHEAD_BYTES
 from simindex.checks import require_int
+
+if TYPE_CHECKING:  # loaded when there is work for threads
+    from concurrent.futures import Future
 
 _LOOK_SECONDS = 0.5
 """How often a thread that is ahead looks whether the program has ended."""
@@ -34,6 +36,8 @@ def num_workers(workers: int | None) -> int:
 
 def _settle(futures: Iterable[Future[Any]]) -> None:
     """Cancel the work that has not begun, and wait for the rest, whatever comes of it."""
+    from concurrent.futures import wait
+
     running = [future for future in futures if not future.cancel()]
     if running:
         _surely(lambda: wait(running))
@@ -69,6 +73,8 @@ def in_order(
         is_python: whether the work on a part keeps Python's lock, so that another thread gains nothing: then
             it is done in its turn.
     """
+    from concurrent.futures import ThreadPoolExecutor
+
     pool = ThreadPoolExecutor(workers, thread_name_prefix="simindex")
     following = iter(parts)
     ahead: deque[tuple[Future[Result] | None, Callable[[], Result], int]] = deque()

@@ -36,6 +36,13 @@ def test_public_class_is_pickled_by_its_public_name(public: type) -> None:
     assert pickle.loads(pickled) is public
 
 
+@pytest.mark.parametrize("package", ["corpus", "tuning", "compat.datasketch", "scaleout"])
+def test_class_has_its_public_name_whichever_package_is_loaded_first(package: str) -> None:
+    code = f"import simindex.{package}; from simindex.config import Config; print(Config.__module__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "simindex\n"
+
+
 @pytest.fixture(scope="module")
 def values(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     """A value of each public class that can be pickled, by the name of its class."""

@@ -14,8 +14,7 @@ from simindex.format.layout import MAX_SPAN
 from simindex.format.manifest import MAX_NUMBER
 from simindex.format.records import MAX_METADATA_BYTES, MAX_METADATA_DEPTH
 from simindex.inputs import Limits
-from simindex.pairs.cluster_of import DEFAULT_LIMIT
-from simindex.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES
+from simindex.pairs.plan import DEFAULT_CLUSTER_LIMIT, DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES
 from simindex.storage.lmdb_file import MAX_MAP_BYTES
 from simindex.storage.translation import MAX_READERS
@@ -36,7 +35,7 @@ FIGURES = {
     "DEFAULT_MAX_CANDIDATES": (DEFAULT_MAX_CANDIDATES, "65,536"),
     "DEFAULT_MAX_RUN": (DEFAULT_MAX_RUN, "1,000"),
     "DEFAULT_MEMORY_BYTES": (DEFAULT_MEMORY_BYTES, "64 MiB"),
-    "DEFAULT_LIMIT": (DEFAULT_LIMIT, "10,000"),
+    "DEFAULT_CLUSTER_LIMIT": (DEFAULT_CLUSTER_LIMIT, "10,000"),
 }
 UNITS = {"MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 

@@ -6,6 +6,7 @@ says in which passages two texts are alike. Must not print. Importing `simindex`
 it reads files: the first use of `simindex.corpus` does.
 """
 
+import simindex.public  # noqa: F401 - so that what comes from here is pickled by its public name
 from simindex.corpus.dedup.decontaminate import (
     Contaminated,
     DecontaminationReport,

@@ -20,7 +20,7 @@ from contextlib import closing, contextmanager
 from datetime import datetime, timedelta
 from functools import partial
 from types import TracebackType
-from typing import Any, Literal, NoReturn, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypeVar, overload
 
 import numpy as np
 
@@ -45,14 +45,13 @@ from simindex.format.keys import Key, encode_key
 from simindex.format.layout import Layout
 from simindex.formulas.curve import DEFAULT_RECALL, DEFAULT_THRESHOLD, prefix_bits_for
 from simindex.html_table import of_bytes, table
-from simindex.maintenance.backup import backup
-from simindex.maintenance.check import Level, check
-from simindex.maintenance.reports import BackupReport, CheckReport
-from simindex.maintenance.untrusted import proven_copy, require_reading
-from simindex.pairs.cluster_of import DEFAULT_LIMIT, Cluster, cluster_of
-from simindex.pairs.clusters import Clusters, Linkage, require_linkage
-from simindex.pairs.pairs import Pairs, pairs_of
-from simindex.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES, Copies, plan_pairs
+from simindex.pairs.plan import (
+    DEFAULT_CLUSTER_LIMIT,
+    DEFAULT_MAX_RUN,
+    DEFAULT_MEMORY_BYTES,
+    Copies,
+    plan_pairs,
+)
 from simindex.queries.batch_query import BatchQuery
 from simindex.queries.container import (
     Items,
@@ -97,6 +96,13 @@ from simindex.sketching.sketcher import Sketcher
 from simindex.storage.folder import Mode
 from simindex.storage.lmdb_file import DEFAULT_MAP_BYTES
 from simindex.storage.store import Store
+
+if TYPE_CHECKING:  # maintenance and pairs are loaded by the calls that do it
+    from simindex.maintenance.check import Level
+    from simindex.maintenance.reports import BackupReport, CheckReport
+    from simindex.pairs.cluster_of import Cluster
+    from simindex.pairs.clusters import Clusters, Linkage
+    from simindex.pairs.pairs import Pairs
 
 _T = TypeVar("_T")
 
@@ -150,6 +156,8 @@ class Index:
         require_int("max_candidates", max_candidates, 1, 2**24)
         self._end_of_copy: Callable[[], object] | None = None
         if untrusted:
+            from simindex.maintenance.untrusted import proven_copy, require_reading
+
             require_reading(mode)
             path, self._end_of_copy = proven_copy(self, path)
             mode = "r"
@@ -1004,6 +1012,8 @@ class Index:
         [('a', 'b')]
         >>> folder.cleanup()
         """
+        from simindex.pairs.pairs import pairs_of
+
         self._session.require_committed("pairs")
         require_callable("progress", progress)
         scheme, has_texts = self._session.scheme, texts is not None
@@ -1066,6 +1076,9 @@ class Index:
         ([['a', 'b', 'c']], [['a', 'b']])
         >>> folder.cleanup()
         """
+        from simindex.pairs.clusters import Clusters, require_linkage
+        from simindex.pairs.pairs import pairs_of
+
         require_linkage(linkage)
         self._session.require_committed("clusters")
         require_callable("progress", progress)
@@ -1086,7 +1099,7 @@ class Index:
         max_distance: int | None = None,
         recall: float | None = None,
         exact: bool = False,
-        limit: int | None = DEFAULT_LIMIT,
+        limit: int | None = DEFAULT_CLUSTER_LIMIT,
     ) -> Cluster:
         """Return the keys of a document's cluster, its own among them, oldest document first.
 
@@ -1117,6 +1130,8 @@ class Index:
         ...     index.cluster_of("c", threshold=0.7)
         ['a', 'b', 'c']
         """
+        from simindex.pairs.cluster_of import cluster_of
+
         query = self._queries.query_by("cluster_of", by, threshold, max_distance, None, recall, exact)
         if limit is not None:
             require_int("limit", limit, 1)
@@ -1143,6 +1158,8 @@ class Index:
         (True, ())
         """
         self._store.require_open()
+        from simindex.maintenance.check import check
+
         return check(self._store.path, level, progress=progress)
 
     def backup(
@@ -1197,6 +1214,8 @@ class Index:
         """
         self._session.require_committed("backup")
         require_callable("progress", progress)
+        from simindex.maintenance.backup import backup
+
         return backup(self._store, self._session.scheme, path, progress)
 
     # ---- the container ----

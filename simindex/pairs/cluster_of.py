@@ -16,8 +16,6 @@ from simindex.queries.matches import Matches, Results
 from simindex.queries.search import BandQuery, Query
 from simindex.queries.view import View
 
-DEFAULT_LIMIT = 10_000
-
 
 class Cluster(Results[Key]):
     """The keys of a cluster, oldest document first; a slice is a `Cluster`, too.

@@ -19,6 +19,9 @@ Copies = Literal["first", "all"]
 """Which documents of equal sketches take part."""
 
 DEFAULT_MAX_RUN = 1_000
+DEFAULT_CLUSTER_LIMIT = 10_000
+"""Members of one cluster that is asked for."""
+
 DEFAULT_MEMORY_BYTES = 64 << 20
 _MIN_MEMORY_BYTES = 1 << 20
 

@@ -7,7 +7,6 @@ better choice loses no table of an existing index.
 from __future__ import annotations
 
 import contextlib
-import secrets
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -93,6 +92,8 @@ def scheme_of(store: Store, config: Config | None, layout: Layout | None) -> Sch
         created = (config or Config()).drawn()
         plan = plan_for(created.simhash)
         new = Scheme.of(created, layout or Layout(), len(plan.widths) if plan else 0)
+        import secrets  # with all of `random` and `hashlib`: loaded where an index is made
+
         new = replace(new, identity=secrets.token_bytes(IDENTITY_BYTES))
         store.initialise(CONFIG_KEY, encode_header(new.header), MANIFEST_KEY, encode_manifest(Manifest()))
     with store.reading() as txn:

@@ -11,6 +11,7 @@ and `StagedDedup` do so by stages that any processes run over a shared folder, w
 `BuildPart` are callables over batches of rows, for Ray Data, Dask, Spark and the like.
 """
 
+import simindex.public  # noqa: F401 - so that what comes from here is pickled by its public name
 from simindex.maintenance.backup import backup_index
 from simindex.maintenance.reports import RestoreReport, StoreBackupReport
 from simindex.maintenance.restore import restore_index

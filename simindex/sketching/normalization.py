@@ -7,11 +7,9 @@ linear in the text: a search that found no end is not made again, and no pattern
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from html.entities import html5
 
 from simindex.config import Shingles
 from simindex.sketching import alphabet
@@ -167,9 +165,11 @@ def _html(text: str) -> Iterator[Edit]:
 
 def _referred(reference: str) -> str:
     """Return the characters of a reference, or what is none, with a space for `&` and `<`."""
+    import html.entities  # 2,000 names: loaded for a text that has one
+
     if reference.startswith("&#"):
         return html.unescape(reference).translate(_NO_MARKUP)
-    return html5.get(reference[1:], reference).translate(_NO_MARKUP)
+    return html.entities.html5.get(reference[1:], reference).translate(_NO_MARKUP)
 
 
 def _comments(text: str) -> Iterator[Edit]:

@@ -16,6 +16,7 @@ similarity (`MinHashLSH.query_with_scores`).
 
 import inspect as _inspect
 
+import simindex.public  # noqa: F401 - so that what comes from here is pickled by its public name
 from simindex.compat.datasketch.lsh import MinHashLSH, MinHashLSHForest
 from simindex.compat.datasketch.minhash import LeanMinHash, MinHash
 
