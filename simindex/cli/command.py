@@ -11,8 +11,8 @@ import functools
 import importlib.util
 import inspect
 import re
-from collections.abc import Callable
-from typing import Any, ClassVar, get_type_hints
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, get_args, get_type_hints
 
 import typer
 import typer.core
@@ -31,6 +31,11 @@ class LazyGroup(typer.core.TyperGroup):
     package: str
     groups: ClassVar[dict[str, tuple[str, ...]]]
     modules: ClassVar[dict[str, str]] = {}
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the options before the command."""
+        _parse_with({}, self.get_params(ctx))
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - as typer calls it
         """Return the names of all commands."""
@@ -117,7 +122,36 @@ def with_options(run: Callable[..., None]) -> Callable[..., None]:
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     headings = {field: hints[name].heading for name, own in options.items() for field in own}
     call.headings = headings  # type: ignore[attr-defined] # for `Command.format_options`
+    call.parsers = {name: _parser_of(kind) for name, kind in call.__annotations__.items()}  # type: ignore[attr-defined] # for `Command.parse_args`
     return call
+
+
+def _parser_of(annotation: Any) -> Callable[[Any], Any] | None:
+    """Return the parser of an annotated option; ``None`` for texts and flags, which stay as they are."""
+    return next((parser for info in get_args(annotation)[1:] if (parser := info.parser)), None)
+
+
+def _parse_with(parsers: Mapping[str, Callable[[Any], Any] | None], parameters: Iterable[Any]) -> None:
+    """Let parameters take what their parsers return: typer imports pydantic to call them, for as long as a
+    query takes."""
+    for parameter in parameters:
+        parameter.process_value = functools.partial(
+            _processed, parameter, parsers.get(parameter.name), parameter.process_value
+        )
+
+
+def _processed(
+    parameter: Any, parse: Callable[[Any], Any] | None, by_typer: Callable[..., Any], ctx: Any, value: Any
+) -> Any:
+    """Return the value of a parameter, as `process_value` of typer's own does."""
+    is_list = parameter.multiple or parameter.nargs == -1
+    if parameter.required and not value:
+        return by_typer(ctx, value)  # says that it is missing
+    if is_list:
+        value = tuple(value or ())
+    elif parse is not None and value is not None:
+        value = parse(value)
+    return value if parameter.callback is None else parameter.callback(ctx, parameter, value)
 
 
 class Command(typer.core.TyperCommand):
@@ -125,6 +159,7 @@ class Command(typer.core.TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Refuse a field that is named twice: only the last one would count."""
+        _parse_with(self.callback.parsers, self.get_params(ctx))  # type: ignore[union-attr] # of `with_options`
         _, _, given = self.make_parser(ctx).parse_args(args=[*args])
         for parameter in given:
             if str(parameter.name).endswith("_field") and given.count(parameter) > 1:

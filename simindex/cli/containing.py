@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, get_args
 
-from simindex import ContainmentMatch, ContainmentMatches, Index, Key
 from simindex.cli import options
 from simindex.cli.failures import CommandError
 from simindex.cli.output import counted, figure, note, plain_metadata, print_json, print_table, shown_key
+from simindex.format.keys import Key
+from simindex.index import Index
 from simindex.jsonable import plain
-from simindex.queries.containment import Direction
+from simindex.queries.containment import ContainmentMatch, ContainmentMatches, Direction
 
 Directions = Annotated[
     Direction,

@@ -11,11 +11,20 @@ from typing import Annotated, ClassVar
 
 import typer
 
-import simindex
-from simindex import CharShingles, Config, Index, IndexLockedError, SimHashConfig, WordShingles
 from simindex.cli.failures import CommandError
 from simindex.cli.options import number, whole
-from simindex.config import NORMALIZE_STEPS, Shingles, require_equal
+from simindex.config import (
+    NORMALIZE_STEPS,
+    CharShingles,
+    Config,
+    Shingles,
+    SimHashConfig,
+    WordShingles,
+    require_equal,
+)
+from simindex.errors import IndexLockedError
+from simindex.index import Index
+from simindex.index import open as open_index
 
 
 def seed_of(text: str | int) -> int | str:
@@ -153,8 +162,8 @@ def open_for_reading(path: str, max_candidates: int | None = None, *, warm: bool
     """Open an index for reading that must be there; `warm`: with its filters in memory."""
     try:
         if max_candidates is None:
-            return simindex.open(path, "r", warm=warm)
-        return simindex.open(path, "r", max_candidates=max_candidates, warm=warm)
+            return open_index(path, "r", warm=warm)
+        return open_index(path, "r", max_candidates=max_candidates, warm=warm)
     except FileNotFoundError:
         raise _missing(path) from None
 
@@ -168,9 +177,9 @@ def open_for_insert(path: str, options: CreationOptions, wait: float = 0.0) -> I
     config = None if not options.given() else options.config(Config())
     try:
         try:
-            index = simindex.open(path, "r+", timeout=wait)
+            index = open_index(path, "r+", timeout=wait)
         except FileNotFoundError:
-            return simindex.open(path, "a", config, timeout=wait)
+            return open_index(path, "a", config, timeout=wait)
     except IndexLockedError as exc:
         raise _locked(path, exc) from exc
     try:
@@ -188,7 +197,7 @@ def open_for_change(path: str, wait: float = 0.0) -> Index:
         wait: seconds to wait for another writer.
     """
     try:
-        return simindex.open(path, "r+", timeout=wait)
+        return open_index(path, "r+", timeout=wait)
     except FileNotFoundError:
         raise _missing(path) from None
     except IndexLockedError as exc:

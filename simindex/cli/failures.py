@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 import typer
 
-from simindex import KeyExistsError, SimIndexError
 from simindex.cli.command import LazyGroup
 from simindex.cli.output import note
+from simindex.errors import KeyExistsError, SimIndexError
 
 INTERRUPTED = 130
 

@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal, get_args
 
 import typer
 
-from simindex import Index
 from simindex.changes.documents import Conflict
 from simindex.format.keys import Key
+from simindex.index import Index
 from simindex.queries.search import Method
 
 # ---- numbers and words ----

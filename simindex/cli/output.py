@@ -13,11 +13,12 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from simindex import CheckReport, Record, RepairReport
-from simindex.format.keys import Key
 from simindex.jsonable import plain
+
+if TYPE_CHECKING:
+    from simindex import CheckReport, Key, Record, RepairReport
 
 _PADDING = 3  # columns of the terminal between two of a table
 _LEAST_LEFT = 10  # columns that a text must have; it is folded there

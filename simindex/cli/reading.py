@@ -14,7 +14,6 @@ from typing import Annotated, Any, ClassVar, get_args
 
 import typer
 
-from simindex import Sketch
 from simindex.batching import bytes_of_item, in_parts
 from simindex.cli import options
 from simindex.cli.options import parse_key
@@ -34,6 +33,7 @@ from simindex.inputs import (
     Tally,
     fingerprints,
 )
+from simindex.sketching.sketch import Sketch
 
 _LOOKED_AT = 1_000
 

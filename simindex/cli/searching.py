@@ -8,7 +8,6 @@ from typing import Annotated, Any, ClassVar
 
 import typer
 
-from simindex import Index, Matches, Sketcher
 from simindex.cli import options
 from simindex.cli.creation import is_given
 from simindex.cli.failures import CommandError
@@ -16,7 +15,10 @@ from simindex.cli.options import missing_key
 from simindex.cli.output import counted
 from simindex.format.keys import Key
 from simindex.formulas.curve import DEFAULT_THRESHOLD
+from simindex.index import Index
+from simindex.queries.matches import Matches
 from simindex.sketching.document import Document
+from simindex.sketching.sketcher import Sketcher
 
 
 @dataclass(frozen=True)

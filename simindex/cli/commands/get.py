@@ -7,11 +7,11 @@ import sys
 
 import typer
 
-from simindex import Record
 from simindex.cli import options, reading
 from simindex.cli.creation import open_for_reading
 from simindex.cli.output import Reports, json_record, print_json, printable, shown_key
 from simindex.inputs import Limits
+from simindex.queries.container import Record
 
 EXAMPLES = r"""
 simindex get news.simindex a

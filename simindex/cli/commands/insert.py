@@ -17,8 +17,7 @@ from typing import Annotated, Any
 
 import typer
 
-from simindex import Index, InsertReport, Matches
-from simindex.changes.documents import DEFAULT_BATCH_SIZE
+from simindex.changes.documents import DEFAULT_BATCH_SIZE, InsertReport
 from simindex.cli import creation, options, reading
 from simindex.cli.command import Command
 from simindex.cli.failures import INTERRUPTED, REPORTED, CommandError, describe, in_options
@@ -26,8 +25,10 @@ from simindex.cli.output import Reports, counted, figure, note, print_json
 from simindex.cli.progress import Advance, shows_progress, work_bar
 from simindex.format.keys import Key
 from simindex.formulas.curve import DEFAULT_THRESHOLD
+from simindex.index import Index
 from simindex.inputs import BadRowError, Inputs, Row, RowByContent, Tally
 from simindex.jsonable import plain
+from simindex.queries.matches import Matches
 
 
 def _parse_threshold(text: str) -> float:

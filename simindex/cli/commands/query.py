@@ -7,7 +7,6 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from simindex import Config, ContainmentMatches, Index, Match, Matches
 from simindex.cli import options, reading
 from simindex.cli.containing import print_contained, require_samples
 from simindex.cli.creation import is_given, open_for_reading
@@ -23,10 +22,14 @@ from simindex.cli.output import (
 from simindex.cli.progress import Advance, shows_progress, work_bar
 from simindex.cli.reading import batches
 from simindex.cli.searching import Search
+from simindex.config import Config
 from simindex.format.keys import Key
 from simindex.formulas.curve import DEFAULT_THRESHOLD
+from simindex.index import Index
 from simindex.inputs import Inputs, read_text, tidy_path
 from simindex.jsonable import plain
+from simindex.queries.containment import ContainmentMatches
+from simindex.queries.matches import Match, Matches
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES
 
 _ROWS_A_TIME = 256

@@ -9,15 +9,15 @@ from typing import Annotated
 
 import typer
 
-from simindex import SimHashConfig, Stats, WordShingles
 from simindex.cli import drawing, options
 from simindex.cli.creation import open_for_reading
 from simindex.cli.drawing import Chart
 from simindex.cli.output import counted, figure, print_json, print_table, printable
 from simindex.cli.progress import waiting_bar
-from simindex.config import Shingles
+from simindex.config import Shingles, SimHashConfig, WordShingles
 from simindex.corpus.report.histograms import Histograms, histograms_of
 from simindex.formulas.match_odds import FOUND_PROBABILITIES
+from simindex.queries.stats import Stats
 
 EXAMPLES = r"""
 simindex stats news.simindex

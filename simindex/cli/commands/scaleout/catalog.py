@@ -101,7 +101,9 @@ def query(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The text to look for.")],
     threshold: options.Threshold = None,
     limit: options.Limit = None,
-    seconds: Annotated[float, typer.Option(metavar="S", help="How long to wait for an answer.")] = 30.0,
+    seconds: Annotated[
+        float, typer.Option(metavar="S", parser=options.seconds, help="How long to wait for an answer.")
+    ] = 30.0,
     on_missing: Annotated[
         str, options.word(("partial", "wait", "fail"), "What becomes of partitions that do not answer.")
     ] = "partial",
