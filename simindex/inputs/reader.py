@@ -176,14 +176,14 @@ class Inputs:
         """Yield the rows of one input, or of some of its lines, as iterating does; see `columns_of`."""
         yield from self._read(self._part(place, extent))
 
-    def lines_of(self, place: int, extent: Extent | None) -> Iterator[list[bytes]]:
-        """Yield the lines of an input with `has_lines`, some at a time, or those of an extent of one with
-        `has_plain_lines`; they were read as rows before."""
+    def lines_of(self, place: int, extent: Extent | None, size: int) -> Iterator[bytes]:
+        """Yield the lines of an input with `has_lines`, about `size` bytes at a time, or those of an extent
+        of one with `has_plain_lines`; they were read as rows before. The last line may have no end."""
         with self._part(place, extent).lines() as lines:
-            for some in lines.groups():
-                if isinstance(some, BadRowError):
-                    raise some
-                yield some
+            for piece in lines.pieces(size):
+                if isinstance(piece, BadRowError):
+                    raise piece
+                yield piece
 
     def parse_lines(
         self, place: int, numbers: Sequence[int], lines: Sequence[bytes]

@@ -25,7 +25,7 @@ from simindex.remote import is_remote
 
 _MIB = 1 << 20
 _PIECE = _MIB  # of a long line, read at a time
-_GROUP = 1 << 18  # of lines that come together
+GROUP_BYTES = 1 << 18  # of lines that come together
 _WHOLE_PIECE = 1 << 18
 _MOST = 1 << 60
 
@@ -334,30 +334,40 @@ class Lines:
 
     def groups(self) -> Iterator[list[bytes] | BadRowError]:
         """Yield the same lines some at a time, which is faster; `number` is that of the newest one."""
-        if self.careful_from <= _PIECE + _GROUP:
+        if self.careful_from <= _PIECE + GROUP_BYTES:
             for line in self:
                 yield line if isinstance(line, BadRowError) else [line]
             return
-        stream, rest, number = self._stream, b"", self.number
+        for piece in self.pieces(GROUP_BYTES):
+            if isinstance(piece, BadRowError):
+                yield piece
+            else:
+                lines = io.BytesIO(piece).readlines()
+                self.number += len(lines)
+                yield lines
+
+    def pieces(self, size: int) -> Iterator[bytes | BadRowError]:
+        """Yield about `size` bytes of whole lines at a time, of a limit above `_PIECE`; the last line of a
+        file may have no end. `number` counts bad rows alone."""
+        stream, rest = self._stream, b""
         read1: Callable[[int], bytes] = cast("io.BufferedReader", stream.file).read1
         try:
-            while piece := read1(_GROUP):
-                lines = io.BytesIO(rest + piece).readlines()
-                rest = b"" if lines[-1].endswith(b"\n") else lines.pop()
-                if lines:
-                    self.number = number = number + len(lines)
-                    yield lines
+            while piece := read1(size):
+                end = piece.rfind(b"\n") + 1
+                if end:
+                    yield b"".join((rest, memoryview(piece)[:end]))
+                rest = piece[end:] if end else rest + piece
                 if len(rest) > _PIECE:
-                    self.number = number = number + 1
+                    self.number += 1
                     line, rest = self._long_line(rest), b""
-                    yield line if isinstance(line, BadRowError) else [line]
+                    self.number -= isinstance(line, bytes)
+                    yield line
                 if not rest:
                     self.mark = stream.packed_bytes
         except Exception as exc:
             raise self._unreadable(exc) from exc
         if rest:
-            self.number = number + 1
-            yield [rest]
+            yield rest
 
     def _unreadable(self, error: Exception) -> InputError:
         """Return what is said of an error of gzip, zlib or zstd; each raises its own."""

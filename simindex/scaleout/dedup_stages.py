@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import shutil
 import socket
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -25,10 +26,11 @@ from simindex.corpus.dedup.journal import JobError
 from simindex.corpus.dedup.orders import Keep, KeepOrder, by_rank, newest_first, rank_of
 from simindex.corpus.dedup.results import removed_row
 from simindex.corpus.dedup.rows import rows_by_columns
-from simindex.corpus.dedup.second_pass import InputPart, PartRead, columns_of_part
+from simindex.corpus.dedup.second_pass import InputPart, PartRead, columns_of_part, ends_of_lines
 from simindex.corpus.dedup.sketches import Names, SketchFiles, sketch_rows
 from simindex.corpus.dedup.star import Star
 from simindex.corpus.dedup.verdict_file import RowDecisions, VerdictReader, Verdicts, write_verdicts
+from simindex.corpus.dedup.writer_loop import lines_without
 from simindex.corpus.entries import Place, place_of
 from simindex.corpus.outputs.frames import naming
 from simindex.format.layout import FIRST_BAND_TABLE
@@ -327,9 +329,6 @@ def _order(stages: Stages, folder: str, tables: Sequence[SketchTables], total: i
 
 _LINE_END = ord("\n")
 
-_PIECE = 1 << 18
-"""Bytes that line ends are looked for in at a time: they stay in the cache of a core."""
-
 
 class Wanted(NamedTuple):
     """A part whose lines are wanted.
@@ -389,7 +388,7 @@ def write_part(stages: Stages, wanted: Wanted) -> None:
     extent = part.part.extent
     assert extent is not None
     content = _read(source, extent)
-    ends = _ends_of_lines(content)
+    ends = ends_of_lines(content)
     if len(ends) != part.rows:
         raise InputError(
             source,
@@ -400,13 +399,11 @@ def write_part(stages: Stages, wanted: Wanted) -> None:
     gone = np.array([place for place, _ in wanted.rows.removed], dtype=np.int64)
     spans = zip(begins[gone].tolist(), ends[gone].tolist(), strict=True)
     report = _report_lines(stages, wanted, [bytes(content[begin:end]) for begin, end in spans])
-    sizes, stays = ends - begins, np.ones(len(ends), dtype=bool)
-    sizes[gone], stays[gone] = list(map(len, report)), False
-    # What stays lies between two lines that go.
-    firsts, behinds = np.append(begins[:1], ends[gone]), np.append(begins[gone], ends[-1:])
+    made = lines_without(content, ends, gone.tolist(), report, 0)
     with whole_file(lines_file(stages, wanted)) as file:
-        pickle.dump(tuple(Made(sizes, stays, b"".join(report), wanted.rows.bounded)), file, protocol=5)
-        file.writelines(content[a:b] for a, b in zip(firsts.tolist(), behinds.tolist(), strict=True))
+        about = Made(made.sizes, made.stays, b"".join(report), wanted.rows.bounded)
+        pickle.dump(tuple(about), file, protocol=5)
+        shutil.copyfileobj(made.kept, file)
 
 
 def _read(path: str, extent: Extent) -> memoryview:
@@ -422,14 +419,6 @@ def _read(path: str, extent: Extent) -> memoryview:
         size += 1
     mark = len(BYTE_ORDER_MARK) if not extent.begin and room.startswith(BYTE_ORDER_MARK) else 0
     return memoryview(room)[mark:size].toreadonly()
-
-
-def _ends_of_lines(content: memoryview) -> np.ndarray:
-    """Return where each line ends, int64."""
-    found, every = [np.empty(0, dtype=np.int64)], np.frombuffer(content, dtype=np.uint8)
-    for at in range(0, len(every), _PIECE):
-        found.append(np.flatnonzero(every[at : at + _PIECE] == _LINE_END) + (at + 1))
-    return np.concatenate(found)
 
 
 def _report_lines(stages: Stages, wanted: Wanted, lines: list[bytes]) -> list[bytes]:

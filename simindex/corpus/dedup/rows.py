@@ -10,6 +10,8 @@ from itertools import islice
 from sys import getsizeof
 from typing import Any, TypeVar, overload
 
+import numpy as np
+
 from simindex.batching import PART_BYTES, bytes_of, in_parts
 from simindex.corpus.entries import Entry, PathEntries
 from simindex.inputs import BadRowError, Columns
@@ -76,6 +78,13 @@ class Rows(Sequence[Entry]):
     def at(self, places: Sequence[int]) -> list[Entry]:
         """Return the rows at some places."""
         return [self[place] for place in places]
+
+    def lines(self) -> tuple[bytes, np.ndarray] | None:
+        """Return the lines of all rows in one piece, and where each ends; ``None`` if a row is no line."""
+        if set(map(type, self.contents)) != {bytes}:
+            return None
+        whole = [line if line.endswith(b"\n") else line + b"\n" for line in self.contents]
+        return b"".join(whole), np.cumsum(np.fromiter(map(len, whole), dtype=np.int64, count=len(whole)))
 
 
 class Entered(list[Entry]):

@@ -9,14 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from simindex.corpus.dedup.rows import Rows, rows_by_columns
 from simindex.corpus.entries import Entry
 from simindex.inputs import Columns, Inputs
 from simindex.inputs.source import BYTE_ORDER_MARK, Extent
 
-_LINES = 2_000
-_LONG = 1 << 19
-"""Lines, and bytes, of a batch at least."""
+_LINE_END = ord("\n")
+
+_READ_BYTES = 1 << 19
+"""Of lines that are copied, in one go."""
+
+_CACHED_BYTES = 1 << 18
+"""In which line ends are looked for at a time: they stay in the cache of a core."""
 
 
 class InputPart(NamedTuple):
@@ -37,20 +43,37 @@ def columns_of_part(inputs: Inputs, part: InputPart) -> Iterator[tuple[int, Colu
         yield part.place, some
 
 
+def ends_of_lines(content: bytes | memoryview) -> np.ndarray:
+    """Return where each line ends, int64."""
+    found, every = [np.empty(0, dtype=np.int64)], np.frombuffer(content, dtype=np.uint8)
+    for at in range(0, len(every), _CACHED_BYTES):
+        found.append(np.flatnonzero(every[at : at + _CACHED_BYTES] == _LINE_END) + (at + 1))
+    return np.concatenate(found)
+
+
 class LineRows(Rows):
-    """Rows as lines, which are parsed on access.
+    """Rows as lines in one piece, which are parsed on access.
 
     Args:
         first: number in the whole input of the first one.
+        number: of its line in the file.
+        content: the lines, each with its end.
+        ends: where each ends.
     """
 
-    def __init__(self, first: int, inputs: Inputs, place: int, number: int, lines: list[bytes]) -> None:
+    def __init__(
+        self, first: int, inputs: Inputs, place: int, number: int, content: bytes, ends: np.ndarray
+    ) -> None:
         super().__init__(first)
         self._inputs, self._place, self._number = inputs, place, number
-        self.contents = lines
+        self._content, self._ends = content, ends
 
     def __len__(self) -> int:
-        return len(self.contents)
+        return len(self._ends)
+
+    def lines(self) -> tuple[bytes, np.ndarray]:
+        """Return the lines in one piece, and where each ends."""
+        return self._content, self._ends
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
@@ -59,7 +82,8 @@ class LineRows(Rows):
 
     def at(self, places: Sequence[int]) -> list[Entry]:
         """Return the rows at some places, parsed together."""
-        lines, name = [self.contents[at] for at in places], self._inputs.paths[self._place]
+        ends, name = self._ends, self._inputs.paths[self._place]
+        lines = [self._content[ends[at - 1] if at else 0 : ends[at]] for at in places]
         parsed = self._inputs.parse_lines(self._place, [self._number + at for at in places], lines)
         return [
             Entry(self.first + at, self._place, name, self._number + at, key, document, None, line)
@@ -102,26 +126,18 @@ def rows_of_parts(
 
 
 def _by_lines(inputs: Inputs, part: InputPart, count: int, first: int, done: int) -> Iterator[Rows]:
-    before = 0 if part.extent is None else part.extent.lines_before
-    at = 0
-    for lines in _joined(inputs.lines_of(part.place, part.extent)):
+    before, at = 0 if part.extent is None else part.extent.lines_before, 0
+    for content in inputs.lines_of(part.place, part.extent, _READ_BYTES):
         if not before and not at:
-            lines[0] = lines[0].removeprefix(BYTE_ORDER_MARK)
-        begin, end = min(max(done - at, 0), len(lines)), min(count - at, len(lines))
+            content = content.removeprefix(BYTE_ORDER_MARK)
+        if not content.endswith(b"\n"):
+            content += b"\n"  # the last line of a file may have none
+        ends = ends_of_lines(content)
+        begin, end = min(max(done - at, 0), len(ends)), min(count - at, len(ends))
         if begin < end:
-            yield LineRows(first + at + begin, inputs, part.place, before + 1 + at + begin, lines[begin:end])
-        at += len(lines)
+            skipped = int(ends[begin - 1]) if begin else 0
+            own = content[skipped : ends[end - 1]], ends[begin:end] - skipped
+            yield LineRows(first + at + begin, inputs, part.place, before + 1 + at + begin, *own)
+        at += len(ends)
         if at >= count:
             return  # what follows was no row, either
-
-
-def _joined(groups: Iterator[list[bytes]]) -> Iterator[list[bytes]]:
-    """Yield more lines at a time."""
-    some: list[bytes] = []
-    for lines in groups:
-        some += lines
-        if len(some) >= _LINES or sum(map(len, lines)) >= _LONG:
-            yield some
-            some = []
-    if some:
-        yield some

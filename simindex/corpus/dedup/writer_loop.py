@@ -5,12 +5,11 @@ Invariant: frames end at places that follow from the rows alone, and the journal
 
 from __future__ import annotations
 
+import io
 import time
-from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import compress
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
 import numpy as np
@@ -63,6 +62,7 @@ class Lines(NamedTuple):
         stays: bool: whether it is in the output.
         reported: lines of the report.
         bounded: rows that stay though not all was looked at.
+        removed: the rows that go, if somebody waits for them.
     """
 
     kept: BinaryIO
@@ -70,6 +70,7 @@ class Lines(NamedTuple):
     stays: np.ndarray
     reported: memoryview
     bounded: int
+    removed: Sequence[Any] = ()
 
 
 FRAME_BYTES = 4 << 20
@@ -129,7 +130,7 @@ class Work:
         try:
             for some in decided:
                 if isinstance(some, Lines):
-                    self._take_made(some)
+                    self._take_lines(some)
                     continue
                 entries, (verdicts, bounded) = some
                 if self._texts is not None:
@@ -137,11 +138,11 @@ class Work:
                         entry for entry, verdict in zip(entries, verdicts, strict=True) if verdict is None
                     )
                     self._texts.put((entry.number, entry.document) for entry in kept)
-                lines = self._lines_of(entries)
-                state.bounded += len(bounded)
+                lines = self._as_lines(entries, verdicts, len(bounded))
                 if lines is not None:
-                    self._take_lines(lines, entries, verdicts)
+                    self._take_lines(lines)
                     continue
+                state.bounded += len(bounded)
                 for entry, verdict in zip(entries, verdicts, strict=True):
                     self._take(entry, None if verdict is None else self._annotator.removed(entry, verdict))
                 self._job.advance()
@@ -150,81 +151,49 @@ class Work:
         finally:
             self._mark_at_end()
 
-    def _take_lines(self, lines: list[bytes], entries: Sequence[Entry], verdicts: Sequence[Any]) -> None:
-        """Take rows that are written as they stand."""
+    def _as_lines(self, entries: Sequence[Entry], verdicts: Sequence[Any], bounded: int) -> Lines | None:
+        """Return rows that are written as the lines that they were; ``None`` where a row is made of more."""
+        output = self._output
+        if self._annotator.writes_removed or not (isinstance(output, LinesOutput) and output.keeps_lines):
+            return None
+        if not isinstance(entries, Rows) or (found := entries.lines()) is None:
+            return None
+        content, ends = found
         places = [place for place, verdict in enumerate(verdicts) if verdict is not None]
-        rows = entries.at(places) if isinstance(entries, Rows) else [entries[place] for place in places]
-        found = (verdict for verdict in verdicts if verdict is not None)
-        removed = [self._annotator.removed(*each) for each in zip(rows, found, strict=True)]
+        gone = zip(entries.at(places), (verdicts[place] for place in places), strict=True)
+        removed = [self._annotator.removed(*each) for each in gone]
         reported = list(map(self._report_line, removed)) if isinstance(self._report, LinesOutput) else []
-        sizes = np.fromiter(map(len, lines), dtype=np.int64, count=len(lines))
-        sizes[places] = list(map(len, reported)) if reported else 0
-        stays = np.ones(len(lines), dtype=bool)
-        stays[places] = False
+        return lines_without(content, ends, places, reported, bounded, removed)
 
-        def write(at: int, behind: int) -> None:
-            first, end = bisect_left(places, at), bisect_left(places, behind)
-            kept = (
-                list(compress(lines[at:behind], stays[at:behind].tolist()))
-                if first < end
-                else lines[at:behind]
-            )
-            self._write_lines(kept, reported[first:end])
-            for each in removed[first:end]:
-                self._job.on_removed(each)
-
-        self._take_sized(sizes, stays, write)
-
-    def _take_made(self, lines: Lines) -> None:
-        """Take rows whose lines are made by another process."""
-        ends = np.concatenate([[0], np.cumsum(np.where(lines.stays, 0, lines.sizes))])
-
-        def write(at: int, behind: int) -> None:
-            kept = int(lines.sizes[at:behind][lines.stays[at:behind]].sum())
-            self._write_lines([lines.kept.read(kept)], [lines.reported[ends[at] : ends[behind]]])
-
-        self._job.state.bounded += lines.bounded
-        self._take_sized(lines.sizes, lines.stays, write)
-
-    def _write_lines(self, kept: Sequence[bytes], reported: Sequence[bytes | memoryview]) -> None:
-        assert isinstance(self._output, LinesOutput)
-        self._output.write_lines(kept)
-        if isinstance(self._report, LinesOutput):
-            self._report.write_lines(reported)
-
-    def _take_sized(self, sizes: np.ndarray, stays: np.ndarray, write: Callable[[int, int], None]) -> None:
-        """Take rows whose lines are made, up to each place where a frame ends.
-
-        Args:
-            sizes: int64: bytes of the line of each, in the output or in the report.
-            stays: bool: whether it is in the output.
-            write: writes the lines of some of them, from one up to another.
-        """
-        state, at = self._job.state, 0
-        ends, kept = np.concatenate([[0], np.cumsum(sizes)]), np.concatenate([[0], np.cumsum(stays)])
+    def _take_lines(self, lines: Lines) -> None:
+        """Take rows whose lines are made, up to each place where a frame ends."""
+        state, sizes, at = self._job.state, lines.sizes, 0
+        ends, kept = (np.concatenate([[0], np.cumsum(each)]) for each in (sizes, lines.stays))
+        kept_ends = np.concatenate([[0], np.cumsum(np.where(lines.stays, sizes, 0))])
+        state.bounded += lines.bounded
+        done = 0, 0  # rows and bytes of what stays
         while at < len(sizes):
             room = FRAME_BYTES - self._output.waiting - self._report.waiting
             behind = int(np.searchsorted(ends, ends[at] + room))
             behind = min(max(behind, at + 1), at + FRAME_ROWS - (state.read - self._row_of_cut))
             is_end, behind = behind <= len(sizes), min(behind, len(sizes))
-            write(at, behind)
-            num_kept = int(kept[behind] - kept[at])
+            (some, some_bytes), (num_kept, num_bytes) = done, (int(kept[behind]), int(kept_ends[behind]))
+            self._write_lines(self._output, lines.kept.read(num_bytes - some_bytes))
+            reported = slice(int(ends[at]) - some_bytes, int(ends[behind]) - num_bytes)
+            self._write_lines(self._report, lines.reported[reported])
+            for each in lines.removed[at - some : behind - num_kept]:
+                self._job.on_removed(each)
             state.read += behind - at
-            state.kept += num_kept
-            state.removed += behind - at - num_kept
-            at = behind
+            state.kept += num_kept - some
+            state.removed += behind - at - (num_kept - some)
+            at, done = behind, (num_kept, num_bytes)
             if is_end:
                 self._end_frame()
             self._job.advance()
 
-    def _lines_of(self, entries: Sequence[Entry]) -> list[bytes] | None:
-        """Return the lines of rows that are written as they stand; ``None`` where a row is made of more."""
-        output = self._output
-        if not (isinstance(output, LinesOutput) and output.keeps_lines and isinstance(entries, Rows)):
-            return None
-        if self._annotator.writes_removed or set(map(type, entries.contents)) != {bytes}:
-            return None
-        return whole_lines(entries.contents)
+    def _write_lines(self, output: Output, lines: bytes | memoryview) -> None:
+        if len(lines) and isinstance(output, LinesOutput):
+            output.write_lines([lines])
 
     def _take(self, entry: Entry, removed: Any) -> None:
         job, state = self._job, self._job.state
@@ -311,9 +280,31 @@ def report_line(orjson: Any, reported: Reported) -> bytes:
     return line
 
 
-def whole_lines(lines: list[bytes]) -> list[bytes]:
-    """Return lines with their ends; the last of a file may have none."""
-    return [line if line.endswith(b"\n") else line + b"\n" for line in lines]
+def lines_without(
+    content: bytes | memoryview,
+    ends: np.ndarray,
+    gone: Sequence[int],
+    reported: Sequence[bytes],
+    bounded: int,
+    removed: Sequence[Any] = (),
+) -> Lines:
+    """Return rows as lines that are written as they stand.
+
+    Args:
+        content: the lines of all, each with its end.
+        ends: where each ends.
+        gone: places of the rows that go.
+        reported: the lines of these in the report; none: there is no report.
+        bounded, removed: see `Lines`.
+    """
+    begins = np.concatenate([[0], ends[:-1]])
+    sizes, stays, places = ends - begins, np.ones(len(ends), dtype=bool), np.array(gone, dtype=np.int64)
+    sizes[places], stays[places] = list(map(len, reported)) or 0, False
+    # What stays lies between two lines that go.
+    firsts, behinds = [0, *ends[places].tolist()], [*begins[places].tolist(), len(content)]
+    view = memoryview(content)
+    kept = b"".join([view[a:b] for a, b in zip(firsts, behinds, strict=True)]) if gone else content
+    return Lines(io.BytesIO(kept), sizes, stays, memoryview(b"".join(reported)), bounded, removed)
 
 
 class _Cut(NamedTuple):
