@@ -28,14 +28,6 @@ def estimate(*arguments: str) -> dict[int, list[float]]:
     return rows_of(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
-def test_page_says_what_the_tool_does() -> None:
-    page = (ROOT / "docs" / "performance.md").read_text()
-    published, found = rows_of(page[page.index("## A thousand million documents") :]), estimate()
-    assert published.keys() == found.keys()
-    for documents, figures in found.items():
-        assert published[documents] == pytest.approx(figures, rel=0.05, abs=0.01)
-
-
 def test_estimate_is_what_a_compacted_index_takes(tmp_path: Path) -> None:
     count = 20_000
     random = np.random.default_rng(1)

@@ -572,6 +572,34 @@ def _read(path: str, stop: Any, results: Any) -> None:
     results.put((count, bad))
 
 
+def upkeep(options: dict[str, Any]) -> dict[str, Any]:
+    """Seconds of maintenance of made-up sketches whose files are in the page cache."""
+    folder = folder_for(options)
+    count = max(1, options["documents"] // (2 * uniform.BATCH)) * 2 * uniform.BATCH
+    for name, first in (("half", 0), ("other", count // 2)):
+        with simindex.open(folder / name, "x") as index:
+            for begin in range(first, first + count // 2, uniform.BATCH):
+                index.insert_many(enumerate(uniform.sketches(index.config, begin), begin), workers=1)
+    seconds: dict[str, float] = {}
+
+    def took(name: str, call: Callable[[], object]) -> None:
+        start = time.perf_counter()
+        call()
+        seconds[name] = time.perf_counter() - start
+
+    whole = folder / "whole"
+    took("merge", lambda: simindex.merge([folder / "half", folder / "other"], whole))
+    took("check", lambda: simindex.check(whole))
+    with simindex.open(whole) as index:
+        took("backup", lambda: index.backup(folder / "backup"))
+        took("compact", index.compact)
+        size = index.stats().file_bytes
+    took("resketch", lambda: simindex.resketch(whole, folder / "fewer", num_perm=64))
+    took("repair", lambda: simindex.repair(whole, folder / "repaired"))
+    shutil.rmtree(folder)
+    return {"documents": count, "file_bytes": size, "seconds": seconds}
+
+
 JOBS = {
     job.__name__: job
     for job in (
@@ -595,6 +623,7 @@ JOBS = {
         beyond,
         readers,
         scaled,
+        upkeep,
     )
 }
 

@@ -1,13 +1,10 @@
 """Pictures of a benchmark's results: the peers as bars, growth from small to large, and beyond the memory.
 
-Owns how they look. Called by run.py; takes the dictionary that bench.json holds, so
-`python pictures.py FOLDER` draws the pictures of an older run again.
+Called by run.py and page.py with the dictionary that bench.json holds.
 """
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +14,7 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
+from page import beyond_runs
 
 OURS, THEIRS, SECOND, THIRD = "#1b6ca8", "#b9bec4", "#c8553d", "#588157"
 INK = "#333333"
@@ -25,28 +23,26 @@ Line = tuple[str, str, Sequence[float], Sequence[float]]
 Bar = tuple[str, float]
 
 
-def draw(results: dict[str, Any], output: Path) -> list[Path]:
-    """The pictures that these results are enough for, as PNG files in `output`."""
+def draw(results: dict[str, Any], output: Path, source: str = "") -> list[Path]:
+    """Draw the pictures that these results are enough for, as PNG files that name their source."""
     matplotlib.use("Agg")
     plt.rcParams.update({"font.size": 9, "axes.edgecolor": INK, "text.color": INK, "axes.labelcolor": INK})
-    beyond = runs_beyond(results)
+    beyond = beyond_runs(results)
     drawn = {
-        "peers": _peers(results) if results["builds"] and results["peers"] else None,
-        "growth": _growth(results) if len(results["builds"]) > 1 or results.get("huge") else None,
+        "peers": _peers(results) if results.get("builds") and results.get("peers") else None,
+        "fingerprints": _fingerprints(results)
+        if results.get("simhash") and results.get("simhash_peers")
+        else None,
+        "growth": _growth(results) if len(results.get("builds", [])) > 1 or results.get("huge") else None,
         "beyond": _beyond(beyond) if beyond else None,
     }
     paths = []
     for name, figure in drawn.items():
         if figure:
             paths.append(output / f"{name}.png")
-            figure.savefig(paths[-1], dpi=120)
+            figure.savefig(paths[-1], dpi=120, metadata={"Source": source, "Software": None})
             plt.close(figure)
     return paths
-
-
-def runs_beyond(results: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the runs of the job beyond, one for each number of workers."""
-    return [run for name, run in results.items() if name.startswith("beyond") and run]
 
 
 def _peers(results: dict[str, Any]) -> Figure:
@@ -67,6 +63,23 @@ def _peers(results: dict[str, Any]) -> Figure:
         asking.append((peer["name"], peer["median_us"]))
     _bars(left, building, f"Text to index, {count:,} documents: documents a second")
     _points(right, asking, "One query from text, us, median")
+    figure.tight_layout()
+    return figure
+
+
+def _fingerprints(results: dict[str, Any]) -> Figure:
+    """Fingerprints within 3 bits: building, and one query; ours in colour, the best on top."""
+    ours = results["simhash"][0]
+    building: list[Bar] = [("simindex (durable)", ours["fingerprints_a_second"])]
+    asking: list[Bar] = [
+        (f"simindex, {state}", ours[state]["median_us"]) for state in ("inserted", "compacted")
+    ]
+    for peer in results["simhash_peers"]:
+        building.append((peer["name"], peer["fingerprints_a_second"]))
+        asking.append((peer["name"], peer["median_us"]))
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 0.6 + 0.36 * len(asking)), width_ratios=(1, 1))
+    _bars(left, building, f"{ours['documents']:,} fingerprints to index: a second")
+    _points(right, asking, "One query within 3 of 64 bits, us, median")
     figure.tight_layout()
     return figure
 
@@ -202,9 +215,3 @@ def _lines(axes: Axes, lines: list[Line], title: str, *, log: bool = False) -> N
 
 def _short(count: float) -> str:
     return f"{count / 1e6:g} M" if count >= 1e6 else f"{count / 1e3:g} k" if count >= 1e3 else f"{count:g}"
-
-
-if __name__ == "__main__":
-    folder = Path(sys.argv[1])
-    for path in draw(json.loads((folder / "bench.json").read_text()), folder):
-        print(path)

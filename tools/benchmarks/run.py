@@ -9,12 +9,14 @@ import argparse
 import json
 import os
 import platform
+import shlex
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+import page
 import peers
 import pictures
 from tables import beyond_table, build_table, minhash_table, simhash_table
@@ -65,11 +67,14 @@ def machine() -> dict[str, Any]:
         ),
         platform.processor(),
     )
-    git = ["git", "-C", str(HERE), "rev-parse", "--short", "HEAD"]
-    commit = subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
+    git = ["git", "-C", str(HERE.parents[1])]
+    commit, changed = (
+        subprocess.run([*git, *command], capture_output=True, text=True, check=False).stdout.strip()
+        for command in (["rev-parse", "--short", "HEAD"], ["status", "--porcelain", "simindex", "tools"])
+    )
     return {
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
-        "commit": commit or "unknown",
+        "commit": (commit or "unknown") + (", changed" if changed else ""),
         "processor": model,
         "cores": os.cpu_count(),
         "system": f"{platform.system()} {platform.release()}",
@@ -120,10 +125,17 @@ def main() -> None:
         "--only",
         nargs="*",
         help="jobs out of sketch build peers simhash extra huge beyond groups dedup bounded against "
-        "adversarial scaleout; from beyond on only if named",
+        "adversarial scaleout upkeep; from beyond on only if named",
     )
     parser.add_argument("--quick", action="store_true", help="10,000 documents")
+    parser.add_argument(
+        "--publish", metavar="NAME", help="keep the run as docs/bench/NAME.json, and render the pages of it"
+    )
+    parser.add_argument("--render", action="store_true", help="measure nothing, render pages and pictures")
     arguments = parser.parse_args()
+    if arguments.render:
+        page.render_all()
+        return
     if arguments.quick:
         arguments.documents, arguments.fingerprints = [10_000], 100_000
     wanted = set(arguments.only or ["sketch", "build", "peers", "simhash", "extra", "huge"])
@@ -132,6 +144,7 @@ def main() -> None:
     base = {"folder": str(output.resolve())} | ({"corpus": str(arguments.corpus)} if arguments.corpus else {})
     results: dict[str, Any] = {
         "machine": machine(),
+        "command": shlex.join(["tools/bench", *sys.argv[1:]]),
         "builds": [],
         "peers": [],
         "simhash": [],
@@ -220,7 +233,12 @@ def main() -> None:
         for piece in arguments.scaled:
             size = base | {"sketches": arguments.sketches} | SCALED[piece] | {"piece": piece}
             results[f"scaleout_{piece}"] = run("scaled", size, f"over Ray: {piece}")
+    if "upkeep" in wanted:
+        count = arguments.documents[-1] // 2
+        results["upkeep"] = run("upkeep", base | {"documents": count}, f"maintenance of {count:,}")
     write(results, output)
+    if arguments.publish:
+        page.publish(results, arguments.publish)
 
 
 def write(results: dict[str, Any], output: Path) -> None:
@@ -247,7 +265,7 @@ def write(results: dict[str, Any], output: Path) -> None:
         ]
     if results["simhash"] or results["simhash_peers"]:
         parts += ["## SimHash\n", simhash_table(results["simhash"], results["simhash_peers"])]
-    beyond = pictures.runs_beyond(results)
+    beyond = page.beyond_runs(results)
     if beyond:
         parts += ["## Inserts beyond the memory\n", beyond_table(beyond)]
     for name in (
@@ -266,6 +284,7 @@ def write(results: dict[str, Any], output: Path) -> None:
         "long_documents",
         "churn",
         "readers",
+        "upkeep",
         "huge",
         *(name for name in results if name.startswith("beyond")),
         "components",

@@ -1,4 +1,4 @@
-"""Tables (Markdown) of a benchmark's results. Called by run.py for one run, by page.py for docs/performance.md."""
+"""Tables (Markdown) of a benchmark's results, for run.py and for page.py, which has docs/performance.md."""
 
 from __future__ import annotations
 
@@ -61,23 +61,20 @@ def build_table(builds: list[dict[str, Any]]) -> str:
             [
                 f"{result['documents']:,}" + (" (made-up sketches)" if not single else ""),
                 figure(result["documents_a_second"]),
-                figure(result["last_tenth_a_second"]),
                 figure(result.get("written_bytes_a_document")),
                 f"{commit['median_us'] / 1e3:.1f}" if commit else "",
                 f"{commit['longest_over_median']:.1f}x ({commit['longest_over_median_cpu']:.1f}x)"
                 if commit
                 else "",
                 f"{single['median_us']:,.0f} ({single['median_ratio']:.2f}x)" if single else "",
-                f"{single['p99_us']:,.0f} ({single['p99_ratio']:.2f}x)" if single else "",
                 str(result["segments"]),
                 figure(result["compact_s"], 1),
                 figure(result["open_and_first_query_ms"], 1),
             ]
         )
     headers = [
-        "documents", "documents/s", "in the last tenth", "written B/document", "commit ms",
-        "longest of the median (CPU time)",
-        "single insert us (of a bare commit)", "its p99", "segments", "compact s", "open and query ms",
+        "documents", "documents/s", "written B/document", "commit ms", "longest of the median (CPU time)",
+        "single insert us (of a bare commit)", "segments", "compact s", "open and query ms",
     ]  # fmt: skip
     return table(headers, rows)
 
@@ -123,3 +120,63 @@ def beyond_table(runs: list[dict[str, Any]]) -> str:
             for steps in growths
         ],
     )
+
+
+def corpus_table(runs: list[dict[str, Any]]) -> str:
+    """Deduplications from packed lines to packed lines, a row for each number of workers."""
+    headers = ["`dedup`", "documents/s", "MB/s of lines", "of `insert_many`", "anonymous memory, MB"]
+    rows = [
+        [
+            f"{run['documents']:,}, {run['workers']} worker{'s' * (run['workers'] > 1)}",
+            figure(run["dedup_a_second"]),
+            figure(run["dedup_bytes_a_second"] / 1e6),
+            figure(run.get("ratio"), 2),
+            figure(run["peak_anonymous_bytes"] / 1e6),
+        ]
+        for run in runs
+    ]
+    return table(headers, rows)
+
+
+def upkeep_table(found: dict[str, Any]) -> str:
+    """Seconds and rates of maintenance."""
+    size = found["file_bytes"] / 1e6
+    headers = [f"{found['documents']:,} made-up sketches, {size:,.0f} MB", "s", "documents/s", "MB/s"]
+    rows = [
+        [f"`{name}`", figure(took, 2), figure(found["documents"] / took), figure(size / took)]
+        for name, took in found["seconds"].items()
+    ]
+    return table(headers, rows)
+
+
+def memory_table(runs: list[dict[str, Any]]) -> str:
+    """An index that has outgrown its memory: queries and inserts, as inserted and compacted."""
+    first = runs[0]
+    states = [state for state in ("inserted", "compacted") if state in first]
+    kinds = {
+        "query_absent": "query of an absent document",
+        "query_stored": "query of a stored document",
+        "query_simhash_absent": "`query_simhash`",
+    }
+    rows = []
+    for name, title in kinds.items():
+        asked = [first[state][name] for state in states]
+        rows.append(
+            [f"{title}, median / p99 us"]
+            + [f"{found['median_us']:,.0f} / {found['p99_us']:,.0f}" for found in asked]
+        )
+        rows.append(["its major page faults"] + [figure(found["major_faults_a_query"], 2) for found in asked])
+    rows.append(
+        ["`query_many` of absent documents, documents/s"]
+        + [figure(first[state]["query_many_a_second"]) for state in states]
+    )
+    sizes = ["file_bytes_a_document", "compacted_bytes_a_document"]
+    rows.append(["file, B/document"] + [figure(first[name]) for name in sizes[: len(states)]])
+    rows += [
+        [f"inserts in the last twelfth, {run['workers']} worker{'s' * (run['workers'] > 1)}, documents/s"]
+        + [figure(run["growth"][-1]["documents_a_second"])]
+        + [""] * (len(states) - 1)
+        for run in runs
+    ]
+    title = f"{first['documents']:,} made-up sketches in {first['memory_bytes'] / 2**30:.2g} GiB"
+    return table([title, *(f"as {state}" for state in states)], rows)

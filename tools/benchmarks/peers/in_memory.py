@@ -141,9 +141,10 @@ class DatasketchRedis(DatasketchXxh32):
 
 
 class Rensa(TokenPeer):
-    """rensa in memory, 16 bands of 8 rows. Its keys are integers, so the keys are a list beside it."""
+    """rensa in memory, 16 bands of 8 rows, from all shingles (its `rho` calls sample them). Its keys are
+    integers, so the keys are a list beside it."""
 
-    name = "rensa (16 bands)"
+    name = "rensa RMinHash.from_token_sets"
     needs = ("rensa",)
     num_bands = 16
 
