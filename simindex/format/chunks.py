@@ -198,37 +198,46 @@ def _columns(
     return first, second, third, pages[:, -SEAL_BYTES:].copy().reshape(-1)
 
 
-class SketchChunk(NamedTuple):
-    """A chunk of the sketch column, taken apart.
+class Chunk(NamedTuple):
+    """A chunk of a sorted table or of the sketch column, taken apart. All arrays are copies.
 
     Attributes:
-        words, fingerprints, numbers: of each row; the last two are copies.
+        words: uint64, shape (rows, 1) of keys or (rows, bands).
+        fingerprints: uint64; none of a sorted table.
+        numbers: uint32.
         seals: uint64, as they are stored, one a block.
+        is_sound: bool: whether each block fits its seal.
+        block: rows of a block; the last may have fewer.
     """
 
     words: np.ndarray
     fingerprints: np.ndarray
     numbers: np.ndarray
     seals: np.ndarray
+    is_sound: np.ndarray
+    block: int
+
+    def rows_of(self, blocks: np.ndarray) -> np.ndarray:
+        """Return the rows of blocks, which are given as bool, one a block."""
+        return np.flatnonzero(np.repeat(blocks, self.block)[: len(self.numbers)])
 
 
-def read_sketch_chunk(value: bytes | memoryview, count: int, bands: int) -> SketchChunk:
-    """Take apart a chunk of so many rows, whose length fits; nothing of it is proven."""
-    widths = KEY_BYTES * bands, FINGERPRINT_BYTES, NUMBER_BYTES
-    words, prints, numbers, seals = _columns(value, count, widths)
-    return SketchChunk(
-        words.view(np.uint64).reshape(count, bands),
+def read_chunk(key: bytes, column: Column, count: int, value: bytes | memoryview) -> Chunk:
+    """Take apart a chunk of so many rows, whose length fits."""
+    words, prints, numbers, seals = _columns(value, count, column.widths)
+    return Chunk(
+        words.view(np.uint64).reshape(count, column.widths[0] // KEY_BYTES),
         prints.view(np.uint64),
         numbers.view(np.uint32),
         seals.view(np.uint64),
+        np.frombuffer(expected_seals(key, column, count, value), dtype=np.uint64) == seals.view(np.uint64),
+        column.block,
     )
 
 
-def seals_of_sketches(chunk: SketchChunk, seed: int) -> np.ndarray:
-    """Return the block seals that the rows of a chunk of that seed (`chunk_seed`) should have: uint64."""
-    bands = chunk.words.shape[1]
-    widths = KEY_BYTES * bands, FINGERPRINT_BYTES, NUMBER_BYTES
-    shape = page_shape(widths)
-    value = _kernel.fill_pages(chunk.words, chunk.fingerprints, chunk.numbers, bands, *shape, seed)
-    column = Column(0, len(chunk.numbers), len(chunk.numbers), widths)
-    return np.frombuffer(seals_of(column, len(chunk.numbers), value), dtype=np.uint64)
+def seals_of_sketches(key: bytes, chunk: Chunk) -> np.ndarray:
+    """Return the block seals that these rows of the sketch column should have under a key: uint64."""
+    value = encode_sketch_chunk(key, *chunk[:3])
+    widths = KEY_BYTES * chunk.words.shape[1], FINGERPRINT_BYTES, NUMBER_BYTES
+    count = len(chunk.numbers)
+    return np.frombuffer(seals_of(Column(0, count, count, widths), count, value), dtype=np.uint64)

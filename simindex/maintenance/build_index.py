@@ -26,7 +26,7 @@ from simindex.format.layout import Layout
 from simindex.format.manifest import Manifest
 from simindex.format.records import NIL, decode_kept
 from simindex.format.seals import pack
-from simindex.maintenance.stored_samples import StoredSamples
+from simindex.maintenance.stored_tables import StoredSamples
 from simindex.maintenance.work_folder import work_folder
 from simindex.queries.scheme import Scheme, scheme_of
 from simindex.queries.view import View
@@ -157,7 +157,7 @@ class Source:
                     view = self._session.reader.committed_view(txn)
                     self._require_unchanged(view.manifest)
                     keys, values = _next_records(txn, first)
-                    batch = self._documents(view, self._numbers(keys, first), values) if keys else None
+                    batch = self._documents(txn, view, self._numbers(keys, first), values) if keys else None
             except SimIndexError as exc:
                 exc.located(self.path)
                 raise
@@ -189,7 +189,9 @@ class Source:
             )
         return numbers
 
-    def _documents(self, view: View, numbers: np.ndarray, values: list[bytes]) -> NewDocuments:
+    def _documents(
+        self, txn: ReadTransaction, view: View, numbers: np.ndarray, values: list[bytes]
+    ) -> NewDocuments:
         records = decode_records(numbers, values, self.config.keep_shingles)
         for _, error in records.errors:
             raise error
@@ -198,7 +200,7 @@ class Source:
         words, prints = view.directory.read_sketches(owners.astype(np.uint64))
         samples = None
         if self._samples is not None:
-            samples = self._samples.of(view, numbers, (records.num_shingles, records.num_sampled))
+            samples = self._samples.of(txn, view, numbers, (records.num_shingles, records.num_sampled))
         return saved_documents(records, self.scheme, self.manifest.sources, has, words, prints, samples)
 
     def _require_unchanged(self, manifest: Manifest) -> None:

@@ -1,9 +1,9 @@
 """Check one segment: values, seals, filters, bitmaps, and agreement with the records.
 
-A segment's entries are read as a merge reads them (`StoredTables`), which proves seals, order and range of
-numbers; they are written once more, which has to give the bytes that are stored, filters and bitmaps among
-them; and `Agreement` compares them with the sketches and the records. A few bytes a document are held; sets
-of entries are compared by sums (`Sum`).
+`StoredTables` proves seals, order and range of numbers as a segment's entries are read; they are written once
+more, which has to give the bytes that are stored, filters and bitmaps among them; and `Agreement` compares
+them with the sketches and the records. A few bytes a document are held; sets of entries are compared by sums
+(`Sum`).
 """
 
 from __future__ import annotations
@@ -12,20 +12,17 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from simindex import _kernel
 from simindex.errors import CorruptIndexError
 from simindex.format.bulk import NO_LEADER
 from simindex.format.chunks import hashes_of_shingle_keys
-from simindex.format.column import Chunks, Column
+from simindex.format.column import Chunks
 from simindex.format.keys import segment_keys, whole_segment_key
 from simindex.format.layout import COPY_TABLE, FIRST_BAND_TABLE, KEY_TABLE, Geometry, SegmentEntry
-from simindex.format.rows import MERGE_SOURCE
 from simindex.maintenance.check_documents import Documents, Found, Sum
 from simindex.maintenance.reports import Problem
+from simindex.maintenance.stored_tables import StoredTables
 from simindex.queries.scheme import Scheme
 from simindex.segments.build import Puts, SegmentWriter
-from simindex.segments.directory import Directory
-from simindex.segments.load import Segment
 from simindex.sketching.sample import num_entries, sample_top
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE
 
@@ -36,99 +33,6 @@ def chunk_places(tables: Geometry, entry: SegmentEntry) -> dict[bytes, tuple[int
     keys = (bytes(key) for key in segment_keys(entry.id, layout.tables, layout.numbers))
     columns = layout.tables.tolist(), layout.numbers.tolist(), layout.sizes.tolist()
     return dict(zip(keys, zip(*columns, strict=True), strict=True))
-
-
-def with_zeros(
-    tables: Geometry, entry: SegmentEntry, values: Mapping[bytes, memoryview]
-) -> Callable[[bytes], object]:
-    """Return what gives values to a loading, zeros in the place of those that are missing or too short."""
-    if not entry.chunked:
-        return values.get
-    places = chunk_places(tables, entry)
-
-    def get(key: bytes) -> object:
-        value, size = values.get(key), places[key][2]
-        return value if value is not None and len(value) == size else bytes(size)
-
-    return get
-
-
-class StoredTables:
-    """The tables of a segment that is loaded, alone in a directory."""
-
-    def __init__(self, geometry: Geometry, entry: SegmentEntry, directory: Directory) -> None:
-        self._geometry, self._entry, self._directory = geometry, entry, directory
-        self.errors: list[CorruptIndexError] = []
-
-    def entries(self, table: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield (keys, numbers) of a sorted table, a chunk at a time; what is damaged is left out, and noted
-        in `errors`. The arrays are written anew for the next ones."""
-        count = self._geometry.entry_counts(self._entry)[table]
-        room = min(count, self._geometry.entries_per_chunk)
-        keys, numbers = np.empty(room, dtype=np.uint64), np.empty(room, dtype=np.uint32)
-        source = np.zeros(1, dtype=MERGE_SOURCE)
-        source["table"] = table
-
-        def read(position: int, wanted: int) -> int:
-            source["position"] = position
-            return self._directory.run(_kernel.merge, source, None, keys[:wanted], numbers[:wanted])
-
-        column = Column(table, count, self._geometry.entries_per_chunk, (8, 0, 4))
-        for taken in self._parts(column, room, read):
-            yield keys[:taken], numbers[:taken]
-
-    def sketches(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Yield (words, fingerprints, numbers) of the sketch column, as `entries` does."""
-        geometry, count = self._geometry, self._entry.num_sketches
-        room = min(count, geometry.sketches_per_chunk)
-        words = np.empty((room, geometry.bands), dtype=np.uint64)
-        fingerprints, numbers = np.empty(room, dtype=np.uint64), np.empty(room, dtype=np.uint32)
-
-        def read(position: int, wanted: int) -> int:
-            out = words[:wanted], numbers[:wanted], fingerprints[:wanted]
-            _, copied = self._directory.run(_kernel.copy_sketches, 0, position, 0, None, *out)
-            return int(copied)
-
-        column = Column(geometry.count, count, geometry.sketches_per_chunk, (8 * geometry.bands, 8, 4))
-        for taken in self._parts(column, room, read):
-            yield words[:taken], fingerprints[:taken], numbers[:taken]
-
-    def _parts(self, column: Column, room: int, read: object) -> Iterator[int]:
-        """Read a column part by part and yield how much each part has; a damaged block is passed over."""
-        assert callable(read)
-        position = 0
-        while position < column.total:
-            wanted = min(room, column.total - position, column.per_chunk - position % column.per_chunk)
-            while wanted:
-                try:
-                    taken = int(read(position, wanted))
-                except CorruptIndexError as exc:
-                    start, end = self._damaged(column, position, wanted, exc)
-                    if start <= position:
-                        self.errors.append(exc)
-                        position, wanted = end, 0
-                        break
-                    wanted = start - position  # what lies before the block, then the block again
-                else:
-                    position += taken
-                    yield taken
-                    break
-
-    @staticmethod
-    def _damaged(column: Column, position: int, wanted: int, error: CorruptIndexError) -> tuple[int, int]:
-        """Return the first entry of the block that an error is about, and the one behind its last."""
-        if error.chunk is not None and error.block is not None:
-            start = error.chunk * column.per_chunk + error.block * column.block
-            if start < position + wanted and position < _block_end(column, start):
-                return start, _block_end(column, start)
-        # It was met beside the part: nothing here is known to be sound.
-        return position, _block_end(column, position)
-
-
-def _block_end(column: Column, position: int) -> int:
-    chunk, place = divmod(position, column.per_chunk)
-    end = min((place // column.block + 1) * column.block, column.per_chunk)
-    return min(chunk * column.per_chunk + end, column.total)
 
 
 Differ = Callable[[str, str, np.ndarray | None], None]
@@ -452,14 +356,10 @@ class SegmentCheck:
         if lost and not self._entry.chunked:
             return
         try:
-            directory = Directory(
-                self._tables,
-                [Segment(self._tables, self._entry, with_zeros(self._tables, self._entry, self._values))],
-            )
+            stored = StoredTables(self._tables, self._entry, self._values.get)
         except CorruptIndexError as exc:
             self._report(str(exc), exc.table)
             return
-        stored = StoredTables(self._tables, self._entry, directory)
         proof = Agreement(self._scheme, self._entry, documents, place, sums, self.differ)
         writer = SegmentWriter(self._tables, self._entry, is_stored=True)
         for table in range(self._tables.count):
@@ -486,10 +386,9 @@ class SegmentCheck:
 
     def _blocks(self, errors: list[CorruptIndexError]) -> None:
         for error in errors:
-            message = str(error)
-            if error.block is not None:  # a problem says where it is by itself
+            if error.block is not None:  # a chunk that is missing is reported already
                 message = "expected entries that fit their seal and ascend, found others"
-            self._report(message, error.table, chunk=error.chunk, block=error.block)
+                self._report(message, error.table, chunk=error.chunk, block=error.block)
 
     def _compare(self, puts: Puts, *, is_whole: bool) -> None:
         """Prove that entries written once more are what is stored."""

@@ -318,13 +318,10 @@ class _Repair:
     def _find_lost_chunks(self, remains: list[SegmentRemains]) -> None:
         """Find chunks of sketches, and segments of one value, whose leaf is gone, among the pages of large
         values that no tree reaches."""
-        missing = [(part, key, count) for part in remains for key, count in part.missing()]
-        if not missing:
-            return
-        for pages in self._salvage.large_orphans():
-            for at, (part, key, count) in enumerate(missing):
-                if part.is_chunk(key, count, pages):
-                    part.adopt(key, count, pages)
+        missing = [(part, piece) for part in remains for piece in part.missing()]
+        for pages in self._salvage.large_orphans() if missing else ():
+            for at, (part, piece) in enumerate(missing):
+                if part.adopt(piece, pages):
                     del missing[at]
                     break
 

@@ -122,10 +122,10 @@ class RepairReport:
     """What a repair saved, and what was lost.
 
     Attributes:
-        sketches: of them, those with their sketch: all that is stored of it fitted its seal.
-        sketches_by_tables: of the sketches, those whose seal was lost, and which the tables agree with: at
-            least half of their words, and none that contradicts. In a segment of one value, where the tables
-            have lost their seal with it, none that contradicts out of a sector that is otherwise right.
+        sketches: of them, those with their sketch.
+        sketches_by_tables: of the sketches, those whose seal was lost. In a large segment all of them is in
+            tables whose seals fit. In a small one, which is one value, tables agree with at least half of the
+            words, and none contradicts out of a sector that is otherwise right.
         without_sketch: keys of saved documents that have lost their sketch: they are stored, but are similar
             to nothing until they are inserted again; the first thousand.
         expected_documents: that there were, as the manifest says.

@@ -27,8 +27,9 @@ from simindex.format.chunks import (
     encode_chunk,
     encode_sketch_chunk,
     encode_words_chunk,
-    read_sketch_chunk,
+    read_chunk,
 )
+from simindex.format.column import Column
 from simindex.format.keys import number_key, segment_key
 from simindex.format.layout import BITMAPS, COPY_TABLE, FILTERS, KEY_TABLE, Geometry
 from simindex.format.manifest import MANIFEST_KEY, decode_manifest, encode_manifest
@@ -353,10 +354,10 @@ def test_tables_rightly_sealed_but_of_other_content_are_told(index: Path) -> Non
     store_values(index, [("segments", key, values[key])])
     key = segment_key(segment, SKETCHES, 0)
     rows = Geometry(2, 0, LAYOUTS["chunked"]).sketches_per_chunk
-    words, prints, numbers, _ = read_sketch_chunk(values[key], rows, 2)
-    words[1, 0] ^= 1
-    prints[2] ^= 1
-    store_values(index, [("segments", key, encode_sketch_chunk(key, words, prints, numbers))])
+    chunk = read_chunk(key, Column(SKETCHES, rows, rows, (16, 8, 4)), rows, values[key])
+    chunk.words[1, 0] ^= 1
+    chunk.fingerprints[2] ^= 1
+    store_values(index, [("segments", key, encode_sketch_chunk(key, *chunk[:3]))])
     assert {problem.table for problem in Here(index)} >= {"band 1", "permutation 1"}
 
 

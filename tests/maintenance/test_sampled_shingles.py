@@ -11,8 +11,7 @@ import simindex
 from simindex import Config, Layout, Sketch, Sketcher, textbook
 from simindex.format.chunks import hashes_of_shingle_keys
 from simindex.maintenance.build_index import opened
-from simindex.maintenance.check_segments import StoredTables
-from simindex.segments.directory import Directory
+from simindex.maintenance.stored_tables import StoredTables
 
 CONFIG = Config(num_perm=16, containment=4)
 TINY = Layout(2, 3, 1)
@@ -44,7 +43,7 @@ def stored(path: Path) -> set[tuple[int, int]]:
         with session.store.reading() as txn:
             view = session.reader.committed_view(txn)
             for entry in view.manifest.segments:
-                read = StoredTables(tables, entry, Directory(tables, [view.segment(entry)]))
+                read = StoredTables(tables, entry, lambda key: txn.get("segments", key))
                 for keys, numbers in read.entries(tables.shingle_table):
                     hashes = hashes_of_shingle_keys(keys).tolist()
                     for x, number in zip(hashes, numbers.tolist(), strict=True):
