@@ -23,7 +23,6 @@ from simindex.format.records import (
     MAX_METADATA_BYTES,
     NIL,
     PackedRest,
-    Present,
     StoredRecord,
     encode_kept,
     encode_records,
@@ -87,8 +86,10 @@ class NewDocuments:
 
     def record(self, place: int, inserted_at: int) -> StoredRecord:
         """Return the record of one of them, before it may get a leader."""
-        kept = None if self.sketches.kept is None else self.sketches.kept[place]
+        samples, all_kept = self.sketches.samples, self.sketches.kept
+        kept = None if all_kept is None else all_kept[place]
         first, last = self._times(place, inserted_at)
+        counts = (0, 0) if samples is None else (samples.num_shingles[place], samples.num_sampled[place])
         return StoredRecord(
             self.keys[place],
             unpack(self.packed_metadata[place]),
@@ -97,22 +98,8 @@ class NewDocuments:
             None,
             None if kept is None else encode_kept(kept),
             last,
-            *self._counts(place),
+            *map(int, counts),
         )
-
-    def _counts(self, place: int) -> tuple[int, int]:
-        samples = self.sketches.samples
-        if samples is None:
-            return 0, 0
-        return int(samples.num_shingles[place]), int(samples.num_sampled[place])
-
-    def _stored_present(self) -> list[Present]:
-        """Return what records say of sketches, as `StoredRecord.stored_present`."""
-        kinds, samples = self.sketches.present.tolist(), self.sketches.samples
-        if samples is None:
-            return list(kinds)
-        counts = zip(kinds, samples.num_shingles.tolist(), samples.num_sampled.tolist(), strict=True)
-        return [one if one[1] else one[0] for one in counts]
 
     def _times(self, place: int, inserted_at: int) -> tuple[int, int | None]:
         return (inserted_at, None) if self.times is None else self.times[place]
@@ -130,16 +117,15 @@ class NewDocuments:
         fingerprints: np.ndarray = self.sketches.fingerprints
         present: np.ndarray = self.sketches.present
         halves = set(present.tolist())
+        signed: Any = slice(None)
+        printed = signed
         if copies or 0 in halves:
             has_own = present > 0
             has_own[copies] = False
             words, fingerprints = words[has_own], fingerprints[has_own]
             present, own = present[has_own], own[has_own]
-
-        def having(half: int) -> Any:
-            return slice(None) if all(one & half for one in halves) else (present & half) > 0
-
-        signed, printed = having(HAS_SIGNATURE), having(HAS_FINGERPRINT)
+        if halves != {HAS_SIGNATURE | HAS_FINGERPRINT}:
+            signed, printed = (present & HAS_SIGNATURE) > 0, (present & HAS_FINGERPRINT) > 0
         leader_numbers = np.array([leaders[copy] for copy in copies], dtype=np.uint64)
         tables = [
             (self.key_hashes[None], relative),
@@ -161,7 +147,11 @@ class NewDocuments:
 
     def records(self, numbers: np.ndarray, leaders: dict[int, int], inserted_at: int) -> Puts:
         """Return the database keys and values of all records."""
-        kinds, kept = self._stored_present(), self.sketches.kept
+        samples, kept = self.sketches.samples, self.sketches.kept
+        kinds: list[Any] = self.sketches.present.tolist()
+        if samples is not None:
+            counts = zip(kinds, samples.num_shingles.tolist(), samples.num_sampled.tolist(), strict=True)
+            kinds = [one if one[1] else one[0] for one in counts]  # as `StoredRecord.stored_present`
         plain: dict[Any, PackedRest]
         if self.times is None:
             plain = {kind: encode_rest(inserted_at, kind) for kind in set(kinds)}
@@ -216,14 +206,8 @@ class InsertReport(NamedTuple):
 
 
 def prepare_documents(items: list[tuple[Any, ...]], sketcher: Sketcher, compares: int = 0) -> NewDocuments:
-    """Check, encode and sketch items of (key, document) or (key, document, metadata).
-
-    Args:
-        compares: the half of a sketch that they will be compared by; 0: they will not.
-
-    Raises:
-        TypeError, ValueError: a bad item; the message names its key.
-    """
+    """Check, encode and sketch items of (key, document) or (key, document, metadata). `compares`: the half of
+    a sketch that they will be compared by; 0: they will not."""
     lengths = set(map(len, items)) if set(map(type, items)) <= {tuple, list} else set()
     if not lengths or not lengths <= {2, 3}:
         _require_items(items)

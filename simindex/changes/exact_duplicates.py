@@ -8,8 +8,6 @@ still there or not.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from simindex.errors import CorruptIndexError
@@ -24,23 +22,25 @@ EQUAL_SKETCHES = 8
 
 
 def fold_copies(numbers: np.ndarray, batch: SketchBatch, view: View) -> tuple[dict[int, int], dict[int, int]]:
-    """Find the documents of a batch whose whole sketch a stored or an earlier one has.
-
-    Returns:
-        (place in the batch -> number of its leader, leader -> new size of its group).
-    """
+    """Find the documents of a batch whose whole sketch a stored or an earlier one has. Returns (place in the
+    batch -> number of its leader, leader -> new size of its group)."""
     leaders: dict[int, int] = {}
     groups: dict[int, int] = {}
     if batch.kept is not None or batch.samples is not None:
         return leaders, groups  # equal rows do not mean equal shingles
-    words, fingerprints, places = batch.words, batch.fingerprints, np.arange(len(batch.present))
-    is_whole = batch.present == view.scheme.whole_sketch
-    if view.scheme.config.simhash:
+    scheme, places = view.scheme, np.arange(len(batch.present))
+    words, fingerprints = batch.words, batch.fingerprints
+    is_whole = batch.present == scheme.whole_sketch
+    if scheme.config.simhash:
         is_whole &= fingerprints != 0
     if not is_whole.all():
         words, fingerprints, places = words[is_whole], fingerprints[is_whole], places[is_whole]
     dead: dict[int, bool] = {}
-    for found, leader in _equal_sketches(words, fingerprints, view):
+    if scheme.tables.bands:
+        table, keys = FIRST_BAND_TABLE, np.ascontiguousarray(words[:, 0])
+    else:
+        table, keys = scheme.tables.first_permutation, np.ascontiguousarray(scheme.permute(fingerprints)[0])
+    for found, leader in view.directory.find_equal(table, keys, words, fingerprints, EQUAL_SKETCHES):
         place = int(places[found])
         if place in leaders:
             continue
@@ -61,26 +61,12 @@ def fold_copies(numbers: np.ndarray, batch: SketchBatch, view: View) -> tuple[di
     return leaders, groups
 
 
-def _equal_sketches(words: np.ndarray, fingerprints: np.ndarray, view: View) -> Iterator[tuple[int, int]]:
-    """Return (place, number) of whole sketches that are stored."""
-    scheme = view.scheme
-    if scheme.tables.bands:
-        table, keys = FIRST_BAND_TABLE, np.ascontiguousarray(words[:, 0])
-    else:
-        table = scheme.tables.first_permutation
-        keys = np.ascontiguousarray(scheme.permute(fingerprints)[0])
-    return view.directory.find_equal(table, keys, words, fingerprints, EQUAL_SKETCHES)
-
-
 def removal_marks(
     removed: dict[int, StoredRecord], groups: dict[int, int], view: View
 ) -> tuple[dict[int, int], int]:
     """Return (number -> REMOVED flags to store, how many copies are among the removed).
 
     Group sizes are counted down in `groups`; 0 means that the group is gone.
-
-    Raises:
-        CorruptIndexError: a copy's group has no size.
     """
     marks: dict[int, int] = {}
     copies = 0

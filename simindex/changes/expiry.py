@@ -42,11 +42,7 @@ def touch(session: Session, keys: Iterable[Key]) -> int:
 
 
 def limit_of(before: datetime | None, older_than: timedelta | None) -> int:
-    """Return the time before which documents expire, in microseconds since 1970-01-01 UTC.
-
-    Raises:
-        TypeError, ValueError: not one of the two, or none of its kind.
-    """
+    """Return the time before which documents expire, in microseconds since 1970-01-01 UTC."""
     if (before is None) == (older_than is None):
         found = "neither" if before is None else "both"
         raise TypeError(f"expire: expected either before= or older_than=, found {found}")
@@ -83,11 +79,8 @@ def expire(session: Session, limit: int, batch_size: int) -> int:
 
 
 def expire_once(session: Session, call: bytes, limit: int, batch_size: int) -> int:
-    """Do the same as a call that may be repeated: it goes on where it was broken off, and counts all.
-
-    Args:
-        call: its id; see `Session.once`.
-    """
+    """Do the same as a call that may be repeated: it goes on where it was broken off, and counts all. `call`:
+    its id; see `Session.once`."""
 
     def sweep(_: Writer, pending: Pending, view: View, before: list[Any] | None) -> list[Any]:
         removed, is_done = before or (0, False)

@@ -163,11 +163,7 @@ class Batch:
         self._decisions = Decisions()
 
     def settled(self) -> Decisions:
-        """Return the decision on each document.
-
-        Raises:
-            KeyExistsError: a key is stored already, nothing matches, and `on_conflict` is "error".
-        """
+        """Return the decision on each document."""
         decisions = self._decisions
         alike, is_crowded = _alike(self._view.scheme, self._query, self._documents.sketches)
         if is_crowded:
@@ -320,11 +316,8 @@ class Batch:
 
 
 class _Compared:
-    """The documents of its batch that each document was compared with, out of crowded buckets.
-
-    Args:
-        rows: of `MATCHES`, without a figure, by query.
-    """
+    """The documents of its batch that each document was compared with, out of crowded buckets. `rows`: of
+    `MATCHES`, without a figure, by query."""
 
     def __init__(self, rows: np.ndarray, first: int, count: int) -> None:
         self._starts = np.searchsorted(rows["query"], np.arange(count + 1)).tolist()

@@ -6,7 +6,6 @@ Invariant: which ones it stores follows from what it writes.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -132,10 +131,6 @@ class Merges:
         live = {entry.id for entry in manifest.segments}
         self.abandoned = [segment for segment in self.abandoned if segment not in live]
 
-    def has_work(self, committed: Manifest) -> bool:
-        """Whether the next commit has merging to do, or may have."""
-        return bool(self.under_way) or self._is_due(committed)
-
     def advance(self, manifest: Manifest, committed: set[int], budget: int, view: View) -> Merged:
         """Do about `budget` bytes of merging.
 
@@ -159,18 +154,15 @@ class Merges:
         return merged
 
     def pause(self, manifest: Manifest, budget: Callable[[], int] | None = None) -> Merged:
-        """Do no merging with a commit; see `advance`.
-
-        Args:
-            budget: returns what it would have done where there was something to do: debt is worked off by it.
-        """
+        """Do no merging with a commit; see `advance`. `budget`: returns what it would have done where there
+        was something to do: debt is worked off by it."""
         if budget is not None and self._debt:
             self._debt = max(0, self._debt - budget())
         return Merged(manifest, self._dead.copy(), list(self.abandoned))
 
     def _start(self, manifest: Manifest, committed: set[int], view: View) -> Manifest:
         """Begin the merges that are due among committed segments."""
-        if not self._is_due(manifest):
+        if not self.is_due(manifest):
             return manifest
         busy = {entry.id for merge in self.under_way for entry in merge.sources}
         busy |= {entry.id for entry in manifest.segments if entry.id not in committed}
@@ -187,7 +179,7 @@ class Merges:
             manifest = self._begin(manifest, run, view)
         return manifest
 
-    def _is_due(self, manifest: Manifest) -> bool:
+    def is_due(self, manifest: Manifest) -> bool:
         """Whether a tier may have enough segments for a run, or a segment is mostly dead."""
         if self._dead and any(
             2 * self._dead.get(entry.id, 0) > entry.num_keys for entry in manifest.segments
@@ -198,7 +190,7 @@ class Merges:
             return False
         busy = {entry.id for merge in self.under_way for entry in merge.sources}
         idle = [tier_of(entry, factor) for entry in manifest.segments if entry.id not in busy]
-        return max(Counter(idle).values(), default=0) >= factor
+        return any(idle.count(tier) >= factor for tier in set(idle))
 
     def _begin(self, manifest: Manifest, sources: list[SegmentEntry], view: View) -> Manifest:
         """Begin a merge; returns the manifest without its segment id."""

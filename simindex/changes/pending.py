@@ -98,7 +98,6 @@ class Pending:
     count: int = 0
     by_key: dict[bytes, int] = field(default_factory=dict)
     removed: dict[int, StoredRecord] = field(default_factory=dict)
-    dropped: set[int] = field(default_factory=set)
     touched: set[int] = field(default_factory=set)
     runs: dict[tuple[int, int], int] = field(default_factory=dict)
     tail: Run | None = None
@@ -137,13 +136,7 @@ class Pending:
             self.num_bytes += _bytes_of(taken)
 
     def require_fit(self, documents: NewDocuments) -> None:
-        """Refuse documents that cannot be added, before anything is done with them.
-
-        Raises:
-            SimIndexError: they would take it over `max_bytes`.
-            ConfigMismatchError: the index holds signatures of its own configuration, and these are of others,
-                or the other way round, or these are of both.
-        """
+        """Refuse documents that cannot be added, before anything is done with them."""
         require_alike(self.sources, documents.sketches.sources)
         if self.max_bytes is not None and self.num_bytes + _bytes_of(documents) > self.max_bytes:
             raise SimIndexError(
@@ -156,7 +149,6 @@ class Pending:
         """Remove a key; `committed` is what the snapshot has of it. False when it is nowhere."""
         number = self.by_key.pop(encoded_key, None)
         if number is not None:
-            self.dropped.add(number)
             self.gone.add(number)
             return True
         if committed is None or committed[0] in self.removed:
@@ -197,10 +189,12 @@ class Pending:
                 SketchBatch(0, self.scheme.config.num_perm, False, None),
             )
             return NewDocuments([], [], none, [], no_sketches), none
-        new, first = NewDocuments.joined([part.documents for part in parts]), parts[0].first
+        new, first = parts[0].documents, parts[0].first
+        if len(parts) > 1:
+            new = NewDocuments.joined([part.documents for part in parts])
         numbers = np.arange(first, first + len(new.keys), dtype=np.uint64)
-        if self.dropped:
-            kept = [at for at, number in enumerate(numbers.tolist()) if number not in self.dropped]
+        if self.gone:
+            kept = [at for at, number in enumerate(numbers.tolist()) if number not in self.gone]
             if len(kept) < len(new.keys):
                 return new.taken(kept), numbers[kept]
         return new, numbers
@@ -282,11 +276,8 @@ def current_time() -> int:
 
 
 def change_of_ages(pending: Pending, tail: Run, view: View) -> tuple[Puts, dict[tuple[int, int], int], Run]:
-    """Return what a commit stores of ages.
-
-    Returns:
-        (records of touched documents, runs as in `Pending.runs`, the tail after it).
-    """
+    """Return what a commit stores of ages. Returns (records of touched documents, runs as in `Pending.runs`,
+    the tail after it)."""
     runs = dict(pending.runs)
     tail, ended = (pending.tail or tail).grown(pending.count, pending.inserted_at)
     if ended is not None:

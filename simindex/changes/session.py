@@ -23,7 +23,7 @@ from simindex.changes.pending import Pending
 from simindex.changes.writer import Prepared, Writer
 from simindex.errors import IndexFullError, SimIndexError, TransactionOpenError
 from simindex.queries.scheme import Scheme
-from simindex.queries.view import PendingView, Reader, View
+from simindex.queries.view import Expected, PendingView, Reader, View
 from simindex.storage.store import Store
 from simindex.storage.translation import closed, read_only
 
@@ -99,11 +99,7 @@ class Session:
     """
 
     def __init__(self, store: Store, scheme: Scheme, is_copy: bool = False) -> None:
-        """Begin.
-
-        Args:
-            is_copy: whether the handle reads a copy of its own.
-        """
+        """Begin. `is_copy`: whether the handle reads a copy of its own."""
         self.store = store
         self._is_copy = is_copy
         self.scheme = scheme
@@ -128,11 +124,6 @@ class Session:
     def _locked(self) -> Iterator[Writer]:
         """Hold the lock, a writer's. A forked child may have inherited it locked by a thread that it has not,
         and learns before that it has no writer.
-
-        Raises:
-            TransactionOpenError: another task of this thread, or the task that waits for this thread, has a
-                transaction open: its end could be waited for for ever.
-            ReadOnlyError: the handle only reads.
         """
         writer = self._require_turn()
         with self._lock:
@@ -256,16 +247,13 @@ class Session:
             prepared = self._prepared(writer, pending, merging=False)
             writer.commit(prepared)
         manifest, number = prepared.merged.manifest, self.store.last_commit
-        self.reader.expect(prepared.encoded_manifest, manifest, number, prepared.newest, prepared.before)
+        own = prepared.encoded_manifest, manifest, number, prepared.newest, prepared.before
+        self.reader.expected = Expected(*own)
         if self.watch is not None and pending is not None:
             self.watch(pending, prepared)
 
     def close(self) -> None:
-        """Roll back an open transaction, another task's, too, which learns of it; and close the store.
-
-        Raises:
-            TransactionOpenError: on a thread that was started inside the transaction.
-        """
+        """Roll back an open transaction, another task's, too, which learns of it; and close the store."""
         if self._open is not None and self._open.is_inherited:
             raise self._not_its_own()
         if not self.store.writable:

@@ -41,20 +41,12 @@ class DoneCalls:
         self._next_turn = 0
 
     def answer(self, call: bytes) -> Any:
-        """Return what a call answered; ``None`` where it was not done, or too long ago.
-
-        Raises:
-            CorruptIndexError: a note is damaged.
-        """
+        """Return what a call answered; ``None`` where it was not done, or too long ago."""
         known = self._read().get(call)
         return None if known is None else known.answer
 
     def note(self, call: bytes, answer: Any) -> Done:
-        """Return the next note, to be stored with the commit that does the call.
-
-        Raises:
-            ValueError: no id of a call, or an answer that is too long.
-        """
+        """Return the next note, to be stored with the commit that does the call."""
         self._read()
         done = Done(self._next_turn, call, answer)
         encode_done(done)  # refuses what does not fit
@@ -111,11 +103,6 @@ class Prepared:
     done: Done | None = None
     newest: bytes = b""
     before: Manifest | None = None
-
-    @property
-    def manifest(self) -> Manifest:
-        """The manifest after it."""
-        return self.merged.manifest
 
     @cached_property
     def encoded_manifest(self) -> bytes:
@@ -202,13 +189,7 @@ class Writer:
     def insert(
         self, pending: Pending, view: View, documents: NewDocuments, on_conflict: str
     ) -> tuple[int, int, int]:
-        """Add documents to a change; returns (inserted, replaced, skipped).
-
-        Raises:
-            KeyExistsError: a key is stored already and `on_conflict` is "error"; nothing was added.
-            ConfigMismatchError: signatures of others beside those of the own configuration, or the other way
-                round; nothing was added.
-        """
+        """Add documents to a change; returns (inserted, replaced, skipped)."""
         encoded_keys = documents.encoded_keys
         committed = view.find_keys(encoded_keys, documents.key_hashes)
         all_new = not committed and pending.by_key.keys().isdisjoint(encoded_keys)
@@ -245,11 +226,8 @@ class Writer:
     # ---- committing ----
 
     def prepare(self, pending: Pending, view: View, *, merging: bool = True) -> Prepared:
-        """Return everything that a commit of a change stores.
-
-        Args:
-            merging: whether merges are advanced in proportion, too.
-        """
+        """Return everything that a commit of a change stores. `merging`: whether merges are advanced in
+        proportion, too."""
         self._is_unsure = True
         committed, scheme = self.manifest, self._scheme
         segments, next_segment = committed.segments, committed.next_segment
@@ -298,17 +276,13 @@ class Writer:
         """Return what merging goes with a commit that changes and writes so much."""
         factor = self._scheme.tables.layout.tier_factor
         budget = partial(step_budget, factor, manifest, num_changes, num_bytes)
-        if not self.merges.has_work(self.manifest):
+        if not (self.merges.under_way or self.merges.is_due(self.manifest)):
             return self.merges.pause(manifest, budget)
         stored = {entry.id for entry in self.manifest.segments}
         return self.merges.advance(manifest, stored, budget(), view)
 
     def commit(self, prepared: Prepared) -> None:
-        """Make a prepared change durable. No read transaction of this thread may be open.
-
-        Raises:
-            IndexFullError: no space; nothing of the change is stored.
-        """
+        """Make a prepared change durable. No read transaction of this thread may be open."""
         self._store.commit(prepared.store, prepared.frees)
         self.manifest = prepared.merged.manifest
         self.merges.note_stored(prepared.merged)
@@ -355,11 +329,7 @@ def clear_unnamed(store: Store, manifest: Manifest) -> None:
 
 
 def stored_segments(txn: ReadTransaction) -> set[int]:
-    """Return the ids that values of segments are stored under, whether the manifest names them or not.
-
-    Raises:
-        CorruptIndexError: the keys do not ascend.
-    """
+    """Return the ids that values of segments are stored under, whether the manifest names them or not."""
     found, last, first = set[int](), -1, b""
     while True:
         for key, _ in txn.items("segments", first):

@@ -34,11 +34,8 @@ class Run(NamedTuple):
     behind: int
 
     def grown(self, count: int, time: int) -> tuple[Run, Run | None]:
-        """Return this run with `count` documents of a commit at a time behind it.
-
-        Returns:
-            (the tail from then on, the run that is to be stored, if it has become long enough).
-        """
+        """Return this run with `count` documents of a commit at a time behind it. Returns (the tail from then
+        on, the run that is to be stored, if it has become long enough)."""
         behind = self.behind + count
         if not count:
             return self, None
@@ -60,11 +57,7 @@ def encode_run(run: Run) -> bytes:
 
 
 def decode_run(key: bytes, value: bytes | memoryview, next_number: int) -> Run:
-    """Return the run under a database key.
-
-    Raises:
-        CorruptIndexError: its seal is broken, or it holds no numbers below `next_number`.
-    """
+    """Return the run under a database key."""
     content = unseal("ages", key, value, f"run of ages {key.hex():.80}")
     time, first = int.from_bytes(key[:_TIME_BYTES], "big"), int.from_bytes(key[_TIME_BYTES:], "big")
     run = Run(time, first, int.from_bytes(content, "little"))
@@ -80,11 +73,7 @@ def decode_run(key: bytes, value: bytes | memoryview, next_number: int) -> Run:
 
 
 def decode_runs(items: Iterable[tuple[bytes, memoryview]], next_number: int) -> Iterator[Run]:
-    """Yield the runs of database entries as they are walked, oldest first; ends, whatever the walk meets.
-
-    Raises:
-        CorruptIndexError: as `decode_run`, or the keys do not ascend.
-    """
+    """Yield the runs of database entries as they are walked, oldest first; ends, whatever the walk meets."""
     last: Run | None = None
     for key, value in items:
         run = decode_run(key, value, next_number)

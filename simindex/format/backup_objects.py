@@ -101,12 +101,7 @@ def encode_backup(backup: StoredBackup) -> bytes:
 
 
 def decode_backup(content: bytes, where: str) -> StoredBackup:
-    """Return the manifest of a backup.
-
-    Raises:
-        FormatError: something else, or a backup of another version.
-        CorruptIndexError: it fails its seal, or contradicts itself.
-    """
+    """Return the manifest of a backup."""
     if _MAGIC.encode() not in content[: len(_MAGIC) + 8]:
         raise FormatError(f"{where}: expected the manifest of a backup, found other data")
     fields = unpack(unseal("meta", _KEY, content, f"{where}: manifest of a backup"))

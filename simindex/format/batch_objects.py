@@ -67,11 +67,7 @@ def encode_batch(batch: Batch) -> bytes:
 
 
 def decode_batch(content: bytes, where: str) -> Batch:
-    """Return a batch.
-
-    Raises:
-        CorruptIndexError: it fails its seal, is something else, or of another version.
-    """
+    """Return a batch."""
     fields = unpack(unseal("meta", _KEY, content, f"{where}: batch of a journal"))
     try:
         magic, version, state, writer, time, removed, touched, keys, metadata, notes, columns = fields

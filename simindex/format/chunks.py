@@ -7,6 +7,7 @@ one value ends in one seal.
 
 from __future__ import annotations
 
+import operator
 from typing import NamedTuple
 
 import numpy as np
@@ -85,13 +86,13 @@ def encode_words_chunk(key: bytes, words: np.ndarray) -> bytes:
 
 
 def encode_whole_segment(key: bytes, arrays: list[np.ndarray]) -> bytes:
-    """Return a segment as one sealed value.
-
-    Args:
-        arrays: keys and numbers of each table, then words, fingerprints and numbers of the sketch column.
-    """
+    """Return a segment as one sealed value. `arrays`: keys and numbers of each table, then words,
+    fingerprints and numbers of the sketch column."""
     # Of an array itself, join would tell a failed allocation as a wrong type.
-    return seal("segments", key, b"".join([array.data for array in arrays]))
+    return seal("segments", key, b"".join(map(_data, arrays)))
+
+
+_data = operator.attrgetter("data")
 
 
 def whole_segment_rows(geometry: Geometry, entry: SegmentEntry) -> np.ndarray:

@@ -61,13 +61,7 @@ def is_sealed_header(value: bytes | memoryview) -> bool:
 
 
 def decode_header(value: bytes | memoryview, where: str) -> Header:
-    """Return the header.
-
-    Raises:
-        FormatError: no simindex header, one of another format version, or one that asks for what this
-            version does not know.
-        CorruptIndexError: a header whose seal is broken.
-    """
+    """Return the header."""
     if MAGIC.encode() not in bytes(value[: len(MAGIC) + 8]):
         raise FormatError(f"{where}: expected a simindex header, found other data; not an index")
     _refuse_format_1(value, where)

@@ -6,7 +6,7 @@ Invariant: database keys are big-endian, so that LMDB's order of bytes is the or
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgpack  # type: ignore[import-untyped] # it carries no type information
@@ -26,10 +26,6 @@ def encode_key(key: object) -> bytes:
     """Return the stored form of an external key; str, bytes and int are distinct kinds.
 
     NumPy's integers and strings are keys as the int and str that they are.
-
-    Raises:
-        TypeError: another type.
-        ValueError: an int outside 64 bits, or more than 64 KiB.
     """
     if isinstance(key, np.integer):
         key = int(key)
@@ -69,9 +65,8 @@ def key_hashes(encoded_keys: list[bytes]) -> np.ndarray:
     return np.array(hashes, dtype=np.uint64)
 
 
-def number_key(number: int) -> bytes:
-    """Return the database key of a document number."""
-    return number.to_bytes(8, "big")
+number_key: Callable[[int], bytes] = struct.Struct(">Q").pack
+"""Returns the database key of a document number."""
 
 
 def number_of(key: bytes) -> int:
@@ -101,9 +96,6 @@ def numbered(
     Args:
         items: (key, value) of all entries from `first` on.
         database: their database, for messages.
-
-    Raises:
-        CorruptIndexError: a key is no number, or the keys do not ascend.
     """
     following = first
     for key, value in items:
@@ -141,9 +133,8 @@ def segment_keys(segment: int, tables: np.ndarray, chunks: np.ndarray) -> np.nda
     return keys.view(np.uint8).reshape(len(tables), keys.itemsize)
 
 
-def segment_prefix(segment: int) -> bytes:
-    """Return what the database keys of a segment's chunks begin with."""
-    return segment.to_bytes(8, "big")
+segment_prefix = number_key
+"""Returns what the database keys of a segment's chunks begin with."""
 
 
 def whole_segment_key(segment: int) -> bytes:

@@ -327,11 +327,8 @@ class Geometry:
         return total
 
     def paged_bytes(self, entries: Iterable[SegmentEntry], alive: float) -> int:
-        """Return about what segments take in the pages of the file when they are one.
-
-        Args:
-            alive: the share of their entries that is to be stored; filters are sized by all of them.
-        """
+        """Return about what segments take in the pages of the file when they are one. `alive`: the share of
+        their entries that is to be stored; filters are sized by all of them."""
         columns = list(zip(*entries, strict=True))
         counts = [*map(sum, columns[3:8]), sum(columns[10])]
         *stored, shingles = [math.ceil(count * alive) for count in counts]

@@ -29,11 +29,7 @@ def sha1_hash64(data: bytes) -> int:
 
 
 def lean_bytes(seed: int, scheme: str, hashvalues: np.ndarray, byteorder: str = "@") -> bytes:
-    """Return a signature as datasketch writes it.
-
-    Raises:
-        ValueError: no such byte order, or a seed that 8 bytes do not hold.
-    """
+    """Return a signature as datasketch writes it."""
     count, values = len(hashvalues), hashvalues.tolist()
     number, letter = _SCHEMES.get(scheme, (0, "I"))
     head = (count,) if not number else (-count, number)
@@ -47,11 +43,7 @@ def lean_bytes(seed: int, scheme: str, hashvalues: np.ndarray, byteorder: str = 
 
 
 def read_lean(data: bytes | bytearray | memoryview, byteorder: str = "@") -> tuple[int, str, list[int]]:
-    """Return (seed, scheme, values) of what `lean_bytes` or datasketch wrote; more may follow it.
-
-    Raises:
-        ValueError: too few bytes, or a scheme that is not known.
-    """
+    """Return (seed, scheme, values) of what `lean_bytes` or datasketch wrote; more may follow it."""
     head, scheme, letter = f"{byteorder}qi", "legacy", "I"
     try:
         seed, count = struct.unpack_from(head, data)

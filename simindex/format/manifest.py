@@ -58,8 +58,7 @@ def encode_manifest(manifest: Manifest) -> bytes:
     if any(map(_num_shingles, segments)) or max(map(len, map(_filters, segments)), default=0) > _KINDS + 1:
         return seal("meta", MANIFEST_KEY, pack(manifest))
     # Of an index without a shingle table as it was before there were any.
-    entries = [entry[:_PLAIN_FIELDS] for entry in segments]
-    return seal("meta", MANIFEST_KEY, pack((*manifest[:-1], entries)))
+    return seal("meta", MANIFEST_KEY, pack((*manifest[:-1], list(map(_plain_fields, segments)))))
 
 
 _PLAIN_FIELDS = len(SegmentEntry._fields) - 1
@@ -68,6 +67,7 @@ _PLAIN_FIELDS = len(SegmentEntry._fields) - 1
 _FILTERS = SegmentEntry._fields.index("filters")
 
 _filters, _num_shingles = operator.itemgetter(_FILTERS), operator.itemgetter(_PLAIN_FIELDS)
+_plain_fields = operator.itemgetter(slice(_PLAIN_FIELDS))
 
 
 def decode_manifest(value: bytes | memoryview) -> Manifest:
@@ -99,11 +99,7 @@ def encode_backup_mark(stored_manifest: bytes) -> bytes:
 
 
 def is_backup_of(mark: bytes | memoryview, stored_manifest: bytes) -> bool:
-    """Whether a backup still has the manifest that it was made with.
-
-    Raises:
-        CorruptIndexError: the mark's seal is broken.
-    """
+    """Whether a backup still has the manifest that it was made with."""
     return bytes(unseal("meta", BACKUP_KEY, mark, "mark of a backup")) == stored_manifest[-SEAL_BYTES:]
 
 
@@ -151,11 +147,8 @@ def _require_consistent(entries: list[Any], counters: list[int]) -> None:
 
 
 def _require_filters(filters: bytes, span: int, num_more: int) -> None:
-    """Refuse filters and bitmaps that no writer chooses for tables of up to `span` entries.
-
-    Args:
-        num_more: 1 where there may be the filter of a shingle table, too.
-    """
+    """Refuse filters and bitmaps that no writer chooses for tables of up to `span` entries. `num_more`: 1
+    where there may be the filter of a shingle table, too."""
     most = [filter_size(span, FILTER_BITS_A_KEY), *[filter_size(span)] * (_KINDS - 1)]
     most_bits = bitmap_bits(min(span, MOST_BITMAP_ENTRIES))
     if (

@@ -106,11 +106,7 @@ _FOUR_FIELDS, _SIX_FIELDS, _SEVEN_FIELDS = b"\x94", b"\x96", b"\x97"
 
 
 def encode_touched(number: int, value: bytes | memoryview, seen_at: int) -> bytes:
-    """Return a stored record with another time of its last touch.
-
-    Raises:
-        CorruptIndexError: it is none.
-    """
+    """Return a stored record with another time of its last touch."""
     content = _content(number, value)
     record = _record(number, content)
     fields = record.inserted_at, record.stored_present, record.leader, record.kept
@@ -130,11 +126,7 @@ def encode_records(
     packed_metadata: list[bytes],
     packed_rests: Sequence[tuple[bytes, bytes]],
 ) -> list[tuple[bytes, bytes]]:
-    """Return (database key, sealed record) of documents.
-
-    Args:
-        numbers: uint64, ascending.
-    """
+    """Return (database key, sealed record) of documents. `numbers`: uint64, ascending."""
     # Raw bytes, for a fixed-width string would lose zeros at its end.
     database_keys = numbers.astype(">u8").view("V8").tolist()
     heads, tails = map(_head_of, packed_rests), map(_tail_of, packed_rests)
@@ -238,12 +230,7 @@ MAX_METADATA_BYTES = 1 << 30
 
 
 def pack_metadata(metadata: object) -> bytes:
-    """Return metadata as a record holds it: NumPy's scalars as Python's, aware datetimes as instants.
-
-    Raises:
-        TypeError: msgpack cannot hold it, or not read it back, as where it is too deep.
-        ValueError: it is too large.
-    """
+    """Return metadata as a record holds it: NumPy's scalars as Python's, aware datetimes as instants."""
     if metadata is None:
         return NIL
     try:
@@ -268,11 +255,7 @@ def pack_texts(texts: list[str]) -> list[bytes]:
 
 
 def _packable(value: Any) -> object:
-    """Return what msgpack can hold in the place of a NumPy scalar or of a subclass of datetime.
-
-    Raises:
-        TypeError, ValueError: there is nothing of the same meaning.
-    """
+    """Return what msgpack can hold in the place of a NumPy scalar or of a subclass of datetime."""
     for kind, plain in _NUMPY_SCALARS:
         if isinstance(value, kind):
             return plain(value)
@@ -326,9 +309,6 @@ def encode_kept(hashes: np.ndarray) -> bytes:
     Args:
         hashes: uint32, ascending and distinct, below 2**28.
 
-    Raises:
-        ValueError: others.
-
     Source: Elias 1974, Fano 1971; docs/format.md.
     """
     (packed,) = _kernel.pack_kept([b""], [hashes])
@@ -336,11 +316,7 @@ def encode_kept(hashes: np.ndarray) -> bytes:
 
 
 def decode_kept(kept: bytes) -> np.ndarray:
-    """Return the shingle hashes of `encode_kept`: uint64, not to be written to; 0.5 us for a hundred.
-
-    Raises:
-        CorruptIndexError: no bytes of `encode_kept`.
-    """
+    """Return the shingle hashes of `encode_kept`: uint64, not to be written to; 0.5 us for a hundred."""
     try:
         return np.frombuffer(_kernel.unpack_kept(kept), dtype=np.uint64)
     except ValueError as exc:

@@ -39,11 +39,7 @@ class Done(NamedTuple):
 
 
 def encode_done(done: Done) -> tuple[bytes, bytes]:
-    """Return the database key and the sealed value of a note.
-
-    Raises:
-        ValueError: an id of another length, or an answer that is too long.
-    """
+    """Return the database key and the sealed value of a note."""
     if len(done.call) != CALL_BYTES:
         raise ValueError(f"call: expected an id of {CALL_BYTES} bytes, found {len(done.call)}")
     packed = pack(done.answer)
@@ -54,11 +50,7 @@ def encode_done(done: Done) -> tuple[bytes, bytes]:
 
 
 def decode_done(key: bytes, value: bytes | memoryview) -> Done:
-    """Return the note under a database key.
-
-    Raises:
-        CorruptIndexError: its seal is broken, or it contradicts itself or its key.
-    """
+    """Return the note under a database key."""
     fields = unpack(unseal("meta", key, value, f"note {key!r:.40}"))
     if isinstance(fields, list) and len(fields) == len(Done._fields):
         turn, call, _ = fields

@@ -50,7 +50,12 @@ PAIR_ROW = np.dtype([("a", np.uint32), ("b", np.uint32), ("agree", np.uint16), (
 # Laid out or taken one at a time, where a Struct costs a tenth of an array.
 
 SEGMENT_ROW = struct.Struct("=5Q")
+"""A segment: base, span, the addresses of its table rows and of its sketch column's chunk rows, sketches."""
+
 DIRECTORY = struct.Struct("=11Q")
+"""The address of the segments' rows, segments, tables; entries and sketches a chunk, sketches a block, fences
+a chunk; bands; address and bytes of the map of a file, and its descriptor."""
+
 MATCH = struct.Struct("<QIHH")
 """A match: number, query, agreeing rows, distance."""
 
@@ -61,34 +66,3 @@ MATCHES = np.dtype(
 
 NO_VALUE = 0xFFFF
 """Stands for agreeing rows or a distance where there is nothing to compare."""
-
-
-def segment_row(*, base: int, span: int, tables: int, sketch_chunks: int, num_sketches: int) -> bytes:
-    """Return a SEGMENT_ROW."""
-    return SEGMENT_ROW.pack(base, span, tables, sketch_chunks, num_sketches)
-
-
-def directory(
-    *,
-    segments: int,
-    num_segments: int,
-    num_tables: int,
-    entries_per_chunk: int,
-    sketches_per_chunk: int,
-    sketches_per_block: int,
-    fences_per_chunk: int,
-    bands: int,
-    mapped: tuple[int, int, int] = (0, 0, 0),
-) -> bytes:
-    """Return a DIRECTORY; `mapped`: address and bytes of the map of a file, and its descriptor."""
-    return DIRECTORY.pack(
-        segments,
-        num_segments,
-        num_tables,
-        entries_per_chunk,
-        sketches_per_chunk,
-        sketches_per_block,
-        fences_per_chunk,
-        bands,
-        *mapped,
-    )

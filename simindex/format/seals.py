@@ -31,13 +31,7 @@ _AS_DATETIME = 3
 
 def pack(value: object, default: Callable[[Any], object] | None = None) -> bytes:
     """Return the msgpack form of a value; surrogates in str are kept, aware datetimes become timestamps.
-
-    Args:
-        default: returns something that msgpack can hold in the place of what it cannot.
-
-    Raises:
-        TypeError, ValueError, OverflowError: msgpack cannot hold the value.
-    """
+    `default`: returns something that msgpack can hold in the place of what it cannot."""
     packed = msgpack.packb(
         value, use_bin_type=True, unicode_errors="surrogatepass", datetime=True, default=default
     )
@@ -45,11 +39,7 @@ def pack(value: object, default: Callable[[Any], object] | None = None) -> bytes
 
 
 def unpack(data: bytes | memoryview) -> Any:
-    """Return the value of a msgpack form; timestamps are datetimes in UTC, to the microsecond.
-
-    Raises:
-        CorruptIndexError: anything else, and a timestamp before the year 1 or after 9999.
-    """
+    """Return the value of a msgpack form; timestamps are datetimes in UTC, to the microsecond."""
     try:
         return msgpack.unpackb(
             data, raw=False, strict_map_key=False, unicode_errors="surrogatepass", timestamp=_AS_DATETIME
@@ -67,11 +57,7 @@ def seal(database: str, key: bytes, content: bytes | memoryview) -> bytes:
 
 
 def unseal_many(database: str, items: list[tuple[bytes, bytes]], what: str) -> None:
-    """Check many sealed values, of which there are millions, in a third of the time of `unseal` for each.
-
-    Raises:
-        CorruptIndexError: as `unseal`, of the first that does not fit.
-    """
+    """Check many sealed values, of which there are millions, in a third of the time of `unseal` for each."""
     seed = SEAL_SEEDS[database]
     digests = [xxhash.xxh3_64_digest(key + value[:-SEAL_BYTES], seed) for key, value in items]
     if digests != [value[-SEAL_BYTES:] for _, value in items]:
@@ -82,11 +68,7 @@ def unseal_many(database: str, items: list[tuple[bytes, bytes]], what: str) -> N
 def unseal(
     database: str, key: bytes, value: bytes | memoryview, what: str, segment: int | None = None
 ) -> memoryview:
-    """Return the content of a sealed value; `what` and `segment` say in an error what it is.
-
-    Raises:
-        CorruptIndexError: the seal does not fit the database, the key and the content.
-    """
+    """Return the content of a sealed value; `what` and `segment` say in an error what it is."""
     view = memoryview(value)
     content = view[:-SEAL_BYTES]
     digest = xxhash.xxh3_64(key, SEAL_SEEDS[database])

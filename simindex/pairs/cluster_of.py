@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from typing import Self
 
 from simindex.format.keys import Key, encode_key, key_hashes
 from simindex.format.records import StoredRecord
@@ -33,9 +32,6 @@ class Cluster(Results[Key]):
         super().__init__(keys)
         self.truncated = truncated
 
-    def _like(self, some: list[Key]) -> Self:
-        return type(self)(some, self.truncated)
-
     def __repr__(self) -> str:
         return f"Cluster({super().__repr__()}, truncated=True)" if self.truncated else super().__repr__()
 
@@ -46,9 +42,6 @@ def cluster_of(view: View, key: Key, query: Query, limit: int | None) -> Cluster
     Args:
         query: what is asked by each of them; without a limit of its own.
         limit: members that are returned at most, those that are fewest steps away; ``None``: all.
-
-    Raises:
-        KeyError: the key is not stored.
     """
     number, record = view.find_stored(key)
     members = {number: record.key}

@@ -122,11 +122,7 @@ def _without(piece: Piece, left_out: np.ndarray) -> Piece:
 
 
 def entries_in_runs(pieces: Iterator[Piece], bits: int) -> Iterator[Piece]:
-    """Yield the entries that have their prefix with a neighbour.
-
-    Args:
-        pieces: entries in order.
-    """
+    """Yield the entries that have their prefix with a neighbour. `pieces`: entries in order."""
     free = np.uint64(64 - bits)
     keys, numbers = np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.uint32)
     has_left = False

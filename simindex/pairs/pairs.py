@@ -80,11 +80,8 @@ def pairs_of(
     progress: Callable[[int, int], object] | None,
     stays_open: bool = False,
 ) -> Pairs:
-    """Return the pairs of the newest commit, in a handle of their own.
-
-    Args:
-        stays_open: the handle is not let go of at the end, but by `Pairs.close` alone.
-    """
+    """Return the pairs of the newest commit, in a handle of their own. `stays_open`: the handle is not let go
+    of at the end, but by `Pairs.close` alone."""
     by_text = None if texts is None else TextSimilarity(texts, scheme.config, memory_bytes)
     own = PinnedTables(store.environment().folder, scheme=scheme)
     try:

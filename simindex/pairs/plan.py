@@ -77,11 +77,8 @@ def plan_pairs(
     call: str = "pairs",
     ignore_common: float | None = None,
 ) -> PairPlan:
-    """Return what the arguments of `Index.pairs` ask for. Raises TypeError and ValueError as it does.
-
-    Args:
-        call: the public name, for messages.
-    """
+    """Return what the arguments of `Index.pairs` ask for. Raises TypeError and ValueError as it does. `call`:
+    the public name, for messages."""
     config = scheme.config
     method = method_of(call, config, by, threshold, max_distance, recall, exact)
     if ignore_common is not None:

@@ -40,14 +40,8 @@ def walk_range(walk_plan: WalkPlan, source: Source, place: int) -> Iterator[Edge
 def walk_table(
     walk_plan: WalkPlan, table: int, source: Source, place: int, copies: np.ndarray | None
 ) -> Iterator[Edges]:
-    """Yield the pairs that the `place`-th range of one table has.
-
-    Args:
-        copies: a bit for each number that is left out, if any are.
-
-    Raises:
-        SimIndexError: a run is longer than `max_run`.
-    """
+    """Yield the pairs that the `place`-th range of one table has. `copies`: a bit for each number that is
+    left out, if any are."""
     plan = walk_plan.plan
     entries = PieceEntries(_pieces(walk_plan, table, source, place), plan.bits[table], plan, copies)
     walk = TableWalk(plan, table, entries, FetchedSketches(source, walk_plan.geometry), LongRuns.none(table))

@@ -32,9 +32,6 @@ class PinnedTables:
 
     Attributes:
         ranks: of its documents: 0 up to `ranks.total`, removed ones among them.
-
-    Raises:
-        ConfigMismatchError: `config` differs from what is stored.
     """
 
     def __init__(self, path: str, config: Config | None = None, scheme: Scheme | None = None) -> None:
@@ -116,11 +113,7 @@ class PinnedTables:
 
     def documents(self, ranks: np.ndarray, limit: int) -> list[list[tuple[Key, int]]]:
         """Return the live documents of the sketches stored under some ranks, oldest first: key, and which
-        halves of a sketch it has.
-
-        Args:
-            limit: documents of each, at most.
-        """
+        halves of a sketch it has. `limit`: documents of each, at most."""
         numbers = self.ranks.numbers(ranks).tolist()
         found = self.read(lambda view: [view.documents_with(number, limit) for number in numbers])
         return [[(record.key, record.present) for _, record in some] for some in found]

@@ -47,11 +47,7 @@ class SortedEdges:
         return self._ends[-1]
 
     def add(self, edges: np.ndarray) -> None:
-        """Take some edges, uint64.
-
-        Raises:
-            IndexFullError, DiskError: the folder of temporary files did not take them.
-        """
+        """Take some edges, uint64."""
         first = 0
         while first < len(edges):
             some = edges[first : first + self._capacity - self._num_held]

@@ -59,11 +59,7 @@ class Source(SketchSource, Protocol):
 
     def slices(self, wanted: Sequence[Slice], capacity: int) -> Iterator[Iterator[Piece]]:
         """Yield for each slice its entries, of all partitions, in order; each is read to its end before the
-        next one is asked for.
-
-        Args:
-            capacity: entries that are in memory at a time, about.
-        """
+        next one is asked for. `capacity`: entries that are in memory at a time, about."""
 
 
 class Numbering:

@@ -29,12 +29,7 @@ class TextSimilarity:
         self._num_bytes = 0
 
     def of(self, a: Key, b: Key) -> float:
-        """Return the similarity of two keys' documents, 0..1; 0 where one has no shingles.
-
-        Raises:
-            KeyError: there is no document of a key.
-            TypeError: it is no str and no collection of shingles.
-        """
+        """Return the similarity of two keys' documents, 0..1; 0 where one has no shingles."""
         left, right = self.hashes_of(a), self.hashes_of(b)
         common = len(np.intersect1d(left, right, assume_unique=True))
         union = len(left) + len(right) - common

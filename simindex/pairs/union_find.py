@@ -55,10 +55,7 @@ class Forest:
 
     def assign(self, edges: np.ndarray) -> int:
         """Let numbers belong to the first earlier centre that an edge leads to; returns how many now do.
-
-        Args:
-            edges: ascending, in one call or several.
-        """
+        `edges`: ascending, in one call or several."""
         return _kernel.assign_stars(self._links, np.ascontiguousarray(edges, dtype=np.uint64))
 
     def roots(self, numbers: np.ndarray) -> np.ndarray:

@@ -112,9 +112,6 @@ class ContainmentMatches(Results[ContainmentMatch]):
         self.truncated, self.num_shingles = truncated, num_shingles
         self.expected_recall = expected_recall
 
-    def _like(self, some: list[ContainmentMatch]) -> ContainmentMatches:
-        return ContainmentMatches(some, self.truncated, self.num_shingles, self.expected_recall)
-
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return `ContainmentMatch.to_dict` of each; the attributes of the list are not in it."""
         return [match.to_dict() for match in self]
@@ -187,11 +184,8 @@ class _Asked:
         self.looked_up = self.all if self.is_whole else self.all[: self.num_sampled]
 
     def leave_out_common(self, is_common: np.ndarray) -> None:
-        """Keep to the sampled shingles that are not common, for of the others that is not known.
-
-        Args:
-            is_common: bool, for each of the sampled.
-        """
+        """Keep to the sampled shingles that are not common, for of the others that is not known. `is_common`:
+        bool, for each of the sampled."""
         self.common_left_out = int(np.count_nonzero(is_common))
         own = self.num_sampled - self.common_left_out
         self.of_all = round(len(self.all) * own / max(self.num_sampled, 1))
@@ -274,11 +268,8 @@ class ContainmentQuery(NamedTuple):
         return found
 
     def _none(self, view: View, num_shingles: int, of_all: int) -> ContainmentMatches:
-        """Return the answer to a query without any match so far.
-
-        Args:
-            of_all: its distinct shingles that count.
-        """
+        """Return the answer to a query without any match so far. `of_all`: its distinct shingles that
+        count."""
         recall = meeting_probability(math.ceil(self.threshold * of_all), view.scheme.config.containment)
         return ContainmentMatches((), False, num_shingles, recall)
 

@@ -65,9 +65,9 @@ class Match:
 
 
 class Results(list[_T]):
-    """A list that stays what it is when it is sliced or copied."""
+    """A list that stays what it is, with its attributes, when it is sliced or copied."""
 
-    __slots__ = ()
+    __slots__: tuple[str, ...] = ()
 
     @overload
     def __getitem__(self, place: SupportsIndex, /) -> _T: ...
@@ -83,7 +83,10 @@ class Results(list[_T]):
         return self[:]
 
     def _like(self, some: list[_T]) -> Self:
-        return type(self)(some)
+        like = type(self)(some)
+        for name in type(self).__slots__:
+            setattr(like, name, getattr(self, name))
+        return like
 
 
 class Matches(Results[Match]):
@@ -107,9 +110,6 @@ standard_error=None)], truncated=True)
             super().__init__(matches)
         self.truncated = truncated
         self.candidates = candidates
-
-    def _like(self, some: list[Match]) -> Self:
-        return type(self)(some, self.truncated, self.candidates)
 
     def __repr__(self) -> str:
         return f"Matches({super().__repr__()}, truncated=True)" if self.truncated else super().__repr__()

@@ -75,9 +75,6 @@ class StoredPassages(Results[StoredPassage]):
         super().__init__(passages)
         self.truncated, self.missed = truncated, missed
 
-    def _like(self, some: list[StoredPassage]) -> StoredPassages:
-        return StoredPassages(some, self.truncated, self.missed)
-
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return `StoredPassage.to_dict` of each; the attributes of the list are not in it."""
         return [passage.to_dict() for passage in self]

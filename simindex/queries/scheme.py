@@ -76,18 +76,11 @@ class Scheme:
 
     def permute(self, fingerprints: np.ndarray) -> np.ndarray:
         """Return the keys of the permutation tables: uint64, shape (number of tables, n)."""
-        if not self.plan.num_tables:
-            return np.empty((0, len(fingerprints)), dtype=np.uint64)
         return self.plan.permute(fingerprints)
 
 
 def scheme_of(store: Store, config: Config | None, layout: Layout | None) -> Scheme:
-    """Return what a store holds; a new one is given its header first.
-
-    Raises:
-        ConfigMismatchError: `config` differs from what is stored.
-        FormatError: the store holds no index, or one of another format version.
-    """
+    """Return what a store holds; a new one is given its header first."""
     if store.is_new:
         created = (config or Config()).drawn()
         plan = plan_for(created.simhash)
@@ -115,9 +108,6 @@ def _read_header(store: Store, stored: bytes) -> tuple[Header, bytes]:
     Nothing else of an index says what it is, and both copies are sealed, so either is as good. A writer puts
     right what is missing or broken of the two. A header that fits its seal is never stood in for: what is
     refused in it is what another version meant.
-
-    Raises:
-        FormatError, CorruptIndexError: as `decode_header`, of the stored one.
     """
     second, is_other_right = second_header(store.path), False
     try:

@@ -10,6 +10,7 @@ al. 2005). Every search is complete up to its stated odds: by bands with the pro
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -120,11 +121,8 @@ class BandQuery(NamedTuple):
         return search_bands(view, batch, prefix_bits, min_agree, *cut)
 
     def matches(self, view: View, found: Found, without: int | None = None) -> list[Matches]:
-        """Return what was found for each sketch, most similar first.
-
-        Args:
-            without: number of a document to leave out.
-        """
+        """Return what was found for each sketch, most similar first. `without`: number of a document to leave
+        out."""
         if not self.exact:
             return matches_of(view, found, self.limit, without)
         results = matches_of(view, found, None, without, exact=True)
@@ -180,11 +178,8 @@ class FingerprintQuery(NamedTuple):
         return Found(batch, found, truncated, scanned)
 
     def matches(self, view: View, found: Found, without: int | None = None) -> list[Matches]:
-        """Return what was found for each sketch, nearest first.
-
-        Args:
-            without: number of a document to leave out.
-        """
+        """Return what was found for each sketch, nearest first. `without`: number of a document to leave
+        out."""
         results = matches_of(view, found, self.limit, without)
         if found.scanned is not None:
             for matches, candidates in zip(results, found.scanned.tolist(), strict=True):
@@ -196,12 +191,7 @@ Query = BandQuery | FingerprintQuery
 
 
 def matches_of_stored(view: View, key: Key, query: Query) -> Matches:
-    """Return the matches of a stored document, without itself.
-
-    Raises:
-        KeyError: the key is not stored.
-        ValueError: it was brought in without the half that is compared.
-    """
+    """Return the matches of a stored document, without itself."""
     number, record = view.find_stored(key)
     require_comparable(view, query.compares)
     # A text of punctuation can lack the fingerprint, too, but no text has a fingerprint alone.
@@ -218,10 +208,7 @@ def matches_of_stored(view: View, key: Key, query: Query) -> Matches:
 
 def require_comparable(view: View, compares: int) -> None:
     """Refuse a question that no stored document can answer: by MinHash, where all are bare fingerprints.
-
-    Args:
-        compares: the half of a sketch that is compared, as `Query.compares`.
-    """
+    `compares`: the half of a sketch that is compared, as `Query.compares`."""
     if compares == HAS_SIGNATURE and not view.sources and view.num_documents:
         raise ValueError(
             "expected stored documents with MinHash rows, but this index holds bare fingerprints alone; "
@@ -292,7 +279,7 @@ def matches_of(
 ) -> list[Matches]:
     """Turn the kernel's numbers into matches, expanding copies, best first, up to `limit` a query."""
     config = view.scheme.config
-    results = [Matches(truncated=flag != 0) for flag in found.truncated]
+    results = list(map(Matches, repeat(()), map(bool, found.truncated)))
     if not found.matches:
         return results
     kept = found.batch.kept if exact else None

@@ -58,11 +58,18 @@ class Snapshot:
         return sum(entry.num_keys for entry in self.manifest.segments) > self.manifest.num_documents
 
 
-class _Expected(NamedTuple):
-    """What a handle has stored itself; one value, for other threads read it."""
+class Expected(NamedTuple):
+    """What the writer of this handle has stored last; one value, for other threads read it.
 
-    encoded: bytes
-    manifest: Manifest
+    Attributes:
+        encoded: the stored form of the manifest, which is not decoded again then.
+        newest: the value of its last segment, where that is new, is one value and short: neither the
+            manifest nor this is read again.
+        before: the manifest that has all other segments, there.
+    """
+
+    encoded: bytes = b""
+    manifest: Manifest = Manifest()
     transaction_id: int = -1
     newest: bytes = b""
     before: Manifest | None = None
@@ -95,6 +102,7 @@ class Reader:
     Attributes:
         open_changes: set while a transaction of the handle is open: returns its changes inside of the block,
             ``None`` elsewhere.
+        expected: what the writer of the handle has stored last.
     """
 
     def __init__(self, scheme: Scheme) -> None:
@@ -102,24 +110,7 @@ class Reader:
         self.open_changes: Callable[[], PendingView | None] | None = None
         self._tables = scheme.tables
         self._last: Snapshot | None = None
-        self._expected = _Expected(b"", Manifest())
-
-    def expect(
-        self,
-        encoded: bytes,
-        manifest: Manifest,
-        transaction_id: int = -1,
-        newest: bytes = b"",
-        before: Manifest | None = None,
-    ) -> None:
-        """Take note of the manifest that the writer of this handle has just stored.
-
-        Args:
-            newest: the value of its last segment, where that is new, is one value and short: neither the
-                manifest nor this is read again.
-            before: the manifest that has all other segments, there.
-        """
-        self._expected = _Expected(encoded, manifest, transaction_id, newest, before)
+        self.expected = Expected()
 
     def view(self, txn: ReadTransaction) -> View:
         """Return the state that queries see: inside a transaction of the handle, its own changes, too."""
@@ -136,7 +127,7 @@ class Reader:
         if last is not None and last.map_generation == txn.map_generation:
             if last.transaction_id == txn.id:
                 return last
-            own = self._expected
+            own = self.expected
             if own.transaction_id == txn.id and own.before is last.manifest:
                 return self._with_own(last, own)
             known: Mapping[int, Segment] = last.segments
@@ -146,7 +137,7 @@ class Reader:
         if last is not None and last.stored_manifest == stored:
             fresh = Snapshot(txn.id, txn.map_generation, stored, last.manifest, last.directory)
         else:
-            expected, manifest, *_ = self._expected
+            expected, manifest, *_ = self.expected
             if stored != expected:
                 manifest = decode_manifest(stored)
                 self._require_room(txn, manifest)
@@ -157,7 +148,7 @@ class Reader:
         self._last = fresh
         return fresh
 
-    def _with_own(self, last: Snapshot, own: _Expected) -> Snapshot:
+    def _with_own(self, last: Snapshot, own: Expected) -> Snapshot:
         """Return the snapshot of this handle's own commit of one more segment, on top of the last one."""
         entry = own.manifest.segments[-1]
         segment = Segment.of_value(whole_form(self._tables, entry[3:]), entry, own.newest)
@@ -248,11 +239,7 @@ class View:
     # ---- records ----
 
     def record(self, number: int) -> StoredRecord | None:
-        """Return a document's record, or ``None`` when it was removed.
-
-        Raises:
-            CorruptIndexError: its seal is broken, or it is missing without having been removed.
-        """
+        """Return a document's record, or ``None`` when it was removed."""
         pending = self.pending
         if pending is not _NOTHING_PENDING:
             if number in pending.gone:

@@ -47,19 +47,6 @@ Entries = tuple[np.ndarray, np.ndarray]
 """Keys, uint64, and the number of the document of each, uint32."""
 
 
-def _sorted(keys: np.ndarray, numbers: np.ndarray, *, are_gapless: bool) -> Entries:
-    """Sort each row of keys; returns keys and numbers, a row each. Equal keys keep the order of numbers.
-
-    Args:
-        numbers: ascending; are_gapless: whether they are 0, 1, 2 and so on.
-    """
-    keys = np.ascontiguousarray(keys)
-    ordered, positions = np.empty_like(keys), np.empty(keys.shape, dtype=np.uint32)
-    if keys.size:
-        _kernel.sort_tables(keys, keys.shape[1], ordered, positions)
-    return ordered, positions if are_gapless else numbers[positions]
-
-
 @dataclass(frozen=True)
 class SegmentData:
     """The documents of a segment to be written. Numbers are relative to `base`, ascending, uint32.
@@ -88,11 +75,31 @@ class SegmentData:
         )
 
     def sorted_kinds(self) -> list[Entries]:
-        """Return `tables` with every row sorted, and so a row of numbers for each."""
-        return [
-            _sorted(keys, numbers, are_gapless=len(numbers) == self.span and kind < _DISTINCT)
-            for kind, (keys, numbers) in enumerate(self.tables)
-        ]
+        """Return `tables` with each row of keys sorted, and so a row of numbers for each.
+
+        Equal keys keep the order of numbers.
+        """
+        sorted_kinds = []
+        for kind, (keys, numbers) in enumerate(self.tables):
+            keys = np.ascontiguousarray(keys)
+            ordered, positions = np.empty_like(keys), np.empty(keys.shape, dtype=np.uint32)
+            if keys.size:
+                _kernel.sort_tables(keys, keys.shape[1], ordered, positions)
+            # Without gaps a position is its number.
+            is_gapless = len(numbers) == self.span and kind < _DISTINCT
+            sorted_kinds.append((ordered, positions if is_gapless else numbers[positions]))
+        return sorted_kinds
+
+    def laid_out(self) -> list[np.ndarray]:
+        """Return the arrays of a segment that is one value: keys and numbers of each table; sketches."""
+        arrays = []
+        for keys, numbers in self.sorted_kinds():
+            behind_keys = KEY_BYTES * keys.shape[1]
+            entries = np.empty((len(keys), ENTRY_BYTES * keys.shape[1]), dtype=np.uint8)
+            entries[:, :behind_keys] = keys.view(np.uint8)
+            entries[:, behind_keys:] = numbers.view(np.uint8)
+            arrays.append(entries)
+        return [*arrays, self.words, self.fingerprints, self.numbers]
 
     def sorted_tables(self) -> list[Entries]:
         """Return every table's (keys, numbers), in the order of table numbers."""
@@ -105,28 +112,17 @@ _DISTINCT = 4
 
 def segment_puts(geometry: Geometry, entry: SegmentEntry, data: SegmentData) -> tuple[SegmentEntry, Puts]:
     """Return the entry and the stored form of a segment: one value, or chunks when it is large."""
-    sketches = data.words, data.fingerprints, data.numbers
     if geometry.fits_one_value(entry):
         key = whole_segment_key(entry.id)
-        return entry, [(key, encode_whole_segment(key, [*map(_laid_out, data.sorted_kinds()), *sketches]))]
+        return entry, [(key, encode_whole_segment(key, data.laid_out()))]
     writer = SegmentWriter(geometry, entry)
     puts: Puts = []
     for keys, numbers in data.sorted_tables():
         puts += writer.add_entries(keys, numbers)
         puts += writer.end_table()
-    puts += writer.add_sketches(*sketches)
+    puts += writer.add_sketches(data.words, data.fingerprints, data.numbers)
     puts += writer.finish()
     return writer.entry, puts
-
-
-def _laid_out(kind: Entries) -> np.ndarray:
-    """Return the entries of tables as a segment that is one value has them: keys, then numbers, of each."""
-    keys, numbers = kind
-    behind_keys = KEY_BYTES * keys.shape[1]
-    laid_out = np.empty((len(keys), ENTRY_BYTES * keys.shape[1]), dtype=np.uint8)
-    laid_out[:, :behind_keys] = keys.view(np.uint8)
-    laid_out[:, behind_keys:] = numbers.view(np.uint8)
-    return laid_out
 
 
 class SegmentWriter:
@@ -269,11 +265,7 @@ class FilterWriter:
         self._chunk = 0
 
     def add(self, keys: np.ndarray) -> Puts:
-        """Take further keys; returns the chunks that are complete.
-
-        Raises:
-            ValueError: the keys do not ascend.
-        """
+        """Take further keys; returns the chunks that are complete."""
         puts: Puts = []
         shape = self._shape
         while True:

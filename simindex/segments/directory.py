@@ -7,7 +7,7 @@ every fingerprint within k bits (Manku et al. 2007); the key table external keys
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from simindex import _kernel
 from simindex.errors import CorruptIndexError
 from simindex.format.layout import FIRST_BAND_TABLE, Geometry
-from simindex.format.rows import MATCH, MATCHES, directory
+from simindex.format.rows import DIRECTORY, MATCH, MATCHES
 from simindex.segments.load import Segment
 from simindex.segments.memory import MemorySegment
 from simindex.storage.pages import MappedFile
@@ -35,42 +35,31 @@ class Directory:
         geometry: Geometry,
         segments: Sequence[Segment | MemorySegment],
         mapped: MappedFile | None = None,
+        rows: bytes | None = None,
     ) -> None:
         """Join segments.
 
         Args:
             mapped: the file that stored ones are mapped from, for the kernel to say which pages are used.
+            rows: those of the segments, where they are joined already.
         """
-        self._join(geometry, segments, mapped, b"".join([segment.row for segment in segments]))
+        self.geometry, self.mapped, self.segments = geometry, mapped, segments
+        self._rows = b"".join([segment.row for segment in segments]) if rows is None else rows
+        self.header = DIRECTORY.pack(
+            _kernel.address(self._rows) if segments else 0,
+            len(segments),
+            geometry.count,
+            geometry.entries_per_chunk,
+            geometry.sketches_per_chunk,
+            geometry.sketches_per_block,
+            geometry.fences_per_chunk,
+            geometry.bands,
+            *(mapped.place if mapped else (0, 0, 0)),
+        )
 
     def with_newest(self, segment: Segment) -> Directory:
         """Return a directory with one segment more."""
-        grown = Directory.__new__(Directory)
-        grown._join(self.geometry, [*self.segments, segment], self.mapped, self._rows + segment.row)
-        return grown
-
-    def _join(
-        self,
-        geometry: Geometry,
-        segments: Sequence[Segment | MemorySegment],
-        mapped: MappedFile | None,
-        rows: bytes,
-    ) -> None:
-        self.geometry = geometry
-        self.mapped = mapped
-        self.segments = segments
-        self._rows = rows
-        self.header = directory(
-            segments=_kernel.address(rows) if segments else 0,
-            num_segments=len(segments),
-            num_tables=geometry.count,
-            entries_per_chunk=geometry.entries_per_chunk,
-            sketches_per_chunk=geometry.sketches_per_chunk,
-            sketches_per_block=geometry.sketches_per_block,
-            fences_per_chunk=geometry.fences_per_chunk,
-            bands=geometry.bands,
-            mapped=mapped.place if mapped else (0, 0, 0),
-        )
+        return Directory(self.geometry, [*self.segments, segment], self.mapped, self._rows + segment.row)
 
     def warm(self) -> int:
         """Read the filters, fences and bitmaps that are not in memory: what every search looks at.
@@ -90,11 +79,7 @@ class Directory:
         )
 
     def run(self, function: Callable[..., Result], *arguments: object) -> Result:
-        """Return function(header, *arguments) of a kernel function.
-
-        Raises:
-            CorruptIndexError: it found a broken seal, or entries in no order.
-        """
+        """Return function(header, *arguments) of a kernel function."""
         try:
             return function(self.header, *arguments)
         except _kernel.Damage as exc:
@@ -110,14 +95,10 @@ class Directory:
                 block=block,
             ) from exc
 
-    def find_keys(self, table: int, keys: np.ndarray | bytes, most: int) -> Iterator[tuple[int, int]]:
-        """Return (place in keys, number) of entries whose key is equal, at most `most` for each key.
-
-        Args:
-            keys: uint64, or their little-endian bytes.
-        """
+    def find_keys(self, table: int, keys: np.ndarray, most: int) -> list[tuple[int, int]]:
+        """Return (place in keys, number) of entries whose key, uint64, is equal, at most `most` for each."""
         found = self.run(_kernel.find_keys, table, keys, most)
-        return ((place, number) for number, place, _, _ in MATCH.iter_unpack(found))
+        return [(place, number) for number, place, _, _ in MATCH.iter_unpack(found)] if found else []
 
     def find_key(self, table: int, key: bytes, most: int) -> list[int]:
         """Return the numbers of entries of one key, its little-endian bytes, at most so many."""
@@ -137,14 +118,14 @@ class Directory:
 
     def find_equal(
         self, table: int, keys: np.ndarray, words: np.ndarray, fingerprints: np.ndarray, most: int
-    ) -> Iterator[tuple[int, int]]:
+    ) -> list[tuple[int, int]]:
         """Return (place, number) of stored sketches equal to the query's whole sketch, whose entry in a table
         has the query's key."""
         next_keys = None
         if table == FIRST_BAND_TABLE and self.geometry.bands > 1:
             next_keys = np.ascontiguousarray(words[:, 1])
         found = self.run(_kernel.find_equal, table, keys, next_keys, words, fingerprints, most)
-        return ((place, number) for number, place, _, _ in MATCH.iter_unpack(found))
+        return [(place, number) for number, place, _, _ in MATCH.iter_unpack(found)] if found else []
 
     def read_sketch(self, number: int) -> tuple[np.ndarray, int] | None:
         """Return (words, fingerprint) of a number's stored sketch, or ``None``."""
@@ -153,11 +134,7 @@ class Directory:
         return None if fingerprint is None else (words, fingerprint)
 
     def read_sketches(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the stored sketches of many numbers, uint64: words, a row each, and fingerprints.
-
-        Raises:
-            CorruptIndexError: a number that an entry vouches for has none, or a seal is broken.
-        """
+        """Return the stored sketches of many numbers, uint64: words, a row each, and fingerprints."""
         words = np.empty((len(numbers), self.geometry.bands), dtype=np.uint64)
         fingerprints = np.empty(len(numbers), dtype=np.uint64)
         numbers = np.ascontiguousarray(numbers, dtype=np.uint64)

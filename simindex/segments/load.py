@@ -17,7 +17,7 @@ from simindex.format.chunks import chunk_seeds, whole_segment_rows
 from simindex.format.column import Chunks
 from simindex.format.keys import segment_keys, whole_segment_key
 from simindex.format.layout import Geometry, SegmentEntry
-from simindex.format.rows import CHUNK_ROW, TABLE_ROW, segment_row
+from simindex.format.rows import CHUNK_ROW, SEGMENT_ROW, TABLE_ROW
 from simindex.format.seals import SEAL_BYTES, unseal
 from simindex.storage.pages import FoundValues
 
@@ -125,29 +125,14 @@ class Segment:
         get: Callable[[bytes], Any],
         scan: Callable[[bytes, int], FoundValues | None] | None = None,
     ) -> None:
-        """Load from the values that `get` returns for database keys.
-
-        Args:
-            scan: gives the places of many values of neighbouring keys at once, or ``None``; to ask for each
-                of 40,000 chunks by itself took a third of a second.
-
-        Raises:
-            CorruptIndexError: a value is missing, has another length, fails its seal, or is in no order.
-        """
+        """Load from the values that `get` returns for database keys. `scan`: gives the places of many values
+        of neighbouring keys at once, or ``None``; to ask for each of 40,000 chunks by itself took a third of
+        a second."""
         self.entry = entry
         self.places: Places | None = None
         self._held: list[object] = []
-        if entry.chunked:
-            table_rows, sketch_rows = self._load_chunks(geometry, get, scan)
-        else:
-            table_rows, sketch_rows = self._load_whole(geometry, get)
-        self.row = segment_row(
-            base=entry.base,
-            span=entry.span,
-            tables=table_rows,
-            sketch_chunks=sketch_rows,
-            num_sketches=entry.num_sketches,
-        )
+        places = self._load_chunks(geometry, get, scan) if entry.chunked else self._load_whole(geometry, get)
+        self.row = SEGMENT_ROW.pack(entry.base, entry.span, *places, entry.num_sketches)
 
     @classmethod
     def of_value(cls, form: WholeForm, entry: SegmentEntry, value: bytes) -> Segment:
@@ -155,13 +140,8 @@ class Segment:
         memory, segment = bytearray(8 * form.num_words), cls.__new__(cls)
         place = _kernel.place_rows(form.rows, form.in_value, form.in_memory, form.table_rows, value, memory)
         segment.entry, segment.places, segment._held = entry, None, [memory, value]
-        segment.row = segment_row(
-            base=entry.base,
-            span=entry.span,
-            tables=place + 8 * form.table_rows,
-            sketch_chunks=place + 8 * form.sketch_row,
-            num_sketches=entry.num_sketches,
-        )
+        places = place + 8 * form.table_rows, place + 8 * form.sketch_row
+        segment.row = SEGMENT_ROW.pack(entry.base, entry.span, *places, entry.num_sketches)
         return segment
 
     def _load_whole(self, geometry: Geometry, get: Callable[[bytes], Any]) -> tuple[int, int]:

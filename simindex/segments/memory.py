@@ -12,7 +12,7 @@ import numpy as np
 from simindex import _kernel
 from simindex.format.chunks import chunk_rows
 from simindex.format.layout import COPY_TABLE, FIRST_BAND_TABLE, KEY_TABLE, Geometry, SegmentEntry
-from simindex.format.rows import CHUNK_ROW, TABLE_ROW, segment_row
+from simindex.format.rows import CHUNK_ROW, SEGMENT_ROW, TABLE_ROW
 from simindex.segments.build import SegmentData
 
 MOST_GROWING = 64
@@ -27,19 +27,10 @@ class MemorySegment:
     """
 
     def __init__(self, entry: SegmentEntry, tables: np.ndarray, sketches: np.ndarray, held: object) -> None:
-        """Take over arrays.
-
-        Args:
-            sketches: CHUNK_ROW, the chunks of the sketch column.
-        """
+        """Take over arrays. `sketches`: CHUNK_ROW, the chunks of the sketch column."""
         self.entry = entry
-        self.row = segment_row(
-            base=entry.base,
-            span=entry.span,
-            tables=_kernel.address(tables),
-            sketch_chunks=_kernel.address(sketches),
-            num_sketches=entry.num_sketches,
-        )
+        places = _kernel.address(tables), _kernel.address(sketches)
+        self.row = SEGMENT_ROW.pack(entry.base, entry.span, *places, entry.num_sketches)
         self._held = tables, sketches, held
 
 
@@ -73,10 +64,7 @@ def memory_segment(geometry: Geometry, segment: int, data: SegmentData) -> Memor
 
 def sketch_segment(geometry: Geometry, words: np.ndarray, fingerprints: np.ndarray) -> MemorySegment:
     """Return a segment that is nothing but a column of sketches, numbered from 0: its tables are empty.
-
-    Args:
-        words, fingerprints: uint64, shape (n, bands) and (n,), contiguous.
-    """
+    `words`, `fingerprints`: uint64, shape (n, bands) and (n,), contiguous."""
     count = len(fingerprints)
     numbers = np.arange(count, dtype=np.uint32)
     entry = SegmentEntry(2**63 - 1, 0, count, 0, 0, 0, 0, count)

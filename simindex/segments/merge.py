@@ -66,11 +66,8 @@ class Merge:
         segment: int,
         removed: dict[int, int],
     ) -> Merge:
-        """Prepare a merge into segment id `segment`.
-
-        Args:
-            removed: number -> REMOVED flags of the numbers that are gone in the sources' range.
-        """
+        """Prepare a merge into segment id `segment`. `removed`: number -> REMOVED flags of the numbers that
+        are gone in the sources' range."""
         base, last = sources[0].base, sources[-1].base + sources[-1].span
         marks = np.zeros((2, (last - base + 7) // 8), dtype=np.uint8)
         for number, flags in removed.items():

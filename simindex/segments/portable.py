@@ -67,11 +67,7 @@ def pieces_of(geometry: Geometry, entry: SegmentEntry) -> list[Piece]:
 
 
 def checked_value(entry: SegmentEntry, piece: Piece, value: bytes | memoryview | None) -> bytes:
-    """Return a copy of a value that fits its place and its seals.
-
-    Raises:
-        CorruptIndexError: it does not, or there is none.
-    """
+    """Return a copy of a value that fits its place and its seals."""
     found = b"" if value is None else bytes(value)
     if piece.column is None and len(found) == piece.num_bytes:
         unseal("segments", piece.key, found, f"segment {entry.id}", segment=entry.id)
@@ -106,11 +102,7 @@ class Digest:
 
 
 def sealed_segment(geometry: Geometry, entry: SegmentEntry, get: Get) -> SealedSegment:
-    """Return a stored segment as a value; only its seals are read.
-
-    Raises:
-        CorruptIndexError: a value is missing, or has another length.
-    """
+    """Return a stored segment as a value; only its seals are read."""
     digest, pieces = Digest(), pieces_of(geometry, entry)
     for piece in pieces:
         value = get(piece.key)

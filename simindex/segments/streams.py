@@ -48,11 +48,8 @@ class SourceStreams:
     """
 
     def __init__(self, num_columns: int, system: System | None = None) -> None:
-        """Begin to read.
-
-        Args:
-            num_columns: tables and sketch column, which a merge reads; not fences, filters and bitmaps.
-        """
+        """Begin to read. `num_columns`: tables and sketch column, which a merge reads; not fences, filters
+        and bitmaps."""
         self.passes = False
         self._num_columns = num_columns
         self._system = system or System()

@@ -232,7 +232,7 @@ def test_merges_are_begun_as_if_each_commit_looked_for_them(
         return seen
 
     calm = manifests(tmp_path / "calm")
-    monkeypatch.setattr(Merges, "_is_due", lambda *_: True)
+    monkeypatch.setattr(Merges, "is_due", lambda *_: True)
     assert calm == manifests(tmp_path / "looking")
 
 

@@ -118,24 +118,14 @@ class MadeUp:
         for at, segment in enumerate(segments):
             for number, entries in enumerate(segment.tables):
                 self._lay_table(table[at, number : number + 1], at, number, sorted(entries), num_tables)
-            segment_rows += rows.segment_row(
-                base=self.bases[at],
-                span=segment.span,
-                tables=self._address(table[at]),
-                sketch_chunks=self._lay_sketches(at, num_tables, segment.sketches),
-                num_sketches=len(segment.sketches),
+            places = self._address(table[at]), self._lay_sketches(at, num_tables, segment.sketches)
+            segment_rows += rows.SEGMENT_ROW.pack(
+                self.bases[at], segment.span, *places, len(segment.sketches)
             )
         self.tables = table
-        header = rows.directory(
-            segments=self._address(np.frombuffer(segment_rows, np.uint64)),
-            num_segments=len(segments),
-            num_tables=num_tables,
-            entries_per_chunk=entries_per_chunk,
-            sketches_per_chunk=sketches_per_chunk,
-            sketches_per_block=self.sketch_page[0],
-            fences_per_chunk=fences_per_chunk,
-            bands=bands,
-        )
+        per_chunk = entries_per_chunk, sketches_per_chunk, self.sketch_page[0], fences_per_chunk
+        at_rows = self._address(np.frombuffer(segment_rows, np.uint64))
+        header = rows.DIRECTORY.pack(at_rows, len(segments), num_tables, *per_chunk, bands, 0, 0, 0)
         self.header = np.frombuffer(header, np.uint64)
 
     def forget_checked(self) -> None:

@@ -12,7 +12,7 @@ import simindex
 from simindex import CorruptIndexError, Index, Layout
 from simindex.format.layout import SegmentEntry
 from simindex.format.manifest import Manifest, encode_manifest
-from simindex.queries.view import Reader, stored_manifest
+from simindex.queries.view import Expected, Reader, stored_manifest
 from simindex.segments.load import Segment
 from simindex.storage.transactions import ReadTransaction
 
@@ -106,7 +106,7 @@ def test_manifest_that_is_expected_is_taken_for_the_bytes_it_is_expected_of_only
 ) -> None:
     with watched(tmp_path / "i") as (index, cache):
         wrong = Manifest(num_documents=77)
-        cache.expect(encode_manifest(wrong), wrong)
+        cache.expected = Expected(encode_manifest(wrong), wrong)
         with index._store.reading() as txn:
             assert cache.current(txn).manifest.num_documents == 15
             stored = stored_manifest(txn)
@@ -114,7 +114,7 @@ def test_manifest_that_is_expected_is_taken_for_the_bytes_it_is_expected_of_only
         with index._store.reading() as txn:
             stored = stored_manifest(txn)
             right = index._reader.committed_view(txn).manifest
-            cache.expect(stored, right)
+            cache.expected = Expected(stored, right)
             monkeypatch.setattr("simindex.queries.view.decode_manifest", pytest.fail)
             assert cache.current(txn).manifest is right
 
