@@ -141,17 +141,44 @@ def commands() -> dict[str, set[str]]:
     return options
 
 
-@pytest.mark.parametrize("page", [README, GUIDE], ids=["readme", "guide"])
+def commands_in(page: Path) -> list[tuple[str, str]]:
+    """The commands of simindex in blocks of the shell and in the text, each with its line."""
+    lines = "\n".join(fences(page, "sh")).replace("\\\n", " ").splitlines()
+    lines += re.findall(r"`(simindex [a-z][^`]*)`", text_of(page))
+    return [(m[1], line) for line in lines for m in re.finditer(r"^simindex ([a-z]+)", line)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_and_options_that_a_page_names_exist(page: Path) -> None:
     known = commands()
-    lines = "\n".join(fences(page, "sh")).replace("\\\n", " ").splitlines()
-    used = [(m[1], line) for line in lines for m in re.finditer(r"^simindex ([a-z]+)", line)]
-    used += [(name, "") for name in re.findall(r"`simindex ([a-z]+)", text_of(page))]
-    assert {"insert", "query", "dedup", "curve"} <= {name for name, _ in used} <= known.keys()
-    for name, line in used:
-        assert set(re.findall(r"(?<!\S)--[a-z][a-z-]*", line)) <= known[name], line
+    for name, line in commands_in(page):
+        assert name in known, line
+        options = set(re.findall(r"(?<!\S)--[a-z][a-z-]*", line))
+        assert options <= known[name] | {"--help"}, line
+
+
+@pytest.mark.parametrize("page", [README, GUIDE], ids=["readme", "guide"])
+def test_page_shows_the_main_commands(page: Path) -> None:
+    assert {"insert", "query", "dedup", "curve"} <= {name for name, _ in commands_in(page)}
     inline = set(re.findall(r"`(--[a-z][a-z-]*)", text_of(page)))
-    assert inline <= set().union(*known.values())
+    assert inline <= set().union(*commands().values())
+
+
+RUN_ELSEWHERE = {
+    "scaleout.md": "tests/scaleout/test_one_node.py",
+    "thresholds.md": "tests/tuning/test_thresholds_page.py",
+    "start.md": "tests/test_course.py",
+    "coming-from.md": "tests/test_course.py",
+}
+"""Pages whose programs another file of tests runs, beside the folders course and howto."""
+
+
+def test_no_page_has_a_program_that_no_test_runs() -> None:
+    run = {"README.md", "guide.md", "format.md", "minhash-or-simhash.md", "words.md", *RUN_ELSEWHERE}
+    pages = [page for page in PAGES if page.parent.name not in ("course", "howto") and page.name not in run]
+    assert not [page.name for page in pages if re.search(r"^```(python|pycon)|^>>> ", text_of(page), re.M)]
+    for page, tests in RUN_ELSEWHERE.items():
+        assert page.removesuffix(".md") in (ROOT / tests).read_text(encoding="utf-8")
 
 
 def test_page_on_the_command_line_names_what_exists() -> None:

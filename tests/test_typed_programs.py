@@ -5,6 +5,7 @@ reads the types of all of them, which takes most of its time; without, those tha
 unknown.
 """
 
+import doctest
 import os
 import re
 import subprocess
@@ -21,12 +22,16 @@ _BLOCK = re.compile(r'^```python(?: title="([\w.]+)")?\n(.*?)^```$', re.MULTILIN
 
 
 def programs() -> dict[str, str]:
-    """The programs by the names of their files: blocks of README and guide one by one, those of a page
-    together."""
+    """The programs by the names of their files: blocks of README, guide and scaleout one by one, others
+    by page."""
     found: dict[str, str] = {}
-    for page in (ROOT / "README.md", ROOT / "docs" / "guide.md"):
+    for page in (ROOT / "README.md", ROOT / "docs" / "guide.md", ROOT / "docs" / "scaleout.md"):
         blocks = _BLOCK.findall(page.read_text(encoding="utf-8"))
         found |= {f"{page.stem.lower()}_{number}.py": block for number, (_, block) in enumerate(blocks, 1)}
+    for name in ("minhash-or-simhash", "thresholds", "words"):
+        examples = doctest.script_from_examples((ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8"))
+        # Functions of these pages compare whatever they are given.
+        found[f"{name.replace('-', '_')}.py"] = "# mypy: allow-untyped-defs, allow-untyped-calls\n" + examples
     folders = ROOT / "docs" / "howto", ROOT / "docs" / "course"
     for page in [
         ROOT / "docs" / "start.md",
@@ -100,6 +105,7 @@ def test_programs_of_the_documents_are_typed_and_what_is_wrong_is_found(
         "guide_2.py",
         "crawler_page.py",
         "course_08_segments_page.py",
+        "thresholds.py",
         "web_service_reader.py",
     } <= sources.keys()
     done = checked(tmp_path, sources | {"wrong.py": WRONG}, configuration + NO_SPARK)
