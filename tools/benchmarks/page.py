@@ -30,8 +30,13 @@ ROOT = Path(__file__).resolve().parents[2]
 RUNS = ROOT / "docs" / "bench"
 PAGES = [ROOT / "README.md", ROOT / "docs" / "performance.md"]
 PICTURES = ROOT / "docs" / "images"
-BESIDE = ["gaoya", "Lance", "rensa", "datasketch (xxh32)"]
-"""The peers of the sentence on speed, in its order; a name may go on."""
+BESIDE = {
+    "gaoya": "gaoya",
+    "Lance": "Lance",
+    "rensa": "rensa (`RMinHash.from_token_sets`)",
+    "datasketch (xxh32)": "datasketch 2",
+}
+"""The peers of the sentence on speed: how their names begin, and what the sentence calls them."""
 
 NOT_MEASURED = "No run has measured this.\n"
 
@@ -96,25 +101,19 @@ def render_all() -> None:
 
 
 def _runs_block(results: Results) -> str:
-    rows = []
+    lines, machines = [], []
     for name, run in results["runs"].items():
         machine = run["machine"]
         computer = f"{machine['processor']}, {machine['cores']} cores, {machine['system']}"
-        rows.append(
-            [
-                f"[{name}](bench/{name}.json)",
-                machine["date"],
-                machine["commit"],
-                f"{computer}, Python {machine['python']}",
-                f"`{run['command']}`",
-            ]
+        machines.append(f"{computer}, Python {machine['python']}")
+        lines.append(
+            f"* [{name}](bench/{name}.json): {machine['date']}, commit {machine['commit']}, "
+            f"`{run['command']}`"
         )
-    headers = ["run", "date", "commit", "machine", "command"]
-    lines = table(headers, rows).replace("---:", "---")
-    versions = sorted(
-        {peer["version"] for peer in results.get("peers", []) + results.get("simhash_peers", [])}
-    )
-    return f"{lines}\nPeers: {'; '.join(versions)}.\n"
+    peers = results.get("peers", []) + results.get("simhash_peers", [])
+    versions = sorted({version for peer in peers for version in peer["version"].split(", ")})
+    lines.append(f"* Machine: {'; '.join(sorted(set(machines)))}.")
+    return "\n".join([*lines, f"* Peers: {', '.join(versions)}."])
 
 
 def _ours(results: Results, documents: int) -> Results:
@@ -124,23 +123,21 @@ def _ours(results: Results, documents: int) -> Results:
 
 def _speed_block(results: Results) -> str:
     """The sentence of README: text to a durable index beside the peers, and a query."""
-    peers = [
-        next(peer for peer in results["peers"] if peer["name"].startswith(name))
-        for name in BESIDE
-        if any(peer["name"].startswith(name) for peer in results["peers"])
-    ]
-    documents = peers[0]["documents"]
+    peers = {
+        shown: peer
+        for begin, shown in BESIDE.items()
+        for peer in results["peers"]
+        if peer["name"].startswith(begin)
+    }
+    documents = next(iter(peers.values()))["documents"]
     ours = _ours(results, documents)
-    ratios = [
-        f"{ours['documents_a_second'] / peer['documents_a_second']:.1f} times {peer['name']}"
-        for peer in peers
-    ]
+    rate = ours["documents_a_second"]
+    ratios = [f"{rate / peer['documents_a_second']:.1f} times {name}" for name, peer in peers.items()]
     run = next(run for run in results["runs"].values() if run.get("peers"))
     return (
-        f"One core, {documents:,} texts of a thousand characters, {run['machine']['date']}: "
-        f"{ours['documents_a_second']:,.0f} a second become a durable index, {', '.join(ratios[:-1])} and "
-        f"{ratios[-1]}; a query from text takes {ours['inserted']['median_us']:.0f} us. "
-        "[All figures](docs/performance.md), and the targets that are missed.\n"
+        f"One core, {documents:,} texts of a thousand characters, {run['machine']['date']}: {rate:,.0f} a "
+        f"second become a durable index, {', '.join(ratios[:-1])} and {ratios[-1]}; a query from text takes "
+        f"{ours['inserted']['median_us']:.0f} us. [All figures](docs/performance.md), targets missed too.\n"
     )
 
 

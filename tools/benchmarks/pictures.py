@@ -18,6 +18,8 @@ from page import beyond_runs
 
 OURS, THEIRS, SECOND, THIRD = "#1b6ca8", "#b9bec4", "#c8553d", "#588157"
 INK = "#333333"
+WIDTH = 6.4
+"""Inches. Panels stand below one another, so that a telephone shows them, too."""
 
 Line = tuple[str, str, Sequence[float], Sequence[float]]
 Bar = tuple[str, float]
@@ -50,9 +52,7 @@ def _peers(results: dict[str, Any]) -> Figure:
     count = results["peers"][0]["documents"]
     ours = next((b for b in results["builds"] if b["documents"] == count), results["builds"][0])
     same = [peer for peer in results["peers"] if peer["documents"] == count]
-    figure, (left, right) = plt.subplots(
-        1, 2, figsize=(11, 0.6 + 0.36 * (len(same) + 2)), width_ratios=(1, 1)
-    )
+    figure, (left, right) = plt.subplots(2, 1, figsize=(WIDTH, 1.2 + 0.56 * (len(same) + 2)))
     durable = "simindex (durable)"
     building: list[Bar] = [(durable, ours["documents_a_second"])]
     asking: list[Bar] = [
@@ -77,7 +77,7 @@ def _fingerprints(results: dict[str, Any]) -> Figure:
     for peer in results["simhash_peers"]:
         building.append((peer["name"], peer["fingerprints_a_second"]))
         asking.append((peer["name"], peer["median_us"]))
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 0.6 + 0.36 * len(asking)), width_ratios=(1, 1))
+    figure, (left, right) = plt.subplots(2, 1, figsize=(WIDTH, 1.2 + 0.56 * len(asking)))
     _bars(left, building, f"{ours['documents']:,} fingerprints to index: a second")
     _points(right, asking, "One query within 3 of 64 bits, us, median")
     figure.tight_layout()
@@ -90,7 +90,7 @@ def _bars(axes: Axes, known: list[Bar], title: str) -> None:
     names, values = [name for name, _ in known], [value for _, value in known]
     drawn = axes.barh(names, values, color=[_colour(name) for name in names], height=0.7)
     axes.bar_label(drawn, [f"{value:,.0f}" for value in values], padding=4)
-    axes.set_xlim(0, max(values) * 1.18)
+    axes.set_xlim(0, max(values) * 1.35)
     axes.set_xticks([])
     axes.set_title(title, fontsize=10, loc="left")
     axes.spines[["top", "right", "bottom"]].set_visible(False)
@@ -120,7 +120,7 @@ def _growth(results: dict[str, Any]) -> Figure:
     """Lines over the number of documents, in memory: rate of inserts, time of a query, bytes on disk."""
     builds = sorted(results["builds"], key=lambda build: build["documents"])
     huge = results.get("huge")
-    figure, (rates, times, opening) = plt.subplots(1, 3, figsize=(12, 3.6))
+    figure, (rates, times, opening) = plt.subplots(3, 1, figsize=(WIDTH, 8.4))
     sizes = [build["documents"] for build in builds]
     rate_lines: list[Line] = [
         (OURS, "from text", sizes, [build["documents_a_second"] for build in builds]),
@@ -151,7 +151,7 @@ def _beyond(runs: list[dict[str, Any]]) -> Figure:
     beyond = runs[0]
     growth = beyond["growth"]
     sizes = [step["documents"] for step in growth]
-    figure, (rates, times, space) = plt.subplots(1, 3, figsize=(12, 3.6))
+    figure, (rates, times, space) = plt.subplots(3, 1, figsize=(WIDTH, 8.4))
     inserted: list[Line] = [
         (
             colour,
