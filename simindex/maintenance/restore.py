@@ -189,7 +189,7 @@ def _items(parts: Objects, step: _Step) -> Items:
 
 
 def _put(new: WriteTransaction, step: _Step, items: Items) -> None:
-    new.put_all(step.database, items, append=step.database != "meta")
+    (new.put_all if step.database == "meta" else new.append)(step.database, items)
 
 
 def _require_digest(where: str, entry: SegmentEntry, expected: bytes, found: bytes) -> None:

@@ -1,4 +1,4 @@
-"""One open LMDB environment, shared by all handles of a process on the same file."""
+"""One open LMDB environment, which all handles of a process on the same file share; its pinned snapshots."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import os
 import threading
 import time
 import weakref
-from typing import Any, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import lmdb
 
 from simindex.errors import SimIndexError
 from simindex.storage.check_at_open import RECORDS, prove_entrance, prove_records
 from simindex.storage.folder import DATA_FILE, LMDB_LOCK_FILE
-from simindex.storage.gate import Gate, Visitor
+from simindex.storage.gate import Gate, Visit, Visitor
 from simindex.storage.pages import MappedFile, PageMap
 
 _generations = itertools.count()
@@ -25,45 +25,59 @@ BETWEEN_FILES = "its data file could not be opened again"
 """The failure of an environment that was closed to open another file, and then was broken off."""
 
 
+class FoundMap(NamedTuple):
+    """Where the map of a generation lies, and its file; ``None`` where nothing shows it."""
+
+    generation: int
+    pages: PageMap | None
+    mapped: MappedFile | None
+
+
+_NO_MAP = FoundMap(-1, None, None)
+
+
 class Environment:
     """One open LMDB environment.
 
     Attributes:
-        env: LMDB's; for who is inside, or keeps everybody out. py-lmdb counts the calls under way, and a
+        env: LMDB's, for visitors and holders of the gate alone: py-lmdb counts the calls under way, and a
             child that is forked in the middle of one would wait for ever when it closes what it inherits.
         lock_inode: of its lock file; ``None`` where there is none.
-        writable: whether it may be written to.
-        handles: the stores that share it; one that became garbage has left.
+        handles: the stores that share it.
         databases: LMDB's handles by name; none where the file holds nothing yet.
         map_generation: another one when the map moves; addresses from before are void.
-        checked_id: newest transaction id that was seen not to be moved away from.
-        looked_at: when its place in the file system was looked at, by the monotonic clock.
+        found_map: where the map lies, as far as `look` has found it.
+        checked_id: newest transaction id without a mark of a compaction.
+        looked_at: when its path was last looked at, by the monotonic clock.
         are_records_proven: whether LMDB may follow the tree of the records; see `prove_records`.
-        missing: which of its files another one was found in the place of, where one was.
+        missing: which of its files was replaced or removed, where one was.
         is_broken: whether LMDB refuses to go on with it after an error.
         failure: why it is dead, where it is; `BETWEEN_FILES` for its handles to open another one.
     """
 
     def __init__(self, env: lmdb.Environment, folder: str, identity: tuple[int, int], writable: bool) -> None:
-        self.env = env
-        self.folder = folder
-        self.identity = identity
-        self._lock_file = os.path.join(folder, LMDB_LOCK_FILE)
-        self.lock_inode = self._lock_inode_there()
-        self.writable = writable
+        self.folder, self.writable = folder, writable
         self.gate = Gate()
         self.handles: weakref.WeakSet[object] = weakref.WeakSet()
-        self.databases: dict[str, lmdb._Database] = {}
         self.pins: set[Pin] = set()
         self.map_generation = next(_generations)
-        self.checked_id = -1
         self.looked_at = time.monotonic()
-        self.are_records_proven = False
         self.missing = DATA_FILE
-        self.is_broken = False
-        self.failure = ""
-        self._pages: tuple[int, PageMap | None] = -1, None
-        self._mapped: tuple[int, MappedFile | None] = -1, None
+        self.found_map = _NO_MAP
+        self._lock_file = os.path.join(folder, LMDB_LOCK_FILE)
+        self.change(env, identity, {})
+
+    def change(
+        self, env: lmdb.Environment, identity: tuple[int, int], databases: dict[str, lmdb._Database]
+    ) -> None:
+        """Go on with another file. Everybody is kept out."""
+        self.env, self.identity, self.databases = env, identity, databases
+        try:
+            self.lock_inode: int | None = os.stat(self._lock_file).st_ino
+        except OSError:
+            self.lock_inode = None
+        self.are_records_proven = self.is_broken = False
+        self.checked_id, self.failure = -1, ""
 
     @property
     def is_between_files(self) -> bool:
@@ -72,41 +86,16 @@ class Environment:
 
     def inside(self) -> Visit:
         """Keep the environment open and its map in place for a ``with`` block; bind what it gives."""
-        return Visit(self)
+        return Visit(self.gate)
 
-    def change(
-        self, env: lmdb.Environment, identity: tuple[int, int], databases: dict[str, lmdb._Database]
-    ) -> None:
-        """Go on with another file. Everybody is kept out."""
-        self.env = env
-        self.identity = identity
-        self.lock_inode = self._lock_inode_there()
-        self.databases = databases
-        self.are_records_proven = False
-        self.checked_id = -1
-        self.is_broken = False
-        self.failure = ""
+    def alone(self) -> Alone:
+        """Keep every transaction of this process out for a ``with`` block; bind what it gives."""
+        return Alone(self)
 
-    def _lock_inode_there(self) -> int | None:
-        try:
-            return os.stat(self._lock_file).st_ino
-        except OSError:
-            return None
-
-    def map_bytes(self) -> int:
-        """Return the length of the map. The caller is not inside."""
-        with self.inside() as visit:
-            return int(visit.env.info()["map_size"])
-
-    def last_transaction(self) -> int:
-        """Return the number of the last commit. The caller is not inside."""
-        with self.inside() as visit:
-            return int(visit.env.info()["last_txnid"])
-
-    def check_readers(self) -> None:
-        """Free the slots that killed readers have left. The caller is not inside."""
-        with self.inside() as visit:
-            visit.env.reader_check()
+    def info(self, field: Literal["map_size", "last_txnid"]) -> int:
+        """Return a figure of LMDB's. The caller is not inside."""
+        with self.inside() as _visit:
+            return int(self.env.info()[field])
 
     def stop(self, timeout: float | None = None, holder: Visitor | None = None) -> bool:
         """Keep everybody out once nobody is inside, and end pinned snapshots; see `Gate.stop`."""
@@ -120,58 +109,46 @@ class Environment:
             raise
         return True
 
-    def alone(self) -> Alone:
-        """Keep every transaction of this process out for a ``with`` block; bind what it gives."""
-        return Alone(self)
-
-    def pages_of(self, txn: lmdb.Transaction) -> tuple[PageMap | None, int]:
-        """Return the map, as far as a short value shows where it lies, and the number of its pages."""
-        num_pages = self.env.info()["last_pgno"] + 1
-        generation, pages = self._pages
-        if generation != self.map_generation:
-            with txn.cursor(db=self.databases["meta"]) as cursor:
-                key = cursor.key() if cursor.first() else None
-                value: object = cursor.value()
-            if key is not None and type(value) is not memoryview:
-                try:
-                    with self.env.begin(buffers=True) as views:  # the transaction gives copies
-                        value = views.get(bytes(key), db=self.databases["meta"])
-                except lmdb.Error:
-                    value = None
-                if value is None:
-                    return None, num_pages
-            pages = None if key is None else PageMap.around(self.env, cast("memoryview", value), num_pages)
-            self._pages = self.map_generation, pages
-        return pages, num_pages
-
-    def place(self, txn: lmdb.Transaction) -> tuple[int, int] | None:
-        """Return where the map lies and the bytes of its pages, as far as `pages_of` knows."""
-        if self._pages[0] != self.map_generation:
-            if not self.databases:
-                return None
+    def look(self, txn: lmdb.Transaction) -> FoundMap:
+        """Return where the map lies, as a short value shows it."""
+        if self.found_map.generation == self.map_generation:
+            return self.found_map
+        if not self.databases:
+            return _NO_MAP
+        with txn.cursor(db=self.databases["meta"]) as cursor:
+            key = cursor.key() if cursor.first() else None
+            value: object = cursor.value()
+        if key is not None and type(value) is not memoryview:
             try:
-                self.pages_of(txn)
-            except lmdb.Error:  # whoever asks for a value is told
-                return None
-        pages = self._pages[1]
-        return None if pages is None else (pages.base, pages.page_bytes)
+                with self.env.begin(buffers=True) as views:  # the transaction gives copies
+                    value = views.get(bytes(key), db=self.databases["meta"])
+            except lmdb.Error:
+                value = None
+            if value is None:
+                return _NO_MAP
+        info, mapped = self.env.info(), None
+        pages = key and PageMap.around(self.env, cast("memoryview", value), info["last_pgno"] + 1)
+        if pages:
+            path = os.path.join(self.folder, DATA_FILE)
+            mapped = MappedFile.open(path, self.identity, pages.base, info["map_size"])
+        self.found_map = FoundMap(self.map_generation, pages or None, mapped)
+        return self.found_map
 
     def prove_records(self, txn: lmdb.Transaction) -> None:
-        """Prove the branch pages of the records in the state of a transaction, before LMDB follows them, if
-        nobody has.
+        """Prove the branch pages of the records, before LMDB follows them for the first time.
 
-        Opening does not: of 6.8 million documents they are 344 of the 528 pages that it would read. Once is
-        enough, as for what opening proves: what comes later LMDB has made.
+        Opening does not: of 6.8 million documents they are 344 of the 528 pages that it would read. What
+        comes later LMDB has made.
 
         Raises:
             CorruptIndexError: one of them is damaged.
         """
         if self.are_records_proven:
             return
-        pages, num_pages = self.pages_of(txn)
+        _, pages, mapped = self.look(txn)
         record = txn.get(RECORDS.encode())
-        mapped = self.mapped_file(txn)
         if pages is not None and record is not None:
+            num_pages = self.env.info()["last_pgno"] + 1
             if mapped is not None:
                 num_pages = min(num_pages, mapped.length() // pages.page_bytes)
             prove_records(pages.base, num_pages, pages.page_bytes, bytes(record), self.folder)
@@ -180,35 +157,20 @@ class Environment:
                 prove_entrance(self.env, file.fileno(), self.folder, of_records=True)
         self.are_records_proven = True
 
-    def mapped_file(self, txn: lmdb.Transaction) -> MappedFile | None:
-        """Return the data file as it is mapped; ``None`` where nothing shows where, or it was replaced."""
-        generation, mapped = self._mapped
-        if generation != self.map_generation or mapped is None:
-            pages, _ = self.pages_of(txn)
-            path, num_bytes = os.path.join(self.folder, DATA_FILE), self.env.info()["map_size"]
-            mapped = None if pages is None else MappedFile.open(path, self.identity, pages.base, num_bytes)
-            self._mapped = self.map_generation, mapped
-        return mapped
-
     def bytes_in_place(self, data: str) -> int | None:
-        """Return the length of the data file; ``None`` where another one or none is in its place, a path.
-
-        Or in that of LMDB's lock file, by which writers and readers know of one another: see `missing`.
-        """
+        """Return the length of the data file; ``None`` where it, or LMDB's lock file, by which writers and
+        readers know of one another, was replaced or removed: see `missing`."""
         self.looked_at = time.monotonic()
         self.missing = DATA_FILE
         try:
             found = os.stat(data)
-        except OSError:
-            return None
-        if (found.st_dev, found.st_ino) != self.identity:
-            return None
-        try:
+            if (found.st_dev, found.st_ino) != self.identity:
+                return None
+            self.missing = LMDB_LOCK_FILE
             if self.lock_inode is None or os.stat(self._lock_file).st_ino == self.lock_inode:
                 return found.st_size
         except OSError:
             pass
-        self.missing = LMDB_LOCK_FILE
         return None
 
     def move_map(self, size: int) -> None:
@@ -230,31 +192,8 @@ class Environment:
                 ) from exc
 
 
-class Visit(Visitor):
-    """Somebody who is inside for a ``with`` block, with LMDB's environment at hand as `env`, and its
-    `map_generation`."""
-
-    __slots__ = ("_environment", "env", "map_generation")
-
-    def __init__(self, environment: Environment) -> None:
-        self._environment = environment
-
-    def __enter__(self) -> Visit:
-        try:
-            self._environment.gate.enter(self)
-            self.env = self._environment.env  # it may have been another one before
-            self.map_generation = self._environment.map_generation
-            return self
-        except BaseException:
-            self._environment.gate.leave(self)
-            raise
-
-    def __exit__(self, *_: object) -> None:
-        self._environment.gate.leave(self)
-
-
 class Alone(Visitor):
-    """Somebody who keeps everybody out for a ``with`` block. Addresses from before it are void."""
+    """Keeps everybody out for a ``with`` block. Addresses from before it are void."""
 
     __slots__ = ("_environment",)
 
@@ -319,7 +258,7 @@ class Pin:
                 self.drop()
 
     def drop(self) -> None:
-        """End the snapshot at once: for who knows that no call is under way in it."""
+        """End the snapshot at once; no call may be under way in it."""
         self._environment.pins.discard(self)
         txn, self.txn = self.txn, None
         if txn is not None:

@@ -21,13 +21,32 @@ _LOOKS = 3
 
 
 class Visitor:
-    """Somebody inside.
+    """A user of the gate, to be bound to a local variable for as long as it is inside.
 
-    Whoever enters keeps it in a local variable for as long as it is inside: a visitor in no running
-    function's variables was lost to a Ctrl-C, and a traceback may keep it alive for ever.
+    A visitor in no running function's variables was lost to a Ctrl-C: a traceback may keep it alive for ever.
     """
 
     __slots__ = ("__weakref__",)
+
+
+class Visit(Visitor):
+    """A visitor for a ``with`` block."""
+
+    __slots__ = ("_gate",)
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+
+    def __enter__(self) -> Visit:
+        try:
+            self._gate.enter(self)
+            return self
+        except BaseException:
+            self._gate.leave(self)
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self._gate.leave(self)
 
 
 class Gate:

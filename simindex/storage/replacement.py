@@ -104,7 +104,7 @@ class NewFile:
         if without:
             items = [item for item in items if item[0] not in without]
         if items:
-            self.commit(lambda new: new.put_all(database, items, append=append))
+            self.commit(lambda new: (new.append if append else new.put_all)(database, items))
         return last, len(items)
 
     def _write_out(self) -> None:
@@ -153,7 +153,7 @@ def replace_file(store: Store, expected_bytes: int, build: Callable[[NewFile], b
             _get_ahead_of(store, last)
             for number in _BOTH_META_PAGES:
                 store.commit(lambda txn, number=number: txn.put("meta", MOVED_KEY, number), True)  # type: ignore[misc]
-            _renumber(new / DATA_FILE, last, store.environment().last_transaction())
+            _renumber(new / DATA_FILE, last, store.environment().info("last_txnid"))
         with _building(store, new, expected_bytes) as file, _translating(store.path):
             file.finish()
         with _translating(store.path):
@@ -236,7 +236,7 @@ def _get_ahead_of(store: Store, number: int) -> None:
     that the next commit may use again.
     """
     environment = store.environment()
-    while (ahead := environment.last_transaction() - number) < 0 or ahead % len(_BOTH_META_PAGES):
+    while (ahead := environment.info("last_txnid") - number) < 0 or ahead % len(_BOTH_META_PAGES):
         store.commit(change_nothing, True)
 
 

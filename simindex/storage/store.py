@@ -32,7 +32,7 @@ from simindex.checks import local_path, require_int, require_seconds
 from simindex.errors import ClosedError, FormatError, IndexFullError, IndexLockedError, SimIndexError
 from simindex.storage.check_at_open import open_proven
 from simindex.storage.disk_reserve import Space, require_room
-from simindex.storage.environment import BETWEEN_FILES, Environment, Visit, begun
+from simindex.storage.environment import BETWEEN_FILES, Environment, Pin, begun
 from simindex.storage.folder import (
     DATA_FILE,
     Mode,
@@ -60,12 +60,7 @@ from simindex.storage.lmdb_file import (
 from simindex.storage.lock import WriterLock
 from simindex.storage.meta_pages import OlderMeta
 from simindex.storage.registry import registry
-from simindex.storage.transactions import (
-    Pinned,
-    ReadTransaction,
-    WriteTransaction,
-    change_nothing,
-)
+from simindex.storage.transactions import ReadTransaction, WriteTransaction, change_nothing
 from simindex.storage.translation import closed, read_only, translated
 
 Result = TypeVar("Result")
@@ -116,7 +111,8 @@ class Store:
         self._is_compacting = False
         """Whether the ballast stays given up."""
         self.is_pinned = pinned
-        self._pinned = Pinned()
+        self._pin: Pin | None = None
+        self._pinning = threading.RLock()
         self._last_page = self.last_commit = -1
         """The file is as long as its pages up to the first of the two."""
         self._environment: Environment | None = None
@@ -199,7 +195,7 @@ class Store:
             for environment in registry.environments.values():
                 if environment.folder != folder or not environment.databases or environment.failure:
                     continue
-                with environment.inside() as visit, visit.env.begin() as txn:
+                with environment.inside() as _visit, environment.env.begin() as txn:
                     if not self._moved_away(environment, txn):
                         continue
                 environment.handles.add(self)
@@ -210,8 +206,8 @@ class Store:
         """Open the databases of an environment, if that is still to be done; whether there are any."""
         while not environment.databases:
             try:
-                with environment.inside() as visit:
-                    environment.databases = databases_of(visit.env, self.path)
+                with environment.inside() as _visit:
+                    environment.databases = databases_of(environment.env, self.path)
                 break
             except lmdb.MapResizedError:  # a writer was quicker than this opening
                 environment.move_map(0)
@@ -258,7 +254,7 @@ class Store:
         if self._header is None:
             return
         key, value = self._header
-        with environment.inside() as visit, visit.env.begin() as txn:
+        with environment.inside() as _visit, environment.env.begin() as txn:
             found = txn.get(key, db=environment.databases["meta"])
         if found != value:
             raise FormatError(
@@ -269,11 +265,12 @@ class Store:
     def initialise(self, header_key: bytes, header: bytes, manifest_key: bytes, manifest: bytes) -> None:
         """Create the databases with their first values, in one commit."""
         try:
-            with self.environment().inside() as visit, visit.env.begin(write=True) as txn:
-                databases = {name: visit.env.open_db(name.encode(), txn=txn) for name in DATABASES}
+            environment = self.environment()
+            with environment.inside() as _visit, environment.env.begin(write=True) as txn:
+                databases = {name: environment.env.open_db(name.encode(), txn=txn) for name in DATABASES}
                 txn.put(header_key, header, db=databases["meta"])
                 txn.put(manifest_key, manifest, db=databases["meta"])
-            self.environment().databases = databases
+            environment.databases = databases
         except lmdb.Error as exc:
             raise translated(exc, self.path) from exc
         sync_folder(Path(self.path))
@@ -313,7 +310,7 @@ class Store:
         self._environment = None
         if not self.writable:
             # A thread that the child has not may have held it, and its snapshot ended before the fork.
-            self._opening, self._pinned = threading.Lock(), Pinned()
+            self._opening, self._pinning, self._pin = threading.Lock(), threading.RLock(), None
             self._was_inherited = True
             registry.on_fork.add(weakref.WeakMethod(self._abandon))
             return
@@ -329,7 +326,7 @@ class Store:
         self.is_closed, self._environment = True, None
         try:
             registry.on_fork.discard(weakref.WeakMethod(self._abandon))
-            self._pinned.close()
+            self._end_pin()
             registry.close_unused(leaving=self)
         finally:
             if self._lock is not None:
@@ -341,9 +338,11 @@ class Store:
     def __del__(self) -> None:
         """Let the next writer in, and the space of a pinned snapshot. What needs a lock is left to the next
         handle: `Registry.close_unused`."""
-        if getattr(self, "_environment", None) is not None:
-            self._pinned.drop()
-        if getattr(self, "_environment", None) is not None and self._lock is not None:
+        if getattr(self, "_environment", None) is None:
+            return
+        if self._pin is not None:
+            self._pin.drop()
+        if self._lock is not None:
             self._lock.release()
             message = f"{self.path}: an index was open for writing and nobody closed it"
             warnings.warn(message, ResourceWarning, stacklevel=2)
@@ -357,16 +356,34 @@ class Store:
             buffers: whether values are views of the map; else copies, which cost less where millions of small
                 ones are walked over. A pinned handle gives views.
         """
-        return ReadTransaction(self._begin_read, self.path, are_views=buffers)
+        return ReadTransaction(self._begin_read, self.path, buffers)
 
     def refresh(self) -> None:
         """Let go of a pinned snapshot; the next call takes the newest, and those under way keep theirs."""
         self.require_open()
-        self._pinned.end()
+        self._end_pin()
+
+    def _end_pin(self) -> None:
+        with self._pinning:
+            if self._pin is not None:
+                self._pin.end()
+
+    def _take_pin(self, environment: Environment, visitor: ReadTransaction) -> lmdb.Transaction:
+        """Return the transaction of the pinned snapshot, a new one where there is none."""
+        with self._pinning:
+            while self._pin is None or (txn := self._pin.enter(visitor)) is None:
+                self._pin = Pin(environment)
+            visitor.pin = self._pin
+            if self.is_closed:  # since the call began, and nobody else would end it
+                self._pin.end()
+            return txn
 
     def _begin_read(self, visitor: ReadTransaction, buffers: bool) -> lmdb.Transaction:
         """Come inside and begin to read; the visitor goes out, and ends it if it is not pinned."""
-        visitor.environment = environment = self.environment()
+        environment = self._environment
+        if environment is None or environment.failure:
+            environment = self.environment()
+        visitor.environment = environment
         environment.gate.enter(visitor)
         for attempt in range(6):
             while environment.failure:
@@ -378,10 +395,12 @@ class Store:
                 visitor.environment = environment = self.environment()
                 environment.gate.enter(visitor)
             try:
-                if self.is_pinned and (kept := self._pinned.enter(visitor)) is not None:
-                    return kept  # nobody writes into a file that was replaced, and it stays open
                 if self.is_pinned:
-                    txn = self._pinned.take(environment, visitor)
+                    pin = visitor.pin = self._pin
+                    if pin is not None and (kept := pin.enter(visitor)) is not None:
+                        return kept  # nobody writes into a file that was replaced, and it stays open
+                    visitor.pin = None
+                    txn = self._take_pin(environment, visitor)
                 else:
                     txn = begun(environment.env, buffers=buffers)
                 is_known = txn.id() == environment.checked_id
@@ -524,7 +543,8 @@ class Store:
         if now - self._checked_readers > _READER_CHECK_SECONDS:
             # Slots of killed readers pin pages until somebody looks.
             self._checked_readers = now
-            environment.check_readers()
+            with environment.inside() as _visit:
+                environment.env.reader_check()
         if self._lock is not None:
             self._lock.require_held()
         file_bytes = environment.bytes_in_place(self.data)
@@ -534,18 +554,19 @@ class Store:
         while True:
             older: OlderMeta | None = None
             try:
-                with Visit(environment) as visit:
-                    with visit.env.begin(write=True) as txn:
-                        older = OlderMeta(self.data, visit.env.stat()["psize"], txn.id())
+                with environment.inside() as _visit:
+                    env = environment.env
+                    with env.begin(write=True) as txn:
+                        older = OlderMeta(self.data, env.stat()["psize"], txn.id())
                         environment.prove_records(txn)
                         result = change(WriteTransaction(txn, environment.databases))
                         number = txn.id()
-                        if usable is not None and used_bytes(visit.env, txn, environment.databases) > usable:
+                        if usable is not None and used_bytes(env, txn, environment.databases) > usable:
                             raise self._space.full(usable)
                     self.last_commit = number
                     if not frees:  # nobody but a compaction leaves the mark, and it frees
                         environment.checked_id = number
-                    self._lengthen_file(visit.env, file_bytes or 0)
+                    self._lengthen_file(env, file_bytes or 0)
                     return result
             except lmdb.PanicError as exc:
                 if environment.is_broken:
@@ -583,12 +604,12 @@ class Store:
             return
         environment = self.environment()
         limit = self._space.settle()
-        if environment.map_bytes() > limit:
+        if environment.info("map_size") > limit:
             environment.move_map(max(limit, os.stat(self.data).st_size))
 
     def _grow(self) -> None:
         environment = self.environment()
-        size = environment.map_bytes()
+        size = environment.info("map_size")
         limit = self._space.map_limit
         if size >= limit:
             raise self._space.full(limit)

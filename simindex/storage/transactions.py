@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from itertools import chain, islice
 from types import TracebackType
-from typing import Any, cast
+from typing import Any
 
 import lmdb
 
@@ -28,7 +28,7 @@ _FIRST_ENTRIES = 32
 class ReadTransaction(Visitor):
     """One consistent state of the databases, for the length of a ``with`` block; made by `Store.reading`.
 
-    It is who the gate counts, from before it begins until it has ended: bind it, as `Visitor` says.
+    The gate counts it from before it begins until it has ended: bind it, as `Visitor` says.
 
     Attributes:
         environment: that it is inside of.
@@ -41,8 +41,8 @@ class ReadTransaction(Visitor):
     __slots__ = (
         "_are_views",
         "_begin",
+        "_pages",
         "_path",
-        "_place",
         "_txn",
         "environment",
         "id",
@@ -51,7 +51,7 @@ class ReadTransaction(Visitor):
     )
 
     def __init__(
-        self, begin: Callable[[ReadTransaction, bool], lmdb.Transaction], path: str, *, are_views: bool
+        self, begin: Callable[[ReadTransaction, bool], lmdb.Transaction], path: str, are_views: bool
     ) -> None:
         """Args: begin: comes inside and begins to read; are_views: whether values are views of the map."""
         self._begin, self._path, self._are_views = begin, path, are_views
@@ -63,24 +63,24 @@ class ReadTransaction(Visitor):
             environment = self.environment
             self.id: int = txn.id()
             self.map_generation = environment.map_generation
-            self._place = environment.place(txn) if self._are_views or self.pin is not None else None
+            self._pages = None
+            if self._are_views or self.pin is not None:
+                found = environment.found_map
+                if found.generation == self.map_generation:
+                    self._pages = found.pages
+                else:
+                    with suppress(lmdb.Error):  # raised anew where a value is asked for
+                        self._pages = environment.look(txn).pages
             return self
         except BaseException:
-            self._leave()
+            self.__exit__(None, None, None)
             raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._leave()
-        if isinstance(error, lmdb.Error):
-            raise translated(error, self._path) from error
-        if isinstance(error, SimIndexError):
-            error.located(self._path)
-
-    def _leave(self) -> None:
-        """End, and go out. As long as anything refers to LMDB's transaction, it keeps its place among the
-        readers, and a traceback that somebody keeps refers to this."""
+        # As long as anything refers to LMDB's transaction, it keeps its place among the readers, and a
+        # traceback that somebody keeps refers to this.
         try:
             txn = getattr(self, "_txn", None)  # it may not have begun
             if txn is not None:
@@ -93,6 +93,11 @@ class ReadTransaction(Visitor):
             environment = getattr(self, "environment", None)  # there may have been none to come into
             if environment is not None:
                 environment.gate.leave(self)
+        if error is not None:
+            if isinstance(error, lmdb.Error):
+                raise translated(error, self._path) from error
+            if isinstance(error, SimIndexError):
+                error.located(self._path)
 
     def _database(self, name: str) -> lmdb._Database:
         """Return a database for LMDB to follow its tree."""
@@ -112,7 +117,12 @@ class ReadTransaction(Visitor):
         if not environment.are_records_proven:
             self._database(database)
         found: Any = self._txn.get(key, db=environment.databases[database])
-        if found is not None and self._place is not None and not _kernel.is_in_place(*self._place, found):
+        pages = self._pages
+        if (
+            found is not None
+            and pages is not None
+            and not _kernel.is_in_place(pages.base, pages.page_bytes, found)
+        ):
             raise CorruptIndexError(
                 f"{database}, key {key.hex()}: expected a tree page in its place, found another one; "
                 "restore a backup, or save what is left with simindex repair",
@@ -123,11 +133,7 @@ class ReadTransaction(Visitor):
     def values(self, database: str, first: bytes, count: int) -> FoundValues | None:
         """Return where the values of neighbouring keys lie, large ones without reading them; see `pages`.
 
-        Args:
-            first: the first key, of which the others have the length.
-
-        Returns:
-            ``None`` where there are fewer keys, or the pages of the map cannot be looked into.
+        ``None`` where there are fewer keys of the length of the first, or the pages of the map are not known.
         """
         pages, num_pages, tree = self._pages_and_tree(database)
         return None if pages is None else pages.values(tree, first, count, num_pages)
@@ -135,9 +141,11 @@ class ReadTransaction(Visitor):
     def _pages_and_tree(self, database: str) -> tuple[PageMap | None, int, tuple[int, int]]:
         """Return the map, ``None`` where it is not known where it lies or there is no such tree; its pages;
         and depth and root of a database."""
-        pages, num_pages = self.environment.pages_of(self._txn)
-        tree = self._txn.get(database.encode())
-        return (None, 0, (0, 0)) if tree is None else (pages, num_pages, tree_of(bytes(tree)))
+        environment = self.environment
+        pages, tree = environment.look(self._txn).pages, self._txn.get(database.encode())
+        if tree is None:
+            return None, 0, (0, 0)
+        return pages, environment.env.info()["last_pgno"] + 1, tree_of(bytes(tree))
 
     def large_value(self, database: str, key: bytes) -> tuple[int, int] | None:
         """Return (address, length) of a value with pages of its own, without reading it; else ``None``."""
@@ -148,7 +156,7 @@ class ReadTransaction(Visitor):
 
     def mapped_file(self) -> MappedFile | None:
         """Return the file behind the map; ``None`` where nothing shows where the map lies."""
-        return self.environment.mapped_file(self._txn)
+        return self.environment.look(self._txn).mapped
 
     def items(self, database: str, first: bytes = b"") -> Iterator[tuple[bytes, memoryview]]:
         """Yield (key, value) from `first` on, in order of keys.
@@ -156,35 +164,34 @@ class ReadTransaction(Visitor):
         Raises:
             CorruptIndexError: a page on the way is damaged; so do `parts` and `some`.
         """
-        with self._txn.cursor(db=self._database(database)) as cursor:
-            for key, value in self._walk(cursor, database, first):
-                yield bytes(key), cast("memoryview", value)
+        for key, value in self._walk(database, first):
+            yield bytes(key), value
 
-    def _walk(self, cursor: lmdb.Cursor, database: str, first: bytes) -> Iterator[tuple[Any, Any]]:
-        return chain.from_iterable(self._stretches(cursor, database, first))
+    def _walk(self, database: str, first: bytes) -> Iterator[tuple[Any, Any]]:
+        return chain.from_iterable(self._stretches(database, first))
 
-    def _stretches(
-        self, cursor: lmdb.Cursor, database: str, first: bytes
-    ) -> Iterator[Iterator[tuple[Any, Any]]]:
+    def _stretches(self, database: str, first: bytes) -> Iterator[Iterator[tuple[Any, Any]]]:
         """Yield iterators over neighbouring entries, each to be used up before the next. Their pages are
         proven before LMDB steps on them, for it ends the process on a page that is no leaf."""
         walk: Iterator[tuple[Any, Any]] | None = None
         wanted, most = first, _FIRST_ENTRIES
-        while True:
-            found, is_damaged = self._sound_entries(database, wanted, most)
-            if not found and is_damaged:
-                raise CorruptIndexError(
-                    f"{database}: expected tree pages that fit together, found a damaged one behind key "
-                    f"{wanted.hex() or 'none'}; restore a backup, or save what is left with simindex repair",
-                    key=wanted,
-                )
-            if found and walk is None:
-                walk = iter(cursor) if cursor.set_range(first) else iter(())
-            yield islice(walk or (), found)
-            key = bytes(cursor.key())
-            if not key or (found != most and not is_damaged):
-                return
-            wanted, most = key + b"\0", _PART_ENTRIES
+        with self._txn.cursor(db=self._database(database)) as cursor:
+            while True:
+                found, is_damaged = self._sound_entries(database, wanted, most)
+                if not found and is_damaged:
+                    raise CorruptIndexError(
+                        f"{database}: expected tree pages that fit together, found a damaged one behind key "
+                        f"{wanted.hex() or 'none'}; restore a backup, or save what is left with simindex "
+                        "repair",
+                        key=wanted,
+                    )
+                if found and walk is None:
+                    walk = iter(cursor) if cursor.set_range(first) else iter(())
+                yield islice(walk or (), found)
+                key = bytes(cursor.key())
+                if not key or (found != most and not is_damaged):
+                    return
+                wanted, most = key + b"\0", _PART_ENTRIES
 
     def _sound_entries(self, database: str, first: bytes, most: int) -> tuple[int, bool]:
         """Return how many entries there are on sound pages from a key on, up to so many, and whether damage
@@ -200,22 +207,19 @@ class ReadTransaction(Visitor):
 
     def parts(self, database: str, first: bytes = b"") -> Iterator[list[tuple[bytes, bytes]]]:
         """Yield what `items` does, as copies and some hundred at a time: a third of the time for millions of
-        small values, where `Store.reading` was told so."""
+        small values, where the transaction is one of copies."""
         entries, num_bytes = self.count(database), self.sizes()[database]
         size = min(max(_PART_BYTES * entries // max(num_bytes, 1), 1), _PART_ENTRIES)
-        with self._txn.cursor(db=self._database(database)) as cursor:
-            items = self._walk(cursor, database, first)
-            while part := list(islice(items, size)):
-                if type(part[0][1]) is not bytes:
-                    part = [(bytes(key), bytes(value)) for key, value in part]
-                yield cast("list[tuple[bytes, bytes]]", part)
+        items = self._walk(database, first)
+        while part := list(islice(items, size)):
+            if type(part[0][1]) is not bytes:
+                part = [(bytes(key), bytes(value)) for key, value in part]
+            yield part
 
     def some(self, database: str, first: bytes, limit: int) -> list[tuple[bytes, bytes]]:
-        """Return so many (key, value) from `first` on, or all where fewer are left; copies where
-        `Store.reading` was told so, and then in a third of the time."""
-        with self._txn.cursor(db=self._database(database)) as cursor:
-            found = list(islice(self._walk(cursor, database, first), limit))
-            return cast("list[tuple[bytes, bytes]]", found)
+        """Return so many (key, value) from `first` on, or all where fewer are left; copies where the
+        transaction is one of copies, and then in a third of the time."""
+        return list(islice(self._walk(database, first), limit))
 
     def read_ahead(self, database: str, keys: Iterable[bytes]) -> None:
         """Bring the pages of large values into memory and the map in one go each: met one by one they would
@@ -246,50 +250,6 @@ class ReadTransaction(Visitor):
         return sizes
 
 
-class Pinned:
-    """The snapshot that a handle keeps between calls: made by the first that needs one. Safe to share
-    between threads."""
-
-    def __init__(self) -> None:
-        self._pin: Pin | None = None
-        self._is_closed = False
-        self._making = threading.RLock()
-
-    def enter(self, visitor: ReadTransaction) -> lmdb.Transaction | None:
-        """Return the transaction of the snapshot for a call, if there is one now; see `Pin.enter`."""
-        pin = self._pin
-        txn = None if pin is None else pin.enter(visitor)
-        visitor.pin = None if txn is None else pin
-        return txn
-
-    def take(self, environment: Environment, visitor: ReadTransaction) -> lmdb.Transaction:
-        """Return what `enter` does, of a new snapshot where there is none."""
-        with self._making:
-            txn = self.enter(visitor)
-            while txn is None:
-                self._pin = Pin(environment)
-                txn = self.enter(visitor)
-            if self._is_closed:  # since the call began, and nobody else would end it
-                self.end()
-            return txn
-
-    def end(self) -> None:
-        """Let go of the snapshot; calls under way keep it to their end."""
-        with self._making:
-            if self._pin is not None:
-                self._pin.end()
-
-    def close(self) -> None:
-        """Let go of it for good."""
-        self._is_closed = True
-        self.end()
-
-    def drop(self) -> None:
-        """Let go of it at once: for a handle that nobody has any more."""
-        if self._pin is not None:
-            self._pin.drop()
-
-
 class WriteTransaction:
     """The write transaction that `Store.commit` hands to its change."""
 
@@ -311,22 +271,17 @@ class WriteTransaction:
             consumed = added = int(self._txn.put(*items[0], append=True, db=self._databases[database]))
         else:
             with self._txn.cursor(db=self._databases[database]) as cursor:
-                consumed, added = cursor.putmulti(items, dupdata=False, overwrite=False, append=True)
+                consumed, added = cursor.putmulti(items, overwrite=False, append=True)
         if consumed != len(items) or added != len(items):
             raise CorruptIndexError(
-                f"{database}: expected to append {len(items)} new keys, appended {added}; "
-                "stored numbers are ahead of the manifest"
+                f"{database}: expected to append {len(items)} new keys behind the stored ones, appended "
+                f"{added}; restore a backup or rebuild the index"
             )
 
-    def put_all(self, database: str, items: list[tuple[bytes, bytes]], *, append: bool) -> None:
-        """Store values of ascending keys; `append`: keys that follow every stored key."""
+    def put_all(self, database: str, items: list[tuple[bytes, bytes]]) -> None:
+        """Store values, replacing others."""
         with self._txn.cursor(db=self._databases[database]) as cursor:
-            consumed, added = cursor.putmulti(items, overwrite=not append, append=append)
-        if consumed != len(items) or (append and added != len(items)):
-            raise CorruptIndexError(
-                f"{database}: expected {len(items)} keys in ascending order, found one in another place; "
-                "restore a backup or rebuild the index"
-            )
+            cursor.putmulti(items)
 
     def delete(self, database: str, key: bytes) -> bool:
         """Remove a key; False when it was not there."""

@@ -13,12 +13,11 @@ from simindex.storage.store import Store
 def test_block_inside_is_counted_by_the_gate(tmp_path: Path) -> None:
     store = bare_store(tmp_path / "i")
     environment = store.environment()
-    with environment.inside() as visit:
-        assert visit.env is environment.env
+    with environment.inside() as _visit:
         assert not environment.gate.is_empty
         assert not environment.stop(0)
     assert environment.gate.is_empty
-    with pytest.raises(ZeroDivisionError), environment.inside() as visit:
+    with pytest.raises(ZeroDivisionError), environment.inside() as _visit:
         _ = 1 // 0
     assert environment.gate.is_empty
     store.close()
@@ -107,10 +106,10 @@ def test_pages_are_looked_for_again_when_the_map_has_moved(tmp_path: Path) -> No
     environment = store.environment()
     with store.reading() as txn:
         assert txn.large_value("segments", b"large") is not None
-    before = environment._pages
+    before = environment.found_map
     with store.reading() as txn:
         txn.large_value("segments", b"large")
-    assert environment._pages is before
+    assert environment.found_map is before
     environment.move_map(1 << 24)
     with store.reading() as txn:
         place = txn.large_value("segments", b"large")
@@ -118,5 +117,5 @@ def test_pages_are_looked_for_again_when_the_map_has_moved(tmp_path: Path) -> No
         assert place is not None
         assert value is not None
         assert place[1] == len(value)
-    assert environment._pages is not before
+    assert environment.found_map is not before
     store.close()
