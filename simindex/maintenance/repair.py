@@ -34,8 +34,15 @@ from simindex.maintenance.work_folder import forget
 from simindex.queries.scheme import Scheme, scheme_of_header
 from simindex.storage.folder import require_place, second_header
 from simindex.storage.meta_pages import with_last_commit
-from simindex.storage.page_file import META_PAGES, PAGE_HEADER_BYTES, PageFile, bare_pages, pinned_pages
-from simindex.storage.page_nodes import OVERFLOW, read_nodes
+from simindex.storage.page_file import (
+    META_PAGES,
+    OVERFLOW,
+    PAGE_HEADER_BYTES,
+    PageFile,
+    bare_pages,
+    pinned_pages,
+)
+from simindex.storage.page_nodes import read_nodes
 from simindex.storage.page_walk import FREE, Walked, entries_of, values_of, walk_file
 
 _PAGES_AT_ONCE = 4096

@@ -20,7 +20,7 @@ from simindex import _kernel
 from simindex.errors import CorruptIndexError
 from simindex.storage.folder import DATA_FILE, identity_of
 from simindex.storage.lmdb_file import DATABASES, Kept, open_lmdb, pages_bytes
-from simindex.storage.meta_pages import Wrong, wrong_fields, wrong_last_page, wrong_numbers
+from simindex.storage.meta_pages import wrong_fields, wrong_last_page, wrong_numbers
 from simindex.storage.page_file import (
     LONGEST_METAS,
     META_PAGES,
@@ -45,9 +45,8 @@ _READ_AT_OPENING = ("meta", "segments")
 
 _PAGES_AT_ONCE = 256
 _ATTEMPTS = 100
-
-
 _PAUSE_SECONDS, _LOOKS = 0.005, 10
+_REMEDY = "restore a backup, or save what is left with simindex repair"
 
 
 def open_proven(
@@ -57,8 +56,7 @@ def open_proven(
 
     A compaction may replace the file at any moment, so LMDB may have opened another one than a look at the
     path sees. The file that lies there before is kept open: it cannot come back, nor another one get its
-    inode, so LMDB has the file that is seen before and after. Another one is opened anew, for nothing can be
-    said of it.
+    inode, so LMDB has the file that is seen before and after. Another one is opened anew.
 
     Raises:
         CorruptIndexError: the file was cut short, or a page is not what the pages above say.
@@ -84,14 +82,12 @@ def open_proven(
 
 
 def _is_whole(env: lmdb.Environment, path: str, kept: Kept) -> bool:
-    """Refuse a file that was cut short: reading behind its end would kill the process.
+    """Refuse a file that was cut short: reading behind its end would kill the process. False: another file
+    has taken its place meanwhile, and nothing is said of it.
 
-    A file may end before its last page where that page is free, taken and given back in one commit.
-    The writer then lengthens it, but may not have come to it yet, or may have been killed before: so
-    the file is looked at again, and at last walked through for pages in use.
-
-    Returns:
-        False: another file has taken its place meanwhile, so nothing is said of it.
+    A file may end before its last page where that page is free, taken and given back in one commit. The
+    writer then lengthens it, but may not have come to it yet, or may have been killed before: so the file is
+    looked at again, and at last walked through for pages in use.
     """
     for _ in range(_LOOKS):
         needed, found = pages_bytes(env), kept.length()
@@ -114,11 +110,26 @@ def _is_whole(env: lmdb.Environment, path: str, kept: Kept) -> bool:
     return True
 
 
-def _mapped(file: int, path: str) -> mmap.mmap:
+def _mapped(file: int, path: str) -> np.ndarray:
     try:
-        return mmap.mmap(file, 0, access=mmap.ACCESS_READ)
+        mapped = mmap.mmap(file, 0, access=mmap.ACCESS_READ)
     except OSError as exc:  # no address space
         raise translated(exc, path) from exc
+    mapped.madvise(mmap.MADV_RANDOM)
+    return np.frombuffer(mapped, dtype=np.uint8)
+
+
+def prove_meta_pages(file: int, path: str) -> None:
+    """Prove what both meta pages say, but for what changes with a commit, before LMDB looks at them; LMDB
+    itself refuses a file that has none.
+
+    Raises:
+        CorruptIndexError: a meta page is damaged.
+    """
+    octets = np.frombuffer(os.pread(file, LONGEST_METAS, 0), dtype=np.uint8)
+    if any(metas_of(octets)[1]):
+        for page, message in wrong_fields(octets):
+            raise _damaged(path, "", message, page)
 
 
 def prove_entrance(env: lmdb.Environment, file: int, path: str, *, of_records: bool = False) -> None:
@@ -127,7 +138,6 @@ def prove_entrance(env: lmdb.Environment, file: int, path: str, *, of_records: b
     Args:
         env: of LMDB, which has followed no tree yet.
         file: descriptor of its data file.
-        path: of the folder, for messages.
         of_records: prove the branch pages of the records in place of all others.
 
     Raises:
@@ -138,9 +148,7 @@ def prove_entrance(env: lmdb.Environment, file: int, path: str, *, of_records: b
         with env.begin() as txn:
             if os.fstat(file).st_size < META_PAGES * mmap.PAGESIZE:
                 return  # nothing was ever committed
-            mapped = _mapped(file, path)
-            mapped.madvise(mmap.MADV_RANDOM)
-            pages = pages_of(mapped, txn.id())
+            pages = pages_of(_mapped(file, path), txn.id())
             if pages is not None:
                 _prove(pages, path, of_records=of_records)
                 return
@@ -151,43 +159,20 @@ def prove_entrance(env: lmdb.Environment, file: int, path: str, *, of_records: b
 
 
 def _prove(file: PageFile, path: str, *, of_records: bool) -> None:
-    _require_right(wrong_numbers(file), path)
+    for page, message in wrong_numbers(file):
+        raise _damaged(path, "", message, page)
     databases = _databases(file, path)
-    for name, record in databases:
-        _walk(file, name, record, path, levels=_levels_of(name, record.depth, of_records=of_records))
+    for name, record in databases.items():
+        if of_records:
+            levels = record.depth - 1 if name == RECORDS else 0
+        else:
+            levels = (
+                min(record.depth - 1, 1) if name == RECORDS else record.depth - (name not in _READ_AT_OPENING)
+            )
+        _walk(file, name, record, path, levels)
     if databases and not of_records:
-        _require_right(list(wrong_last_page(file, [record for _, record in databases])), path)
-
-
-def prove_meta_pages(file: int, path: str) -> None:
-    """Prove what both meta pages say, but for what changes with a commit, before LMDB looks at them.
-
-    Args:
-        file: descriptor of a data file; one without a meta page of LMDB is refused by LMDB itself.
-        path: of the folder, for messages.
-
-    Raises:
-        CorruptIndexError: a meta page is damaged.
-    """
-    octets = np.frombuffer(os.pread(file, LONGEST_METAS, 0), dtype=np.uint8)
-    if any(metas_of(octets)[1]):
-        _require_right(list(wrong_fields(octets)), path)
-
-
-def _require_right(wrong: list[Wrong], path: str) -> None:
-    for page, message in wrong:
-        raise CorruptIndexError(
-            f"{path}: {DATA_FILE}, page {page}: {message}; restore a backup, or save what is left "
-            "with simindex repair",
-            path=path,
-        )
-
-
-def _levels_of(name: str, depth: int, *, of_records: bool) -> int:
-    """Return how many levels of a tree of that depth are proven together."""
-    if name == RECORDS:
-        return depth - 1 if of_records else min(depth - 1, 1)
-    return 0 if of_records else depth - (name not in _READ_AT_OPENING)
+        for page, message in wrong_last_page(file, databases.values()):
+            raise _damaged(path, "", message, page)
 
 
 def prove_records(base: int, num_pages: int, page_bytes: int, record: bytes, path: str) -> None:
@@ -196,35 +181,36 @@ def prove_records(base: int, num_pages: int, page_bytes: int, record: bytes, pat
     Args:
         base: address of page 0.
         record: what LMDB keeps of the tree in that state.
-        path: as `prove_entrance` takes it; and raises what that does.
+
+    Raises:
+        CorruptIndexError: as `prove_entrance` does.
     """
     tree = DatabaseRecord.of(record)
     if tree is None:
-        raise _damaged(path, RECORDS, "the record of a database")
+        raise _damaged(path, RECORDS, "expected the record of a database, found damage")
     mapped = (ctypes.c_uint8 * (num_pages * page_bytes)).from_address(base)
     octets = np.frombuffer(memoryview(mapped), dtype=np.uint8)
-    last = Meta(tree, tree, num_pages - 1, 0)
-    file = PageFile(octets, page_bytes, num_pages, last)
-    _walk(file, RECORDS, tree, path, levels=tree.depth - 1)
+    file = PageFile(octets, page_bytes, num_pages, Meta(tree, tree, num_pages - 1, 0))
+    _walk(file, RECORDS, tree, path, tree.depth - 1)
 
 
-def _databases(file: PageFile, path: str) -> list[tuple[str, DatabaseRecord]]:
-    """Return the names and records of the databases; none where the file is another program's."""
-    found = []
-    nodes, _ = read_nodes(file, _walk(file, MAIN, file.meta.main, path, levels=MOST_DEPTH), are_leaves=True)
+def _databases(file: PageFile, path: str) -> dict[str, DatabaseRecord]:
+    """Return the records of the databases by name; none where the file is another program's."""
+    found = {}
+    nodes, _ = read_nodes(file, _walk(file, MAIN, file.meta.main, path, MOST_DEPTH), are_leaves=True)
     for node in nodes:
         name = node["octets"][: node["key_bytes"]].tobytes().decode("latin-1")
         if name not in DATABASES:
-            return []
+            return {}
         value = bytes(file.value(int(node["place"]), int(node["length"])))
         record = DatabaseRecord.of(value) if node["flags"] == SUB_TREE else None
         if record is None:
-            raise _damaged(path, name, "the record of a database")
-        found.append((name, record))
+            raise _damaged(path, name, "expected the record of a database, found damage")
+        found[name] = record
     return found
 
 
-def _walk(file: PageFile, name: str, record: DatabaseRecord, path: str, *, levels: int) -> np.ndarray:
+def _walk(file: PageFile, name: str, record: DatabaseRecord, path: str, levels: int) -> np.ndarray:
     """Prove so many levels of a tree, the leaves being the last; returns the pages of the lowest of them."""
     level = np.array([min(record.root, 2**62)], dtype=np.int64)
     if record.root == NO_PAGE and not record.depth:
@@ -235,36 +221,29 @@ def _walk(file: PageFile, name: str, record: DatabaseRecord, path: str, *, level
         ascending = np.sort(level)
         is_once = (ascending[1:] > ascending[:-1]).all()
         if not is_once or ascending[0] < META_PAGES or ascending[-1] >= file.num_used:
-            raise _damaged(path, name, "pages of the file, each once")
+            raise _damaged(path, name, "expected pages of the file, each once, found damage")
         # All of a level at once: met one by one each that is missing would be waited for.
         places = _kernel.address(file.octets) + level * file.page_bytes
         _kernel.ask_for_pages(places.astype(np.uint64))
         below = []
         for first in range(0, len(level), _PAGES_AT_ONCE):
-            part = level[first : first + _PAGES_AT_ONCE]
-            below.append(_sound_nodes(file, part, name, path, are_leaves=depth == record.depth - 1)["child"])
+            part, are_leaves = level[first : first + _PAGES_AT_ONCE], depth == record.depth - 1
+            nodes, is_sound = read_nodes(file, part, are_leaves=are_leaves)
+            if not is_sound.all():
+                what = "a leaf page" if are_leaves else "a branch page"
+                raise _damaged(path, name, f"expected {what}, found damage", int(part[np.argmin(is_sound)]))
+            big = nodes[nodes["flags"] == BIG_VALUE] if are_leaves else nodes[:0]
+            lost = big["page"][~pages_of_values(file, big)[1]]
+            if len(lost):
+                raise _damaged(
+                    path, name, "expected values within the file, found damage", int(part[lost[0]])
+                )
+            below.append(nodes["child"])
         if depth < last:
             level = np.concatenate(below)
     return level
 
 
-def _sound_nodes(file: PageFile, pages: np.ndarray, name: str, path: str, *, are_leaves: bool) -> np.ndarray:
-    nodes, is_sound = read_nodes(file, pages, are_leaves=are_leaves)
-    if not is_sound.all():
-        what = "a leaf page" if are_leaves else "a branch page"
-        raise _damaged(path, name, what, int(pages[np.argmin(is_sound)]))
-    big = nodes[nodes["flags"] == BIG_VALUE] if are_leaves else nodes[:0]
-    if len(big):
-        lost = big["page"][~pages_of_values(file, big)[1]]
-        if len(lost):
-            raise _damaged(path, name, "values within the file", int(pages[lost[0]]))
-    return nodes
-
-
-def _damaged(path: str, name: str, expected: str, page: int | None = None) -> CorruptIndexError:
-    where = "" if page is None else f", page {page}"
-    return CorruptIndexError(
-        f"{path}: {DATA_FILE}, {name}{where}: expected {expected}, found damage; restore a backup, or save "
-        "what is left with simindex repair",
-        path=path,
-    )
+def _damaged(path: str, tree: str, what: str, page: int | None = None) -> CorruptIndexError:
+    where = [DATA_FILE, *filter(None, [tree]), *([] if page is None else [f"page {page}"])]
+    return CorruptIndexError(f"{path}: {', '.join(where)}: {what}; {_REMEDY}", path=path)

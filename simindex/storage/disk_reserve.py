@@ -73,11 +73,8 @@ class Space:
         return self.map_limit
 
     def hold(self, file_bytes: int) -> int:
-        """Hold the ballast of a data file of that length, as far as the disk and the limit have room.
-
-        Returns:
-            The bytes that are missing; 0 where the file system cannot allocate ahead.
-        """
+        """Hold the ballast of a data file of that length, as far as the disk and the limit have room; returns
+        the bytes that are missing, 0 where the file system cannot allocate ahead."""
         room = max(0, self.limit - file_bytes)
         whole = ballast_bytes(file_bytes & _SHARED, self.limit)
         if self.held == whole <= room:
@@ -145,15 +142,8 @@ class Space:
 
 
 def require_room(path: str, file_bytes: int, needed: int, found: int) -> None:
-    """Refuse a compaction that would run out of space.
-
-    Args:
-        file_bytes: that the data file will come to.
-        needed, found: bytes of free disk.
-
-    Raises:
-        IndexFullError: with `needed_bytes`.
-    """
+    """Refuse a compaction that would run out of space: its file comes to `file_bytes`, it needs so many free
+    bytes of disk and finds so many."""
     longest = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
     if longest != resource.RLIM_INFINITY and file_bytes > longest:
         raise IndexFullError(

@@ -39,11 +39,8 @@ _KINDS = {
 
 
 def require_permissions(permissions: int | None) -> None:
-    """Refuse what no file of an index may have.
-
-    Raises:
-        TypeError, ValueError: not None, and no int of read and write bits with both of the owner's.
-    """
+    """Refuse what no file of an index may have: other bits than read and write, or not both of the
+    owner's."""
     if permissions is None:
         return
     require_int("permissions", permissions, 0, 0o777)
@@ -58,9 +55,6 @@ def require_plain_files(path: Path) -> None:
     """Refuse links, pipes and other things in the place of an index's files; the folder may be a link.
 
     Opening a pipe would wait for ever, and a link would lead writes and locks to another place.
-
-    Raises:
-        FormatError: one of them is no plain file, or the folder of a compaction no folder.
     """
     for name in (*_FILES, COMPACT_FOLDER):
         try:
@@ -85,15 +79,8 @@ def permissions_of(path: Path, permissions: int | None) -> int | None:
 
 
 def require_place(path: Path, mode: Mode, permissions: int | None = None) -> None:
-    """Check what lies at the path, and make the folder where the mode allows it.
-
-    Args:
-        permissions: of files in a new folder; the folder can be entered by who may read them.
-
-    Raises:
-        FileNotFoundError, FileExistsError, FormatError: see `simindex.open`.
-        CorruptIndexError: nothing is left of the data file.
-    """
+    """Check what lies at the path, with the errors of `simindex.open`, and make the folder where the mode
+    allows it: those who may read files of these permissions may enter it."""
     if mode not in get_args(Mode):
         raise ValueError(f'mode: expected "r", "r+", "a" or "x", found {mode!r}')
     if path.exists() and not path.is_dir():

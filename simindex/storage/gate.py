@@ -63,9 +63,8 @@ class Gate:
     def enter(self, visitor: Visitor) -> None:
         """Come inside; waits while everybody is kept out.
 
-        Args:
-            visitor: who lives until `leave`. Ctrl-C can come between any two steps, so somebody may be gone
-                without having left: only visitors that are alive, and that somebody still runs with, count.
+        Ctrl-C can come between any two steps, so a visitor may be gone without having left: only those that
+        are alive, and in the variables of a running function, count.
         """
         with self._lock:
             if self._stopped_by == threading.get_ident():
@@ -95,12 +94,9 @@ class Gate:
     def stop(self, timeout: float | None = None, holder: Visitor | None = None) -> bool:
         """Keep everybody out once nobody is inside; False after a timeout.
 
-        Args:
-            holder: who lives in a local variable until `go_on`, so that a Ctrl-C that comes before it does
-                not keep everybody out for ever.
-
-        Raises:
-            SimIndexError: without a timeout, where this very thread is inside: it would wait for itself.
+        The holder lives in a local variable until `go_on`, so that a Ctrl-C that comes before it does not
+        keep everybody out for ever. Without a timeout SimIndexError where this very thread is inside: it
+        would wait for itself.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         with self._lock:
@@ -145,9 +141,9 @@ class Gate:
 
     def _wait(self, deadline: float | None) -> bool:
         """Wait for a change, or a little; False behind the deadline. The lock is held."""
-        left = (
-            _LOOK_AGAIN_SECONDS if deadline is None else min(_LOOK_AGAIN_SECONDS, deadline - time.monotonic())
-        )
+        left = _LOOK_AGAIN_SECONDS
+        if deadline is not None:
+            left = min(left, deadline - time.monotonic())
         if left <= 0:
             return False
         self._changed.wait(left)

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import mmap
-import operator
 import os
 import resource
-import sys
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,7 +13,6 @@ import lmdb
 
 from simindex.errors import FormatError, SimIndexError
 from simindex.storage.folder import (
-    BALLAST_FILE,
     DATA_FILE,
     DEFAULT_PERMISSIONS,
     LMDB_LOCK_FILE,
@@ -32,12 +28,6 @@ DEFAULT_MAP_BYTES = 1 << 36
 
 MIN_MAP_BYTES = 1 << 20
 MAX_MAP_BYTES = 1 << 44
-# Of a meta page: LMDB's mark, and the number of its commit.
-_MAGIC_AT, _COMMITS_AT, _META_END = 16, 144, 152
-_MAGIC = (0xBEEFC0DE).to_bytes(4, sys.byteorder)
-
-_LONGEST_UNFINISHED = 1 << 16
-"""Bytes; twice what the first commit takes."""
 
 ENGINE = 0  # LMDB 0.9 files (data format 1); pinned, for the two engines cannot read each other's
 
@@ -45,16 +35,11 @@ ENGINE = 0  # LMDB 0.9 files (data format 1); pinned, for the two engines cannot
 def open_lmdb(
     path: str, map_bytes: int, create: bool, permissions: int | None = None
 ) -> tuple[lmdb.Environment, bool]:
-    """Open an environment with as large a map as the system grants, down from `map_bytes`.
+    """Open an environment with as large a map as the system grants, down from `map_bytes`; returns it, and
+    whether it may be written to.
 
     Readers open writable too where they may, so that a writer of the same process can share the environment.
-
-    Args:
-        create: whether to create a file that is missing.
-        permissions: of the data file, if it is to be made; the lock file always has those of the data file.
-
-    Returns:
-        The environment, and whether it may be written to.
+    The lock file has the permissions of the data file.
     """
     data, lock = os.path.join(path, DATA_FILE), os.path.join(path, LMDB_LOCK_FILE)
     missing = [file for file in (data, lock) if not os.path.exists(file)]
@@ -137,35 +122,13 @@ class Kept:
         return os.fstat(self.file).st_size
 
 
-def is_unfinished(path: str) -> bool:
-    """Whether the making of a data file was cut off before its first commit was durable.
-
-    LMDB writes its two meta pages at the beginning and syncs them with that commit: a power cut before it may
-    leave any part of them, and what there is of them has seen no commit. An index has had one, and a ballast
-    behind it, and is not as short but for a while.
-    """
-    data = os.path.join(path, DATA_FILE)
-    if os.path.exists(os.path.join(path, BALLAST_FILE)) or not os.path.exists(data):
-        return False
-    if os.path.getsize(data) > _LONGEST_UNFINISHED:
-        return False
-    with open(data, "rb") as file:
-        pages = [file.read(mmap.PAGESIZE)[:_META_END] for _ in range(2)]
-    are_new = [
-        page[_MAGIC_AT : _MAGIC_AT + len(_MAGIC)] == _MAGIC and not any(page[_COMMITS_AT:]) for page in pages
-    ]
-    are_missing = [not any(page) for page in pages]
-    return any(are_missing) and all(map(operator.or_, are_new, are_missing)) and any(map(len, pages))
-
-
 def never_completed(path: str) -> FileNotFoundError:
     """Return the error of an index whose making was cut off, where none may be made."""
     return FileNotFoundError(errno.ENOENT, "an index that was never completed", path)
 
 
 def file_lengths(env: lmdb.Environment, path: str) -> tuple[int, int]:
-    """Return the bytes of all pages that the file should hold, and its length. For who alone replaces it: the
-    writer."""
+    """Return the bytes of all pages that the file should hold, and its length; for the writer alone."""
     return pages_bytes(env), os.stat(os.path.join(path, DATA_FILE)).st_size
 
 
@@ -179,8 +142,7 @@ def databases_of(env: lmdb.Environment, path: str) -> dict[str, lmdb._Database]:
 
     Raises:
         FormatError: it holds something else.
-        lmdb.MapResizedError: a writer has made the file longer than the map since it was opened; for those
-            who may move the map.
+        lmdb.MapResizedError: a writer has made the file longer than the map since it was opened.
     """
     try:
         with env.begin() as txn:
@@ -193,9 +155,9 @@ def databases_of(env: lmdb.Environment, path: str) -> dict[str, lmdb._Database]:
                     raise FormatError(f"{path}: database {name!r} has unknown flags; not an index")
     except lmdb.NotFoundError as exc:
         raise FormatError(f"{path}: an LMDB environment, but not a simindex index") from exc
-    except lmdb.MapResizedError:
-        raise
     except lmdb.Error as exc:
+        if isinstance(exc, lmdb.MapResizedError):
+            raise
         raise translated(exc, path) from exc
     return databases
 

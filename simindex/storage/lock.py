@@ -21,14 +21,10 @@ class WriterLock:
     _file: int | None = None
 
     def __init__(self, path: str, permissions: int | None = None, timeout: float | None = 0.0) -> None:
-        """Take the lock, or wait for it: ask again and again, in pauses that grow.
-
-        Args:
-            permissions: of its file, if that is to be made.
-            timeout: seconds to wait; ``None``: for ever.
+        """Take the lock, or wait for it in pauses that grow (``None``: for ever).
 
         Raises:
-            IndexLockedError: somebody has it, and still had it when the time was up.
+            IndexLockedError: another one still had it when the time was up.
         """
         self._path, self._place = path, os.path.join(path, WRITER_LOCK_FILE)
         started, pause = time.monotonic(), _FIRST_PAUSE_SECONDS
@@ -72,11 +68,8 @@ class WriterLock:
         )
 
     def require_held(self) -> None:
-        """Make sure that the file at the path is still the one that is locked, before anything is written.
-
-        Raises:
-            IndexLockedError: it was replaced or removed, so that another writer may be at work.
-        """
+        """Refuse to write where the file at the path is not the one that is locked: another writer may be at
+        work."""
         assert self._file is not None
         try:
             found = os.stat(self._place)

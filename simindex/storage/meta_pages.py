@@ -10,13 +10,18 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import mmap
+import operator
 import os
 import time
 from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from simindex.storage.folder import BALLAST_FILE, DATA_FILE
 from simindex.storage.page_file import (
+    COMMIT_AT,
+    MAGIC,
     META_BYTES,
     META_PAGES,
     NO_PAGE,
@@ -38,6 +43,9 @@ _NUMBER_BYTES = 8
 
 _NOWHERE = 2**62
 
+_LONGEST_UNFINISHED = 1 << 16
+"""Bytes; twice what the first commit takes."""
+
 Wrong = tuple[int, str]
 """Number of a meta page, and what was expected and found."""
 
@@ -45,8 +53,7 @@ Wrong = tuple[int, str]
 def wrong_fields(octets: np.ndarray) -> Iterator[Wrong]:
     """Yield what contradicts the fields that LMDB writes the same into every meta page of an index.
 
-    Args:
-        octets: uint8: a file, or so much of its beginning as has both meta pages.
+    `octets` are a file, or so much of its beginning as has both meta pages.
     """
     page_bytes, metas = metas_of(octets)
     for page, meta in enumerate(metas):
@@ -64,11 +71,8 @@ def wrong_fields(octets: np.ndarray) -> Iterator[Wrong]:
 
 
 def wrong_numbers(file: PageFile) -> list[Wrong]:
-    """Return what contradicts the numbers of commits in the two meta pages; of a lost one nothing is said.
-
-    Args:
-        file: of which a reader keeps the pages, or that nobody writes to.
-    """
+    """Return what contradicts the numbers of commits in the two meta pages; of a lost one nothing is said. A
+    reader keeps the pages of the file, or nobody writes to it."""
     found: list[Wrong] = []
     for _ in range(_LOOKS):
         metas = metas_of(file.octets)[1]
@@ -199,6 +203,26 @@ def _free_nodes(file: PageFile, meta: Meta, followed: slice) -> np.ndarray | Non
 def _places_of_lists(file: PageFile, nodes: np.ndarray) -> np.ndarray:
     is_big = nodes["flags"] & BIG_VALUE != 0
     return np.where(is_big, nodes["value_page"] * file.page_bytes + PAGE_HEADER_BYTES, nodes["place"])
+
+
+def is_unfinished(path: str) -> bool:
+    """Whether the making of a data file was cut off before its first commit was durable.
+
+    LMDB writes its two meta pages at the beginning and syncs them with that commit: a power cut before it may
+    leave any part of them, and what there is of them has seen no commit. An index has had one, and a ballast
+    behind it, and is not as short but for a while.
+    """
+    data = os.path.join(path, DATA_FILE)
+    if os.path.exists(os.path.join(path, BALLAST_FILE)) or not os.path.exists(data):
+        return False
+    if os.path.getsize(data) > _LONGEST_UNFINISHED:
+        return False
+    with open(data, "rb") as file:
+        pages = [file.read(mmap.PAGESIZE)[:META_BYTES] for _ in range(META_PAGES)]
+    magic = MAGIC.to_bytes(4, "little")
+    are_new = [page[PAGE_HEADER_BYTES:].startswith(magic) and not any(page[COMMIT_AT:]) for page in pages]
+    are_missing = [not any(page) for page in pages]
+    return any(are_missing) and all(map(operator.or_, are_new, are_missing)) and any(map(len, pages))
 
 
 class OlderMeta:

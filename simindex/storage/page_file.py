@@ -1,5 +1,8 @@
 """A data file as pages, with its two meta pages.
 
+Source: MDB_page, MDB_db, MDB_meta in mdb.c of LMDB 0.9, whose data format (1) has been the same since 2011;
+the nodes of pages are read by the kernel (`page_nodes`).
+
 Invariant: no offset behind the end of the file is read; a file that somebody cuts short while it is mapped
 kills the process, so whoever must not die reads in a child.
 """
@@ -20,10 +23,16 @@ import numpy as np
 from simindex.errors import CorruptIndexError
 from simindex.storage.folder import DATA_FILE
 from simindex.storage.lmdb_file import ENGINE, Kept
-from simindex.storage.pages import DATA_FORMAT, DATABASE, MAGIC, META
 from simindex.storage.translation import MAX_READERS, translated
 
+DATABASE = struct.Struct("<IHHQQQQQ")  # padding, flags, depth, pages of three kinds, entries, root
+_META = struct.Struct("<II8xQ")  # magic, data format, (address of the map), size of the map
+_LAST = struct.Struct("<QQ")  # last page, transaction
+MAGIC, _DATA_FORMAT = 0xBEEFC0DE, 1
+
 PAGE_HEADER_BYTES = 16
+LEAF, OVERFLOW = 0x02, 0x04
+"""Flags of a page: a leaf, the first one of a large value."""
 
 META_PAGES = 2
 """Pages 0 and 1 of every file."""
@@ -44,8 +53,7 @@ HEADER = np.dtype(
 )
 """Of a page; `num_pages` is of the first page of a large value: how many it has."""
 
-_LAST = struct.Struct("<QQ")  # last page, transaction
-META_BYTES = PAGE_HEADER_BYTES + META.size + 2 * DATABASE.size + _LAST.size
+META_BYTES = PAGE_HEADER_BYTES + _META.size + 2 * DATABASE.size + _LAST.size
 """Of a meta page; LMDB writes nothing behind them."""
 
 COMMIT_AT = META_BYTES - 8
@@ -132,29 +140,14 @@ class PageFile:
         return self.octets[place : place + length].data
 
 
-def metas_of(octets: np.ndarray) -> tuple[int, list[Meta | None]]:
-    """Return the size of a page and both meta pages, ``None`` for one that is none."""
-    sizes = [_LEAST_PAGE << shift for shift in range(7) if _LEAST_PAGE << shift <= _MOST_PAGE]
-    first = _meta_at(octets, 0)
-    if first is not None and first.free.pad in sizes:
-        sizes = [first.free.pad]
-    for size in sizes:
-        second = _meta_at(octets, size)
-        if second is not None and second.free.pad == size:
-            return size, [first if first is not None and first.free.pad == size else None, second]
-    if first is not None and len(sizes) == 1:
-        return sizes[0], [first, None]
-    return mmap.PAGESIZE, [None, None]
-
-
-def _meta_at(octets: np.ndarray, place: int) -> Meta | None:
-    content = octets[place : place + META_BYTES].tobytes()
-    if len(content) < META_BYTES:
+def meta_of(content: bytes) -> Meta | None:
+    """Return a meta page, of its first `META_BYTES`; ``None`` for other bytes."""
+    if len(content) < META_BYTES or _META.unpack_from(content, PAGE_HEADER_BYTES)[:2] != (
+        MAGIC,
+        _DATA_FORMAT,
+    ):
         return None
-    magic, version, _ = META.unpack_from(content, PAGE_HEADER_BYTES)
-    if (magic, version) != (MAGIC, DATA_FORMAT):
-        return None
-    at = PAGE_HEADER_BYTES + META.size
+    at = PAGE_HEADER_BYTES + _META.size
     free = DatabaseRecord.of(content[at : at + DATABASE.size])
     main = DatabaseRecord.of(content[at + DATABASE.size : at + 2 * DATABASE.size])
     if free is None or main is None:
@@ -162,24 +155,39 @@ def _meta_at(octets: np.ndarray, place: int) -> Meta | None:
     return Meta(free, main, *_LAST.unpack_from(content, at + 2 * DATABASE.size))
 
 
-def read_pages(path: str, transaction: int | None = None) -> PageFile:
-    """Map the data file of a folder.
+def metas_of(octets: np.ndarray) -> tuple[int, list[Meta | None]]:
+    """Return the size of a page and both meta pages, ``None`` for one that is none."""
+    sizes = [_LEAST_PAGE << shift for shift in range(7) if _LEAST_PAGE << shift <= _MOST_PAGE]
+    first = meta_of(octets[:META_BYTES].tobytes())
+    if first is not None and first.free.pad in sizes:
+        sizes = [first.free.pad]
+    for size in sizes:
+        second = meta_of(octets[size : size + META_BYTES].tobytes())
+        if second is not None and second.free.pad == size:
+            return size, [first if first is not None and first.free.pad == size else None, second]
+    if first is not None and len(sizes) == 1:
+        return sizes[0], [first, None]
+    return mmap.PAGESIZE, [None, None]
 
-    Args:
-        transaction: the number of a read transaction whose state is wanted; ``None``: the newest. As LMDB has
-            it, that is the meta page of its parity. Its own number is smaller where somebody has put
-            another file beside a lock file in use, which goes on counting.
+
+def _mapped(path: str) -> np.ndarray:
+    """Return the data file of a folder as uint8, mapped and not read; none where it is empty."""
+    with open(os.path.join(path, DATA_FILE), "rb") as file:
+        if not os.fstat(file.fileno()).st_size:
+            return np.empty(0, dtype=np.uint8)
+        return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), dtype=np.uint8)
+
+
+def read_pages(path: str, transaction: int | None = None) -> PageFile:
+    """Map the data file of a folder, in the state of `transaction` as `pages_of` has it.
 
     Raises:
         CorruptIndexError: no meta page is left, or none is of that commit.
     """
-    data = os.path.join(path, DATA_FILE)
-    with open(data, "rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        if not size:
-            raise CorruptIndexError(f"{path}: {DATA_FILE} is empty; restore a backup", path=path)
-        mapped = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
-    pages = pages_of(mapped, transaction)
+    octets = _mapped(path)
+    if not len(octets):
+        raise CorruptIndexError(f"{path}: {DATA_FILE} is empty; restore a backup", path=path)
+    pages = pages_of(octets, transaction)
     if pages is None:
         raise CorruptIndexError(
             f"{path}: expected a meta page of LMDB in {DATA_FILE}, found none"
@@ -189,23 +197,27 @@ def read_pages(path: str, transaction: int | None = None) -> PageFile:
     return pages
 
 
-def pages_of(mapped: mmap.mmap, transaction: int | None = None) -> PageFile | None:
-    """Return the pages of a mapped file; ``None`` where no meta page is of that transaction, as `read_pages`
-    has it."""
-    octets = np.frombuffer(mapped, dtype=np.uint8)
+def pages_of(octets: np.ndarray, transaction: int | None = None) -> PageFile | None:
+    """Return the pages of a mapped file; ``None`` where no meta page is of that state.
+
+    Args:
+        transaction: the number of a read transaction; ``None``: the newest state. As LMDB has it, its state
+        is
+            the meta page of its parity. That one's own number is smaller where somebody has put another file
+            beside a lock file in use, which goes on counting.
+    """
     page_bytes, metas = metas_of(octets)
+    known = [meta for meta in metas if meta]
     if transaction is not None:
-        metas = [metas[transaction % META_PAGES]]
-    known = [meta for meta in metas if meta and (transaction is None or _is_of(meta, transaction))]
+        meta = metas[transaction % META_PAGES]
+        is_its = (
+            meta and meta.transaction <= transaction and (transaction - meta.transaction) % META_PAGES == 0
+        )
+        known = [meta] if meta and is_its else []
     if not known:
         return None
-    meta = max(known, key=lambda meta: meta.transaction)
-    return PageFile(octets, page_bytes, len(octets) // page_bytes, meta)
-
-
-def _is_of(meta: Meta, transaction: int) -> bool:
-    """Whether a meta page, of the right parity, is what a read transaction goes by, and no later one."""
-    return meta.transaction <= transaction and (transaction - meta.transaction) % META_PAGES == 0
+    newest = max(known, key=lambda meta: meta.transaction)
+    return PageFile(octets, page_bytes, len(octets) // page_bytes, newest)
 
 
 def bare_pages(path: str) -> PageFile | None:
@@ -213,17 +225,13 @@ def bare_pages(path: str) -> PageFile | None:
 
     ``None`` where there is not even a page.
     """
-    with open(os.path.join(path, DATA_FILE), "rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        if size < mmap.PAGESIZE * (META_PAGES + 1):
-            return None
-        mapped = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
-    octets = np.frombuffer(mapped, dtype=np.uint8)
+    octets = _mapped(path)
+    if len(octets) < mmap.PAGESIZE * (META_PAGES + 1):
+        return None
     page_bytes, _ = metas_of(octets)
     nothing = DatabaseRecord(page_bytes, 0, 0, 0, 0, 0, 0, NO_PAGE)
-    num_pages = size // page_bytes
-    meta = Meta(nothing, nothing, num_pages - 1, 0)
-    return PageFile(octets, page_bytes, num_pages, meta)
+    num_pages = len(octets) // page_bytes
+    return PageFile(octets, page_bytes, num_pages, Meta(nothing, nothing, num_pages - 1, 0))
 
 
 @contextlib.contextmanager
@@ -231,8 +239,8 @@ def pinned_pages(path: str) -> Iterator[PageFile]:
     """Map the newest state of a folder, and keep its pages from being used again for the block.
 
     LMDB looks at meta pages only. Where it cannot have a place in the lock file, as on media that cannot be
-    written to, nothing is pinned; then nobody writes either. In a process that has the index open otherwise
-    it must not be called.
+    written to, nothing is pinned; then nobody writes either. Must not be called in a process that has the
+    index open otherwise.
 
     Raises:
         CorruptIndexError: there is no meta page of LMDB.

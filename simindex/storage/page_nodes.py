@@ -12,9 +12,6 @@ import numpy as np
 from simindex import _kernel
 from simindex.storage.page_file import PAGE_HEADER_BYTES, PageFile
 
-OVERFLOW = 0x04
-"""Flag of the first page of a large value."""
-
 BIG_VALUE, SUB_TREE = 0x01, 0x02
 """Flags of a leaf's node: its value has pages of its own, or is the record of a named database."""
 

@@ -13,9 +13,7 @@ Source: MDB_page, MDB_db, MDB_meta in mdb.c of LMDB 0.9, whose data format (1) h
 from __future__ import annotations
 
 import ctypes
-import mmap
 import os
-import struct
 import sys
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -24,19 +22,12 @@ import lmdb
 import numpy as np
 
 from simindex import _kernel
-
-_PAGE = struct.Struct("=QHHHH")  # page number, padding, flags, lower, upper
-DATABASE = struct.Struct("=IHHQQQQQ")  # padding, flags, depth, pages of three kinds, entries, root
-META = struct.Struct("=II8xQ")  # magic, data format, (address of the map), size of the map
-_LEAF_PAGE = 0x02
-MAGIC, DATA_FORMAT = 0xBEEFC0DE, 1
+from simindex.storage.page_file import HEADER, LEAF, META_BYTES, PAGE_HEADER_BYTES, DatabaseRecord, meta_of
 
 KNOWN_ENGINES = frozenset({(0, 9)})
 """(major, minor) of the LMDBs whose pages are laid out as above."""
 
-_NUMBER_BYTES = 8
 _IS_KNOWN_MACHINE = sys.byteorder == "little" and sys.maxsize == 2**63 - 1
-
 
 _VALUES_AHEAD = 16
 """So many values, of some MiB at most, are asked for before the first of them is read."""
@@ -46,12 +37,6 @@ def engine_of(env: lmdb.Environment) -> tuple[int, int]:
     """Return (major, minor) of the LMDB that has the file open: py-lmdb's own, or the system's."""
     major, minor, *_ = env.lib_version()
     return major, minor
-
-
-def tree_of(record: bytes) -> tuple[int, int]:
-    """Return depth and root page of a named database, from its record in the main one."""
-    _, _, depth, *_, root = DATABASE.unpack(record)
-    return depth, root
 
 
 def _bytes_at(address: int, size: int) -> bytes:
@@ -95,11 +80,7 @@ class MappedFile:
 
     @classmethod
     def open(cls, path: str, identity: tuple[int, int], base: int, num_bytes: int) -> MappedFile | None:
-        """Open a file; ``None`` where it cannot be, or is another one.
-
-        Args:
-            identity: the (device, inode) that it is to have.
-        """
+        """Open a file; ``None`` where it cannot be, or has another (device, inode)."""
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
@@ -121,12 +102,7 @@ class MappedFile:
 
     def bring(self, addresses: np.ndarray, lengths: np.ndarray) -> int:
         """Read values of the map of which something is missing, in order of their places and through the
-        descriptor; returns how many bytes were read. What lies elsewhere is in memory.
-
-        Args:
-            addresses: uint64.
-            lengths: int64, as many.
-        """
+        descriptor; returns how many bytes were read. What lies elsewhere is in memory."""
         base, num_bytes, descriptor = self.place
         wanted = sorted(zip(addresses.tolist(), lengths.tolist(), strict=True))
         missing = [
@@ -161,60 +137,32 @@ class PageMap:
 
     @classmethod
     def around(cls, env: lmdb.Environment, value: memoryview, num_pages: int) -> PageMap | None:
-        """Return the map that a short value (one that lies in a leaf page) is part of.
-
-        ``None`` where the engine or the data format is another than the known, and nothing of the map is
-        read then but for its format.
-
-        Args:
-            value: out of a transaction that is open.
-            num_pages: pages of the map that are in use.
-        """
+        """Return the map that a short value (one that lies in a leaf page) is part of, where so many pages
+        are in use; ``None`` where the engine or the data format is another than the known."""
         if not _IS_KNOWN_MACHINE or engine_of(env) not in KNOWN_ENGINES:
             return None
         page_bytes = env.stat()["psize"]
         page = _kernel.address(value) & -page_bytes
-        number, _, flags, _, _ = _PAGE.unpack(_bytes_at(page, _PAGE.size))
-        if not flags & _LEAF_PAGE or not 0 < number < num_pages:
+        header = np.frombuffer(_bytes_at(page, PAGE_HEADER_BYTES), dtype=HEADER)[0]
+        if header["flags"] != LEAF or not 0 < header["number"] < num_pages:
             return None
-        base = page - number * page_bytes
-        # Pages 0 and 1 are the meta pages of every file.
-        magic, version, _ = META.unpack(_bytes_at(base + _PAGE.size, META.size))
-        return cls(base, page_bytes) if (magic, version) == (MAGIC, DATA_FORMAT) else None
+        base = page - int(header["number"]) * page_bytes
+        return cls(base, page_bytes) if meta_of(_bytes_at(base, META_BYTES)) else None
 
-    def values(self, tree: tuple[int, int], first: bytes, count: int, num_pages: int) -> FoundValues | None:
-        """Return where the values of neighbouring keys lie, by a walk of its own over the tree.
-
-        Args:
-            first: the first key, of which the others have the length.
-            num_pages: pages of the map that are in use.
-
-        Returns:
-            ``None`` where there are fewer keys, or a page does not look as expected.
-        """
-        depth, root = tree
+    def values(self, tree: DatabaseRecord, first: bytes, count: int, num_pages: int) -> FoundValues | None:
+        """Return where the values of neighbouring keys lie, by a walk of its own over the tree; ``None``
+        where there are fewer keys of the length of the first, or a page does not look as expected."""
         keys = np.empty((count, len(first)), dtype=np.uint8)
         addresses, lengths = np.empty(count, dtype=np.uint64), np.empty(count, dtype=np.int64)
         are_large = np.empty(count, dtype=bool)
         columns = keys, addresses, lengths, are_large
-        if _kernel.find_values(self.base, num_pages, self.page_bytes, root, depth, first, *columns) < count:
+        if (
+            _kernel.find_values(self.base, num_pages, self.page_bytes, tree.root, tree.depth, first, *columns)
+            < count
+        ):
             return None
         held = []
         for at in np.flatnonzero(~are_large & (addresses > 0)).tolist():
             held.append(_bytes_at(int(addresses[at]), int(lengths[at])))
             addresses[at] = _kernel.address(held[-1])
         return FoundValues(keys, addresses, lengths, held)
-
-
-_MADV_POPULATE_READ, _MADV_WILLNEED = 22, 3
-"""Linux's: read pages and map them (5.14 and later), or read them only."""
-
-
-def map_pages(address: int, length: int) -> None:
-    """Bring the pages of a value into memory and into this process's map; where the system cannot, nothing
-    happens, and they come when they are touched."""
-    first = address & -mmap.PAGESIZE
-    advise = ctypes.CDLL(None).madvise
-    advise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-    if advise(first, address + length - first, _MADV_POPULATE_READ):
-        advise(first, address + length - first, _MADV_WILLNEED)

@@ -52,11 +52,7 @@ class Registry:
         self._paused: list[Environment] = []  # between the hooks of one fork
 
     def close_unused(self, leaving: object = None) -> None:
-        """Close the environments that no handle has any more. The lock is not held.
-
-        Args:
-            leaving: a handle that has them no more.
-        """
+        """Close the environments that no handle but `leaving` has any more. The lock is not held."""
         with self.lock:
             for identity, environment in list(self.environments.items()):
                 if leaving is not None:

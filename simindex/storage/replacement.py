@@ -14,6 +14,7 @@ import shutil
 import stat
 import sys
 from collections.abc import Callable, Container, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -57,11 +58,7 @@ class NewFile:
         self._start_writing: Any = getattr(ctypes.CDLL(None), "sync_file_range", None)
 
     def commit(self, change: Callable[[WriteTransaction], Result]) -> Result:
-        """Run `change` in a transaction of the new file; again, after its map has grown.
-
-        Raises:
-            IndexFullError, DiskError: the disk does not take it.
-        """
+        """Run `change` in a transaction of the new file; again, after its map has grown."""
         while True:
             try:
                 with registry.building, self._env.begin(write=True) as txn:
@@ -84,11 +81,10 @@ class NewFile:
         *,
         append: bool = True,
     ) -> tuple[bytes | None, int]:
-        """Copy a part of a database, in order of keys, in one commit.
+        """Copy a part of a database, in order of keys and up to `behind`, in one commit.
 
         Args:
             txn: of the old file, of copies and not of views.
-            behind: first key that is not to be copied; ``None``: there is none.
             append: whether the keys follow those that are there, so that pages become full.
 
         Returns:
@@ -118,7 +114,7 @@ class NewFile:
         """Make both meta pages valid and the file as long as its pages; returns the last transaction's
         number."""
         for number in _BOTH_META_PAGES:
-            self.commit(lambda txn, number=number: txn.put("meta", _COPIED_KEY, number))  # type: ignore[misc]
+            self.commit(partial(WriteTransaction.put, database="meta", key=_COPIED_KEY, value=number))
         with registry.building:
             needed, found = file_lengths(self._env, os.path.dirname(self._data))
             last = int(self._env.info()["last_txnid"])
@@ -128,17 +124,8 @@ class NewFile:
 
 
 def replace_file(store: Store, expected_bytes: int, build: Callable[[NewFile], bool]) -> bool:
-    """Put a new file in the data file's place. The lock file stays.
-
-    Args:
-        build: fills the new file; where it returns False, the old file stays.
-
-    Returns:
-        What `build` did.
-
-    Raises:
-        IndexFullError: no space for it; the index is as it was.
-    """
+    """Put a new file, which `build` fills, in the data file's place; the lock file stays. Returns what
+    `build` does: where that is False, or there is an error, the index is as it was."""
     folder, new = Path(store.path), Path(store.path) / COMPACT_FOLDER
     try:
         with _translating(store.path):
@@ -152,7 +139,9 @@ def replace_file(store: Store, expected_bytes: int, build: Callable[[NewFile], b
         with _translating(store.path):
             _get_ahead_of(store, last)
             for number in _BOTH_META_PAGES:
-                store.commit(lambda txn, number=number: txn.put("meta", MOVED_KEY, number), True)  # type: ignore[misc]
+                store.commit(
+                    partial(WriteTransaction.put, database="meta", key=MOVED_KEY, value=number), True
+                )
             _renumber(new / DATA_FILE, last, store.environment().info("last_txnid"))
         with _building(store, new, expected_bytes) as file, _translating(store.path):
             file.finish()
@@ -168,14 +157,8 @@ def replace_file(store: Store, expected_bytes: int, build: Callable[[NewFile], b
 
 @contextlib.contextmanager
 def new_file(folder: Path, expected_bytes: int) -> Iterator[NewFile]:
-    """Build the data file of an index that is to be, for a ``with`` block; it is durable at its end.
-
-    Args:
-        folder: without a data file, and of the caller alone.
-
-    Raises:
-        IndexFullError, DiskError: the disk does not take it.
-    """
+    """Build the data file of an index that is to be, for a ``with`` block; it is durable at its end. The
+    folder has none, and is the caller's alone."""
     with _translating(str(folder)):
         with _open(folder, expected_bytes, DEFAULT_PERMISSIONS) as env:
             file = NewFile(env, str(folder / DATA_FILE))
@@ -244,11 +227,8 @@ def _renumber(data: Path, last: int, number: int) -> None:
     """Let the new file's last two commits, which are still to come, have the numbers of the old file's.
 
     Those in the lock file, which other processes may have open, go on from there. Without a gap, each meta
-    page of every file is of the commit before the other's, so one that is not is damaged.
-
-    Args:
-        data: the new file, which nobody has open.
-        last: number of its last commit, of the parity of `number`.
+    page of every file is of the commit before the other's, so one that is not is damaged. Nobody has the new
+    file open, and the number of its last commit is of the parity of `number`.
     """
     earlier = number - len(_BOTH_META_PAGES)
     with open(data, "rb+") as file:

@@ -52,13 +52,12 @@ from simindex.storage.lmdb_file import (
     MIN_MAP_BYTES,
     databases_alone,
     databases_of,
-    is_unfinished,
     limit_of,
     never_completed,
     used_bytes,
 )
 from simindex.storage.lock import WriterLock
-from simindex.storage.meta_pages import OlderMeta
+from simindex.storage.meta_pages import OlderMeta, is_unfinished
 from simindex.storage.registry import registry
 from simindex.storage.transactions import ReadTransaction, WriteTransaction, change_nothing
 from simindex.storage.translation import closed, read_only, translated
@@ -81,7 +80,6 @@ class Store:
     writable handle at a time, any number of reading ones. Durable: what `commit` returned from.
 
     Attributes:
-        writable: whether it may commit.
         is_closed: whether `close` has begun; then nothing is written any more.
         is_pinned: whether its read transactions are all of one snapshot, until `refresh`.
         last_commit: id of the last transaction that `commit` has made durable.
@@ -216,13 +214,8 @@ class Store:
         return bool(environment.databases)
 
     def _open_again(self) -> Environment:
-        """Open the file anew: a reader's in a forked child, or after a change-over that was broken off.
-
-        At the first use, by whichever thread is first. A writer still holds its lock.
-
-        Raises:
-            FileNotFoundError, FormatError, SimIndexError: it cannot be opened; the next use tries again.
-        """
+        """Open the file anew at the first use: a reader's in a forked child, or after a change-over that was
+        broken off. A writer still holds its lock. Where it cannot be opened, the next use tries again."""
         with self._opening:
             dead = self._environment
             if (dead is None or dead.is_between_files) and not self.is_closed:
@@ -264,8 +257,8 @@ class Store:
 
     def initialise(self, header_key: bytes, header: bytes, manifest_key: bytes, manifest: bytes) -> None:
         """Create the databases with their first values, in one commit."""
+        environment = self.environment()
         try:
-            environment = self.environment()
             with environment.inside() as _visit, environment.env.begin(write=True) as txn:
                 databases = {name: environment.env.open_db(name.encode(), txn=txn) for name in DATABASES}
                 txn.put(header_key, header, db=databases["meta"])
@@ -350,12 +343,9 @@ class Store:
     # ---- reading ----
 
     def reading(self, *, buffers: bool = True) -> ReadTransaction:
-        """Return a read transaction for a ``with`` block.
-
-        Args:
-            buffers: whether values are views of the map; else copies, which cost less where millions of small
-                ones are walked over. A pinned handle gives views.
-        """
+        """Return a read transaction for a ``with`` block, of views of the map or (without `buffers`) of
+        copies, which cost less where millions of small values are walked over. A pinned handle gives
+        views."""
         return ReadTransaction(self._begin_read, self.path, buffers)
 
     def refresh(self) -> None:
@@ -438,10 +428,7 @@ class Store:
         """Whether a compaction has put another file in this one's place.
 
         It leaves its mark in the old file just before that, and the mark counts for nothing as long as the
-        file is in its place.
-
-        Raises:
-            ClosedError: somebody else has replaced or removed the file.
+        file is in its place. Raises ClosedError where somebody else has replaced or removed the file.
         """
         if not environment.databases or environment.bytes_in_place(self.data) is not None:
             if environment.databases and txn.get(MOVED_KEY, db=environment.databases["meta"]) is None:
@@ -449,9 +436,8 @@ class Store:
             return False
         # The mark may have come behind this snapshot.
         with environment.env.begin() as newest:
-            if newest.get(MOVED_KEY, db=environment.databases["meta"]) is not None and os.path.exists(
-                self.data
-            ):
+            is_marked = newest.get(MOVED_KEY, db=environment.databases["meta"]) is not None
+            if is_marked and os.path.exists(self.data):
                 return True
         self._lose(environment)
         return False
@@ -493,11 +479,7 @@ class Store:
         self._keep_limit()
 
     def require_in_place(self) -> None:
-        """Refuse a file that is no longer at its path, before its size is looked at there.
-
-        Raises:
-            ClosedError: the folder was renamed or removed while the index was open.
-        """
+        """Refuse a file that is no longer at its path, before its size is looked at there."""
         if not os.path.exists(self.data):
             raise closed(
                 self.path,
@@ -519,10 +501,8 @@ class Store:
         """
         if not self.writable:
             raise read_only(self.path)
-        return self._commit_freeing(change) if frees else self._commit(change, frees=False)
-
-    def _commit_freeing(self, change: Callable[[WriteTransaction], Result]) -> Result:
-        """Commit what frees space, at last with the ballast; what of that is left is held again."""
+        if not frees:
+            return self._commit(change, frees=False)
         remedies = [self._free_pages_of_last_commits, self._space.lift]
         while True:
             try:
@@ -575,7 +555,10 @@ class Store:
                 environment.is_broken = True
                 self._reopen()
             except lmdb.MapFullError:
-                self._grow()
+                size, limit = environment.info("map_size"), self._space.map_limit
+                if size >= limit:
+                    raise self._space.full(limit) from None
+                environment.move_map(min(max(2 * size, size + (1 << 20)), limit))
             except lmdb.MapResizedError:
                 environment.move_map(0)
             except lmdb.Error as exc:
@@ -584,11 +567,8 @@ class Store:
                 raise translated(exc, self.path) from exc
 
     def _lengthen_file(self, env: lmdb.Environment, file_bytes: int) -> None:
-        """Make the file hold all its pages, the free ones at its end too. Only the writer may do so.
-
-        Args:
-            file_bytes: that the file had before the commit; it becomes no shorter.
-        """
+        """Make the file, which was so long before the commit, hold all its pages, the free ones at its end
+        too. Only the writer may do so."""
         last_page = env.info()["last_pgno"]
         if last_page == self._last_page:
             return
@@ -600,20 +580,10 @@ class Store:
 
     def _keep_limit(self) -> None:
         """Shrink a larger map, which a reader of the same process has opened before, to `max_bytes`."""
-        if not self.writable:
-            return
-        environment = self.environment()
-        limit = self._space.settle()
-        if environment.info("map_size") > limit:
-            environment.move_map(max(limit, os.stat(self.data).st_size))
-
-    def _grow(self) -> None:
-        environment = self.environment()
-        size = environment.info("map_size")
-        limit = self._space.map_limit
-        if size >= limit:
-            raise self._space.full(limit)
-        environment.move_map(min(max(2 * size, size + (1 << 20)), limit))
+        if self.writable:
+            environment, limit = self.environment(), self._space.settle()
+            if environment.info("map_size") > limit:
+                environment.move_map(max(limit, os.stat(self.data).st_size))
 
     def hold_ballast(self) -> int:
         """Hold the ballast as far as there is room; returns the bytes that are missing."""
@@ -626,10 +596,8 @@ class Store:
 
     @contextlib.contextmanager
     def room_for_compaction(self, needed: int) -> Iterator[None]:
-        """Let a new file beside this one go beyond `max_bytes` for the block, and use the ballast.
-
-        Args:
-            needed: bytes of the new file.
+        """Let a new file of so many bytes beside this one go beyond `max_bytes` for the block, and use the
+        ballast.
 
         Raises:
             IndexFullError: no room for that, with `needed_bytes`; nothing was changed.
@@ -648,8 +616,6 @@ class Store:
             with contextlib.suppress(lmdb.Error, OSError, SimIndexError):  # the block's own error says more
                 self._keep_limit()
                 self.hold_ballast()
-
-    # ---- figures ----
 
     def figures(self, txn: ReadTransaction) -> dict[str, int]:
         """Return sizes in bytes: of the file, of the pages in use and of each database."""

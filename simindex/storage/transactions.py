@@ -15,7 +15,8 @@ from simindex.errors import CorruptIndexError, SimIndexError
 from simindex.storage.check_at_open import RECORDS
 from simindex.storage.environment import Environment, Pin
 from simindex.storage.gate import Visitor
-from simindex.storage.pages import FoundValues, MappedFile, PageMap, map_pages, tree_of
+from simindex.storage.page_file import DatabaseRecord
+from simindex.storage.pages import FoundValues, MappedFile, PageMap
 from simindex.storage.translation import translated
 
 _PART_BYTES, _PART_ENTRIES = 1 << 22, 512
@@ -135,17 +136,21 @@ class ReadTransaction(Visitor):
 
         ``None`` where there are fewer keys of the length of the first, or the pages of the map are not known.
         """
-        pages, num_pages, tree = self._pages_and_tree(database)
-        return None if pages is None else pages.values(tree, first, count, num_pages)
+        found = self._pages_and_tree(database)
+        if found is None:
+            return None
+        pages, num_pages, tree = found
+        return pages.values(tree, first, count, num_pages)
 
-    def _pages_and_tree(self, database: str) -> tuple[PageMap | None, int, tuple[int, int]]:
-        """Return the map, ``None`` where it is not known where it lies or there is no such tree; its pages;
-        and depth and root of a database."""
+    def _pages_and_tree(self, database: str) -> tuple[PageMap, int, DatabaseRecord] | None:
+        """Return the map, the number of its pages, and the tree of a database; ``None`` where one is not
+        known."""
         environment = self.environment
-        pages, tree = environment.look(self._txn).pages, self._txn.get(database.encode())
-        if tree is None:
-            return None, 0, (0, 0)
-        return pages, environment.env.info()["last_pgno"] + 1, tree_of(bytes(tree))
+        pages, record = environment.look(self._txn).pages, self._txn.get(database.encode())
+        tree = None if record is None else DatabaseRecord.of(bytes(record))
+        if pages is None or tree is None:
+            return None
+        return pages, environment.env.info()["last_pgno"] + 1, tree
 
     def large_value(self, database: str, key: bytes) -> tuple[int, int] | None:
         """Return (address, length) of a value with pages of its own, without reading it; else ``None``."""
@@ -196,13 +201,14 @@ class ReadTransaction(Visitor):
     def _sound_entries(self, database: str, first: bytes, most: int) -> tuple[int, bool]:
         """Return how many entries there are on sound pages from a key on, up to so many, and whether damage
         ends them. More than so many: these are all, and nothing is proven."""
-        pages, num_pages, (depth, root) = self._pages_and_tree(database)
-        if pages is None:  # so LMDB is believed
+        known = self._pages_and_tree(database)
+        if known is None:  # so LMDB is believed
             return self.count(database) + most + 1, False
-        if not depth:
+        pages, num_pages, tree = known
+        if not tree.depth:
             return 0, False
         where = pages.base, num_pages, pages.page_bytes
-        found = _kernel.sound_entries(*where, root, depth, first, most)
+        found = _kernel.sound_entries(*where, tree.root, tree.depth, first, most)
         return (found, False) if found >= 0 else (-1 - found, True)
 
     def parts(self, database: str, first: bytes = b"") -> Iterator[list[tuple[bytes, bytes]]]:
@@ -222,12 +228,11 @@ class ReadTransaction(Visitor):
         return list(islice(self._walk(database, first), limit))
 
     def read_ahead(self, database: str, keys: Iterable[bytes]) -> None:
-        """Bring the pages of large values into memory and the map in one go each: met one by one they would
-        cost a fault for every 4 KiB, and a read where the disk has them. For a transaction of views."""
+        """Let the system read large values, without waiting: met one by one each page would be waited for."""
         for key in keys:
             place = self.large_value(database, key)
             if place is not None:
-                map_pages(*place)
+                _kernel.stream_ahead(*place)
 
     def let_go(self, database: str, keys: Iterable[bytes]) -> None:
         """Let the pages of large values leave the memory: they were written, and will not be read soon."""

@@ -18,7 +18,7 @@ from simindex import Config, Layout, Sketch, _kernel
 from simindex.queries.search import FingerprintQuery
 from simindex.storage import pages
 from simindex.storage.folder import Mode
-from simindex.storage.page_file import read_pages
+from simindex.storage.page_file import DatabaseRecord, read_pages
 from simindex.storage.pages import FoundValues, MappedFile, PageMap
 from simindex.storage.transactions import ReadTransaction
 
@@ -45,8 +45,7 @@ def test_values_of_neighbouring_keys_are_where_each_is(
                 assert cursor.first()
                 page_map = PageMap.around(env, cursor.key(), num_pages)
             assert page_map is not None
-            main = read_pages(str(folder)).meta.main
-            tree = main.depth, main.root
+            tree = read_pages(str(folder)).meta.main
             expected = [key for key in sorted(sizes) if key >= first][:count]
             found = page_map.values(tree, first, count, num_pages)
             if len(expected) < count:
@@ -203,7 +202,7 @@ def test_engine_of_this_machine_is_asked_and_known(tmp_path: Path, monkeypatch: 
     values_of = PageMap.values
 
     def watched(
-        at: PageMap, tree: tuple[int, int], first: bytes, count: int, num_pages: int
+        at: PageMap, tree: DatabaseRecord, first: bytes, count: int, num_pages: int
     ) -> FoundValues | None:
         values = values_of(at, tree, first, count, num_pages)
         assert values is not None
