@@ -36,12 +36,7 @@ from simindex.scaleout.tasks import Tasks, tasks_on
 
 
 class Counts(NamedTuple):
-    """What became of the rows of a part.
-
-    Attributes:
-        inserted, replaced, skipped: documents; see `InsertReport`.
-        bad: rows that are no documents, passed over.
-    """
+    """What became of the rows of a part; see `BuildReport`."""
 
     inserted: int = 0
     replaced: int = 0
@@ -72,14 +67,7 @@ class BuildReport:
 
 
 class Build(NamedTuple):
-    """What the parts of a build have in common.
-
-    Attributes:
-        catalog: of the index, with its uri.
-        on_conflict: "skip" or "replace".
-        skip_bad_rows: whether to pass over rows that are no documents.
-        batch_size: as of `ScaledIndex.insert_many`.
-    """
+    """What the parts of a build have in common; see `build`."""
 
     uri: str
     catalog: Catalog
@@ -130,10 +118,9 @@ def build(
     """Store the documents of files, by tasks on all nodes, a core each.
 
     Large files of plain JSON lines are cut into parts at line ends, other files and folders are a part each.
-    A task reads a part and sends its documents to the hosts. Keys and places in messages are those of one
-    reading, however files are cut. Killed at any time and called again with the same arguments it goes on:
-    parts that are done are not read again. A journal beside the catalog, ``CATALOG.build``, knows them; it
-    goes when all is done.
+    Keys and places in messages are those of one reading, however files are cut. Killed at any time and called
+    again with the same arguments it goes on: parts that are done are not read again. A journal beside the
+    catalog, ``CATALOG.build``, knows them; it goes when all is done.
 
     Where two rows have a key in common, which one is stored is not promised, unless one part has both.
 

@@ -33,12 +33,7 @@ def is_local(places: Iterable[str]) -> bool:
 
 
 class Gathered(NamedTuple):
-    """What the places have answered.
-
-    Attributes:
-        answers: place -> its answer, of those that gave one.
-        missing: place -> why there is none.
-    """
+    """What the places have answered: place -> its answer, or why there is none."""
 
     answers: dict[str, Any]
     missing: dict[str, str]

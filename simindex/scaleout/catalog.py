@@ -49,7 +49,6 @@ class Partition:
 
     Attributes:
         place: the resource of Ray that pins it to the machine with its folder.
-        path: the folder, on that machine's own disk.
         closed: version of the catalog that closed it for writing, while it is moved; ``None``: it is open. A
             host that was closed by a version takes changes again only by a later one.
     """
@@ -94,7 +93,7 @@ class Catalog:
 
     @property
     def places(self) -> dict[str, tuple[int, ...]]:
-        """Place -> numbers of its partitions, in the order of their first ones."""
+        """Place -> numbers of its partitions; places in the order of their first ones."""
         found: dict[str, list[int]] = {}
         for number, partition in enumerate(self.partitions):
             found.setdefault(partition.place, []).append(number)
@@ -167,8 +166,6 @@ class Catalog:
                 raise
             raise CorruptIndexError(f"{uri}: expected a whole catalog, found {exc!r}", path=uri) from exc
         return catalog
-
-    # ---- where it lies ----
 
     @classmethod
     def load(cls, uri: str | os.PathLike[str]) -> Catalog:

@@ -34,7 +34,6 @@ class Settled:
     Attributes:
         places: of the documents to be stored, ascending.
         matched: (place, matches) of those that something is like, in order.
-        inserted, replaced, skipped: as they would have been counted one by one.
     """
 
     places: list[int] = field(default_factory=list)
@@ -52,7 +51,7 @@ class Scratch:
         self._index = Partition(Path(self._folder.name) / "i", "x", config)
 
     def close(self) -> None:
-        """Remove it."""
+        """Remove the index."""
         self._index.close()
         self._folder.cleanup()
 

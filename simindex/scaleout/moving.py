@@ -110,23 +110,11 @@ def new_path(folder: str, number: int) -> str:
 
 
 def move_partition(uri: str, number: int, target: str, folder: str, call: Call, store: str | None) -> Catalog:
-    """Move one partition, which is closed for writing until the catalog names its new place.
+    """Move one partition, closed for writing until the catalog names its new place; see `admin.move`.
 
     The version of the catalog that closes it is the token of the move: the next one to close or open it takes
     another version, and this move cannot switch the catalog any more.
-
-    Args:
-        uri: of the catalog.
-        number: of the partition.
-        target: place that it goes to; where it is there already, a move that was broken off is taken back.
-        folder: on that place's disk.
-        call: of a host.
-        store: by which it goes, seen by both places, where the catalog has none.
-
-    Raises:
-        ValueError: there is no store.
     """
-
     before = Catalog.load(uri)
     copy = before.backup_uri(number)
     if copy is None and before.partitions[number].place != target:

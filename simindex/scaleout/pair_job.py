@@ -54,15 +54,11 @@ Progress = Callable[[int, int], object]
 _Document = tuple[Key, int]
 """A document, and which halves of a sketch it has."""
 
-# ---- the stage ----
-
 
 class Walking(NamedTuple):
-    """What the ranges of a table have in common.
+    """What the ranges of a table have in common: partitions, seen and not changed, and a folder for pairs.
 
     Attributes:
-        folders: of all partitions, which all who work see; nothing is changed there.
-        work: folder for what ranges have.
         table: whose pairs are found; ``None``: sketches that are equal.
         copies: a bit for each number whose sketch equals an earlier one; ``None``: all take part.
     """
@@ -87,7 +83,7 @@ class Walking(NamedTuple):
 
 
 def walk_of_range(common: Walking, place: int) -> None:
-    """Write what a range of a table has into a file."""
+    """Write the pairs of a range of a table into a file."""
     with common.opened() as tables:
         walk_plan, table, source = common.walk_plan, common.table, _source(tables)
         if table is None:
@@ -101,21 +97,8 @@ def _source(tables: Sequence[PinnedTables]) -> LocalSource:
     return LocalSource(dict(enumerate(tables)), Numbering([each.total for each in tables]))
 
 
-# ---- all of them ----
-
-
 class Walk:
-    """The walk over ranges of all tables, one table after the other, and the documents that were met.
-
-    Args:
-        common: of all ranges.
-        tables: the snapshots that are walked.
-        tasks: run the stage.
-        progress: called with ranges that are done, and all.
-
-    Attributes:
-        total: documents of all partitions, which have the numbers below.
-    """
+    """The walk over ranges of all tables, one table after the other, and the documents of the pairs."""
 
     def __init__(
         self, common: Walking, tables: list[PinnedTables], tasks: Tasks, progress: Progress | None
@@ -206,7 +189,7 @@ class ScaledPairs(SnapshotIterator[Pair]):
                     yield self._pair(one, other, agree, distance)
 
     def _stored_copies(self, folded: np.ndarray) -> Iterator[Pair]:
-        """Yield the pairs of documents that one partition stores as copies of one another."""
+        """Yield the pairs of documents that one partition stores as copies of another."""
         leaders = np.unique(self._walk.copies()[0])
         agree, of_first = self._walk.config.num_perm or NO_VALUE, self._plan.copies == "first"
         leaders = leaders[~np.isin(leaders, folded)]

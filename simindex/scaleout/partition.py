@@ -29,7 +29,7 @@ from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatc
 
 
 class Nearest(NamedTuple):
-    """A question for the k most similar documents; the arguments are those of `Index.nearest`."""
+    """A question for the k most similar documents; see `Index.nearest`."""
 
     k: int
     by: Method | None
@@ -75,7 +75,7 @@ class Partition(Index):
         self._commit_log = CommitLog(self._session, uri)
 
     def state(self) -> str:
-        """Return what identifies its newest commit: the seal of the manifest."""
+        """Return the seal of the manifest, which identifies the newest commit."""
         with self._store.reading() as txn:
             return state_of(bytes(stored_manifest(txn)))
 
