@@ -160,7 +160,7 @@ def build(
         raise UnsupportedError("build: expected files, which every node can read; found an iterable")
     common = Build(uri, catalog, entries.inputs, on_conflict, skip_bad_rows, batch_size)
     with tasks_on(address, ray, is_here=is_local(catalog.places)) as tasks:
-        parts, _ = parts_of(entries.inputs, part_bytes, tasks.parallel, tasks.run)
+        parts, _ = parts_of(entries.inputs, part_bytes, tasks)
         cuts = [[part.place, *(part.extent or ())] for part in parts]
         digest = digest_of(entries.digest() | {"cuts": cuts, "how": list(common[3:])})
         journal = open_store(f"{uri}/build" if is_remote(uri) else f"{uri}.build")

@@ -139,7 +139,7 @@ class _StagedJob(Job):
         if not os.path.exists(path):
             if tasks is None:
                 raise missing("a plan for the inputs as they are now", "plan", home)
-            cut = parts_of(inputs, self._part_bytes, tasks.parallel, tasks.run)
+            cut = parts_of(inputs, self._part_bytes, tasks)
             os.makedirs(stages.sketches, exist_ok=True)
             with whole_file(path) as file:
                 pickle.dump((tasks.parallel, *cut), file)

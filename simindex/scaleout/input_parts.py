@@ -6,15 +6,14 @@ Invariant: the same files and size give the same parts, in order, each of whole 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from simindex.corpus.dedup.second_pass import InputPart
 from simindex.inputs import InputError, Inputs
 from simindex.inputs.source import Extent
+from simindex.scaleout.tasks import Tasks
 
 PART_BYTES = 64 << 20
 """Bytes of lines that a part has, at most: some ten thousand documents, and a minute of one core."""
@@ -27,27 +26,21 @@ _READ = 1 << 20
 _COUNTED = 1 << 18  # bytes that stay in the cache of a core
 _LINE_END = ord("\n")
 
-Run = Callable[[Callable[[Any, Any], int], Any, Iterable[Any]], Iterator[int]]
-"""Yields what a function of something common returns for each job; see `Tasks.run`."""
 
-
-def parts_of(inputs: Inputs, most: int, parallel: int, run: Run) -> tuple[list[InputPart], list[int]]:
+def parts_of(inputs: Inputs, most: int, tasks: Tasks) -> tuple[list[InputPart], list[int]]:
     """Return the parts of some inputs, and how many lines each reads, 0 where they are not counted.
 
-    Files of lines that are not packed are cut at line ends, and their lines counted by `run`; any other input
-    is a part.
-
-    Args:
-        most: bytes of a part that is cut; less where that gives too few parts for so many who work.
+    Files of lines that are not packed are cut at line ends, into at most so many bytes, and their lines
+    counted by tasks; any other input is a part.
     """
     if "-" in inputs.paths:
         raise InputError("stdin", "expected files that every node can read, found standard input")
     parts: list[InputPart] = []
-    size = size_for(inputs, most, parallel)
+    size = size_for(inputs, most, tasks.parallel)
     for place, path in enumerate(inputs.paths):
         extents = extents_of(path, size) if inputs.has_plain_lines(path) else []
         parts += [InputPart(place, extent) for extent in extents] or [InputPart(place, None)]
-    num_lines = list(run(_num_lines, inputs, parts))
+    num_lines = list(tasks.run(_num_lines, inputs, parts))
     counted, before = list[InputPart](), 0
     for part, lines in zip(parts, num_lines, strict=True):
         if part.extent is None:

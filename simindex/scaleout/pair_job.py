@@ -339,7 +339,12 @@ def _walk(
         )
     above = None if is_here else os.path.abspath(local_path(f"{uri}.work" if above is None else above))
     with ExitStack() as ends:
-        work = ends.enter_context(_folder(above))
+        if above is not None:
+            os.makedirs(above, exist_ok=True)
+            ends.callback(_remove_empty, above)
+        work = ends.enter_context(
+            TemporaryDirectory(prefix="simindex-", dir=above, ignore_cleanup_errors=True)
+        )
         tasks = ends.enter_context(tasks_on(given["address"], given["ray"], is_here=is_here))
         folders = tuple(partition.path for partition in catalog.partitions)
         if not is_here:
@@ -356,18 +361,9 @@ def _walk(
     raise AssertionError("no context of these ends an error")
 
 
-@contextmanager
-def _folder(above: str | None) -> Iterator[str]:
-    """Give a folder of its own that is removed at the end; ``None``: among temporary files."""
-    if above is not None:
-        os.makedirs(above, exist_ok=True)
-    try:
-        with TemporaryDirectory(prefix="simindex-", dir=above, ignore_cleanup_errors=True) as folder:
-            yield folder
-    finally:
-        if above is not None:
-            with suppress(OSError):
-                os.rmdir(above)
+def _remove_empty(folder: str) -> None:
+    with suppress(OSError):
+        os.rmdir(folder)
 
 
 def _copied(catalog: Catalog, work: str, seconds: float) -> tuple[str, ...]:

@@ -87,7 +87,7 @@ def test_a_large_file_in_parts_has_the_rows_of_one_reading(size: int, tmp_path: 
     inputs = write_lines(tmp_path / "large.jsonl")
     small = str(write_rows(tmp_path / "small.jsonl", 0, 1))
     both = Inputs([*inputs.paths, small, *inputs.paths], Fields(key_from="line"))
-    parts, _ = parts_of(both, size, 1, Tasks().run)
+    parts, _ = parts_of(both, size, Tasks())
     assert len(parts) > 8
     assert [repr(row) for part in parts for row in both.rows_of(*part)] == list(map(repr, both))
 

@@ -1,6 +1,5 @@
 """Backups, a lost place and moves over Ray: two places of one node, an actor each."""
 
-import json
 import os
 import shutil
 import signal
@@ -12,7 +11,6 @@ from typing import Any
 
 import pytest
 import ray
-from support.commands import Run
 from support.ray_nodes import OPTIONS, one_node
 
 from simindex import Config, scaleout
@@ -145,29 +143,3 @@ def test_changes_acknowledged_around_the_death_of_the_source_of_a_move_are_not_l
     assert sorted(index) == list(range(50, 200))
     assert index.check()
     index.stop()
-
-
-def test_commands_look_after_an_index(run: Run, tmp_path: Path) -> None:
-    for name in "xy":
-        rows = (json.dumps({"id": f"{name} {n}", "text": text}) for n, text in items(0, 40))
-        (tmp_path / f"{name}.jsonl").write_text("\n".join(rows))
-    settings = ["--partitions", 4, "--store", "store", "--durability", "store"]
-    folders = {place: str(tmp_path / place[-1]) for place in ("simindex:a", "simindex:b")}
-    places = [f"--place={place}={folder}" for place, folder in folders.items()]
-    assert run("scaleout", "init", "c", *settings, *places).code == 0
-    done = run("scaleout", "build", "c", "?.jsonl", "--json")
-    assert done.code == 0, done.err
-    assert json.loads(done.out)["inserted"] == 80
-    again = run("scaleout", "build", "c", str(tmp_path / "?.jsonl"))
-    assert "0 documents inserted, 0 replaced, 80 skipped, 0 bad rows; 2 parts, 0 of them" in again.err
-    assert "4 partitions with 80 documents" in run("scaleout", "backup", "c").err
-    moved = run("scaleout", "move", "c", 0, f"simindex:b={folders['simindex:b']}")
-    assert (moved.code, moved.err) == (0, "partition 0 is at simindex:b\n")
-    planned = run("scaleout", "rebalance", "c", *places, "--dry-run", "--json").out
-    assert [json.loads(line)["target"] for line in planned.splitlines()] == ["simindex:a"]
-    assert run("scaleout", "restore", "c", "simindex:a", places[1]).err.startswith("1 partition with ")
-    status = json.loads(run("scaleout", "status", "c", "--json").out)
-    assert sum(status["simindex:b"]["documents"].values()) == 80
-    assert run("scaleout", "rebalance", "c", places[1]).err == "nothing to move\n"
-    assert run("scaleout", "move", "c", 0, "nonsense").code == 2
-    scaleout.open(tmp_path / "c").stop()

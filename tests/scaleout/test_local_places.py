@@ -110,16 +110,31 @@ def test_without_a_store_a_partition_goes_by_its_new_folder(tmp_path: Path) -> N
     assert not [path for path in (tmp_path / "b" / "moving").rglob("*") if path.is_file()]
 
 
-def test_commands_need_no_cluster(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "rows.jsonl").write_text(
-        "\n".join(json.dumps({"id": n, "text": t}) for n, t in enumerate(TEXTS))
-    )
+def test_commands_make_fill_ask_and_look_after_an_index(run: Run, tmp_path: Path) -> None:
+    for name, some in (("x", TEXTS[:80]), ("y", TEXTS[80:])):
+        rows = (json.dumps({"id": f"{name} {n}", "text": text, "page": n}) for n, text in enumerate(some))
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(rows))
     where = [f"--place={place}={folder}" for place, folder in places(tmp_path).items()]
-    assert run("scaleout", "init", "c", "--partitions", 4, *where).code == 0
-    assert json.loads(run("scaleout", "build", "c", "rows.jsonl", "--json").out)["inserted"] == 120
-    assert (
-        json.loads(run("scaleout", "query", "c", TEXTS[7], "--json").out.splitlines()[0])["similarity"] == 1.0
-    )
-    assert run("scaleout", "move", "c", 0, f"local:b={tmp_path / 'b'}").code == 0
+    settings = ["--partitions", 4, "--num-perm", 64, "--store", "store", "--durability", "store"]
+    assert run("scaleout", "init", "c", *settings, *where).code == 0
+    done = run("scaleout", "build", "c", "?.jsonl", "--metadata", "--json")
+    assert (done.code, json.loads(done.out)["inserted"]) == (0, 120), done.err
+    again = run("scaleout", "build", "c", str(tmp_path / "?.jsonl"))
+    assert "0 documents inserted, 0 replaced, 120 skipped, 0 bad rows; 2 parts, 0 of them" in again.err
+    found = run("scaleout", "query", "c", TEXTS[7], "--json").out.splitlines()
+    assert json.loads(found[0])["similarity"] == 1.0
+    assert run("scaleout", "query", "none", "x").code == 1
+
+    assert "4 partitions with 120 documents" in run("scaleout", "backup", "c").err
+    moved = run("scaleout", "move", "c", 0, f"local:b={tmp_path / 'b'}")
+    assert (moved.code, moved.err) == (0, "partition 0 is at local:b\n")
+    assert run("scaleout", "move", "c", 0, "nonsense").code == 2
+    planned = run("scaleout", "rebalance", "c", *where, "--dry-run", "--json").out
+    assert [json.loads(line)["target"] for line in planned.splitlines()] == ["local:a"]
     status = json.loads(run("scaleout", "status", "c", "--json").out)
     assert {place: of["partitions"] for place, of in status.items()} == {"local:a": [2], "local:b": [0, 1, 3]}
+    assert run("scaleout", "restore", "c", "local:a", where[1]).err.startswith("1 partition with ")
+    status = json.loads(run("scaleout", "status", "c", "--json").out)
+    assert sum(status["local:b"]["documents"].values()) == 120
+    assert "documents" in run("scaleout", "status", "c").out
+    assert run("scaleout", "rebalance", "c", where[1]).err == "nothing to move\n"

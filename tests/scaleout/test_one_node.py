@@ -95,21 +95,6 @@ def test_place_that_no_node_has_is_named(tmp_path: Path) -> None:
         index.stop()
 
 
-def test_commands_make_fill_and_ask(run: Run, tmp_path: Path) -> None:
-    rows = [json.dumps({"id": n, "text": text, "page": n}) for n, text in enumerate(TEXTS[:40])]
-    (tmp_path / "rows.jsonl").write_text("\n".join(rows))
-    assert run("scaleout", "init", "c", "--partitions", 2, "--num-perm", 64).code == 0
-    done = run("scaleout", "build", "c", "rows.jsonl", "--metadata", "--json")
-    assert (done.code, json.loads(done.out)["inserted"]) == (0, 40)
-    found = [json.loads(line) for line in run("scaleout", "query", "c", TEXTS[7], "--json").out.splitlines()]
-    assert 7 in [match["key"] for match in found]
-    status = json.loads(run("scaleout", "status", "c", "--json").out)
-    (place,) = status.values()
-    assert (sum(place["documents"].values()), place["partitions"]) == (40, [0, 1])
-    assert "documents" in run("scaleout", "status", "c").out
-    assert run("scaleout", "query", "none", "x").code == 1
-
-
 def test_pairs_and_clusters_are_found_and_printed(run: Run, tmp_path: Path) -> None:
     with scaleout.create(tmp_path / "c", partitions=3) as index, simindex.open(tmp_path / "one") as one:
         shared = " ".join(f"menu{number}" for number in range(40))
