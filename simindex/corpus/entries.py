@@ -19,7 +19,7 @@ from simindex.changes.documents import repeatable
 from simindex.checks import require_many
 from simindex.errors import SimIndexError
 from simindex.format.keys import Key, encode_key
-from simindex.inputs import BadRowError, Columns, Fields, InputError, Inputs, Row, remote
+from simindex.inputs import BadRowError, Columns, Fields, InputError, Inputs, remote
 from simindex.inputs.folder import Selection
 from simindex.remote import is_remote
 
@@ -271,31 +271,6 @@ def entries_of(
     return ItemEntries(sources)
 
 
-def place_of(label: str, names: Sequence[str]) -> tuple[Key, Place]:
-    """Return the key and the place of a kept row, from its label.
-
-    >>> place_of("0 7 i12", ["a.jsonl"])
-    (12, Place(input='a.jsonl', row=7, paragraph=None))
-    """
-    at, where, typed = label.split(" ", 2)
-    row, _, part = where.partition("#")
-    kind, shown = typed[0], typed[1:]
-    key: Key = int(shown) if kind == "i" else bytes.fromhex(shown) if kind == "b" else shown
-    if part:
-        name = str(key).rpartition("#")[0] if row == "0" else names[int(at)]
-        return key, Place(name, int(row), int(part))
-    return key, Place(names[int(at)] if row != "0" else str(key), int(row))
-
-
-def labelled(place: int, row: int | str, kind: str, key: str) -> str:
-    """Return the label of a row in reports: its source, its row there and its id; see `shown_key`.
-
-    Args:
-        row: in its input; of a paragraph with its number behind it, ``7#2``.
-    """
-    return f"{place} {row} {kind}{key}"
-
-
 def shown_key(key: Key) -> tuple[str, str]:
     """Return the kind of a key, "s", "b" or "i", and its text."""
     if isinstance(key, str):
@@ -318,6 +293,3 @@ def _of_file(path: str) -> list[Any]:
         return remote.version(path)
     found = os.stat(path)
     return [os.path.abspath(path), found.st_size, found.st_mtime_ns]
-
-
-__all__ = ["Entries", "Entry", "ItemEntries", "PathEntries", "Row", "entries_of", "labelled", "place_of"]

@@ -167,7 +167,7 @@ class _StagedJob(Job):
     def _as_decided(self, file: Any, stages: Stages, tasks: Tasks) -> Iterator[DecidedRows | Lines]:
         """Yield the rows that are not done yet, with what was decided."""
         assert isinstance(self._entries, PathEntries)
-        verdicts = VerdictReader(file, self._config.num_perm, stages.plan)
+        verdicts = VerdictReader(file)
         if self.writes_by_parts(verdicts):
             yield from self._lines_made(verdicts, stages, tasks)
             return
@@ -369,7 +369,7 @@ class StagedDedup:
             return 0
         job, stages = self._decided()
         with open(stages.verdicts, "rb") as file:
-            verdicts = VerdictReader(file, stages.config.num_perm, stages.plan)
+            verdicts = VerdictReader(file)
             wanted = wanted_parts(verdicts) if job.writes_by_parts(verdicts) else ()
             return _shared(write_part, stages, wanted, share, of)
 

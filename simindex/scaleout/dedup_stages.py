@@ -24,15 +24,16 @@ from simindex.corpus.dedup.candidates import copies_among
 from simindex.corpus.dedup.decisions import plan_of_query
 from simindex.corpus.dedup.journal import JobError
 from simindex.corpus.dedup.orders import Keep, KeepOrder, by_rank, newest_first, rank_of
-from simindex.corpus.dedup.results import removed_row
+from simindex.corpus.dedup.results import NumberedVerdict, Verdict, removed_row
 from simindex.corpus.dedup.rows import rows_by_columns
 from simindex.corpus.dedup.second_pass import InputPart, PartRead, columns_of_part, ends_of_lines
 from simindex.corpus.dedup.sketches import Names, SketchFiles, sketch_rows
 from simindex.corpus.dedup.star import Star
-from simindex.corpus.dedup.verdict_file import RowDecisions, VerdictReader, Verdicts, write_verdicts
+from simindex.corpus.dedup.verdict_file import VerdictReader, verdicts_of, write_verdicts
 from simindex.corpus.dedup.writer_loop import lines_without
-from simindex.corpus.entries import Place, place_of
+from simindex.corpus.entries import Place
 from simindex.corpus.outputs.frames import naming
+from simindex.format.keys import Key
 from simindex.format.layout import FIRST_BAND_TABLE
 from simindex.imports import optional_module
 from simindex.inputs import Inputs
@@ -250,10 +251,6 @@ class SketchTables:
         found = np.array(self._mapped(_COPIES, np.uint32)).reshape(2, -1)
         return found[0], found[1]
 
-    def labels(self, ranks: np.ndarray) -> Iterator[tuple[str, int]]:
-        """Yield (label, halves of the sketch that are there) of rows."""
-        return zip(self.files.labels(ranks), self.files.present(ranks).tolist(), strict=True)
-
     def close(self) -> None:
         """Let go of the files."""
         self.files.close()
@@ -306,14 +303,15 @@ def decide(stages: Stages, tables: Sequence[SketchTables], walked: Iterable[int]
                 if len(found.pairs):
                     star.add_pairs(found.pairs)
 
-        def labels(numbers: np.ndarray) -> list[tuple[str, int]]:
-            ranks = numbering.parts(numbers)
-            return [label for part, _, some in ranks for label in tables[part].labels(some)]
+        def origins(numbers: np.ndarray) -> list[tuple[Key, Place, int]]:
+            names, ranks = stages.inputs.paths, numbering.parts(numbers)
+            return [each for part, _, some in ranks for each in tables[part].files.origins(some, names)]
 
-        has_bits = stages.config.simhash is not None
+        outcome, has_bits = star.decided(source.sketches), stages.config.simhash is not None
+        verdicts = verdicts_of(outcome, walk.plan, stages.config.num_perm, origins, has_bits=has_bits)
         read = list(map(PartRead, stages.parts, stages.lines, np.diff(numbering.offsets).tolist()))
         path = os.path.join(beside, os.path.basename(stages.verdicts))
-        write_verdicts(path, read, star.decided(source.sketches), labels, has_bits=has_bits)
+        write_verdicts(path, read, verdicts, ((number, None) for number in outcome.bounded.tolist()))
 
 
 def _order(stages: Stages, folder: str, tables: Sequence[SketchTables], total: int) -> KeepOrder:
@@ -341,7 +339,12 @@ class Wanted(NamedTuple):
 
     part: PartRead
     first: int
-    rows: RowDecisions
+    rows: list[NumberedVerdict]
+
+    @property
+    def gone(self) -> list[tuple[int, Verdict]]:
+        """Place and verdict of the rows that go."""
+        return [(place, verdict) for place, verdict in self.rows if verdict is not None]
 
 
 def wanted_parts(verdicts: VerdictReader, done: int = 0) -> Iterator[Wanted]:
@@ -396,12 +399,13 @@ def write_part(stages: Stages, wanted: Wanted) -> None:
             "changed; force=True begins anew",
         )
     begins = np.concatenate([[0], ends[:-1]]) if len(ends) else ends
-    gone = np.array([place for place, _ in wanted.rows.removed], dtype=np.int64)
+    gone = np.array([place for place, _ in wanted.gone], dtype=np.int64)
     spans = zip(begins[gone].tolist(), ends[gone].tolist(), strict=True)
     report = _report_lines(stages, wanted, [bytes(content[begin:end]) for begin, end in spans])
     made = lines_without(content, ends, gone.tolist(), report, 0)
+    bounded = [place for place, verdict in wanted.rows if verdict is None]
     with whole_file(lines_file(stages, wanted)) as file:
-        about = Made(made.sizes, made.stays, b"".join(report), wanted.rows.bounded)
+        about = Made(made.sizes, made.stays, b"".join(report), bounded)
         pickle.dump(tuple(about), file, protocol=5)
         shutil.copyfileobj(made.kept, file)
 
@@ -427,14 +431,11 @@ def _report_lines(stages: Stages, wanted: Wanted, lines: list[bytes]) -> list[by
         return []
     part, orjson = wanted.part.part, optional_module("orjson", "the report of removed rows")
     assert part.extent is not None
-    name, verdicts = stages.inputs.paths[part.place], Verdicts(stages.config.num_perm, stages.plan)
-    numbers = [part.extent.lines_before + 1 + at for at, _ in wanted.rows.removed]
+    name = stages.inputs.paths[part.place]
+    numbers = [part.extent.lines_before + 1 + at for at, _ in wanted.gone]
     keys, _ = stages.inputs.parse_lines(part.place, numbers, lines)
     found = []
-    for key, number, (at, what) in zip(keys, numbers, wanted.rows.removed, strict=True):
-        match = verdicts(*what).match
-        kept, kept_place = place_of(match.metadata, stages.inputs.paths)
-        cluster = int(match.key)
-        row = removed_row(key, Place(name, number), kept, kept_place, match, cluster, wanted.first + at)
+    for key, number, (at, verdict) in zip(keys, numbers, wanted.gone, strict=True):
+        row = removed_row(key, Place(name, number), verdict, wanted.first + at)
         found.append(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
     return found

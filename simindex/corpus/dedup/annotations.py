@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from simindex.corpus.dedup.paragraphs import Rest
 from simindex.corpus.dedup.results import AnnotatedRow, CheckedRow, KeptRow, Removed, SeenRow, Verdict
-from simindex.corpus.entries import Entry, Place, place_of
+from simindex.corpus.entries import Entry, Place
 from simindex.corpus.outputs.rows import Note, values_of
 from simindex.corpus.text_file import TextFile
 from simindex.jsonable import plain
@@ -23,33 +21,21 @@ class Annotator:
         writes_removed: whether the output has the rows that go, too.
     """
 
-    def __init__(self, names: Sequence[str], *, annotates: bool, texts: TextFile | None) -> None:
-        self._names, self.writes_removed, self._texts = names, annotates, texts
+    def __init__(self, *, annotates: bool, texts: TextFile | None) -> None:
+        self.writes_removed, self._texts = annotates, texts
 
     def removed(self, entry: Entry, verdict: Verdict) -> Removed:
         """Return the report entry of a row that goes."""
-        match, other, left_out = verdict
-        if other is None:
-            kept, kept_place = place_of(match.metadata, self._names)
-            cluster = int(match.key)
-        else:
-            kept, kept_place, cluster = match.key, Place(other, 0), None
-        part = entry.part
+        part, texts = entry.part, self._texts
         return Removed(
             entry.key,
             Place(entry.name, entry.row, None if part is None else part.number),
-            kept,
-            kept_place,
-            match.similarity,
-            match.distance,
-            match.exact,
-            match.standard_error,
-            cluster,
+            *verdict[:-1],
             entry.number,
             None if part is None else (part.start, part.end),
-            None if self._texts is None else self._texts.explain(entry.document, cluster),
-            self._texts is not None,
-            left_out,
+            None if texts is None else texts.explain(entry.document, verdict.cluster),
+            texts is not None,
+            verdict.common_left_out,
         )
 
     def note(self, entry: Entry, removed: Removed | None) -> Note | None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
@@ -26,24 +26,19 @@ from simindex.corpus.dedup.large_buckets import room_by_chance
 from simindex.corpus.dedup.orders import Keep, KeepOrder, by_rank, newest_first, rank_of
 from simindex.corpus.dedup.other_indexes import OtherIndexes, together
 from simindex.corpus.dedup.paragraphs import Paragraphs
-from simindex.corpus.dedup.results import Decided
+from simindex.corpus.dedup.results import NumberedVerdict
 from simindex.corpus.dedup.rows import READ_AHEAD, Entered, Rows, rows_of
 from simindex.corpus.dedup.second_pass import InputPart, PartRead, rows_of_parts
 from simindex.corpus.dedup.sketches import Names, SketchFiles, sketch_rows
 from simindex.corpus.dedup.star import Outcome, Star
-from simindex.corpus.dedup.verdict_file import (
-    OF_OTHERS,
-    OfOthers,
-    VerdictReader,
-    removed_numbers,
-    write_verdicts,
-)
+from simindex.corpus.dedup.verdict_file import VerdictReader, read_verdicts, verdicts_of, write_verdicts
 from simindex.corpus.dedup.verified import verified
 from simindex.corpus.dedup.writer_loop import DecidedRows
-from simindex.corpus.entries import Entries, PathEntries, shown_key
+from simindex.corpus.entries import Entries, PathEntries, Place, shown_key
 from simindex.corpus.outputs.rows import UnfitRowError
 from simindex.corpus.text_file import TextFile
 from simindex.errors import SimIndexError
+from simindex.format.keys import Key
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.inputs.errors import InputError
 from simindex.pairs.plan import PairPlan, plan_pairs
@@ -132,8 +127,8 @@ class Sorting:
         before = self._entries.digest() if self._entries.can_resume else None
         if not os.path.exists(path):
             self._decide(path)
-        with open(path, "rb") as file, open(path + OF_OTHERS, "rb") as others:
-            verdicts = VerdictReader(file, self._config.num_perm, self._plan, others)
+        with open(path, "rb") as file:
+            verdicts = VerdictReader(file)
             rows = self._as_before(
                 self._again(verdicts.read, skipped, by_lines), verdicts.read, skipped, before
             )
@@ -168,22 +163,24 @@ class Sorting:
                 "force=True begins anew",
             )
 
-    def kept(self) -> Iterator[tuple[str, Sketch]]:
-        """Yield label (`entries.labelled`) and sketch of each row that stays, in keep order."""
+    def kept(self) -> Iterator[tuple[Key, Place, Sketch]]:
+        """Yield key, place and sketch of each row that stays, in keep order."""
         files = self._sketch_files()
         stays, path = np.ones(files.count, dtype=bool), os.path.join(self._folder, "verdicts")
-        with open(path, "rb") as file, open(path + OF_OTHERS, "rb") as others:
-            for gone in removed_numbers(file, others):
-                stays[gone] = False
+        with open(path, "rb") as file:
+            gone = (number for number, verdict in read_verdicts(file)[1] if verdict is not None)
+            stays[np.fromiter(gone, dtype=np.uint32)] = False
         numbers = self._order(files).numbers_of(np.arange(files.count, dtype=np.uint32))
         numbers = numbers[stays[numbers]]
         assert files.mark is not None
         of_rows = files.mark["sources"] & OF_ROWS
         for first in range(0, len(numbers), _STORED_AT_ONCE):
             some = numbers[first : first + _STORED_AT_ONCE]
-            yield from zip(
-                files.labels(some), files.sketch_values(some, self._sketcher, of_rows), strict=True
-            )
+            sketches = files.sketch_values(some, self._sketcher, of_rows)
+            for (key, place, _), sketch in zip(
+                files.origins(some, self._entries.names), sketches, strict=True
+            ):
+                yield key, place, sketch
 
     # ---- the decision ----
 
@@ -195,20 +192,19 @@ class Sorting:
         return SketchFiles(folder, config.bands, has_fingerprints=has_bits, has_kept=has_kept)
 
     def _decide(self, path: str) -> None:
-        has_bits = self._config.simhash is not None
-        files = self._sketch_files()
-        settings = self._plan, self._config.num_perm, self._config.keep_shingles
-        exact = ExactComparison(files, *settings) if self._plan.kept else None
+        files, plan, num_perm = self._sketch_files(), self._plan, self._config.num_perm
+        exact = ExactComparison(files, plan, num_perm, self._config.keep_shingles) if plan.kept else None
         try:
             read = self._filled(files)
             if exact is not None and self._ignore_common is not None:
                 exact.leave_out_common(self._ignore_common)
             outcome = self._outcome(files, exact)
-            labels = partial(_labels, files)
-            estimate = None if exact is None else exact.estimate_and_left_out
-            write_verdicts(
-                path, read, outcome, labels, has_bits=has_bits, others=files.others(), estimate=estimate
-            )
+            origins = partial(files.origins, names=self._entries.names)
+            compare = None if exact is None else exact.estimate_and_left_out
+            has_bits = files.has_fingerprints
+            own = verdicts_of(outcome, plan, num_perm, origins, has_bits=has_bits, compare=compare)
+            bounded = ((number, None) for number in outcome.bounded.tolist())
+            write_verdicts(path, read, own, bounded, chain.from_iterable(files.others()))
         finally:
             files.close()
         if not self._keeps_sketches:
@@ -222,7 +218,7 @@ class Sorting:
         try:
             with (
                 self._files.quiet() if self._files else nullcontext(),
-                closing(self._with_others(self._sketched(files.count))) as batches,
+                closing(self._with_others(self._sketched(files.count), files.count)) as batches,
             ):
                 self._fill(files, seen, batches)
         except BaseException:
@@ -234,7 +230,10 @@ class Sorting:
         return seen.parts()
 
     def _fill(
-        self, files: SketchFiles, seen: _Seen, batches: Iterator[tuple[_Sketched, Decided | None]]
+        self,
+        files: SketchFiles,
+        seen: _Seen,
+        batches: Iterator[tuple[_Sketched, list[NumberedVerdict] | None]],
     ) -> None:
         marked = time.monotonic()
         rank = None if self._keep in ("first", "newest") else rank_of(self._keep)
@@ -258,8 +257,7 @@ class Sorting:
             seen.sources |= sketches.sources
             fingerprints = sketches.fingerprints if files.has_fingerprints else None
             kept = sketches.kept if files.has_kept else None
-            said = None if found is None else _of_others(found, files.count)
-            files.add(sketches.words, sketches.present, some.names, fingerprints, ranks, said, kept)
+            files.add(sketches.words, sketches.present, some.names, fingerprints, ranks, found, kept)
             seen.add(some.rows)
             self._looked(files.count, False)
             if time.monotonic() - marked >= _SECONDS_A_MARK:
@@ -278,15 +276,17 @@ class Sorting:
         return in_order(self._sketch, parts, self._threads - 1, READY_BATCHES, attrgetter("num_bytes"))
 
     def _with_others(
-        self, sketched: Iterator[_Sketched]
-    ) -> Generator[tuple[_Sketched, Decided | None], None, None]:
-        """Yield batches with what the other indexes say of them, which are asked for many at once."""
+        self, sketched: Iterator[_Sketched], first: int
+    ) -> Generator[tuple[_Sketched, list[NumberedVerdict] | None], None, None]:
+        """Yield batches with the verdicts of other indexes, which are asked for many at once."""
         if not self._others:
             yield from ((each, None) for each in sketched)
             return
         with closing(OtherIndexes(self._others, self._config, self._query)) as others:
             for some in together(sketched, lambda each: (len(each.rows), each.rows.num_bytes)):
-                yield from zip(some, others.decided([each.sketches for each in some]), strict=True)
+                decided = others.decided([each.sketches for each in some], first)
+                yield from zip(some, decided, strict=True)
+                first += sum(len(each.rows) for each in some)
 
     def _sketch(self, rows: Rows | Entered) -> _Sketched:
         return _Sketched(rows, sketch_rows(self._sketcher, rows, self._query.compares), Names.of(rows))
@@ -296,8 +296,8 @@ class Sorting:
         compared = np.concatenate(
             [np.empty(0, dtype=bool), *(some & half != 0 for _, some in files.parts("present"))]
         )
-        for verdicts, _ in files.others():
-            compared[[number for number, *_ in verdicts]] = False
+        for verdicts in files.others():
+            compared[[number for number, verdict in verdicts if verdict is not None]] = False
         copies = copies_among(files, compared)
         compared[copies.copies] = False
         order = self._order(files)
@@ -401,21 +401,6 @@ class _Seen:
             PartRead(InputPart(place, None), count if are_lines else 0, count)
             for place, (count, are_lines) in enumerate(zip(self._rows, self._are_lines, strict=True))
         ]
-
-
-def _labels(files: SketchFiles, numbers: np.ndarray) -> list[tuple[str, int]]:
-    return list(zip(files.labels(numbers), files.present(numbers).tolist(), strict=True))
-
-
-def _of_others(found: Decided, first: int) -> OfOthers:
-    """Return what other indexes say of rows that are numbered from one on."""
-    verdicts = [
-        (first + place, (m.key, m.similarity, m.distance, m.metadata, m.exact, m.standard_error), each.other)
-        for place, each in enumerate(found.verdicts)
-        if each is not None and each.other is not None
-        for m in (each.match,)
-    ]
-    return verdicts, sorted(first + place for place in found.bounded)
 
 
 def plan_of_query(

@@ -341,7 +341,7 @@ class Job:
                     enter("storing")
                 if self.state.phase == "storing":
                     if into is not None:
-                        store_kept(self._sorting(folder, into).kept(), into, self._entries.names)
+                        store_kept(self._sorting(folder, into).kept(), into)
                     output.complete()
                     enter("publishing")
                 output.publish()
@@ -360,7 +360,7 @@ class Job:
 
     def _annotator(self) -> RowAnnotator:
         """Return what makes report entries and annotations of rows."""
-        return Annotator(self._entries.names, annotates=self._mode == "annotate", texts=self._texts)
+        return Annotator(annotates=self._mode == "annotate", texts=self._texts)
 
     @contextmanager
     def _decisions(self, folder: str, into: Index | None) -> Iterator[Iterator[DecidedRows | Lines]]:

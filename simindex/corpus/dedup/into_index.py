@@ -6,23 +6,22 @@ passed over.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from simindex.changes.documents import DEFAULT_BATCH_SIZE
-from simindex.corpus.entries import place_of
+from simindex.corpus.entries import Place
 from simindex.format.keys import Key
 from simindex.index import Index
 from simindex.sketching.sketch import Sketch
 
 
-def store_kept(kept: Iterable[tuple[str, Sketch]], into: Index, names: Sequence[str]) -> None:
+def store_kept(kept: Iterable[tuple[Key, Place, Sketch]], into: Index) -> None:
     """Add the rows that stay to an index."""
 
     def items() -> Iterator[tuple[Key, Any, Any]]:
         taken, before = set[Key](), set[Key]()  # of the batch that is not stored yet, at least
-        for label, sketch in kept:
-            key, place = place_of(label, names)
+        for key, place, sketch in kept:
             metadata = {"input": place.input, "row": place.row}
             named = f"{place.input}:{place.row}"
             if place.paragraph is not None:

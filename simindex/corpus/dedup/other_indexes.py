@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from functools import partial
+from operator import itemgetter
 from typing import TypeVar
 
 from simindex.changes.if_new import asked_if_new
 from simindex.config import Config
-from simindex.corpus.dedup.results import Decided, Verdict
+from simindex.corpus.dedup.results import NumberedVerdict, Verdict
 from simindex.corpus.dedup.rows import with_failure
+from simindex.corpus.entries import Place
 from simindex.pairs.snapshot_tables import PinnedTables
 from simindex.queries.matches import Matches
 from simindex.queries.search import BandQuery, FingerprintQuery
@@ -48,23 +51,24 @@ class OtherIndexes:
             for opened in self._opened:
                 closing.callback(opened.close)
 
-    def decided(self, batches: list[SketchBatch]) -> list[Decided]:
-        """Return the decisions on the rows of some batches."""
+    def decided(self, batches: list[SketchBatch], first: int) -> Iterator[list[NumberedVerdict]]:
+        """Yield the verdicts on the rows of each batch, numbered from `first` on."""
         sketches = SketchBatch.joined(batches)
-        verdicts: list[Verdict | None] = [None] * len(sketches)
-        bounded: set[int] = set()
+        verdicts: dict[int, Verdict | None] = {}
         for other in self._opened:
             for place, matches in enumerate(other.read(partial(self._matches, sketches))):
-                if matches and verdicts[place] is None:
-                    verdicts[place] = Verdict(matches[0], other.path)
+                if matches and verdicts.get(place) is None:
+                    m, kept = matches[0], Place(other.path, 0)
+                    figures = m.similarity, m.distance, m.exact, m.standard_error
+                    verdicts[place] = Verdict(m.key, kept, *figures, None)
                 elif matches.truncated:
-                    bounded.add(place)
-        found, first = [], 0
+                    verdicts.setdefault(place, None)
+        found, behind = sorted(verdicts.items(), key=itemgetter(0)), 0
         for count in map(len, batches):
-            of_batch = {place - first for place in bounded if first <= place < first + count}
-            found.append(Decided(verdicts[first : first + count], of_batch))
-            first += count
-        return found
+            behind += count
+            end = bisect_left(found, behind, key=itemgetter(0))
+            yield [(first + place, verdict) for place, verdict in found[:end]]
+            found = found[end:]
 
     def _matches(self, sketches: SketchBatch, view: View) -> list[Matches]:
         return self._query.matches(view, self._query.find(view, sketches))

@@ -9,33 +9,23 @@ from simindex.corpus.entries import Place
 from simindex.corpus.explain import Explanation
 from simindex.format.keys import Key
 from simindex.jsonable import plain
-from simindex.queries.matches import Match
 
 
 class Verdict(NamedTuple):
-    """Why a row goes.
+    """Why a row goes: the kept document that is most like it; see `Removed`."""
 
-    Attributes:
-        match: the kept document that is most like it.
-        other: the path of the index which that is in; ``None``: a row of the input.
-        common_left_out: as in `Pair`.
-    """
-
-    match: Match
-    other: str | None
+    duplicate_of: Key
+    kept_place: Place
+    similarity: float | None
+    distance: int | None
+    exact: bool
+    standard_error: float | None
+    cluster: int | None
     common_left_out: int | None = None
 
 
-class Decided(NamedTuple):
-    """What becomes of the rows of a batch.
-
-    Attributes:
-        verdicts: of each; ``None``: it stays.
-        bounded: places of those that stay though a limit on candidates was hit.
-    """
-
-    verdicts: list[Verdict | None]
-    bounded: set[int]
+NumberedVerdict = tuple[int, Verdict | None]
+"""Number of a row, and its verdict; ``None``: it stays, though not all was looked at."""
 
 
 class DedupReport(NamedTuple):
@@ -141,9 +131,7 @@ class Removed:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it with JSON's types, as a line of the report of removed rows."""
-        found = removed_row(
-            self.key, self.place, self.duplicate_of, self.kept_place, self, self.cluster, self.number
-        )
+        found = removed_row(self.key, self.place, self, self.number)
         if self.place.paragraph is not None:
             found |= {"paragraph": self.place.paragraph, "kept_paragraph": self.kept_place.paragraph}
         if self.span is not None:
@@ -159,27 +147,19 @@ class Removed:
         return {"explanation": None if self.explanation is None else self.explanation.to_dict()}
 
 
-def removed_row(
-    key: Key,
-    place: Place,
-    duplicate_of: Key,
-    kept: Place,
-    figures: Match | Removed,
-    cluster: int | None,
-    number: int,
-) -> dict[str, Any]:
+def removed_row(key: Key, place: Place, verdict: Verdict | Removed, number: int) -> dict[str, Any]:
     """Return what a line of the report has of each row that goes; see `Removed`."""
     return {
         "id": plain(key),
         "input": place.input,
         "row": place.row,
-        "duplicate_of": plain(duplicate_of),
-        "kept_input": kept.input,
-        "kept_row": kept.row,
-        "similarity": figures.similarity,
-        "distance": figures.distance,
-        "exact": figures.exact,
-        "standard_error": figures.standard_error,
-        "cluster": cluster,
+        "duplicate_of": plain(verdict.duplicate_of),
+        "kept_input": verdict.kept_place.input,
+        "kept_row": verdict.kept_place.row,
+        "similarity": verdict.similarity,
+        "distance": verdict.distance,
+        "exact": verdict.exact,
+        "standard_error": verdict.standard_error,
+        "cluster": verdict.cluster,
         "number": number,
     }

@@ -9,7 +9,7 @@ import json
 import os
 import pickle
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -18,8 +18,9 @@ import numpy as np
 from simindex import _kernel
 from simindex.changes.documents import prepare_documents
 from simindex.corpus.dedup.rows import Entered, Rows
-from simindex.corpus.entries import labelled, shown_key
+from simindex.corpus.entries import Place, shown_key
 from simindex.corpus.outputs.frames import naming, replacing, sync_folder, write_all
+from simindex.format.keys import Key
 from simindex.format.records import decode_kept, encode_kept
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, Sketch, SketchBatch
 from simindex.sketching.sketcher import Sketcher
@@ -32,7 +33,9 @@ _HAS_KEPT = 4
 """Bit of `present`: the kept shingles of a row are there."""
 
 _KINDS = "sbi"
-"""Of keys; see `entries.labelled`."""
+"""Of keys; see `entries.shown_key`."""
+
+_BYTES, _INT = 1, 2
 
 _ROWS = np.uint64(2**32)
 """A row is below this; the number of a paragraph of it stands above."""
@@ -80,7 +83,7 @@ class Names(NamedTuple):
 
 
 class SketchFiles:
-    """Sketches and report labels of rows, by number.
+    """Sketches, keys and places of rows, by number.
 
     Args:
         has_fingerprints: whether rows have fingerprints, too.
@@ -136,7 +139,7 @@ class SketchFiles:
         names: Names,
         fingerprints: np.ndarray | None = None,
         ranks: list[Any] | None = None,
-        others: tuple[Any, ...] | None = None,
+        others: list[Any] | None = None,
         kept: list[np.ndarray | None] | None = None,
     ) -> None:
         """Take the next rows.
@@ -146,7 +149,7 @@ class SketchFiles:
             present: uint8: 0 where a row has nothing to compare.
             fingerprints: uint64, of each; where rows have them.
             ranks: what a keep order goes by, of each: as `orders.rank_of` returns it.
-            others: what other indexes say of them, to be pickled.
+            others: verdicts on them of other indexes, to be pickled.
             kept: shingles, of each; where rows have them.
 
         Raises:
@@ -313,24 +316,28 @@ class SketchFiles:
         """Return what was given as `present` of some rows, uint8."""
         return np.array(self._mapped("present", np.uint8)[numbers])
 
-    def labels(self, numbers: np.ndarray) -> list[str]:
-        """Return the labels of some rows: `entries.labelled`."""
+    def origins(self, numbers: np.ndarray, names: Sequence[str]) -> list[tuple[Key, Place, int]]:
+        """Return key, place and `present` of some rows; `names` of the inputs."""
         if not len(numbers):
             return []
         ends, rows = (self._mapped(name, np.uint64) for name in ("ends", "rows"))
         places, kinds = np.divmod(self._mapped("places", np.uint32)[numbers], len(_KINDS))
         begins = np.where(numbers > 0, ends[np.maximum(numbers.astype(np.int64) - 1, 0)], 0)
-        spans = zip(begins.tolist(), ends[numbers].tolist(), strict=True)
+        paragraphs, rows = np.divmod(rows[numbers], _ROWS)
+        columns = begins, ends[numbers], places, rows, paragraphs, kinds, self.present(numbers)
+        found = list[tuple[Key, Place, int]]()
         with open(self._path("keys"), "rb", buffering=0) as file:
             handle = file.fileno()
-            keys = [
-                os.pread(handle, end - begin, begin).decode("utf-8", "surrogatepass") for begin, end in spans
-            ]
-        paragraphs, rows = np.divmod(rows[numbers], _ROWS)
-        each = zip(paragraphs.tolist(), rows.tolist(), strict=True)
-        shown = [f"{row}#{paragraph}" if paragraph else row for paragraph, row in each]
-        wheres = zip(places.tolist(), shown, kinds.tolist(), keys, strict=True)
-        return [labelled(place, row, _KINDS[kind], key) for place, row, kind, key in wheres]
+            for begin, end, place, row, paragraph, kind, present in zip(
+                *map(np.ndarray.tolist, columns), strict=True
+            ):
+                text = os.pread(handle, end - begin, begin).decode("utf-8", "surrogatepass")
+                key: Key = int(text) if kind == _INT else bytes.fromhex(text) if kind == _BYTES else text
+                name = names[place]
+                if not row:  # a file of a folder, by its path
+                    name = text.rpartition("#")[0] if paragraph else text
+                found.append((key, Place(name, row, paragraph or None), present))
+        return found
 
     def _mapped(self, name: str, dtype: Any, count: int | None = None) -> np.ndarray:
         count = self.count if count is None else count
