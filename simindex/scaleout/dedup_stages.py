@@ -184,9 +184,8 @@ def sketch_part(stages: Stages, number: int) -> None:
         for rows in rows_by_columns(columns, stages.takes_bad_rows, _BATCH, 0):
             if len(rows):
                 sketches = sketch_rows(sketcher, rows, stages.query.compares)
-                bits = sketches.fingerprints if files.has_fingerprints else None
                 ranks = None if rank is None else list(map(rank, rows))
-                files.add(sketches.words, sketches.present, Names.of(rows), bits, ranks)
+                files.add(sketches, Names.of(rows), ranks)
         files.sync({}, is_durable=False)
         _write_tables(stages, beside, files)
 
@@ -200,7 +199,7 @@ def _write_tables(stages: Stages, folder: str, files: SketchFiles) -> None:
     _write(folder, _COPIES, leaders, copies)
     _write(folder, _KEYS)
     _write(folder, _RANKS)
-    bands = map(files.band, range(files.bands))
+    bands = map(files.column, files.columns[: files.bands])
     for keys in bands if compares == HAS_SIGNATURE else stages.scheme.permute(files.column("fingerprints")):
         wanted = np.ascontiguousarray(keys[compared])
         for first in range(0, len(wanted), _RUN):

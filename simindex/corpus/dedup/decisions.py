@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager, nullcontext, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, groupby
 from operator import attrgetter
@@ -46,7 +46,7 @@ from simindex.pairs.ranges import compared_tables
 from simindex.pairs.sorted_edges import SortedEdges
 from simindex.pairs.union_find import MOST_NUMBERS
 from simindex.pairs.walk_plan import scheme_of_config
-from simindex.parallel import ahead, in_order, num_workers
+from simindex.parallel import ahead, in_order
 from simindex.queries.scheme import Scheme
 from simindex.queries.search import BandQuery, FingerprintQuery, require_kept
 from simindex.sketching.sketch import OF_ROWS, Sketch, SketchBatch, require_alike
@@ -70,61 +70,37 @@ class _Sketched(NamedTuple):
     names: Names
 
 
+@dataclass
 class Sorting:
-    """A job in its folder.
+    """A job in its folder, which may have what an earlier process has done."""
 
-    Args:
-        folder: of the job; may have what an earlier process has done.
-        entries: the rows, or paragraphs of them. What can be read but once waits in a file.
-        query, config: what a match is, and of what sketches.
-        keep: the order.
-        others: paths of indexes; rows that are like one of their documents go, too.
-        texts: takes the texts of all rows, or ``None``.
-        looked: called with the number of rows looked at so far, and whether that is durable.
-        keeps_sketches: whether the sketches of rows that stay are wanted; see `kept`.
-        has_typed_ids: whether all ids have to be of one type, as in a column of a table.
-        ignore_common: shingles that more than this share of the rows have are left out, where kept ones are
-            compared.
-    """
+    folder: str
+    entries: Entries | Paragraphs
+    query: BandQuery | FingerprintQuery
+    config: Config
+    keep: Keep
+    others: list[str]  # paths of indexes; rows that are like one of their documents go, too
+    texts: TextFile | None  # takes the texts of all rows
+    batch_size: int
+    threads: int
+    looked: Callable[[int, bool], object]  # called with the rows looked at, and whether that is durable
+    keeps_sketches: bool  # of rows that stay, for `kept`
+    has_typed_ids: bool  # whether all ids have to be of one type, as in a column of a table
+    ignore_common: float | None = None
 
-    def __init__(
-        self,
-        folder: str,
-        entries: Entries | Paragraphs,
-        query: BandQuery | FingerprintQuery,
-        config: Config,
-        keep: Keep,
-        others: list[str],
-        texts: TextFile | None,
-        batch_size: int,
-        workers: int | None,
-        looked: Callable[[int, bool], object],
-        *,
-        keeps_sketches: bool,
-        has_typed_ids: bool,
-        ignore_common: float | None = None,
-    ) -> None:
-        self._folder, self._entries, self._query, self._config = folder, entries, query, config
-        if not entries.can_repeat:
-            entries.spool(os.path.join(folder, "rows"))
-        documents = entries.documents if isinstance(entries, Paragraphs) else entries
+    def __post_init__(self) -> None:
+        if not self.entries.can_repeat:
+            self.entries.spool(os.path.join(self.folder, "rows"))
+        documents = self.entries.documents if isinstance(self.entries, Paragraphs) else self.entries
         self._files = documents if isinstance(documents, PathEntries) else None
-        self._keeps_sketches, self._has_typed_ids = keeps_sketches, has_typed_ids
-        self._ignore_common = ignore_common
-        self._batch_size, self._threads, self._looked = batch_size, num_workers(workers), looked
-        self._sketcher, self._keep, self._others, self._texts = Sketcher(config), keep, others, texts
-        self._scheme = scheme_of_config(config)
-        self._plan = plan_of_query(self._scheme, query, LONG_RUN, _EDGE_BYTES)
+        self._sketcher, self._scheme = Sketcher(self.config), scheme_of_config(self.config)
+        self._plan = plan_of_query(self._scheme, self.query, LONG_RUN, _EDGE_BYTES)
 
     @contextmanager
     def decided(self, skipped: int, *, by_lines: bool) -> Iterator[Iterator[DecidedRows]]:
-        """Yield the rows with their verdicts.
-
-        Args:
-            by_lines: whether lines are enough, where they are rows.
-        """
-        path = os.path.join(self._folder, "verdicts")
-        before = self._entries.digest() if self._entries.can_resume else None
+        """Yield the rows with their verdicts; `by_lines`: lines are enough, where they are rows."""
+        path = os.path.join(self.folder, "verdicts")
+        before = self.entries.digest() if self.entries.can_resume else None
         if not os.path.exists(path):
             self._decide(path)
         with open(path, "rb") as file:
@@ -137,7 +113,7 @@ class Sorting:
 
     def _again(self, read: list[PartRead], skipped: int, by_lines: bool) -> Iterator[Rows | Entered]:
         """Yield the rows of the second reading."""
-        files, how = self._entries, (self._batch_size, skipped)
+        files, how = self.entries, (self.batch_size, skipped)
         if not isinstance(files, PathEntries) or not files.are_here:
             return rows_of(files, *how)
         takes_bad_rows = files.takes_bad_rows
@@ -146,7 +122,7 @@ class Sorting:
     def _ahead(self, rows: Iterator[T]) -> Iterator[T]:
         """Read some batches ahead, except from sources that would have to be waited for."""
         are_files = self._files is not None and self._files.are_files
-        return ahead(rows, READ_AHEAD) if self._threads > 1 and are_files else rows
+        return ahead(rows, READ_AHEAD) if self.threads > 1 and are_files else rows
 
     def _as_before(
         self, parts: Iterable[Rows | Entered], read: list[PartRead], skipped: int, before: object
@@ -156,9 +132,9 @@ class Sorting:
         for rows in parts:
             count += len(rows)
             yield rows
-        if count != total or (before is not None and self._entries.digest() != before):
+        if count != total or (before is not None and self.entries.digest() != before):
             raise InputError(
-                ", ".join(self._entries.names)[:200],
+                ", ".join(self.entries.names)[:200],
                 f"expected the {total:,} rows that were read at first, found the input changed; "
                 "force=True begins anew",
             )
@@ -166,7 +142,7 @@ class Sorting:
     def kept(self) -> Iterator[tuple[Key, Place, Sketch]]:
         """Yield key, place and sketch of each row that stays, in keep order."""
         files = self._sketch_files()
-        stays, path = np.ones(files.count, dtype=bool), os.path.join(self._folder, "verdicts")
+        stays, path = np.ones(files.count, dtype=bool), os.path.join(self.folder, "verdicts")
         with open(path, "rb") as file:
             gone = (number for number, verdict in read_verdicts(file)[1] if verdict is not None)
             stays[np.fromiter(gone, dtype=np.uint32)] = False
@@ -178,28 +154,28 @@ class Sorting:
             some = numbers[first : first + _STORED_AT_ONCE]
             sketches = files.sketch_values(some, self._sketcher, of_rows)
             for (key, place, _), sketch in zip(
-                files.origins(some, self._entries.names), sketches, strict=True
+                files.origins(some, self.entries.names), sketches, strict=True
             ):
                 yield key, place, sketch
 
     # ---- the decision ----
 
     def _sketch_files(self) -> SketchFiles:
-        config = self._config
-        has_kept = bool(config.keep_shingles and (self._plan.kept or self._keeps_sketches))
+        config = self.config
+        has_kept = bool(config.keep_shingles and (self._plan.kept or self.keeps_sketches))
         has_bits = config.simhash is not None
-        folder = os.path.join(self._folder, "sketches")
+        folder = os.path.join(self.folder, "sketches")
         return SketchFiles(folder, config.bands, has_fingerprints=has_bits, has_kept=has_kept)
 
     def _decide(self, path: str) -> None:
-        files, plan, num_perm = self._sketch_files(), self._plan, self._config.num_perm
-        exact = ExactComparison(files, plan, num_perm, self._config.keep_shingles) if plan.kept else None
+        files, plan, num_perm = self._sketch_files(), self._plan, self.config.num_perm
+        exact = ExactComparison(files, plan, num_perm, self.config.keep_shingles) if plan.kept else None
         try:
             read = self._filled(files)
-            if exact is not None and self._ignore_common is not None:
-                exact.leave_out_common(self._ignore_common)
+            if exact is not None and self.ignore_common is not None:
+                exact.leave_out_common(self.ignore_common)
             outcome = self._outcome(files, exact)
-            origins = partial(files.origins, names=self._entries.names)
+            origins = partial(files.origins, names=self.entries.names)
             compare = None if exact is None else exact.estimate_and_left_out
             has_bits = files.has_fingerprints
             own = verdicts_of(outcome, plan, num_perm, origins, has_bits=has_bits, compare=compare)
@@ -207,12 +183,12 @@ class Sorting:
             write_verdicts(path, read, own, bounded, chain.from_iterable(files.others()))
         finally:
             files.close()
-        if not self._keeps_sketches:
+        if not self.keeps_sketches:
             files.remove()
 
     def _filled(self, files: SketchFiles) -> list[PartRead]:
         """Read the rows that were not read yet, and return what the input is."""
-        seen = _Seen(self._entries, files.mark)
+        seen = _Seen(self.entries, files.mark)
         if files.mark is not None and files.mark["is_whole"]:
             return seen.parts()
         try:
@@ -236,11 +212,11 @@ class Sorting:
         batches: Iterator[tuple[_Sketched, list[NumberedVerdict] | None]],
     ) -> None:
         marked = time.monotonic()
-        rank = None if self._keep in ("first", "newest") else rank_of(self._keep)
+        rank = None if self.keep in ("first", "newest") else rank_of(self.keep)
         for some, found in batches:
             if not len(some.rows):
                 continue
-            if self._has_typed_ids:
+            if self.has_typed_ids:
                 seen.require_id_type(some.rows)
             if files.count + len(some.rows) > MOST_NUMBERS:
                 most = f"{MOST_NUMBERS + 1:,}"
@@ -248,51 +224,49 @@ class Sorting:
                     f"deduplicate: expected fewer than {most} rows, found more; cut the input, and give the "
                     "index of the first part (into=) with the second one (against=)"
                 )
-            if self._texts is not None:
-                self._texts.put((row.number, row.document) for row in some.rows)
+            if self.texts is not None:
+                self.texts.put((row.number, row.document) for row in some.rows)
             sketches, ranks = some.sketches, None if rank is None else list(map(rank, some.rows))
             if self._plan.kept:
-                require_kept(self._config.keep_shingles, sketches)
+                require_kept(self.config.keep_shingles, sketches)
             require_alike(seen.sources, sketches.sources)
             seen.sources |= sketches.sources
-            fingerprints = sketches.fingerprints if files.has_fingerprints else None
-            kept = sketches.kept if files.has_kept else None
-            files.add(sketches.words, sketches.present, some.names, fingerprints, ranks, found, kept)
+            files.add(sketches, some.names, ranks, found)
             seen.add(some.rows)
-            self._looked(files.count, False)
+            self.looked(files.count, False)
             if time.monotonic() - marked >= _SECONDS_A_MARK:
                 self._mark(files, seen)
                 marked = time.monotonic()
 
     def _mark(self, files: SketchFiles, seen: _Seen, *, is_whole: bool = False) -> None:
-        files.sync(seen.state() | {"is_whole": is_whole}, is_durable=self._entries.can_resume)
-        self._looked(files.count, True)
+        files.sync(seen.state() | {"is_whole": is_whole}, is_durable=self.entries.can_resume)
+        self.looked(files.count, True)
 
     def _sketched(self, skipped: int) -> Iterator[_Sketched]:
-        parts = rows_of(self._entries, self._batch_size, skipped)
-        if self._threads == 1:
+        parts = rows_of(self.entries, self.batch_size, skipped)
+        if self.threads == 1:
             return map(self._sketch, parts)
         parts = self._ahead(parts)
-        return in_order(self._sketch, parts, self._threads - 1, READY_BATCHES, attrgetter("num_bytes"))
+        return in_order(self._sketch, parts, self.threads - 1, READY_BATCHES, attrgetter("num_bytes"))
 
     def _with_others(
         self, sketched: Iterator[_Sketched], first: int
     ) -> Generator[tuple[_Sketched, list[NumberedVerdict] | None], None, None]:
         """Yield batches with the verdicts of other indexes, which are asked for many at once."""
-        if not self._others:
+        if not self.others:
             yield from ((each, None) for each in sketched)
             return
-        with closing(OtherIndexes(self._others, self._config, self._query)) as others:
+        with closing(OtherIndexes(self.others, self.config, self.query)) as others:
             for some in together(sketched, lambda each: (len(each.rows), each.rows.num_bytes)):
                 decided = others.decided([each.sketches for each in some], first)
                 yield from zip(some, decided, strict=True)
                 first += sum(len(each.rows) for each in some)
 
     def _sketch(self, rows: Rows | Entered) -> _Sketched:
-        return _Sketched(rows, sketch_rows(self._sketcher, rows, self._query.compares), Names.of(rows))
+        return _Sketched(rows, sketch_rows(self._sketcher, rows, self.query.compares), Names.of(rows))
 
     def _outcome(self, files: SketchFiles, exact: ExactComparison | None) -> Outcome:
-        plan, half = self._plan, self._query.compares
+        plan, half = self._plan, self.query.compares
         compared = np.concatenate(
             [np.empty(0, dtype=bool), *(some & half != 0 for _, some in files.parts("present"))]
         )
@@ -302,7 +276,7 @@ class Sorting:
         compared[copies.copies] = False
         order = self._order(files)
         assign = None if exact is None else partial(exact.assigned, order)
-        star = Star(plan, self._config.num_perm, order, copies, _EDGE_BYTES, self._folder, assign)
+        star = Star(plan, self.config.num_perm, order, copies, _EDGE_BYTES, self.folder, assign)
         tables = tables_of(files, plan, self._scheme.plan)
         if plan.method == "minhash" and min(plan.bits) < _LEAST_PREFIX_BITS:
             plan = replace(plan, max_run=max(LONG_RUN, room_by_chance(files.count, plan.bits)))
@@ -313,8 +287,8 @@ class Sorting:
                     star.add_run(found.waiting, begins=found.begins)
                 star.add_pairs(found.pairs)
             return star.decided(files.sketches)
-        with SortedEdges(_EDGE_BYTES, folder=self._folder) as edges:
-            for some, runs in candidates(tables, plan, compared, self._threads):
+        with SortedEdges(_EDGE_BYTES, folder=self.folder) as edges:
+            for some, runs in candidates(tables, plan, compared, self.threads):
                 edges.add(some)
                 for run in runs:
                     star.add_run(run)
@@ -323,11 +297,11 @@ class Sorting:
         return star.decided(files.sketches)
 
     def _order(self, files: SketchFiles) -> KeepOrder:
-        if self._keep == "first":
+        if self.keep == "first":
             return KeepOrder(files.count)
-        if self._keep == "newest":
+        if self.keep == "newest":
             return newest_first(files.count)
-        return by_rank(self._keep, os.path.join(self._folder, "order.sqlite"), files.ranks(), files.count)
+        return by_rank(self.keep, os.path.join(self.folder, "order.sqlite"), files.ranks(), files.count)
 
 
 _ID_TYPES = {"s": "a text", "b": "bytes", "i": "a number"}

@@ -388,7 +388,7 @@ class Job:
             self._others if into is None else [*self._others, into.path],
             None if self._keep == "first" else self._texts,
             self._batch_size,
-            self._workers,
+            num_workers(self._workers),
             looked,
             keeps_sketches=into is not None,
             has_typed_ids=isinstance(self._output, ParquetOutput),

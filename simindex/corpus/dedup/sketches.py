@@ -26,9 +26,9 @@ from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, Sketch, Sk
 from simindex.sketching.sketcher import Sketcher
 
 _MARK = "mark.json"
-_WORD = 8  # bytes of a band word, of a digest, of the number of a row or line, of an end of a key
-_PLACE = 4  # bytes of a place
-_OF_ANY_LENGTH = "keys", "ranks", "others", "kept"
+_WORD = 8  # bytes of a band word
+_FILES = "digests", "present", "places", "rows", "ends", "keys", "ranks", "others"
+_OF_KEPT = "kept", "kept_ends"
 _HAS_KEPT = 4
 """Bit of `present`: the kept shingles of a row are there."""
 
@@ -48,19 +48,12 @@ _HELD_BYTES = 96 << 20
 
 
 class Names(NamedTuple):
-    """What rows are called.
+    """What rows are called."""
 
-    Attributes:
-        places: uint32: of the input of each, four times, and the kind of its key.
-        rows: uint64: of each in its input, with the number of the paragraph in the upper half.
-        keys: one after the other, UTF-8.
-        lengths: int64: bytes of each key.
-    """
-
-    places: np.ndarray
-    rows: np.ndarray
-    keys: bytes
-    lengths: np.ndarray
+    places: np.ndarray  # uint32: of the input of each, three times, and the kind of its key
+    rows: np.ndarray  # uint64: of each in its input, with the number of the paragraph in the upper half
+    keys: bytes  # one after the other, UTF-8
+    lengths: np.ndarray  # int64: bytes of each key
 
     @classmethod
     def of(cls, rows: Rows | Entered) -> Names:
@@ -85,12 +78,8 @@ class Names(NamedTuple):
 class SketchFiles:
     """Sketches, keys and places of rows, by number.
 
-    Args:
-        has_fingerprints: whether rows have fingerprints, too.
-        has_kept: whether rows have kept shingles.
-
     Attributes:
-        mark: what was given to `sync` last, with what is there; ``None`` where nothing is.
+        mark: what was given to `sync` last, with the bytes of each file; ``None`` where nothing is there.
     """
 
     def __init__(
@@ -99,9 +88,8 @@ class SketchFiles:
         os.makedirs(folder, exist_ok=True)
         self._folder, self.bands = folder, bands
         self.has_fingerprints, self.has_kept = has_fingerprints, has_kept
-        self.mark, self.count = None, 0
-        self._bytes = dict.fromkeys(_OF_ANY_LENGTH, 0)
-        self.mark = self._found_mark()
+        self._bytes = dict.fromkeys([*self.columns, *_FILES, *(_OF_KEPT if has_kept else ())], 0)
+        self.mark, self.count = self._found_mark(), 0
         if self.mark is not None:
             self.count, self._bytes = int(self.mark["count"]), dict(self.mark["bytes"])
         self._files: dict[str, Any] = {}
@@ -113,14 +101,7 @@ class SketchFiles:
                 mark: dict[str, Any] = json.load(file)
         except FileNotFoundError:
             return None
-        whole = all(os.path.exists(self._path(name)) for name in self._sizes())
-        return mark if whole else None
-
-    def _sizes(self) -> dict[str, int]:
-        """Return the files, with the bytes that the rows take in each."""
-        names = *self.columns, "digests", "rows", "ends", *(["kept_ends"] if self.has_kept else [])
-        rest = {"present": self.count, "places": self.count * _PLACE}
-        return dict.fromkeys(names, self.count * _WORD) | rest | self._bytes
+        return mark if all(os.path.exists(self._path(name)) for name in mark["bytes"]) else None
 
     @property
     def columns(self) -> list[str]:
@@ -134,60 +115,61 @@ class SketchFiles:
 
     def add(
         self,
-        words: np.ndarray,
-        present: np.ndarray,
+        sketches: SketchBatch,
         names: Names,
-        fingerprints: np.ndarray | None = None,
         ranks: list[Any] | None = None,
         others: list[Any] | None = None,
-        kept: list[np.ndarray | None] | None = None,
     ) -> None:
-        """Take the next rows.
-
-        Args:
-            words: uint64, shape (rows, bands).
-            present: uint8: 0 where a row has nothing to compare.
-            fingerprints: uint64, of each; where rows have them.
-            ranks: what a keep order goes by, of each: as `orders.rank_of` returns it.
-            others: verdicts on them of other indexes, to be pickled.
-            kept: shingles, of each; where rows have them.
+        """Take the next rows, with what a keep order goes by and the verdicts of other indexes.
 
         Raises:
             OSError: the disk did not take them; it names the file.
         """
-        files = self._opened()
-        digests = np.zeros(len(words), dtype=np.uint64) if fingerprints is None else fingerprints
+        words, present, fingerprints = sketches.words, sketches.present, sketches.fingerprints
+        digests = fingerprints
         if self.bands:
             digests = np.empty(len(words), dtype=np.uint64)
             _kernel.xxh64_each(words, self.bands * _WORD, 0, digests)
-        for band in range(self.bands):
-            self._write(files, band_name(band), np.ascontiguousarray(words[:, band]))
-        if fingerprints is not None:
-            self._write(files, "fingerprints", fingerprints)
-        shingles = [b"" if hashes is None else encode_kept(hashes) for hashes in kept or ()]
-        if kept is not None:
-            present = present | np.array([_HAS_KEPT * (hashes is not None) for hashes in kept], np.uint8)
-            lengths = np.fromiter(map(len, shingles), dtype=np.int64, count=len(shingles))
-            self._write(files, "kept_ends", np.cumsum(lengths) + self._bytes["kept"])
-        self._write(files, "digests", digests)
-        self._write(files, "present", np.ascontiguousarray(present, dtype=np.uint8))
-        self._write(files, "places", names.places)
-        self._write(files, "rows", names.rows)
-        self._write(files, "ends", np.cumsum(names.lengths) + self._bytes["keys"])
-        of_ranks = b"" if ranks is None else json.dumps(ranks).encode() + b"\n"
-        of_others = b"" if others is None else pickle.dumps(others)
-        any_length = names.keys, of_ranks, of_others, b"".join(shingles)
-        contents = dict(zip(_OF_ANY_LENGTH, any_length, strict=True))
+        of_kept: dict[str, Any] = {}
+        if self.has_kept:
+            assert sketches.kept is not None
+            shingles = [b"" if hashes is None else encode_kept(hashes) for hashes in sketches.kept]
+            present = present | np.array(
+                [_HAS_KEPT * (hashes is not None) for hashes in sketches.kept], np.uint8
+            )
+            of_kept = {"kept_ends": self._ends("kept", list(map(len, shingles))), "kept": b"".join(shingles)}
+        contents = {band_name(band): words[:, band] for band in range(self.bands)} | of_kept
+        if self.has_fingerprints:
+            contents["fingerprints"] = fingerprints
+        contents |= {
+            "digests": digests,
+            "present": present,
+            "places": names.places,
+            "rows": names.rows,
+            "ends": self._ends("keys", names.lengths),
+            "keys": names.keys,
+            "ranks": b"" if ranks is None else json.dumps(ranks).encode() + b"\n",
+            "others": b"" if others is None else pickle.dumps(others),
+        }
+        files = self._opened()
         for name, content in contents.items():
-            self._write(files, name, np.frombuffer(content, dtype=np.uint8))
+            is_array = isinstance(content, np.ndarray)
+            view = np.ascontiguousarray(content).view(np.uint8).data if is_array else memoryview(content)
+            with naming(self._path(name)):
+                write_all(files[name], view)
+            contents[name] = len(view)
         self.count += len(words)
-        for name, content in contents.items():
-            self._bytes[name] += len(content)
+        for name, num_bytes in contents.items():
+            self._bytes[name] += num_bytes
+
+    def _ends(self, name: str, lengths: Any) -> np.ndarray:
+        """Return where values of some lengths end in a file."""
+        return np.cumsum(np.asarray(lengths, dtype=np.int64)) + self._bytes[name]
 
     def _opened(self) -> dict[str, Any]:
         """Open the files, without what is behind the mark."""
         if not self._files:
-            for name, size in self._sizes().items():
+            for name, size in self._bytes.items():
                 path = self._path(name)
                 with naming(path):
                     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
@@ -196,17 +178,8 @@ class SketchFiles:
                     file.seek(size)
         return self._files
 
-    def _write(self, files: dict[str, Any], name: str, values: np.ndarray) -> None:
-        with naming(self._path(name)):
-            write_all(files[name], values.view(np.uint8).data)
-
     def sync(self, more: dict[str, Any], *, is_durable: bool = True) -> None:
-        """Make durable what was added so far.
-
-        Args:
-            more: what the mark is to say of it, as JSON has it.
-            is_durable: whether to wait for the disk; else the mark is right as long as the system lives.
-        """
+        """Mark what was added so far; not `is_durable`: the mark is right as long as the system lives."""
         files = self._opened()
         self.mark = more | {"count": self.count, "bytes": dict(self._bytes)}
         if not is_durable:
@@ -233,19 +206,11 @@ class SketchFiles:
     # ---- reading ----
 
     def parts(self, name: str) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield a column some rows at a time: (number of the first, values).
-
-        Args:
-            name: "digests" or "present", or one of `columns`.
-        """
+        """Yield one of `columns`, "digests" or "present", some rows at a time: (first number, values)."""
         dtype = np.uint8 if name == "present" else np.uint64
         with open(self._path(name), "rb", buffering=0) as file:
             for first in range(0, self.count, _PART):
                 yield first, np.fromfile(file, dtype=dtype, count=min(_PART, self.count - first))
-
-    def band(self, band: int) -> np.ndarray:
-        """Return the words of a band by number; see `column`."""
-        return self.column(band_name(band))
 
     def column(self, name: str) -> np.ndarray:
         """Return one of `columns` by number, uint64: in memory, or mapped where rows are many."""
@@ -284,11 +249,7 @@ class SketchFiles:
         return self.words(numbers), self.fingerprints(numbers)
 
     def sketch_values(self, numbers: np.ndarray, sketcher: Sketcher, of_rows: int) -> Iterator[Sketch]:
-        """Yield the sketches of some rows.
-
-        Args:
-            of_rows: whether their rows were brought in; see `sketch.OF_ROWS`.
-        """
+        """Yield the sketches of some rows; `of_rows`: whether these were brought in (`sketch.OF_ROWS`)."""
         config, present = sketcher.config, self.present(numbers).tolist()
         each = zip(numbers.tolist(), present, *self.sketches(numbers), strict=True)
         for number, halves, words, fingerprint in each:
@@ -349,14 +310,7 @@ class SketchFiles:
 
 
 def sketch_rows(sketcher: Sketcher, rows: Rows | Entered, compares: int) -> SketchBatch:
-    """Return the sketches of rows.
-
-    Args:
-        compares: the half of a sketch that they are compared by.
-
-    Raises:
-        TypeError, ValueError: of a row; it names the key.
-    """
+    """Return the sketches of rows, `compares` the half that they are compared by; an error names the key."""
     documents = rows.documents
     if set(map(type, documents)) == {str}:
         with suppress(TypeError, ValueError):  # they are raised below, and name the one

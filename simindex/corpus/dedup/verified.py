@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from simindex.corpus.dedup.sketches import SketchFiles
+from simindex.corpus.dedup.sketches import SketchFiles, band_name
 from simindex.format.rows import NO_VALUE, PAIR_ROW
 from simindex.pairs.union_find import ends_of
 
@@ -55,7 +55,7 @@ def _compared(sketches: SketchFiles, edges: np.ndarray, min_agree: int) -> np.nd
     agree = np.full(len(edges), 0 if sketches.bands else NO_VALUE, dtype=np.uint32)
     other = np.empty(len(edges), dtype=np.uint64)
     for band in range(sketches.bands):
-        words = sketches.band(band)
+        words = sketches.column(band_name(band))
         other[by_earlier] = words[ascending]
         agree += equal_rows(words[later], other)
     is_match = agree >= min_agree
