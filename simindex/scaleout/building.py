@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from simindex.changes.documents import DEFAULT_BATCH_SIZE, Conflict
 from simindex.checks import require_callable, require_int
 from simindex.corpus.dedup.journal import digest_of
-from simindex.corpus.dedup.second_pass import InputPart
+from simindex.corpus.dedup.rows import InputPart
 from simindex.corpus.entries import PathEntries, entries_of
 from simindex.inputs import Fields, Inputs, Row
 from simindex.maintenance.stores import Objects, open_store

@@ -25,8 +25,7 @@ from simindex.corpus.dedup.journal import JobError, digest_of
 from simindex.corpus.dedup.orders import Keep
 from simindex.corpus.dedup.output_files import Mode, Sink
 from simindex.corpus.dedup.results import DedupReport, Removed
-from simindex.corpus.dedup.rows import READ_AHEAD
-from simindex.corpus.dedup.second_pass import rows_of_parts
+from simindex.corpus.dedup.rows import READ_AHEAD, rows_of_parts
 from simindex.corpus.dedup.verdict_file import VerdictReader
 from simindex.corpus.dedup.writer_loop import DecidedRows, Lines
 from simindex.corpus.entries import PathEntries

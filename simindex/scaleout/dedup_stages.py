@@ -25,8 +25,7 @@ from simindex.corpus.dedup.decisions import plan_of_query
 from simindex.corpus.dedup.journal import JobError
 from simindex.corpus.dedup.orders import Keep, KeepOrder, by_rank, newest_first, rank_of
 from simindex.corpus.dedup.results import NumberedVerdict, Verdict, removed_row
-from simindex.corpus.dedup.rows import rows_by_columns
-from simindex.corpus.dedup.second_pass import InputPart, PartRead, columns_of_part, ends_of_lines
+from simindex.corpus.dedup.rows import InputPart, PartRead, columns_of_part, ends_of_lines, rows_by_columns
 from simindex.corpus.dedup.sketches import Names, SketchFiles, sketch_rows
 from simindex.corpus.dedup.star import Star
 from simindex.corpus.dedup.verdict_file import VerdictReader, verdicts_of, write_verdicts

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from simindex.corpus.dedup.second_pass import InputPart
+from simindex.corpus.dedup.rows import InputPart
 from simindex.inputs import InputError, Inputs
 from simindex.inputs.source import Extent
 from simindex.scaleout.tasks import Tasks

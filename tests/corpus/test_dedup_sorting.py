@@ -14,7 +14,7 @@ from support.truth import kept_by_index, lines, texts, write_lines
 import simindex
 from simindex import Config, SimHashConfig, SimIndexError
 from simindex.corpus import Removed, deduplicate
-from simindex.corpus.dedup import candidates, decisions, verified
+from simindex.corpus.dedup import candidates, decisions
 from simindex.corpus.dedup.rows import Rows, rows_by_columns
 from simindex.corpus.dedup.sketches import SketchFiles
 from simindex.corpus.dedup.verdict_file import write_verdicts
@@ -86,7 +86,7 @@ def test_rows_go_as_an_index_says_that_is_asked_row_by_row(
     """With runs that are long, keys that are sorted in parts, and pairs that are compared a few at a time."""
     monkeypatch.setattr(candidates, "LONG_RUN", 3)
     monkeypatch.setattr(candidates, "LONG_RUN_OF_FINGERPRINTS", 2)
-    monkeypatch.setattr(verified.verified, "__defaults__", (50,))
+    monkeypatch.setattr(candidates.verified, "__defaults__", (50,))
     for function in (candidates.candidates, candidates.copies_among):
         monkeypatch.setattr(function, "__defaults__", (100,))
     dice = random.Random(seed)
@@ -292,7 +292,7 @@ def test_decisions_that_fit_no_row_end_the_job(
             self.__dict__ |= rows.__dict__
             self._first += shift
 
-    monkeypatch.setattr("simindex.corpus.dedup.second_pass.rows_by_columns", shifted)
+    monkeypatch.setattr("simindex.corpus.dedup.rows.rows_by_columns", shifted)
     with pytest.raises(SimIndexError, match="decisions and rows do not belong together"):
         deduplicate([tmp_path / "a.jsonl", entries], tmp_path / "out.jsonl", batch_size=50)
     assert not (tmp_path / "out.jsonl").exists()

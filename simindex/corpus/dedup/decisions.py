@@ -20,19 +20,23 @@ import numpy as np
 
 from simindex.changes.documents import READY_BATCHES
 from simindex.config import Config
-from simindex.corpus.dedup.candidates import LONG_RUN, candidates, copies_among, sorted_entries, tables_of
+from simindex.corpus.dedup.candidates import (
+    LONG_RUN,
+    candidates,
+    copies_among,
+    sorted_entries,
+    tables_of,
+    verified,
+)
 from simindex.corpus.dedup.exact import ExactComparison
-from simindex.corpus.dedup.large_buckets import room_by_chance
 from simindex.corpus.dedup.orders import Keep, KeepOrder, by_rank, newest_first, rank_of
 from simindex.corpus.dedup.other_indexes import OtherIndexes, together
 from simindex.corpus.dedup.paragraphs import Paragraphs
 from simindex.corpus.dedup.results import NumberedVerdict
-from simindex.corpus.dedup.rows import READ_AHEAD, Entered, Rows, rows_of
-from simindex.corpus.dedup.second_pass import InputPart, PartRead, rows_of_parts
+from simindex.corpus.dedup.rows import READ_AHEAD, Entered, InputPart, PartRead, Rows, rows_of, rows_of_parts
 from simindex.corpus.dedup.sketches import Names, SketchFiles, sketch_rows
-from simindex.corpus.dedup.star import Outcome, Star
+from simindex.corpus.dedup.star import Outcome, Star, room_by_chance
 from simindex.corpus.dedup.verdict_file import VerdictReader, read_verdicts, verdicts_of, write_verdicts
-from simindex.corpus.dedup.verified import verified
 from simindex.corpus.dedup.writer_loop import DecidedRows
 from simindex.corpus.entries import Entries, PathEntries, Place, shown_key
 from simindex.corpus.outputs.rows import UnfitRowError

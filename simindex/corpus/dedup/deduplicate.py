@@ -16,9 +16,9 @@ from simindex.config import Config
 from simindex.corpus.dedup.annotations import Annotator
 from simindex.corpus.dedup.comparison import comparison_for, leaves_out_common
 from simindex.corpus.dedup.decisions import Sorting
-from simindex.corpus.dedup.into_index import store_kept
 from simindex.corpus.dedup.journal import JobError, Journal, State, folder_beside
 from simindex.corpus.dedup.orders import Keep, OrderError, require_order
+from simindex.corpus.dedup.other_indexes import store_kept
 from simindex.corpus.dedup.output_files import Mode, Sink, Writing
 from simindex.corpus.dedup.paragraphs import Cut, Gathering, Level, Paragraphs, Split, cut_for
 from simindex.corpus.dedup.results import DedupReport, Removed

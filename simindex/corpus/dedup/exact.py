@@ -12,8 +12,8 @@ from functools import lru_cache
 import numpy as np
 
 from simindex.corpus.dedup.orders import KeepOrder
-from simindex.corpus.dedup.scored_edges import agree_and_distance
 from simindex.corpus.dedup.sketches import SketchFiles
+from simindex.corpus.dedup.star import agree_and_distance
 from simindex.pairs.plan import DEFAULT_MEMORY_BYTES, PairPlan
 from simindex.pairs.union_find import ends_of
 from simindex.sketching.common_shingles import CommonShingles, common_shingles, estimate_without

@@ -1,4 +1,8 @@
-"""Remove rows that are similar to a document of other indexes (`against=`)."""
+"""Other indexes of a deduplication: `against=` removes rows like theirs, `into=` takes the kept ones.
+
+Invariant: rows are inserted under their ids and replace nothing; that may be broken off at any time and done
+again, for what is there already is known by its place and passed over.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +11,21 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from operator import itemgetter
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.changes.if_new import asked_if_new
 from simindex.config import Config
 from simindex.corpus.dedup.results import NumberedVerdict, Verdict
 from simindex.corpus.dedup.rows import with_failure
 from simindex.corpus.entries import Place
+from simindex.format.keys import Key
+from simindex.index import Index
 from simindex.pairs.snapshot_tables import PinnedTables
 from simindex.queries.matches import Matches
 from simindex.queries.search import BandQuery, FingerprintQuery
 from simindex.queries.view import View
-from simindex.sketching.sketch import SketchBatch
+from simindex.sketching.sketch import Sketch, SketchBatch
 
 T = TypeVar("T")
 
@@ -95,3 +102,29 @@ def together(items: Iterable[T], size_of: Callable[[T], tuple[int, int]]) -> Ite
             some, count, num_bytes = [], 0, 0
     if some:
         yield some
+
+
+def store_kept(kept: Iterable[tuple[Key, Place, Sketch]], into: Index) -> None:
+    """Add the rows that stay to an index."""
+
+    def items() -> Iterator[tuple[Key, Any, Any]]:
+        taken, before = set[Key](), set[Key]()  # of the batch that is not stored yet, at least
+        for key, place, sketch in kept:
+            metadata = {"input": place.input, "row": place.row}
+            named = f"{place.input}:{place.row}"
+            if place.paragraph is not None:
+                metadata["paragraph"] = place.paragraph
+                named += f"#{place.paragraph}"
+            there = into.get(key)
+            if there is not None and there.metadata == metadata:
+                continue
+            if there is not None or key in taken or key in before:
+                key = named
+                if key in into:
+                    continue
+            taken.add(key)
+            if len(taken) > DEFAULT_BATCH_SIZE:
+                taken, before = set(), taken
+            yield key, sketch, metadata
+
+    into.insert_many(items(), on_conflict="skip", workers=1)

@@ -14,8 +14,7 @@ import numpy as np
 
 from simindex.corpus.dedup.results import NumberedVerdict, Verdict
 from simindex.corpus.dedup.rows import Entered, Rows
-from simindex.corpus.dedup.scored_edges import agree_and_distance
-from simindex.corpus.dedup.star import Outcome
+from simindex.corpus.dedup.star import Outcome, agree_and_distance
 from simindex.corpus.dedup.writer_loop import DecidedRows
 from simindex.corpus.entries import Place
 from simindex.corpus.outputs.frames import replacing
