@@ -57,26 +57,17 @@ class Part(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A row of the input, or a paragraph of one.
+    """A row of the input, or a paragraph of one."""
 
-    Attributes:
-        number: in the whole input, from 0.
-        place: its source among the sources, from 0.
-        row: in its file, from 1; 0 where the file is the row.
-        key: its id; made of its place where it has none.
-        content: as it stands in its input; see `inputs.Newest`.
-        part: of which row it is a paragraph.
-    """
-
-    number: int
-    place: int
+    number: int  # in the whole input, from 0
+    place: int  # its source among the sources, from 0
     name: str
-    row: int
-    key: Key
+    row: int  # in its file, from 1; 0 where the file is the row
+    key: Key  # its id; made of its place where it has none
     document: Any
     metadata: Any
-    content: Any
-    part: Part | None = None
+    content: Any  # as it stands in its input; see inputs.Newest
+    part: Part | None = None  # of which row it is a paragraph
 
 
 _TOGETHER = 500
@@ -84,11 +75,7 @@ _TOGETHER = 500
 
 
 class Spool(Generic[T]):
-    """Values that come but once, in a file that they can be read from again; the first reading fills it.
-
-    Args:
-        path: of the file, in a folder of the job's own.
-    """
+    """Values that come but once, in a file that they can be read from again; the first reading fills it."""
 
     def __init__(self, path: str, values: Iterable[T]) -> None:
         self._path, self._count = path, 0
@@ -116,12 +103,7 @@ class Spool(Generic[T]):
 
 
 class PathEntries:
-    """The rows of files.
-
-    Args:
-        inputs: the files; their fields make keys of lines, and whole rows.
-        on_bad_row: takes a row that is none, which is passed over; ``None``: it ends the iteration.
-    """
+    """The rows of files; `on_bad_row` takes a row that is none, without it such a row ends the iteration."""
 
     def __init__(self, inputs: Inputs, on_bad_row: Callable[[BadRowError], object] | None) -> None:
         self._paths, self.inputs = inputs.paths, inputs
@@ -251,11 +233,7 @@ def entries_of(
     fields: Fields | None = None,
     on_bad_row: Callable[[BadRowError], object] | None = None,
 ) -> Entries:
-    """Return the rows of what a caller gave as sources.
-
-    Args:
-        sources: a path, a list of paths, `Inputs`, or an iterable of items.
-    """
+    """Return the rows of sources: a path, a list of paths, `Inputs`, or an iterable of items."""
     if isinstance(sources, Inputs):
         return PathEntries(sources, on_bad_row)
     if isinstance(sources, str | os.PathLike):

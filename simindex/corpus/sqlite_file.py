@@ -9,11 +9,7 @@ from typing import Any
 
 
 class SqliteFile(sqlite3.Connection):
-    """A connection without implicit transactions; a full disk is an ``OSError`` that names the file.
-
-    Args:
-        path: of the file; made if it is missing.
-    """
+    """A connection without implicit transactions; a full disk is an ``OSError`` that names the file."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path, isolation_level=None)

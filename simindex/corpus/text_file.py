@@ -19,11 +19,7 @@ MOST_EXPLAINED = 1 << 20
 
 
 class TextFile:
-    """Texts in a file.
-
-    Args:
-        path: of the file; made if it is missing.
-    """
+    """Texts in a file, which is made if it is missing."""
 
     def __init__(self, path: str, config: Config) -> None:
         self._db = SqliteFile(path)
@@ -46,11 +42,7 @@ class TextFile:
         self._db.execute("commit")
 
     def explain(self, document: Any, kept: int | None) -> Explanation | None:
-        """Return what a document shares with a kept row; ``None`` where one of them is no text at hand.
-
-        Args:
-            kept: number of the row that stays; ``None`` for a document of an index, which keeps no texts.
-        """
+        """Return what a document shares with the kept row of a number; ``None`` if one is no text at hand."""
         if kept is None or not isinstance(document, str):
             return None
         found = self._db.execute("select text from texts where number = ?", (kept,)).fetchone()

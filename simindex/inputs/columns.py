@@ -19,20 +19,14 @@ _BYTES = 1 << 20
 
 
 class Columns(NamedTuple):
-    """Some rows of an input, in order.
-
-    Attributes:
-        numbers: of each in its file; see `Newest`.
-        contents: of each, as it stands in its input; see `Newest`.
-        error: of what stands behind them and is no row.
-    """
+    """Some rows of an input, in order."""
 
     names: list[str]
-    numbers: list[int]
+    numbers: list[int]  # of each in its file; see Newest
     keys: list[Any]
     documents: list[Any]
-    contents: list[Any]
-    error: BadRowError | None = None
+    contents: list[Any]  # of each, as it stands in its input; see Newest
+    error: BadRowError | None = None  # of what stands behind them and is no row
 
 
 def gathered(rows: Iterable[Row | BadRowError], source: Source) -> Iterator[Columns]:

@@ -99,12 +99,7 @@ def read(
     read_file: ReadFile,
     named_table: Callable[[str], bool] | None = None,
 ) -> Iterator[Row | BadRowError]:
-    """Yield the rows of each file of a folder.
-
-    Args:
-        read_file: the format by which each is read.
-        named_table: returns whether a file is counted as a table that is read as one text; ``None``: none is.
-    """
+    """Yield the rows of each file of a folder; a file that `named_table` knows is counted as a table."""
     done = 0
     for file in selection.files(source.path, source.tally):
         if isinstance(file, BadRowError):

@@ -164,12 +164,7 @@ class Inputs:
         return self._each(self._read_columns)
 
     def columns_of(self, place: int, extent: Extent | None) -> Iterator[Columns]:
-        """Yield the rows of one input, or those of some of its lines, as `columns` does.
-
-        Args:
-            place: of the input among the inputs, from 0.
-            extent: of an input with `has_plain_lines`; ``None``: all of it.
-        """
+        """Yield the rows of the place-th input, or of some of its plain lines, as `columns` does."""
         yield from self._read_columns(self._part(place, extent))
 
     def rows_of(self, place: int, extent: Extent | None) -> Rows:

@@ -105,13 +105,9 @@ def fitting(path: str) -> list[str]:
     return sorted(system.unstrip_protocol(name) + chain + rest for name in found) or [path]
 
 
-def opened(path: str, *, whole_size: bool = True) -> BinaryIO:
-    """Open a file to be read from its beginning to its end.
-
-    Args:
-        whole_size: whether an end before the size that the file system states is an error.
-    """
-    size = num_bytes(path) if whole_size else None
+def opened(path: str) -> BinaryIO:
+    """Open a file to be read from its beginning to its stated size; an earlier end is an error."""
+    size = num_bytes(path)
     system, inner = place_of(path)
     with naming(path):
         # A web server need not know ranges: its file comes as one answer.

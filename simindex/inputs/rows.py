@@ -166,14 +166,7 @@ class Fields:
         return {name: value for name, value in values.items() if name not in own} or None
 
     def require_column(self, place: str, columns: Sequence[str], hint: str = "") -> None:
-        """Make sure that a table has a column of documents.
-
-        Args:
-            hint: the end of the message, where the format knows what to do.
-
-        Raises:
-            InputError: it has none.
-        """
+        """Refuse a table that has no column of documents; `hint` ends the message."""
         needed = self.id if self.keys_only and self.key_from != "content" else self.document
         if needed not in columns:
             another = "; --id-field names another" if needed != self.document else self._another()

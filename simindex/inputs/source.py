@@ -144,16 +144,11 @@ class Newest(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """A row of CSV.
+    """A row of CSV."""
 
-    Attributes:
-        line: as it stands in the input, with its end, in UTF-8.
-        cells: one for each column.
-    """
-
-    line: bytes
+    line: bytes  # as it stands in the input, with its end, in UTF-8
     columns: list[str]
-    cells: list[str]
+    cells: list[str]  # one for each column
     delimiter: str
 
 
@@ -232,11 +227,7 @@ class Source:
 
     @contextmanager
     def lines(self) -> Iterator[Lines]:
-        """Open the file for the length of the block; gives its lines, decompressed and in UTF-8.
-
-        Raises:
-            OSError: it cannot be opened.
-        """
+        """Open the file for the length of the block; gives its lines, decompressed and in UTF-8."""
         with Stream(self.path, self.limits.window, self.encoding) as stream:
             self.follow(stream.position)
             lines = Lines(stream, self.name, self.limits)
@@ -381,12 +372,7 @@ class Lines:
         return limits.ratio_from if self._stream.is_packed else limits.row
 
     def excess(self, what: str, size: int, mark: int) -> str | None:
-        """Return why a line or row must not be held, or ``None`` if it may.
-
-        Args:
-            what: it is, for the message.
-            size: in bytes.
-        """
+        """Return why a line or row of so many bytes must not be held, or ``None`` if it may."""
         limits = self._limits
         if size > limits.row:
             return limits.refusal(what)

@@ -43,11 +43,7 @@ def without_packing(path: str) -> str:
 
 
 def require_unpacker(path: str) -> Any:
-    """Return the module that decompresses a file; ``None`` if it is not compressed.
-
-    Raises:
-        MissingPackageError: it is not installed.
-    """
+    """Return the module that decompresses a file; ``None`` if it is not compressed."""
     packing = _packing(path)
     if packing == ".zst":
         return optional_module(_ZSTD, f"{path}: reading .zst", package="backports.zstd")
@@ -80,12 +76,7 @@ class _Counted:
 class _Unpacked(io.RawIOBase):
     """The content of all parts of a .zst or .xz file, decompressed as far as there is room for it.
 
-    A file without a part is empty, as it is with gzip.
-
-    Args:
-        file: the compressed bytes.
-        new_part: makes the decompressor of a part: a frame of .zst, a stream of .xz.
-        padding: bytes that may stand between parts.
+    A file without a part is empty, as it is with gzip. `padding` may stand between parts.
     """
 
     def __init__(self, file: _Counted, new_part: Callable[[], Any], padding: bytes = b"") -> None:
@@ -141,12 +132,7 @@ def _mark(error: UnicodeError) -> tuple[str, int]:
 
 
 class _Recoded(io.RawIOBase):
-    """The content of a file in another encoding, in UTF-8.
-
-    Args:
-        file: its bytes.
-        encoding: their encoding, a text encoding of Python.
-    """
+    """The content of a file in another encoding, in UTF-8."""
 
     def __init__(self, file: BinaryIO, encoding: str) -> None:
         codecs.register_error(_MARK, _mark)

@@ -11,15 +11,7 @@ from simindex.jsonable import plain
 
 
 class Annotator:
-    """Makes the report entry and the annotation of each row, one after the other.
-
-    Args:
-        annotates: whether the output has the rows that go, and a note behind each.
-        texts: of kept rows, for explanations; ``None``: nothing is explained.
-
-    Attributes:
-        writes_removed: whether the output has the rows that go, too.
-    """
+    """Makes the report entry and the note of each row; `texts` of kept rows are for explanations."""
 
     def __init__(self, *, annotates: bool, texts: TextFile | None) -> None:
         self.writes_removed, self._texts = annotates, texts

@@ -37,23 +37,14 @@ Keys = Callable[[], Iterator[tuple[int, np.ndarray]]]
 
 
 class Copies(NamedTuple):
-    """Rows whose sketch is that of an earlier one.
+    """Rows whose sketch is that of an earlier one."""
 
-    Attributes:
-        leaders: uint32: the first row of that sketch, of each.
-        copies: uint32: the row.
-    """
-
-    leaders: np.ndarray
-    copies: np.ndarray
+    leaders: np.ndarray  # uint32: the first row of that sketch, of each
+    copies: np.ndarray  # uint32: the row
 
 
 def copies_among(sketches: SketchFiles, compared: np.ndarray, entries: int = ENTRIES) -> Copies:
-    """Return the rows whose sketches are equal to an earlier one.
-
-    Args:
-        compared: bool, by number: which rows have something to compare.
-    """
+    """Return the rows whose sketches are equal to an earlier one; `compared`: whether each row takes part."""
     leaders, copies = [np.empty(0, dtype=np.uint32)], [np.empty(0, dtype=np.uint32)]
     digests = partial(sketches.parts, "digests")
     for keys, numbers in sorted_entries(Table(digests, _KEY_BITS), compared, entries):
@@ -80,15 +71,10 @@ def copies_among(sketches: SketchFiles, compared: np.ndarray, entries: int = ENT
 
 
 class Table(NamedTuple):
-    """A table to be sorted.
+    """A table to be sorted."""
 
-    Attributes:
-        keys: yields them by number, some at a time, each time with the number of the first.
-        prefix_bits: rows whose keys begin with the same ones are candidates.
-    """
-
-    keys: Keys
-    prefix_bits: int
+    keys: Keys  # yields them by number, some at a time, each time with the number of the first
+    prefix_bits: int  # rows whose keys begin with the same ones are candidates
 
 
 def tables_of(sketches: SketchFiles, plan: PairPlan, permutations: PermutationPlan) -> list[Table]:
@@ -113,12 +99,6 @@ def candidates(
 ) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
     """Yield the pairs of rows that share a prefix in a table, once for each table, as edges
     (`edges_between`); and the rows of long runs, a run each, which are in no pair.
-
-    Args:
-        plan: with the most bits in which keys of fingerprints differ.
-        compared: bool, by number: which rows take part.
-        threads: two or more: one is a range ahead.
-        entries: how many are sorted at a time.
     """
     is_by_bands = plan.method == "minhash"
     most = LONG_RUN if is_by_bands else LONG_RUN_OF_FINGERPRINTS
@@ -142,12 +122,7 @@ def candidates(
 def sorted_entries(
     table: Table, compared: np.ndarray, entries: int = ENTRIES
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield (keys, numbers) of a table in ascending order, a range of keys at a time.
-
-    Args:
-        compared: bool, by number: which rows take part.
-        entries: how many are sorted at a time, about.
-    """
+    """Yield (keys, numbers) of a table in ascending order, a range of keys of about `entries` at a time."""
     # Keys are hashes, but for equal ones: a range may have more than its share of them. No prefix is cut.
     bits = min(max(-(-len(compared) // entries) - 1, 0).bit_length(), table.prefix_bits)
     for place in range(1 << bits):
@@ -184,11 +159,7 @@ def _runs_among(keys: np.ndarray, shift: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _edges_of_runs(numbers: np.ndarray, begins: np.ndarray, sizes: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield the pairs of rows that stand in one run, as edges (`edges_between`).
-
-    Args:
-        begins, sizes: of the runs, two rows or more each; see `_runs_among`.
-    """
+    """Yield the pairs of rows that stand in one run of two rows or more, as edges (`edges_between`)."""
     distance = 1
     while len(begins):
         places = _places_within(begins, sizes - distance)
@@ -213,11 +184,7 @@ _ROWS_OF_WORD = 8
 def verified(
     sketches: SketchFiles, edges: Iterator[np.ndarray], min_agree: int, pairs: int = PAIRS
 ) -> Iterator[np.ndarray]:
-    """Yield the pairs that agree in enough rows: PAIR_ROW, with a distance where rows have fingerprints.
-
-    Args:
-        edges: ascending; one may come several times.
-    """
+    """Yield the pairs that agree in enough rows, PAIR_ROW, of ascending edges that may come several times."""
     waiting, count = [np.empty(0, dtype=np.uint64)], 0
     newest = None
     for some in edges:

@@ -21,12 +21,7 @@ def config_for(
     exact: bool,
     has_into: bool,
 ) -> Config:
-    """Return the configuration of a job.
-
-    Args:
-        others: paths of the indexes that rows are compared with; the first that is there decides.
-        has_into: whether the kept ones go into an index, which is to have all that an index has.
-    """
+    """Return the configuration of a job: that of the first index of `others` that is there, if one is."""
     for other in others:
         try:
             with face.open(other, "r") as index:
@@ -65,15 +60,7 @@ def _halved(config: Config, by: str | None) -> Config:
 
 
 def leaves_out_common(share: float | None, by: Method | None, *others: object) -> bool:
-    """Whether shingles are left out that many rows have, for which all are compared.
-
-    Args:
-        others: `against` and `into`.
-
-    Raises:
-        TypeError: `share` is no number.
-        ValueError: it is out of range, or does not go with the other arguments.
-    """
+    """Whether common shingles are left out; refuses a share that does not go with the other arguments."""
     if share is None:
         return False
     require_ignorable(share)
@@ -95,11 +82,7 @@ def comparison_for(
     others: list[str],
     into: str | None,
 ) -> tuple[BandQuery | FingerprintQuery, Config]:
-    """Return what a match is in a job, and how its documents are sketched; see `deduplicate`.
-
-    Args:
-        others: paths of the indexes that rows are compared with, but for `into`.
-    """
+    """Return what a match is in a job, and how its documents are sketched; see `deduplicate`."""
     others = others if into is None else [*others, into]
     config = config_for(config, others, by, max_distance, exact, into is not None)
     if method_of("deduplicate", config, by, threshold, max_distance, recall, exact) == "simhash":

@@ -313,15 +313,7 @@ _ID_TYPES = {"s": "a text", "b": "bytes", "i": "a number"}
 
 
 class _Seen:
-    """What is known of each input once it was read.
-
-    Args:
-        entries: the rows, or paragraphs of them.
-        mark: what `state` was, or ``None``.
-
-    Attributes:
-        sources: what the sketches so far are of; see `SketchBatch.sources`.
-    """
+    """What is known of each input once it was read; taken up from a mark."""
 
     def __init__(self, entries: Entries | Paragraphs, mark: dict[str, Any] | None) -> None:
         self._rows = [0] * len(entries.names) if mark is None else list(mark["rows"])

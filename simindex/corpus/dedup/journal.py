@@ -62,15 +62,7 @@ def digest_of(job: dict[str, Any]) -> str:
 
 
 class Journal:
-    """The journal in a folder.
-
-    Args:
-        folder: its path; beside an output it is that of `folder_beside`.
-        job: what the job is: arguments and inputs, as JSON has them.
-
-    Attributes:
-        durable: what is written of it: how far a later process finds it.
-    """
+    """The journal of a job in a folder; `durable` is the state that a later process finds."""
 
     def __init__(self, folder: str, job: dict[str, Any]) -> None:
         self.folder = folder

@@ -44,11 +44,7 @@ def rank_of(keep: Keep) -> Callable[[Entry], Any]:
 
 
 def require_ranked(keep: Keep, ranked: int, total: int) -> None:
-    """Refuse to order rows by a field that none of them has.
-
-    Args:
-        ranked: how many rows have a value to be ordered by, of `total`.
-    """
+    """Refuse to order rows by a field that none of them has."""
     if isinstance(keep, str) and keep.startswith(FIELD) and total and not ranked:
         raise OrderError(
             f"keep: expected rows with a field {keep[len(FIELD) :]!r} to order them by, found none of "
@@ -77,16 +73,11 @@ class OrderError(JobError):
 
 
 class KeepOrder(NamedTuple):
-    """The rows in keep order.
-
-    Attributes:
-        numbers: uint32, by place; ``None``: the order of the input.
-        places: uint32, by number.
-    """
+    """The rows in keep order."""
 
     total: int
-    numbers: np.ndarray | None = None
-    places: np.ndarray | None = None
+    numbers: np.ndarray | None = None  # uint32, by place; None: the order of the input
+    places: np.ndarray | None = None  # uint32, by number
 
     def places_of(self, numbers: np.ndarray) -> np.ndarray:
         """Return where rows stand in it."""
@@ -110,12 +101,7 @@ def newest_first(total: int) -> KeepOrder:
 
 
 def by_rank(keep: Keep, path: str, ranks: Iterable[list[Any]], total: int) -> KeepOrder:
-    """Return the order of the largest first, ``None`` last.
-
-    Args:
-        path: of a file that is made and used for sorting.
-        ranks: of all rows, some at a time: numbers, texts or ``None``, as SQLite orders them.
-    """
+    """Return the order of the largest first, ``None`` last, sorted in a file of SQLite."""
     db = SqliteFile(path)
     try:
         db.executescript("drop table if exists rows; create table rows (number integer primary key, rank);")

@@ -36,11 +36,7 @@ of 30,000 rows it takes half of the time that it takes for each of 4,000."""
 
 
 class OtherIndexes:
-    """Indexes that rows are compared with.
-
-    Args:
-        paths: of the indexes; they are read as they are now.
-    """
+    """Indexes that rows are compared with, as they are now."""
 
     def __init__(self, paths: Iterable[str], config: Config, query: BandQuery | FingerprintQuery) -> None:
         self._query = asked_if_new(query._replace(limit=1))  # that one is enough
@@ -82,11 +78,7 @@ class OtherIndexes:
 
 
 def together(items: Iterable[T], size_of: Callable[[T], tuple[int, int]]) -> Iterator[list[T]]:
-    """Yield some batches at a time; where there is no further one, those before that, too.
-
-    Args:
-        size_of: returns the rows of a batch, and what they take in memory.
-    """
+    """Yield some batches at a time, by their (rows, bytes); where one fails, those before it, too."""
     some: list[T] = []
     count = num_bytes = 0
     for found in with_failure(items):

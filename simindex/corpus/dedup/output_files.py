@@ -91,8 +91,6 @@ class Writing(NamedTuple):
     def alone(self, journal: str | None) -> Iterator[None]:
         """Keep other processes from these files and this journal for the length of the block.
 
-        The system gives a lock back when its process ends, however it ends.
-
         Raises:
             JobError: another process is writing one of them.
         """

@@ -112,19 +112,13 @@ class Paragraphs:
 
 
 class Rest(NamedTuple):
-    """What is left of a document.
-
-    Attributes:
-        left: without what was seen before; ``None`` where nothing is left.
-        seen: those of them that were seen before.
-        share: of its characters, white space around paragraphs not counted, that are in these; 0..1.
-    """
+    """What is left of a document."""
 
     whole: Entry
-    left: Entry | None
+    left: Entry | None  # without what was seen before; None where nothing is left
     num_parts: int
-    seen: list[Removed]
-    share: float
+    seen: list[Removed]  # those of them that were seen before
+    share: float  # of its characters, white space around paragraphs not counted, that are in these; 0..1
 
     def to_dict(self) -> dict[str, Any]:
         """Return it with JSON's types, as a line of the report of documents."""
@@ -142,11 +136,7 @@ class Rest(NamedTuple):
 
 
 class Gathering:
-    """Puts the paragraphs of a document together again.
-
-    Args:
-        rollup: takes a line for each document of which something was seen before.
-    """
+    """Puts the paragraphs of a document together again; `rollup` takes a line for each that was cut."""
 
     def __init__(self, text_field: str, rollup: Output) -> None:
         self.rollup = rollup

@@ -22,11 +22,7 @@ READ_AHEAD = 3
 
 
 class Rows(Sequence[Entry]):
-    """Rows of an input, in order.
-
-    Attributes:
-        bad: what stood between them and is no row.
-    """
+    """Rows of an input, in order; `bad` stood between them."""
 
     def __init__(self, first: int) -> None:
         self._first = first
@@ -126,11 +122,7 @@ class Entered(list[Entry]):
 
 
 def rows_of(entries: Iterable[Entry], size: int, skipped: int) -> Iterator[Rows | Entered]:
-    """Yield rows some at a time.
-
-    Args:
-        size: how many at most; fewer where they take `PART_BYTES`.
-    """
+    """Yield at most `size` rows at a time, fewer where they take `PART_BYTES`."""
     if isinstance(entries, PathEntries):
         yield from rows_by_columns(entries.columns(), entries.takes_bad_rows, size, skipped)
         return
@@ -143,13 +135,7 @@ def rows_of(entries: Iterable[Entry], size: int, skipped: int) -> Iterator[Rows 
 def rows_by_columns(
     columns: Iterable[tuple[int, Columns]], takes_bad_rows: bool, size: int, skipped: int, first: int = 0
 ) -> Iterator[Rows]:
-    """Yield rows some at a time, as `rows_of` does; where it cannot be read on, those before that, too.
-
-    Args:
-        columns: some rows at a time, each time with the place of their source; bad rows with them.
-        takes_bad_rows: whether a row that is none is passed over.
-        first: number in the whole input of the first entry.
-    """
+    """Yield rows some at a time, as `rows_of` does; where it cannot be read on, those before that, too."""
     rows, number = Rows(first + skipped), 0
     for found in with_failure(columns):
         if isinstance(found, Exception):
@@ -202,15 +188,10 @@ _CACHED_BYTES = 1 << 18
 
 
 class InputPart(NamedTuple):
-    """Some of an input.
+    """Some of an input."""
 
-    Attributes:
-        place: of the input among the inputs, from 0.
-        extent: the lines of it; ``None``: all of it.
-    """
-
-    place: int
-    extent: Extent | None
+    place: int  # of the input among the inputs, from 0
+    extent: Extent | None  # the lines of it; None: all of it
 
 
 def columns_of_part(inputs: Inputs, part: InputPart) -> Iterator[tuple[int, Columns]]:
@@ -228,14 +209,7 @@ def ends_of_lines(content: bytes | memoryview) -> np.ndarray:
 
 
 class LineRows(Rows):
-    """Rows as lines in one piece, which are parsed on access.
-
-    Args:
-        first: number in the whole input of the first one.
-        number: of its line in the file.
-        content: the lines, each with its end.
-        ends: where each ends.
-    """
+    """Rows as lines in one piece, which are parsed on access; `number` of the first line in its file."""
 
     def __init__(
         self, first: int, inputs: Inputs, place: int, number: int, content: bytes, ends: np.ndarray
@@ -268,27 +242,17 @@ class LineRows(Rows):
 
 
 class PartRead(NamedTuple):
-    """A part that was read once.
-
-    Attributes:
-        lines: in it; 0 where they were not counted.
-    """
+    """A part that was read once."""
 
     part: InputPart
-    lines: int
+    lines: int  # in it; 0 where they were not counted
     rows: int
 
 
 def rows_of_parts(
     inputs: Inputs, parts: list[PartRead], size: int, skipped: int, *, takes_bad_rows: bool, by_lines: bool
 ) -> Iterator[Rows]:
-    """Yield the rows of all parts, which were read before, and numbered from the first on.
-
-    Args:
-        skipped: rows of the first, which are done.
-        by_lines: give lines alone where each line of a part is a row: they are not looked at until a caller
-            asks for one.
-    """
+    """Yield the rows of parts that were read before; `by_lines`: as `LineRows` where each line is a row."""
     behind = 0
     for part, lines, count in parts:
         first, behind = behind, behind + count

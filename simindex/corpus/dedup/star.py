@@ -49,7 +49,9 @@ def scores_of(plan: PairPlan, agree: np.ndarray, distance: np.ndarray) -> np.nda
     array([4286513152, 4287037443], dtype=uint32)
     """
     unlike, bits = _MOST - agree.astype(np.uint32), distance.astype(np.uint32)
-    scores: np.ndarray = (unlike << _HALF_SCORE | bits) if plan.method == "minhash" else (bits << _HALF_SCORE | unlike)
+    scores: np.ndarray = (
+        (unlike << _HALF_SCORE | bits) if plan.method == "minhash" else (bits << _HALF_SCORE | unlike)
+    )
     return scores
 
 
@@ -315,11 +317,9 @@ class Star:
 
 
 def assigned(links: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Settle some rows, and return the best edge of each of them that goes.
+    """Settle some rows, SCORED_EDGE, and return the best edge of each of them that goes.
 
-    Args:
-        links: of a star, by place: itself where it stays; see the kernel's forest.c.
-        rows: SCORED_EDGE, ascending; all that there are of each later one.
+    `links` of a star, by place: itself where it stays (forest.c); rows: all that there are of each later one.
     """
     edges = np.ascontiguousarray(rows["edge"])
     _kernel.assign_stars(links, edges)

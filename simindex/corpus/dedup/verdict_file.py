@@ -98,11 +98,7 @@ class VerdictReader:
     def decided_rows(
         self, parts: Iterable[Rows | Entered], on_bad: Callable[[Sequence[BadRowError]], object]
     ) -> Iterator[DecidedRows]:
-        """Yield rows with what was decided; `on_bad` is called with what stands between them and is no row.
-
-        Raises:
-            SimIndexError: the rows are not numbered one by one, or a decision is of none of them.
-        """
+        """Yield rows with what was decided; `on_bad` takes what stands between them and is no row."""
         behind: int | None = None
         for rows in parts:
             if behind is not None and rows.first != behind:

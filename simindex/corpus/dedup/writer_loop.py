@@ -54,23 +54,14 @@ class RowAnnotator(Protocol):
 
 
 class Lines(NamedTuple):
-    """Rows of the input, one after the other, with the decision on each, whose lines are made already.
+    """Rows of the input, one after the other, with the decision on each, whose lines are made already."""
 
-    Attributes:
-        kept: a file of the lines that stay, where the first of these rows begins.
-        sizes: int64: bytes of each row's line, in `kept` or in `reported`.
-        stays: bool: whether it is in the output.
-        reported: lines of the report.
-        bounded: rows that stay though not all was looked at.
-        removed: the rows that go, if somebody waits for them.
-    """
-
-    kept: BinaryIO
-    sizes: np.ndarray
-    stays: np.ndarray
-    reported: memoryview
-    bounded: int
-    removed: Sequence[Any] = ()
+    kept: BinaryIO  # a file of the lines that stay, where the first of these rows begins
+    sizes: np.ndarray  # int64: bytes of each row's line, in kept or in reported
+    stays: np.ndarray  # bool: whether it is in the output
+    reported: memoryview  # lines of the report
+    bounded: int  # rows that stay though not all was looked at
+    removed: Sequence[Any] = ()  # the rows that go, if somebody waits for them
 
 
 FRAME_BYTES = 4 << 20
@@ -288,15 +279,7 @@ def lines_without(
     bounded: int,
     removed: Sequence[Any] = (),
 ) -> Lines:
-    """Return rows as lines that are written as they stand.
-
-    Args:
-        content: the lines of all, each with its end.
-        ends: where each ends.
-        gone: places of the rows that go.
-        reported: the lines of these in the report; none: there is no report.
-        bounded, removed: see `Lines`.
-    """
+    """Return rows as lines that are written as they stand, but for those at the places `gone`."""
     begins = np.concatenate([[0], ends[:-1]])
     sizes, stays, places = ends - begins, np.ones(len(ends), dtype=bool), np.array(gone, dtype=np.int64)
     sizes[places], stays[places] = list(map(len, reported)) or 0, False
@@ -308,11 +291,7 @@ def lines_without(
 
 
 class _Cut(NamedTuple):
-    """A place where a frame ends.
-
-    Attributes:
-        output, report, rollup: give the marks of the files there.
-    """
+    """A place where a frame ends; marks of files are made when they are asked for."""
 
     state: State
     output: Mark

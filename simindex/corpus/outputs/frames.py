@@ -16,11 +16,7 @@ that is 1.7 % larger; with 4 it is 0.45, for 6 %. zstd keeps its own level, 3: w
 
 
 def packer(name: str) -> Callable[[bytes], bytes]:
-    """Return what makes a frame of content, by the suffix of the file's name.
-
-    Raises:
-        MissingPackageError: the package that does it is not installed.
-    """
+    """Return what makes a frame of content, by the suffix of the file's name."""
     module: Any = require_unpacker(name)
     if module is None:
         return bytes

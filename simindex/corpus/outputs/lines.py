@@ -28,11 +28,7 @@ UNDER_WAY = 2
 
 
 class LinesOutput(Output):
-    """A file of lines, written frame by frame.
-
-    Attributes:
-        in_thread: whether frames are packed and written by a thread; to be set before the first.
-    """
+    """A file of lines, written frame by frame; `in_thread`, set before the first: by a thread."""
 
     def __init__(self, path: str, encoder: Encoder) -> None:
         self.path, self._partial, self._encoder = path, temporary(path), encoder

@@ -19,12 +19,7 @@ Mark = Callable[[], Any]
 
 
 class Output:
-    """Where rows go: nowhere, unless a subclass says where.
-
-    Attributes:
-        waiting: bytes that wait for the end of their frame.
-        num_bytes: bytes of whole frames.
-    """
+    """Where rows go: nowhere, unless a subclass says where. Bytes `waiting` for the end of their frame."""
 
     waiting = 0
     num_bytes = 0

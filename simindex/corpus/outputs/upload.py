@@ -49,12 +49,7 @@ def absolute(path: str | None) -> str | None:
 
 
 def upload(path: str | None, folder: str, role: str) -> None:
-    """Upload an output that is complete, unless it was before; what is there is replaced.
-
-    Args:
-        path, folder, role: as `spool` took them; a path that is not remote, or ``None``: nothing is done.
-            What is in the job's folder is removed when all of it is there.
-    """
+    """Upload an output that is complete, unless it was before; what is there is replaced."""
     if path is None or not is_remote(path):
         return
     spooled = spool(path, folder, role)

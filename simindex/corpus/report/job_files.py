@@ -32,24 +32,16 @@ def is_journal(path: str) -> bool:
 
 @dataclass
 class Finished:
-    """A finished job.
-
-    Attributes:
-        threshold: least similarity of a removed row.
-        by_similarity: whether it compared by MinHash.
-        cut: how texts were cut into paragraphs, if that is what was compared.
-        of_items: whether it looked for items in rows, and not for duplicates.
-        state: the counts of the job, as its journal has them.
-    """
+    """A finished job."""
 
     folder: str
     config: Config
-    threshold: float
-    by_similarity: bool
+    threshold: float  # least similarity of a removed row
+    by_similarity: bool  # whether it compared by MinHash
     removed_path: str
-    cut: Cut | None
-    of_items: bool
-    state: dict[str, Any]
+    cut: Cut | None  # how texts were cut into paragraphs, if that is what was compared
+    of_items: bool  # whether it looked for items in rows, and not for duplicates
+    state: dict[str, Any]  # the counts of the job, as its journal has them
 
     @property
     def noun(self) -> str:

@@ -35,29 +35,19 @@ class SimilarPair(NamedTuple):
 
 
 class Member(NamedTuple):
-    """A document of a cluster.
-
-    Attributes:
-        like: the place among the members of the earlier one that it is most like, or None.
-        similarity: to that one; None without MinHash.
-        distance: to that one, in bits; None without SimHash.
-    """
+    """A document of a cluster."""
 
     key: Key
-    like: int | None = None
-    similarity: float | None = None
-    distance: int | None = None
+    like: int | None = None  # the place among the members of the earlier one that it is most like, or None
+    similarity: float | None = None  # to that one; None without MinHash
+    distance: int | None = None  # to that one, in bits; None without SimHash
 
 
 class Cluster(NamedTuple):
-    """Documents that are similar to one another, directly or by others.
-
-    Attributes:
-        members: the first of them, in the order of storing.
-    """
+    """Documents that are similar to one another, directly or by others."""
 
     size: int
-    members: list[Member]
+    members: list[Member]  # the first of them, in the order of storing
 
 
 @dataclass(frozen=True)

@@ -25,39 +25,23 @@ _MOST_METADATA = 300  # characters of it that are shown
 
 @dataclass(frozen=True)
 class Bounds:
-    """How much is put into a report.
+    """How much is put into a report."""
 
-    Attributes:
-        clusters: listed, the largest.
-        members: listed of each.
-        text: characters of each text.
-        texts: characters of all texts; the largest clusters are given theirs first.
-    """
-
-    clusters: int = 10_000
-    members: int = 100
-    text: int = 20_000
-    texts: int = 20_000_000
+    clusters: int = 10_000  # listed, the largest
+    members: int = 100  # listed of each
+    text: int = 20_000  # characters of each text
+    texts: int = 20_000_000  # characters of all texts; the largest clusters are given theirs first
 
 
 class Subject(NamedTuple):
-    """What a report is on.
+    """What a report is on."""
 
-    Attributes:
-        source: what it is called.
-        measure: a sentence on when documents are similar.
-        by_similarity: whether by similarity, and not by distance.
-        config: how texts are cut.
-        metadata_of: gives the metadata of a key, or None.
-        noun: what one of them is called.
-    """
-
-    source: str
-    measure: str
-    by_similarity: bool
-    config: Config
-    metadata_of: Callable[[Key], Any]
-    noun: str = "document"
+    source: str  # what it is called
+    measure: str  # a sentence on when documents are similar
+    by_similarity: bool  # whether by similarity, and not by distance
+    config: Config  # how texts are cut
+    metadata_of: Callable[[Key], Any]  # gives the metadata of a key, or None
+    noun: str = "document"  # what one of them is called
 
 
 def subject_of(index: Index, threshold: float) -> Subject:
@@ -84,14 +68,7 @@ def subject_of_job(job: Finished) -> Subject:
 
 
 def report_of(subject: Subject, overview: Overview, texts: Mapping[Key, str] | None, bounds: Bounds) -> str:
-    """Return the page on an index or a job.
-
-    Args:
-        subject: what it is on.
-        overview: of the same.
-        texts: those of members, by key; None where none are at hand.
-        bounds: how much is put into the page.
-    """
+    """Return the page on an index or a job; `texts` of members, ``None`` where none are at hand."""
     notes = list(overview.notes)
     if overview.num_clusters > len(overview.clusters):
         notes.append(

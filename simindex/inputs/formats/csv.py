@@ -24,11 +24,7 @@ def read_tsv(source: Source, fields: Fields) -> Iterator[Row | BadRowError]:
 
 
 def read(source: Source, fields: Fields, delimiter: str = ",") -> Iterator[Row | BadRowError]:
-    """Yield the rows of a source of CSV.
-
-    Args:
-        delimiter: between cells, unless the source has its own.
-    """
+    """Yield the rows of a source of CSV; its own delimiter goes before this one."""
     delimiter = source.delimiter or delimiter
     parser = _parser()
     with source.lines() as lines:
