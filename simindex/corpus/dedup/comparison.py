@@ -37,26 +37,16 @@ def config_for(
             'seed: expected a number, for a job that is resumed needs the same one, found "random"; '
             "draw one and keep it (secrets.randbits(64)), or give an index that has one (against=, into=)"
         )
-    if config is None:
-        config = Config(keep_shingles=MOST_KEPT_SHINGLES if exact and by != "simhash" else 0)
-        if by == "simhash" and max_distance is not None and max_distance > SimHashConfig().max_distance:
-            config = replace(config, simhash=SimHashConfig(max_distance))
-        if not has_into:
-            config = _halved(config, by)
-    return config
-
-
-def _halved(config: Config, by: str | None) -> Config:
-    """Return it without the half of a sketch that is not compared."""
-    if by == "simhash":
-        return Config(num_perm=0, simhash=config.simhash, seed=config.seed)
-    return Config(
-        shingles=config.shingles,
-        num_perm=config.num_perm,
-        simhash=None,
-        keep_shingles=config.keep_shingles,
-        seed=config.seed,
-    )
+    if config is not None:
+        return config
+    bits = SimHashConfig()
+    if by == "simhash" and max_distance is not None and max_distance > bits.max_distance:
+        bits = SimHashConfig(max_distance)
+    # Without an index to fill, the half of a sketch that is not compared is not made.
+    if by == "simhash" and not has_into:
+        return Config(num_perm=0, simhash=bits)
+    keep_shingles = MOST_KEPT_SHINGLES if exact and by != "simhash" else 0
+    return Config(keep_shingles=keep_shingles, simhash=bits if has_into else None)
 
 
 def leaves_out_common(share: float | None, by: Method | None, *others: object) -> bool:

@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, get_args
 
 from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.checks import require_int
@@ -207,7 +207,8 @@ class Job:
         force: bool = False,
     ) -> None:
         require_order(keep)
-        _require_word("mode", mode, ("remove", "annotate", "report-only"))
+        if mode not in get_args(Mode):
+            raise ValueError(f"mode: expected one of {', '.join(get_args(Mode))}; found {mode!r}")
         require_int("batch_size", batch_size, 1)
         exact = leaves_out_common(ignore_common, by, against, into) or exact
         documents = entries_of(sources, None, on_bad_row)
@@ -318,7 +319,7 @@ class Job:
     def _run_in(self, folder: str, journal: Journal | None) -> None:
         self._journal = journal
         output, report = self._output, self._writing.removed(journal, folder)
-        rollup = self._writing.rollup(journal)
+        files = output, report, self._writing.rollup(journal)
         if self._explain:
             self._texts = TextFile(os.path.join(folder, "texts.sqlite"), self._config)
         if num_workers(self._workers) > 1 and isinstance(output, LinesOutput):
@@ -335,25 +336,24 @@ class Job:
             try:
                 if self.state.phase == "reading":
                     with self._decisions(folder, into) as decided:
-                        gathering = None if self._cut is None else Gathering(self._entries.text_field, rollup)
+                        gathering = None if self._cut is None else Gathering(self._entries.text_field)
                         texts = self._texts if self._keep == "first" else None
-                        Work(self, self._annotator(), output, report, journal, gathering, texts).read(decided)
+                        Work(self, self._annotator(), files, journal, gathering, texts).read(decided)
                     enter("storing")
                 if self.state.phase == "storing":
                     if into is not None:
                         store_kept(self._sorting(folder, into).kept(), into)
                     output.complete()
                     enter("publishing")
-                output.publish()
-                report.publish()
-                rollup.publish()
+                for file in files:
+                    file.publish()
                 upload(self._writing.path, folder, "output")
                 upload(self._writing.report_path, folder, "removed")
                 enter("done")
                 if journal is not None:
                     journal.drop_work()
             finally:
-                for file in (output, report, rollup):
+                for file in files:
                     file.close()
                 if self._texts is not None:
                     self._texts.close()
@@ -428,11 +428,6 @@ class Job:
             return 0.0  # all fingerprints within the distance are found
         plan = query.plan(self._config.num_perm)
         return 1.0 - returned_probability(query.threshold, self._config.num_perm, plan)
-
-
-def _require_word(name: str, value: object, words: tuple[str, ...]) -> None:
-    if value not in words:
-        raise ValueError(f"{name}: expected one of {', '.join(words)}; found {value!r}")
 
 
 def _name_of(function: Callable[..., Any]) -> str:

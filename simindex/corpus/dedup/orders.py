@@ -43,15 +43,6 @@ def rank_of(keep: Keep) -> Callable[[Entry], Any]:
     return lambda entry: _ordinary(entry, values_of(entry).get(name))
 
 
-def require_ranked(keep: Keep, ranked: int, total: int) -> None:
-    """Refuse to order rows by a field that none of them has."""
-    if isinstance(keep, str) and keep.startswith(FIELD) and total and not ranked:
-        raise OrderError(
-            f"keep: expected rows with a field {keep[len(FIELD) :]!r} to order them by, found none of "
-            f"{total:,}; all would be alike. Name another field, or an order"
-        )
-
-
 def _ordinary(entry: Entry, value: Any) -> Any:
     """Return a value that SQLite orders as Python does."""
     if isinstance(value, int | np.integer) and not -_HALF <= value < _HALF:
@@ -111,7 +102,12 @@ def by_rank(keep: Keep, path: str, ranks: Iterable[list[Any]], total: int) -> Ke
             db.executemany("insert into rows values (?, ?)", enumerate(some, number))
             db.execute("commit")
             number += len(some)
-        require_ranked(keep, *db.execute("select count(rank), count(*) from rows").fetchone())
+        has_ranks = db.execute("select count(rank) from rows").fetchone()[0]
+        if isinstance(keep, str) and keep.startswith(FIELD) and number and not has_ranks:
+            raise OrderError(
+                f"keep: expected rows with a field {keep[len(FIELD) :]!r} to order them by, found none of "
+                f"{number:,}; all would be alike. Name another field, or an order"
+            )
         numbers = np.empty(total, dtype=np.uint32)
         cursor = db.execute("select number from rows order by rank desc, number")
         at = 0

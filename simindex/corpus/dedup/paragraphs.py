@@ -13,7 +13,6 @@ from typing import Any, Literal, NamedTuple, get_args
 from simindex.checks import require_int
 from simindex.corpus.dedup.results import Removed
 from simindex.corpus.entries import Entries, Entry, Part
-from simindex.corpus.outputs.output import Output
 from simindex.corpus.outputs.rows import with_text
 from simindex.format.keys import Key
 from simindex.inputs import BadRowError
@@ -136,10 +135,9 @@ class Rest(NamedTuple):
 
 
 class Gathering:
-    """Puts the paragraphs of a document together again; `rollup` takes a line for each that was cut."""
+    """Puts the paragraphs of a document together again."""
 
-    def __init__(self, text_field: str, rollup: Output) -> None:
-        self.rollup = rollup
+    def __init__(self, text_field: str) -> None:
         self._text_field = text_field
         self._parts: list[tuple[Entry, Removed | None]] = []
 

@@ -9,6 +9,7 @@ import io
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
@@ -29,13 +30,6 @@ DecidedRows = tuple[Sequence[Entry], tuple[Sequence[Any], set[int]]]
 though a limit on candidates was hit."""
 
 
-class Reported(Protocol):
-    """A row or paragraph as the report has it."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it with JSON's types."""
-
-
 class RowAnnotator(Protocol):
     """Makes the report entry and the annotation of each row; see `Annotator`."""
 
@@ -44,7 +38,7 @@ class RowAnnotator(Protocol):
         """Whether the output has the rows that go, too."""
 
     def removed(self, entry: Entry, verdict: Any, /) -> Any:
-        """Return the report entry of a row that goes, a `Reported`."""
+        """Return the report entry of a row that goes, which has `to_dict`."""
 
     def note(self, entry: Entry, removed: Any, /) -> Note | None:
         """Return what is written behind a row."""
@@ -94,30 +88,26 @@ class Work:
         self,
         job: RowsOfJob,
         annotator: RowAnnotator,
-        output: Output,
-        report: Output,
+        files: tuple[Output, Output, Output],
         journal: Journal | None,
         gathering: Gathering | None = None,
         texts: TextFile | None = None,
     ) -> None:
         self._gathering, self._texts = gathering, texts
         self._job, self._annotator = job, annotator
-        self._output = output
-        self._report = report
-        self._journal = journal
+        self._files, self._journal = files, journal
+        self._output, self._report, self._rollup = files
         self._orjson: Any = optional_module("orjson", "the report of removed rows")
         self._began = time.monotonic() - job.state.seconds
         self._marked = time.monotonic()
         self._row_of_cut = job.state.read
-        self._cuts: deque[_Cut] = deque(maxlen=UNDER_WAY + 1)
+        self._cuts = deque[tuple[State, list[Mark]]](maxlen=UNDER_WAY + 1)
 
     def read(self, decided: Iterator[DecidedRows | Lines]) -> None:
         """Do all rows that are not done."""
         state = self._job.state
-        self._output.begin_at(state.output)
-        self._report.begin_at(state.report)
-        if self._gathering is not None:
-            self._gathering.rollup.begin_at(state.rollup)
+        for file, mark in zip(self._files, (state.output, state.report, state.rollup), strict=True):
+            file.begin_at(mark)
         try:
             for some in decided:
                 if isinstance(some, Lines):
@@ -197,7 +187,7 @@ class Work:
         if self._gathering is not None:
             rest = self._gathering.add(entry, removed)
             if rest is not None:
-                self._take_rest(rest, self._gathering.rollup)
+                self._take_rest(rest)
         elif removed is None or self._annotator.writes_removed:
             self._output.write(entry, self._annotator.note(entry, removed))
         if removed is not None:
@@ -208,49 +198,45 @@ class Work:
         if waiting >= FRAME_BYTES or state.read - self._row_of_cut >= FRAME_ROWS:
             self._end_frame()
 
-    def _take_rest(self, rest: Rest, rollup: Output) -> None:
+    def _take_rest(self, rest: Rest) -> None:
         state = self._job.state
         state.documents += 1
         state.dropped += rest.left is None
         if rest.seen:
-            self._report_one(rollup, rest)
+            self._report_one(self._rollup, rest)
         written = rest.whole if self._annotator.writes_removed else rest.left
         if written is not None:
             self._output.write(written, self._annotator.note_of_rest(rest))
 
-    def _report_one(self, report: Output, reported: Reported) -> None:
+    def _report_one(self, report: Output, reported: Any) -> None:
         if isinstance(report, LinesOutput):
             report.write_lines([self._report_line(reported)])
 
-    def _report_line(self, reported: Reported) -> bytes:
-        return report_line(self._orjson, reported)
+    def _report_line(self, reported: Any) -> bytes:
+        line: bytes = self._orjson.dumps(reported.to_dict(), option=self._orjson.OPT_APPEND_NEWLINE)
+        return line
 
     def _end_frame(self) -> None:
         self._cut()
         if time.monotonic() - self._marked >= _SECONDS_A_MARK:
-            self._mark(self._cuts[0])  # the oldest, which is on disk by now
+            self._mark(*self._cuts[0])  # the oldest, which is on disk by now
 
     def _cut(self) -> None:
         """End a frame, at a place that follows from the rows alone."""
-        self._output.cut()
-        self._report.cut()
-        rollup: Mark = _no_mark
-        if self._gathering is not None:
-            self._gathering.rollup.cut()
-            rollup = self._gathering.rollup.mark()
+        for file in self._files:
+            file.cut()
         self._job.num_bytes = self._output.num_bytes
         self._row_of_cut = self._job.state.read
-        self._cuts.append(_Cut(replace(self._job.state), self._output.mark(), self._report.mark(), rollup))
+        self._cuts.append((replace(self._job.state), [file.mark() for file in self._files]))
 
-    def _mark(self, cut: _Cut) -> None:
+    def _mark(self, state: State, marks: list[Mark]) -> None:
         """Let the journal speak of what stands at a cut."""
         if self._journal is not None:
-            marks = {"output": cut.output(), "report": cut.report(), "rollup": cut.rollup()}
-            self._output.sync()
-            self._report.sync()
-            if self._gathering is not None:
-                self._gathering.rollup.sync()
-            self._journal.state = replace(cut.state, **marks, seconds=time.monotonic() - self._began)
+            output, report, rollup = (mark() for mark in marks)
+            for file in self._files:
+                file.sync()
+            seconds = time.monotonic() - self._began
+            self._journal.state = replace(state, output=output, report=report, rollup=rollup, seconds=seconds)
             self._journal.write()
         self._marked = time.monotonic()
 
@@ -258,17 +244,9 @@ class Work:
         """Let the journal speak of what stands, as far as the disk lets it; where the work ends early, of
         what was written before that."""
         while self._cuts:
-            try:
-                self._mark(self._cuts.pop())
+            with suppress(OSError):
+                self._mark(*self._cuts.pop())
                 return
-            except OSError:
-                continue
-
-
-def report_line(orjson: Any, reported: Reported) -> bytes:
-    """Return the line of a report, made by orjson."""
-    line: bytes = orjson.dumps(reported.to_dict(), option=orjson.OPT_APPEND_NEWLINE)
-    return line
 
 
 def lines_without(
@@ -288,16 +266,3 @@ def lines_without(
     view = memoryview(content)
     kept = b"".join([view[a:b] for a, b in zip(firsts, behinds, strict=True)]) if gone else content
     return Lines(io.BytesIO(kept), sizes, stays, memoryview(b"".join(reported)), bounded, removed)
-
-
-class _Cut(NamedTuple):
-    """A place where a frame ends; marks of files are made when they are asked for."""
-
-    state: State
-    output: Mark
-    report: Mark
-    rollup: Mark
-
-
-def _no_mark() -> None:
-    """Return the mark of a file that is not there."""
