@@ -31,7 +31,7 @@ from simindex.inputs import (
     Row,
     Source,
     Tally,
-    fingerprints,
+    rows,
 )
 from simindex.sketching.sketch import Sketch
 
@@ -104,7 +104,7 @@ def parse_base(text: str | int) -> int:
 def parse_fingerprint(text: str, base: int) -> Sketch:
     """Return the fingerprint that was written on the command line."""
     try:
-        return Sketch.from_fingerprint(fingerprints.parse_fingerprint(text, base))
+        return Sketch.from_fingerprint(rows.parse_fingerprint(text, base))
     except ValueError as exc:
         raise typer.BadParameter(f"--fingerprint: {exc}") from None
 

@@ -16,11 +16,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from simindex.errors import SimIndexError
 from simindex.inputs import folder, remote
-from simindex.inputs.columns import Columns, gathered
 from simindex.inputs.errors import BadRowError, InputError, optional_module
 from simindex.inputs.formats import csv, json, jsonl, parquet, text, warc
 from simindex.inputs.rows import Fields, Row
-from simindex.inputs.source import Extent, Limits, Newest, Source, Tally
+from simindex.inputs.source import Columns, Extent, Limits, Newest, Source, Tally, gathered
 from simindex.inputs.streams import is_utf8, require_unpacker, without_packing
 from simindex.remote import is_remote
 

@@ -2,12 +2,14 @@
 
 Invariant: what is no document is a `BadRowError`, a value that the reader yields in its turn; it is never
 mended, and no key is made that was not asked for: one made of the place is the same tomorrow, when another
-row stands there.
+row stands there. The base of a fingerprint is an argument, never guessed: the digits of a hexadecimal number
+may all be decimal ones.
 """
 
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -17,8 +19,36 @@ import xxhash
 from simindex.format.keys import encode_key
 from simindex.format.records import is_flat, pack_metadata
 from simindex.inputs.errors import BadRowError, InputError
-from simindex.inputs.fingerprints import parse_fingerprint
 from simindex.sketching.sketch import Sketch
+
+_FORMS = {
+    16: (r"(?:0[xX])?[0-9a-fA-F]{1,16}", "1 to 16 hexadecimal digits", "10 reads decimal numbers"),
+    10: (r"-?[0-9]{1,20}", "a decimal integer of 64 bits", "16 reads hexadecimal digits"),
+}
+
+
+def parse_fingerprint(value: object, base: int = 16) -> int:
+    """Return a fingerprint, 0..2**64-1, from an integer of 64 bits, signed or not, or from its digits.
+
+    Args:
+        value: the integer, or a text.
+        base: of the digits of a text: 16 or 10.
+
+    >>> parse_fingerprint("00000000000000ff"), parse_fingerprint(-1) == parse_fingerprint("f" * 16)
+    (255, True)
+    """
+    if isinstance(value, str):
+        form, kind, remedy = _FORMS[base]
+        if re.fullmatch(form, value.strip()) is None:
+            raise ValueError(f"expected {kind}, found {value!r:.80}; --fingerprint-base {remedy}")
+        value = int(value, base)
+    if isinstance(value, bool) or not isinstance(value, int):
+        found = "null" if value is None else type(value).__name__
+        raise ValueError(f"expected a fingerprint, an integer or its digits, found {found}")
+    if not -(1 << 63) <= value < 1 << 64:
+        raise ValueError(f"expected an integer of 64 bits, found {value}")
+    return value & ((1 << 64) - 1)
+
 
 _SHORT_KEY = 10_000  # characters that are surely within the limit on keys
 

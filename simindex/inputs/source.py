@@ -1,7 +1,8 @@
-"""State of one input while it is read: its name in messages, its position, its limits.
+"""State of one input while it is read: its name in messages, its position, its limits; its rows as columns.
 
-The name of an input in keys of rows without one, errors and progress. Invariant: what is
-read in pieces and passes on is never limited, however large it is in all.
+The name of an input in keys of rows without one, errors and progress. Invariant: what is read in pieces and
+passes on is never limited, however large it is in all; the rows of columns are those that come one by one, in
+the same order, and what is no row ends its columns, and comes with them.
 """
 
 from __future__ import annotations
@@ -10,16 +11,17 @@ import codecs
 import io
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any, NamedTuple, cast
 
+from simindex.batching import bytes_of
 from simindex.checks import require_int
 from simindex.inputs import remote
 from simindex.inputs.errors import BadRowError, InputError, NoTextError, reason_of
-from simindex.inputs.rows import tidy_path
+from simindex.inputs.rows import Row, tidy_path
 from simindex.inputs.streams import MAX_READ_AHEAD, PACKINGS, Stream, is_utf8
 from simindex.remote import is_remote
 
@@ -406,3 +408,50 @@ def _why(error: Exception, limits: Limits) -> str:
     if "too much memory" in reason or "Memory usage limit" in reason:
         return limits.refusal("a window")
     return reason
+
+
+_COLUMN_ROWS = 256
+_COLUMN_BYTES = 1 << 20
+
+
+class Columns(NamedTuple):
+    """Some rows of an input, in order."""
+
+    names: list[str]
+    numbers: list[int]  # of each in its file; see Newest
+    keys: list[Any]
+    documents: list[Any]
+    contents: list[Any]  # of each, as it stands in its input; see Newest
+    error: BadRowError | None = None  # of what stands behind them and is no row
+
+
+def gathered(rows: Iterable[Row | BadRowError], source: Source) -> Iterator[Columns]:
+    """Yield the rows of a source as columns."""
+    some, room = _empty(), _COLUMN_BYTES
+    try:
+        for row in rows:
+            if isinstance(row, BadRowError):
+                yield some._replace(error=row)
+                some, room = _empty(), _COLUMN_BYTES
+                continue
+            newest = source.newest
+            assert newest is not None
+            some.names.append(newest.name)
+            some.numbers.append(newest.number)
+            some.keys.append(row.key)
+            some.documents.append(row.document)
+            some.contents.append(newest.content)
+            room -= bytes_of(row[1])
+            if room <= 0 or len(some.keys) == _COLUMN_ROWS:
+                yield some
+                some, room = _empty(), _COLUMN_BYTES
+    except Exception:
+        if some.keys:
+            yield some  # what came before the place from which the input cannot be read on
+        raise
+    if some.keys:
+        yield some
+
+
+def _empty() -> Columns:
+    return Columns([], [], [], [], [])

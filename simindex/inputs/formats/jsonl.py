@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from simindex.inputs.columns import Columns, gathered
 from simindex.inputs.errors import BadRowError
 from simindex.inputs.rows import Fields, Row
-from simindex.inputs.source import BYTE_ORDER_MARK, Newest, Source
+from simindex.inputs.source import BYTE_ORDER_MARK, Columns, Newest, Source, gathered
 
 
 def read(source: Source, fields: Fields) -> Iterator[Row | BadRowError]:
