@@ -44,6 +44,7 @@ __all__ = [
     "ClosedError",
     "Cluster",
     "Clusters",
+    "CommonPassage",
     "Config",
     "ConfigMismatchError",
     "ContainmentMatch",

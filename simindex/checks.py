@@ -62,17 +62,17 @@ def require_share(name: str, value: object, *, zero: bool = False) -> None:
         raise ValueError(f"{name}: expected a number in {'[' if zero else '('}0, 1], found {value!r}")
 
 
-def require_ignorable(value: object) -> None:
-    """Refuse an `ignore_common` that is no number between 0 and 1.
+def require_ignorable(value: object, name: str = "ignore_common") -> None:
+    """Refuse a share that is no number between 0 and 1.
 
     Raises:
         TypeError: no int and no float.
         ValueError: a number out of range.
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"ignore_common: expected a number, found {type(value).__name__}")
+        raise TypeError(f"{name}: expected a number, found {type(value).__name__}")
     if not 0 < value < 1:
-        raise ValueError(f"ignore_common: expected a share between 0 and 1, found {value}")
+        raise ValueError(f"{name}: expected a share between 0 and 1, found {value}")
 
 
 def require_seconds(name: str, value: object) -> None:

@@ -50,6 +50,7 @@ from simindex.queries.containment import ContainmentMatches as ContainmentMatche
 from simindex.queries.matches import Answers as Answers
 from simindex.queries.matches import Match as Match
 from simindex.queries.matches import Matches as Matches
+from simindex.queries.passages import CommonPassage as CommonPassage
 from simindex.queries.passages import StoredPassage as StoredPassage
 from simindex.queries.passages import StoredPassages as StoredPassages
 from simindex.queries.stats import Stats as Stats

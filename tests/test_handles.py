@@ -33,6 +33,7 @@ CLOSED_CALLS: dict[str, Callable[[Index], object]] = {
     "query_containment_many": lambda index: index.query_containment_many([FOX]),
     "passages": lambda index: index.passages(FOX),
     "document_frequency": lambda index: index.document_frequency([FOX]),
+    "common_passages": lambda index: index.common_passages(FOX),
     "insert_if_new": lambda index: index.insert_if_new("a", FOX),
     "insert_many_if_new": lambda index: index.insert_many_if_new([("a", FOX)]),
     "transaction": lambda index: index.transaction().__enter__(),

@@ -19,6 +19,7 @@ def test_public_names_are_these() -> None:
         "ClosedError",
         "Cluster",
         "Clusters",
+        "CommonPassage",
         "Config",
         "ConfigMismatchError",
         "ContainmentMatch",

@@ -38,7 +38,7 @@ from simindex.changes.if_new import OnMatch, insert_if_new, insert_many_if_new
 from simindex.changes.pending import Pending
 from simindex.changes.session import Session
 from simindex.changes.writer import Writer
-from simindex.checks import require_callable, require_conflict, require_int, require_many
+from simindex.checks import require_callable, require_conflict, require_ignorable, require_int, require_many
 from simindex.config import Config
 from simindex.errors import ClosedError, SimIndexError
 from simindex.format.keys import Key, encode_key
@@ -75,7 +75,7 @@ from simindex.queries.containment import (
     require_samples,
 )
 from simindex.queries.matches import Answers, Matches
-from simindex.queries.passages import PassageQuery, StoredPassages
+from simindex.queries.passages import CommonPassage, PassageQuery, StoredPassages, common_passages
 from simindex.queries.scheme import scheme_of
 from simindex.queries.search import (
     DEFAULT_MAX_CANDIDATES,
@@ -658,6 +658,35 @@ class Index:
         require_samples(self.config, "document_frequency")
         with self._store.reading() as txn:
             return document_frequency(self._reader.view(txn), document)
+
+    def common_passages(self, text: str, share: float = 0.01) -> list[CommonPassage]:
+        """Return the passages of a text that are common among the stored documents, in order: its template.
+
+        A passage spans sampled shingles that follow each other, each of which more than that share of the
+        documents has; it may begin earlier and end later, and what lies between them may differ.
+
+        Args:
+            share: above 0, below 1.
+
+        Raises:
+            ValueError: an index without sampled shingles, or a share out of range.
+            TypeError: a text that is no str.
+
+        >>> import simindex, tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> pages = [f"page {n} is about {n} and {n * n}. All rights are reserved by us." for n in range(9)]
+        >>> with simindex.open(folder.name + "/i", config=simindex.Config(containment=1)) as index:
+        ...     index.insert_many(enumerate(pages))
+        ...     (found,) = index.common_passages(pages[0], share=0.5)
+        InsertReport(inserted=9, replaced=0, skipped=0)
+        >>> pages[0][found.start : found.end], found.documents
+        ('All rights are reserved by us', 9)
+        >>> folder.cleanup()
+        """
+        require_samples(self.config, "common_passages")
+        require_ignorable(share, "share")
+        with self._store.reading() as txn:
+            return common_passages(self._reader.view(txn), text, share)
 
     def query_containment_many(
         self,

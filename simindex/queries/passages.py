@@ -80,6 +80,37 @@ class StoredPassages(Results[StoredPassage]):
         return [passage.to_dict() for passage in self]
 
 
+class CommonPassage(NamedTuple):
+    """A piece of a text whose sampled shingles many stored documents have; see `Index.common_passages`.
+
+    Attributes:
+        start: where it begins in the text, in code points: `text[start:end]`.
+        end: where it ends there, exclusive.
+        documents: how many stored documents have the least common of its sampled shingles.
+    """
+
+    start: int
+    end: int
+    documents: int
+
+
+def common_passages(view: View, text: str, share: float) -> list[CommonPassage]:
+    """Return the runs of sampled shingles of a text each of which is common, in order."""
+    config = view.scheme.config
+    _require_text("text", text)
+    own = _Text(tokens_of(text, config.shingles, {}), config.shingles.size)
+    hashes = mixed_hashes(document_hashes(text, config.shingles, config.hash_seed))
+    sampled = np.flatnonzero(hashes <= np.uint64(sample_top(config.containment)))
+    counts = view.directory.count_keys(view.scheme.tables.shingle_table, shingle_keys(hashes[sampled]))
+    is_common = (counts > share * view.num_documents) & (counts > 1)
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], is_common, [False]]).astype(np.int8)))
+    found = []
+    for first, behind in edges.reshape(-1, 2).tolist():
+        start, end, _ = own.span(int(sampled[first]), int(sampled[behind - 1] - sampled[first]) + 1)
+        found.append(CommonPassage(start, end, int(counts[first:behind].min())))
+    return found
+
+
 class PassageQuery(NamedTuple):
     """A question of where a text stands. See `Index.passages`.
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from support.commands import NO_INDEX, Run
-from support.texts import has
+from support.texts import has, json_lines
 
 
 def test_stats_shows_what_the_index_holds_and_gives(run: Run, news: str) -> None:
@@ -90,3 +90,15 @@ def test_stats_histogram_is_drawn_to_a_file(run: Run, news: str) -> None:
     drawn = Path("news.svg").read_text()
     for text in ("similarity", "0.70", "sketches in a bucket", "last seen", "documents"):
         assert f">{text}</text>" in drawn
+
+
+def test_stats_common_shows_the_passages_that_many_documents_have(run: Run) -> None:
+    template = "all rights are reserved by the ferry company"
+    rows = [{"id": n, "text": f"page {n} of {n * n}\n{template}"} for n in range(5)]
+    Path("pages.jsonl").write_bytes(json_lines(rows))
+    assert run("insert", "pages", "pages.jsonl", "--containment", 1).code == 0
+    asked = "stats", "pages", "--common", 0.5, "--texts", "pages.jsonl"
+    assert run(*asked).out.splitlines()[-1].split() == ["5", *template.split()]
+    assert json.loads(run(*asked, "--json").out)["common"] == [[5, template]]
+    assert run("stats", "pages", "--common", 0.5).code == 2
+    assert run("stats", "pages", "--texts", "pages.jsonl").code == 2

@@ -1,6 +1,7 @@
 """`passages`: planted quotes, against the longest common runs of words by brute force."""
 
 import random
+import tempfile
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -162,3 +163,23 @@ def test_what_cannot_be_asked_is_refused(tmp_path: Path) -> None:
             index.passages(" ".join(QUOTE), texts={})
         with pytest.raises(ValueError, match="min_words"):
             index.passages("a", min_words=0)
+
+
+@given(st.integers(0, 1_000))
+def test_common_passages_are_the_runs_of_shingles_that_many_texts_have(seed: int) -> None:
+    chance = random.Random(seed)
+    template = chance.choices(WORDS, k=12)
+    texts = {}
+    for number in range(9):
+        words = chance.choices(WORDS, k=chance.randint(0, 9))
+        at = chance.randint(0, len(words))
+        texts[str(number)] = " ".join([*words[:at], *(template if number < 6 else []), *words[at:]])
+    with tempfile.TemporaryDirectory() as folder, made(Path(folder), texts) as index:
+        for number in range(9):
+            text = texts[str(number)]
+            found = [(text[p.start : p.end], p.documents) for p in index.common_passages(text, 0.5)]
+            assert found == ([(" ".join(template), 6)] if number < 6 else [])
+            assert index.common_passages(text, 0.9) == []
+        for share in (0, 1):
+            with pytest.raises(ValueError, match="share: expected a share between 0 and 1"):
+                index.common_passages("a", share)

@@ -5,18 +5,22 @@ The figures are `Index.stats`.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from simindex.cli import drawing, options
+from simindex.cli import drawing, options, reading
+from simindex.cli.containing import require_samples
 from simindex.cli.creation import open_for_reading
 from simindex.cli.drawing import Chart
+from simindex.cli.explaining import shortened
 from simindex.cli.output import counted, figure, print_json, print_table, printable
 from simindex.cli.progress import waiting_bar
 from simindex.config import Shingles, SimHashConfig, WordShingles
 from simindex.corpus.report.histograms import Histograms, histograms_of
 from simindex.formulas.match_odds import FOUND_PROBABILITIES
+from simindex.index import Index
+from simindex.inputs import BadRowError, Inputs
 from simindex.queries.stats import Stats
 
 EXAMPLES = r"""
@@ -26,6 +30,7 @@ simindex stats news.simindex --histogram --threshold 0.6 -o news.svg
 """
 
 _LEAST_SIMILARITY = 0.5
+_MOST_COMMON = 20
 
 
 def run(
@@ -42,32 +47,69 @@ def run(
         float | None,
         options.fraction("With --histogram: least similarity of a pair, above 0 up to 1 (default 0.5)."),
     ] = None,
+    common: Annotated[
+        float | None,
+        options.fraction(
+            "With --texts: show the passages that more than this share of the documents have, as templates."
+        ),
+    ] = None,
+    texts: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="INPUT",
+            help="With --common: texts to look for such passages in; inputs as of insert. May be repeated.",
+        ),
+    ] = None,
     output: drawing.PictureFile = None,
+    *,
+    reads: reading.ComparedOptions,
     as_json: options.JsonObject = False,
 ) -> None:
     """Show what an index holds, costs and finds.
 
-    JSON: with --histogram also "histograms": {"similarities", "buckets", "ages"}, lists of [label, count].
+    JSON: with --histogram also "histograms": {"similarities", "buckets", "ages"}, lists of [label, count];
+    with --common "common": a list of [documents, passage].
     """
     if not histogram and (output is not None or threshold is not None):
         raise typer.BadParameter("--output and --threshold go with --histogram")
+    if (common is None) != (not texts):
+        raise typer.BadParameter("--common and --texts go together")
     draw = drawing.picture_writer(output)
+    passages: list[tuple[int, str]] = []
     found: Histograms | None = None
     with open_for_reading(index) as stored:
         stats = stored.stats()
         if histogram:
             with waiting_bar("comparing"):
                 found = histograms_of(stored, _LEAST_SIMILARITY if threshold is None else threshold)
+        if common is not None:
+            require_samples(stored, exact=False)
+            passages = _common_passages(stored, reads.inputs(texts or ()), common)
     charts = _charts(stats, found) if found is not None else []
     if charts:
         draw(charts)
     if as_json:
-        print_json(stats.to_dict() | ({"histograms": found._asdict()} if found is not None else {}))
+        more: dict[str, Any] = {} if found is None else {"histograms": found._asdict()}
+        print_json(stats.to_dict() | more | ({} if common is None else {"common": passages}))
         return
     _print(stats)
+    _print_common(passages)
     for chart in charts:
         print()
         drawing.print_chart(chart)
+
+
+def _common_passages(stored: Index, inputs: Inputs, share: float) -> list[tuple[int, str]]:
+    """Return the passages of texts that are common, each once, with their documents, most common first."""
+    found: dict[str, tuple[int, str]] = {}
+    for row in inputs:
+        if isinstance(row, BadRowError):
+            raise row
+        if isinstance(row.document, str):
+            for passage in stored.common_passages(row.document, share):
+                text = " ".join(row.document[passage.start : passage.end].split())
+                found.setdefault(text.casefold(), (passage.documents, text))
+    return sorted(found.values(), key=lambda each: (-each[0], -len(each[1])))[:_MOST_COMMON]
 
 
 def _charts(stats: Stats, found: Histograms) -> list[Chart]:
@@ -96,6 +138,13 @@ def _print(stats: Stats) -> None:
     if stats.config.simhash is not None:
         print()
         print_table(("SimHash search", "cost"), _simhash(stats, stats.config.simhash))
+
+
+def _print_common(passages: list[tuple[int, str]]) -> None:
+    if passages:
+        print()
+        shown = [(figure(count), shortened(text, False)) for count, text in passages]
+        print_table(("documents", "passage"), shown, left=0)
 
 
 def _overview(stats: Stats) -> list[tuple[str, str]]:
