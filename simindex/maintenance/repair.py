@@ -41,8 +41,8 @@ from simindex.storage.page_file import (
     PageFile,
     bare_pages,
     pinned_pages,
+    read_nodes,
 )
-from simindex.storage.page_nodes import read_nodes
 from simindex.storage.page_walk import FREE, Walked, entries_of, values_of, walk_file
 
 _PAGES_AT_ONCE = 4096

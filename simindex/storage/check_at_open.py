@@ -22,17 +22,20 @@ from simindex.storage.folder import DATA_FILE, identity_of
 from simindex.storage.lmdb_file import DATABASES, Kept, open_lmdb, pages_bytes
 from simindex.storage.meta_pages import wrong_fields, wrong_last_page, wrong_numbers
 from simindex.storage.page_file import (
+    BIG_VALUE,
     LONGEST_METAS,
     META_PAGES,
     MOST_DEPTH,
     NO_PAGE,
+    SUB_TREE,
     DatabaseRecord,
     Meta,
     PageFile,
     metas_of,
     pages_of,
+    pages_of_values,
+    read_nodes,
 )
-from simindex.storage.page_nodes import BIG_VALUE, SUB_TREE, pages_of_values, read_nodes
 from simindex.storage.page_walk import MAIN, walk_file
 from simindex.storage.translation import translated
 

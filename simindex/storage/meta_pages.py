@@ -20,6 +20,7 @@ import numpy as np
 
 from simindex.storage.folder import BALLAST_FILE, DATA_FILE
 from simindex.storage.page_file import (
+    BIG_VALUE,
     COMMIT_AT,
     MAGIC,
     META_BYTES,
@@ -30,8 +31,8 @@ from simindex.storage.page_file import (
     Meta,
     PageFile,
     metas_of,
+    read_nodes,
 )
-from simindex.storage.page_nodes import BIG_VALUE, read_nodes
 
 _PAGE_FLAGS, _FREE_FLAGS = 0x08, 0x08
 """Of every meta page (P_META), and of every free list, whose keys are integers (MDB_INTEGERKEY)."""

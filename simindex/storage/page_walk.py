@@ -15,17 +15,15 @@ import numpy as np
 from simindex.storage.lmdb_file import DATABASES
 from simindex.storage.meta_pages import wrong_fields, wrong_numbers
 from simindex.storage.page_file import (
+    BIG_VALUE,
+    KEY_ROOM,
     META_PAGES,
     NO_PAGE,
     OVERFLOW,
     PAGE_HEADER_BYTES,
+    SUB_TREE,
     DatabaseRecord,
     PageFile,
-)
-from simindex.storage.page_nodes import (
-    BIG_VALUE,
-    KEY_ROOM,
-    SUB_TREE,
     pages_of_values,
     read_nodes,
 )

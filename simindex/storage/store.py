@@ -32,7 +32,7 @@ from simindex.checks import local_path, require_int, require_seconds
 from simindex.errors import ClosedError, FormatError, IndexFullError, IndexLockedError, SimIndexError
 from simindex.storage.check_at_open import open_proven
 from simindex.storage.disk_reserve import Space, require_room
-from simindex.storage.environment import BETWEEN_FILES, Environment, Pin, begun
+from simindex.storage.environment import BETWEEN_FILES, Environment, Pin, Visitor, begun
 from simindex.storage.folder import (
     DATA_FILE,
     Mode,
@@ -44,7 +44,6 @@ from simindex.storage.folder import (
     require_plain_files,
     sync_folder,
 )
-from simindex.storage.gate import Visitor
 from simindex.storage.lmdb_file import (
     DATABASES,
     DEFAULT_MAP_BYTES,

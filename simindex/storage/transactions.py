@@ -13,8 +13,7 @@ import lmdb
 from simindex import _kernel
 from simindex.errors import CorruptIndexError, SimIndexError
 from simindex.storage.check_at_open import RECORDS
-from simindex.storage.environment import Environment, Pin
-from simindex.storage.gate import Visitor
+from simindex.storage.environment import Environment, Pin, Visitor
 from simindex.storage.page_file import DatabaseRecord
 from simindex.storage.pages import FoundValues, MappedFile, PageMap
 from simindex.storage.translation import translated

@@ -40,7 +40,7 @@ from simindex import (
     Layout,
     SimIndexError,
 )
-from simindex.storage import check_at_open, gate, store, translation
+from simindex.storage import check_at_open, environment, store, translation
 from simindex.storage.environment import BETWEEN_FILES
 from simindex.storage.folder import Mode
 from simindex.storage.lmdb_file import open_lmdb
@@ -56,7 +56,7 @@ def document(number: int) -> list[str]:
 
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(gate, "_LOOK_AGAIN_SECONDS", 0.02)
+    monkeypatch.setattr(environment, "_LOOK_AGAIN_SECONDS", 0.02)
     folder = tmp_path / "i"
     with simindex.open(folder, "x", SMALL) as index:
         index.insert_many([(n, document(n)) for n in range(20)])
@@ -140,7 +140,7 @@ class Interruption:
         return False
 
 
-STORAGE = ("storage/store.py", "storage/gate.py", "storage/folder.py", "storage/environment.py")
+STORAGE = ("storage/store.py", "storage/folder.py", "storage/environment.py")
 OPENING = (*STORAGE, "storage/check_at_open.py", "storage/lmdb_file.py")
 
 LIFE = (

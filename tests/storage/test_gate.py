@@ -12,7 +12,7 @@ from support.processes import run_in_threads
 
 import simindex
 from simindex import SimIndexError
-from simindex.storage.gate import Gate, Visitor
+from simindex.storage.environment import Gate, Visitor
 
 
 def test_call_that_was_broken_off_does_not_stay_inside(
@@ -228,7 +228,7 @@ def test_visitor_whose_thread_goes_on_while_it_is_looked_for_is_not_forgotten(
         return found
 
     frames_of_all = sys._current_frames
-    monkeypatch.setattr("simindex.storage.gate._LOOK_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr("simindex.storage.environment._LOOK_AGAIN_SECONDS", 0.01)
     monkeypatch.setattr(sys, "_current_frames", look)
     walker = threading.Thread(target=walk)
     walker.start()
