@@ -30,7 +30,7 @@ from simindex.index.index import Index
 from simindex.maintenance.backup import backup_index
 from simindex.maintenance.reports import RestoreReport
 from simindex.maintenance.restore import restore_index
-from simindex.maintenance.stores import open_store, prove
+from simindex.maintenance.stores import StoreError, open_store, prove
 from simindex.parallel import num_workers
 from simindex.queries.search import Query
 from simindex.scaleout.answers import Answered
@@ -46,6 +46,9 @@ T = TypeVar("T")
 
 OPEN_SECONDS = 60.0
 """How long a partition may be locked by a process that is dying, before that is an error."""
+
+STORE_SECONDS = 3.0
+"""Within which a store has to answer its first request."""
 
 _WORTH_A_THREAD = 64
 """Sketches from which on partitions are searched side by side."""
@@ -300,8 +303,25 @@ class Host:
     # ---- jobs ----
 
     def prove_store(self, _: Assignment, uri: str) -> None:
-        """Refuse a store that this host cannot reach, or that cannot be trusted; see `prove`."""
-        prove(open_store(uri))
+        """Refuse a store that this host cannot reach, or that cannot be trusted; see `prove`.
+
+        What fsspec talks by repeats a request for half a minute where nothing answers.
+        """
+        objects, tried = open_store(uri), threading.Event()
+
+        def try_once() -> None:
+            with suppress(StoreError):  # raised again below
+                objects.sizes("probe")
+            tried.set()
+
+        threading.Thread(target=try_once, daemon=True).start()
+        if not tried.wait(STORE_SECONDS):
+            raise StoreError(
+                objects.uri,
+                f"cannot be reached: expected an answer within {STORE_SECONDS:g} seconds, found none; "
+                "look at its address and at the network",
+            )
+        prove(objects)
 
     def restore(self, assignment: Assignment, number: int, uri: str, path: str) -> RestoreReport:
         """Make a partition of its backup, in a folder of its own."""

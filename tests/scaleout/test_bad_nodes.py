@@ -5,6 +5,7 @@ import pickle
 import resource
 import shutil
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +21,9 @@ from simindex import (
     FormatError,
     IndexFullError,
     IndexLockedError,
+    scaleout,
 )
+from simindex.maintenance.stores import FolderObjects
 from simindex.scaleout import PartitionError, StoreError
 from simindex.scaleout import host as host_module
 from simindex.scaleout.catalog import Catalog, Partition
@@ -161,6 +164,19 @@ def test_store_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     durable.insert(0, 20)
     assert sum(durable.counts().values()) == 20
     durable.close()
+
+
+def test_store_that_does_not_answer_is_refused_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """fsspec repeats for half a minute what nothing answers."""
+    monkeypatch.setattr(host_module, "STORE_SECONDS", 0.05)
+    released = threading.Event()
+    with monkeypatch.context() as patch:
+        patch.setattr(FolderObjects, "sizes", lambda *_: released.wait() and {})
+        places, store = {"local": str(tmp_path / "p")}, str(tmp_path / "store")
+        with pytest.raises(StoreError, match=r"store: cannot be reached: .* within 0\.05 seconds"):
+            scaleout.create(tmp_path / "catalog", CONFIG, places=places, store=store)
+        released.set()
+    assert not (tmp_path / "catalog").exists()
 
 
 def test_catalog_that_cannot_be_written_is_named(tmp_path: Path) -> None:
