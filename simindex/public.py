@@ -40,7 +40,7 @@ from simindex.maintenance.reports import CheckReport as CheckReport
 from simindex.maintenance.reports import Problem as Problem
 from simindex.maintenance.reports import RepairReport as RepairReport
 from simindex.maintenance.resketch import resketch as resketch
-from simindex.pairs.cluster_of import Cluster as Cluster
+from simindex.pairs.clusters import Cluster as Cluster
 from simindex.pairs.clusters import Clusters as Clusters
 from simindex.pairs.pair import Pair as Pair
 from simindex.pairs.pairs import Pairs as Pairs

@@ -52,7 +52,6 @@ from simindex.pairs.plan import (
     Copies,
     plan_pairs,
 )
-from simindex.queries.batch_query import BatchQuery
 from simindex.queries.container import (
     Items,
     Keys,
@@ -80,6 +79,7 @@ from simindex.queries.scheme import scheme_of
 from simindex.queries.search import (
     DEFAULT_MAX_CANDIDATES,
     BandQuery,
+    BatchQuery,
     Method,
     Query,
     QueryFactory,
@@ -100,8 +100,7 @@ from simindex.storage.store import Store
 if TYPE_CHECKING:  # maintenance and pairs are loaded by the calls that do it
     from simindex.maintenance.check import Level
     from simindex.maintenance.reports import BackupReport, CheckReport
-    from simindex.pairs.cluster_of import Cluster
-    from simindex.pairs.clusters import Clusters, Linkage
+    from simindex.pairs.clusters import Cluster, Clusters, Linkage
     from simindex.pairs.pairs import Pairs
 
 _T = TypeVar("_T")
@@ -1159,7 +1158,7 @@ class Index:
         ...     index.cluster_of("c", threshold=0.7)
         ['a', 'b', 'c']
         """
-        from simindex.pairs.cluster_of import cluster_of
+        from simindex.pairs.clusters import cluster_of
 
         query = self._queries.query_by("cluster_of", by, threshold, max_distance, None, recall, exact)
         if limit is not None:

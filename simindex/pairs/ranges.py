@@ -1,22 +1,301 @@
-"""Walk a range of sorted tables from its first entry to its last verified pair."""
+"""Walk a range of sorted tables from its first entry to its last verified pair.
+
+The entries of several partitions are cut into runs of one prefix, and the sketches of a buffer of them are
+fetched. Invariant: a piece of the range is in memory, and a run up to `max_run`, however long the runs are.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import chain
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from simindex.config import Config
 from simindex.errors import SimIndexError
-from simindex.format.layout import Geometry
+from simindex.format.layout import Geometry, Layout
 from simindex.format.rows import LONG_RUN, PAIR_ROW
-from simindex.pairs.fetched import ABSENT, FetchedSketches, PieceEntries, Sketches
+from simindex.pairs.merged_entries import EVERY_KEY, bits_of
 from simindex.pairs.plan import PairPlan
-from simindex.pairs.runs import Block, runs_of
-from simindex.pairs.table_walk import EqualSketches, TableWalk
+from simindex.pairs.table_walk import EqualSketches, LongRuns, TableWalk
 from simindex.pairs.tables import Piece, SketchSource, Slice, Source
 from simindex.pairs.union_find import Forest, edges_between
-from simindex.pairs.walk_plan import Edges, LongRuns, WalkPlan
+from simindex.queries.scheme import Scheme
+from simindex.segments.directory import Directory
+from simindex.segments.memory import sketch_segment
+from simindex.sketching.permutations import plan_for
+
+BLOCK = 1 << 16
+"""Entries whose sketches are in memory at a time, about."""
+
+
+class Block(NamedTuple):
+    """Whole runs of two documents up to `max_run`.
+
+    Attributes:
+        keys, numbers: of their entries, in order.
+    """
+
+    keys: np.ndarray
+    numbers: np.ndarray
+
+
+class LongPart(NamedTuple):
+    """A part of a run of more than `max_run` documents; its parts follow one another.
+
+    Attributes:
+        keys, numbers: of the entries, in order; of a first part more than `max_run`.
+        is_first: whether the run begins here.
+    """
+
+    keys: np.ndarray
+    numbers: np.ndarray
+    is_first: bool
+
+
+def bounds_of(place: int, count: int, bits: int) -> tuple[int, int]:
+    """Return (first, behind) of a range of keys: the `place`-th of `count`, cut where prefixes change.
+
+    >>> [hex(key) for key in bounds_of(1, 3, 8)]
+    ['0x5500000000000000', '0xaa00000000000000']
+    """
+    free = 64 - bits
+    return (place * EVERY_KEY // count >> free << free), ((place + 1) * EVERY_KEY // count >> free << free)
+
+
+def runs_of(pieces: Iterator[Piece], bits: int, max_run: int) -> Iterator[Block | LongPart]:
+    """Cut entries into runs; those of one document alone are left out.
+
+    Args:
+        pieces: entries in order.
+        max_run: of a run that is whole in memory.
+    """
+    free = np.uint64(64 - bits)
+    keys, numbers = np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.uint32)
+    begun: int | None = None
+    """The prefix of the long run that is under way."""
+    for more_keys, more_numbers in pieces:
+        keys, numbers = np.concatenate([keys, more_keys]), np.concatenate([numbers, more_numbers])
+        prefixes = keys >> free
+        last = int(np.searchsorted(prefixes, prefixes[-1]))
+        # More may follow of the last run: it waits, unless it is a long one.
+        waits = int(prefixes[-1]) != begun and len(keys) - last <= max_run
+        end = last if waits else len(keys)
+        yield from _cut(keys[:end], numbers[:end], prefixes[:end], max_run, begun)
+        begun = begun if end == 0 else int(prefixes[-1]) if not waits else None
+        keys, numbers = keys[end:], numbers[end:]
+    yield from _cut(keys, numbers, keys >> free, max_run, begun)
+
+
+def _cut(
+    keys: np.ndarray, numbers: np.ndarray, prefixes: np.ndarray, max_run: int, begun: int | None
+) -> Iterator[Block | LongPart]:
+    if not len(keys):
+        return
+    begins = np.flatnonzero(np.concatenate([[True], prefixes[1:] != prefixes[:-1]]))
+    sizes = np.diff(np.append(begins, len(keys)))
+    is_long = sizes > max_run
+    is_long[0] |= begun is not None and int(prefixes[0]) == begun
+    for place in np.flatnonzero(is_long).tolist():
+        here = slice(int(begins[place]), int(begins[place] + sizes[place]))
+        yield LongPart(keys[here], numbers[here], place > 0 or int(prefixes[0]) != begun)
+    wanted = (sizes > 1) & ~is_long
+    if not wanted.any():
+        return
+    is_in = np.repeat(wanted, sizes)
+    keys, numbers, sizes = keys[is_in], numbers[is_in], sizes[wanted]
+    ends = np.cumsum(sizes)
+    first = 0
+    while first < len(keys):
+        place = int(np.searchsorted(ends, first + BLOCK, side="right")) - 1
+        behind = max(
+            int(ends[place]) if place >= 0 else 0, int(ends[np.searchsorted(ends, first, side="right")])
+        )
+        yield Block(keys[first:behind], numbers[first:behind])
+        first = behind
+
+
+_NO_PAIRS = np.zeros(0, dtype=PAIR_ROW)
+_NO_NUMBERS = np.zeros(0, dtype=np.uint32)
+
+
+@dataclass(frozen=True)
+class WalkPlan:
+    """What is compared in all ranges of the tables.
+
+    Attributes:
+        plan: of the pairs: tables, prefixes, where is cut.
+        forests: whether only so many pairs are yielded as hold the same documents together.
+    """
+
+    plan: PairPlan
+    geometry: Geometry
+    count: int
+    forests: bool = False
+
+    @property
+    def tables(self) -> range:
+        """The tables of the method, from 0."""
+        return range(len(self.plan.bits))
+
+    def bounds(self, table: int, place: int) -> tuple[int, int]:
+        """Return the keys of a range: (first, behind)."""
+        return bounds_of(place, self.count, self.plan.bits[table])
+
+
+def scheme_of_config(config: Config) -> Scheme:
+    """Return the scheme of a partition, wherever its segments are cut."""
+    blocks = plan_for(config.simhash)
+    return Scheme.of(config, Layout(), len(blocks.widths) if blocks else 0)
+
+
+class Edges(NamedTuple):
+    """Some of what a range has.
+
+    Attributes:
+        pairs: PAIR_ROW, verified, by numbers; the lower is `a`.
+        copies: PAIR_ROW, the first of equal sketches with each other one, which is `b`.
+        waiting: uint32, the documents of a long run, or some of them, that are put off.
+        begins: whether these are the first of their run.
+    """
+
+    pairs: np.ndarray = _NO_PAIRS
+    copies: np.ndarray = _NO_PAIRS
+    waiting: np.ndarray = _NO_NUMBERS
+    begins: bool = False
+
+    @classmethod
+    def put_off(cls, part: LongPart) -> Edges:
+        """Return the documents of a part of a long run."""
+        return cls(waiting=part.numbers, begins=part.is_first)
+
+
+_T = TypeVar("_T")
+
+ABSENT = 2**32 - 1
+"""Place of a number whose sketch is not at hand."""
+
+
+@dataclass(frozen=True)
+class Sketches:
+    """Sketches that were fetched, of ascending numbers."""
+
+    numbers: np.ndarray
+    words: np.ndarray
+    fingerprints: np.ndarray
+
+    @classmethod
+    def fetched(cls, source: SketchSource, numbers: np.ndarray) -> Sketches:
+        """Return those of some documents."""
+        wanted = np.unique(numbers)
+        words, fingerprints = source.sketches(wanted)
+        return cls(wanted, np.ascontiguousarray(words), np.ascontiguousarray(fingerprints))
+
+    def local(self, numbers: np.ndarray) -> np.ndarray:
+        """Return the places of numbers, `ABSENT` for those that are not here."""
+        places = np.minimum(np.searchsorted(self.numbers, numbers), len(self.numbers) - 1)
+        return np.where(self.numbers[places] == numbers, places, ABSENT).astype(np.uint32)
+
+
+class FetchedSketches:
+    """Fetches the sketches of a buffer of entries; see `SketchReader`."""
+
+    def __init__(self, source: SketchSource, geometry: Geometry) -> None:
+        self._source, self._geometry = source, geometry
+
+    def at_hand(self, numbers: np.ndarray, more: np.ndarray) -> _AtHand:
+        """Fetch the sketches of some documents."""
+        sketches = Sketches.fetched(self._source, np.concatenate([numbers, more]))
+        segment = sketch_segment(self._geometry, sketches.words, sketches.fingerprints)
+        return _AtHand(sketches, Directory(self._geometry, [segment]))
+
+
+class _AtHand:
+    def __init__(self, sketches: Sketches, directory: Directory) -> None:
+        self._sketches, self._directory = sketches, directory
+        self._offsets = np.array([0, len(sketches.numbers)], dtype=np.uint64)
+
+    def local(self, numbers: np.ndarray) -> np.ndarray:
+        return self._sketches.local(numbers)
+
+    def numbers_of(self, ranks: np.ndarray) -> np.ndarray:
+        numbers: np.ndarray = self._sketches.numbers[ranks]
+        return numbers
+
+    def run(self, function: Callable[..., _T], *arguments: object) -> _T:
+        return self._directory.run(function, self._offsets, *arguments)
+
+
+class PieceEntries:
+    """The entries of a range that comes in pieces, a buffer at a time; see `Entries`.
+
+    What is alone with its prefix is left out, so that its sketch is not fetched.
+
+    Args:
+        pieces: in order.
+        plan: how many entries may be in memory, and the room that a run needs.
+        copies: a bit for each number that is left out, if any are.
+    """
+
+    total = done = 0
+
+    def __init__(
+        self, pieces: Iterator[Piece], bits: int, plan: PairPlan, copies: np.ndarray | None = None
+    ) -> None:
+        if copies is not None:
+            left_out = copies
+            pieces = (_without(piece, left_out) for piece in pieces)
+        self._pieces = entries_in_runs(pieces, bits)
+        self._room = min(plan.capacity, max(BLOCK, 2 * plan.max_run))
+        self._rest: Piece | None = None
+        self.keys, self.numbers = np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.uint32)
+        self.is_last = False
+
+    def refill(self, begin: int) -> None:
+        """Drop the entries before `begin` and read more behind the others, as many as there is room for."""
+        keys, numbers = [self.keys[begin:]], [self.numbers[begin:]]
+        room = self._room - len(keys[0])
+        while room:
+            piece = self._rest or next(self._pieces, None)
+            if piece is None:
+                self.is_last = True
+                break
+            keys.append(piece[0][:room])
+            numbers.append(piece[1][:room])
+            self._rest = (piece[0][room:], piece[1][room:]) if len(piece[0]) > room else None
+            room -= len(keys[-1])
+        self.keys, self.numbers = np.concatenate(keys), np.concatenate(numbers)
+
+
+def _without(piece: Piece, left_out: np.ndarray) -> Piece:
+    stays = ~bits_of(left_out, piece[1])
+    return piece[0][stays], piece[1][stays]
+
+
+def entries_in_runs(pieces: Iterator[Piece], bits: int) -> Iterator[Piece]:
+    """Yield the entries that have their prefix with a neighbour. `pieces`: entries in order."""
+    free = np.uint64(64 - bits)
+    keys, numbers = np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.uint32)
+    has_left = False
+    """Whether the last entry so far has its prefix with the one before it; it waits for the next one."""
+    for more_keys, more_numbers in pieces:
+        if not len(more_keys):
+            continue
+        keys, numbers = np.concatenate([keys, more_keys]), np.concatenate([numbers, more_numbers])
+        is_equal = (keys[1:] ^ keys[:-1]) >> free == 0
+        is_in = np.zeros(len(keys), dtype=bool)
+        is_in[1:] |= is_equal
+        is_in[:-1] |= is_equal
+        is_in[0] |= has_left
+        has_left = bool(is_in[-1])
+        is_in[-1] = False
+        yield keys[is_in], numbers[is_in]
+        keys, numbers = keys[-1:], numbers[-1:]
+    if has_left:
+        yield keys, numbers
+
 
 HANDED_ON = 1 << 16
 """Pairs of a batch, about."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from simindex import _kernel
 from simindex.format.rows import COPY_CURSOR, LONG_RUN, PAIR_CURSOR, PAIR_ROW
 from simindex.pairs.pair import Bounded
 from simindex.pairs.plan import PairPlan
-from simindex.pairs.walk_plan import LongRuns
 
 _T = TypeVar("_T")
 
@@ -82,6 +81,32 @@ class SketchReader(Protocol):
 
     def at_hand(self, numbers: np.ndarray, more: np.ndarray, /) -> SketchesAtHand:
         """Return the sketches of some documents; others may be there, too."""
+
+
+class LongRuns(NamedTuple):
+    """Long runs of earlier tables, by documents' numbers: rows of LONG_RUN, those of each table by prefix.
+
+    Attributes:
+        firsts: place of the first of each table; one more for the end.
+        rows: all of them, 72 bytes each.
+    """
+
+    firsts: list[int]
+    rows: np.ndarray
+
+    @classmethod
+    def none(cls, tables: int = 0) -> LongRuns:
+        """Return those of so many tables that have none."""
+        return cls([0] * (tables + 1), np.zeros(0, dtype=LONG_RUN))
+
+    def up_to(self, table: int) -> LongRuns:
+        """Return them for a walk of this table: those between that were not walked have none."""
+        return self._replace(firsts=self.firsts + [len(self.rows)] * (table + 1 - len(self.firsts)))
+
+    def with_table(self, rows: np.ndarray) -> LongRuns:
+        """Return them with those of the next table."""
+        rows = rows[np.argsort(rows["prefix"])]
+        return LongRuns([*self.firsts, self.firsts[-1] + len(rows)], np.concatenate([self.rows, rows]))
 
 
 class _Walk(ABC):

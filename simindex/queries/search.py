@@ -10,12 +10,15 @@ al. 2005). Every search is complete up to its stated odds: by bands with the pro
 
 from __future__ import annotations
 
-from itertools import repeat
+from collections.abc import Iterable, Sequence
+from itertools import chain, islice, repeat
+from operator import attrgetter
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from simindex import _kernel
+from simindex.batching import Part, bytes_of, in_parts
 from simindex.checks import require_int
 from simindex.config import Config
 from simindex.format.keys import Key
@@ -25,6 +28,7 @@ from simindex.format.rows import MATCH, NO_VALUE
 from simindex.formulas.curve import DEFAULT_THRESHOLD, MAX_PREFIX_BITS, ROW_BITS, compared_bits
 from simindex.formulas.estimator import similarity_table
 from simindex.formulas.match_odds import BandPlan, band_plan, estimate_cut, exact_plan
+from simindex.parallel import in_order, num_workers
 from simindex.queries.matches import Match, Matches
 from simindex.queries.scheme import Scheme
 from simindex.queries.view import EVERY, View
@@ -473,3 +477,78 @@ class QueryFactory(NamedTuple):
             return self.fingerprint_query(max_distance, limit)
         band_plan(threshold, self.config.num_perm, recall)  # refuses one out of range
         return self.band_query(call, threshold, limit, recall, exact)
+
+
+_QUERY_PART = 512
+"""Documents that a thread sketches and searches in one go."""
+
+
+class BatchQuery(NamedTuple):
+    """One query by many documents, sketched as far as that must be done before a transaction begins.
+
+    Attributes:
+        call: the public name, for messages.
+        query: the same for each document.
+        parts: the sketches, or documents that threads sketch and search.
+    """
+
+    call: str
+    query: Query
+    sketcher: Sketcher
+    parts: Sequence[SketchBatch | list[Document]]
+    threads: int
+
+    @classmethod
+    def of(
+        cls, call: str, query: Query, documents: Iterable[Document], sketcher: Sketcher, workers: int | None
+    ) -> BatchQuery:
+        """Take the documents.
+
+        Args:
+            documents: a list is in memory already; of others only so much is at a time as `in_parts` says.
+            workers: threads; ``None``: as many as there are cores where there are enough documents for it.
+        """
+        if not isinstance(documents, list):
+            return cls._of_stream(call, query, documents, sketcher, workers)
+        is_large = len(documents) >= 2 * _QUERY_PART
+        threads = num_workers(workers) if is_large or workers is not None else 1
+        # Other documents may be iterables of the caller's, whose code must not run inside a transaction.
+        if threads == 1 or not is_large or not set(map(type, documents)) <= {str, Sketch}:
+            return cls(call, query, sketcher, [sketched(call, query, sketcher, documents)], 1)
+        parts = [documents[first : first + _QUERY_PART] for first in range(0, len(documents), _QUERY_PART)]
+        return cls(call, query, sketcher, parts, threads)
+
+    @classmethod
+    def _of_stream(
+        cls, call: str, query: Query, documents: Iterable[Document], sketcher: Sketcher, workers: int | None
+    ) -> BatchQuery:
+        """Sketch documents as they are read, so that a few parts of them are in memory at a time."""
+        parts = in_parts(documents, _QUERY_PART, bytes_of)
+        begin = list(islice(parts, 2))
+        threads = num_workers(workers) if len(begin) == 2 or workers is not None else 1
+        parts, begin = chain(begin, parts), []
+
+        def sketch(part: Part[Document]) -> SketchBatch:
+            return sketched(call, query, sketcher, part.values)
+
+        if threads == 1:
+            return cls(call, query, sketcher, list(map(sketch, parts)), 1)
+        batches = in_order(sketch, parts, threads, threads, attrgetter("num_bytes"))
+        return cls(call, query, sketcher, list(batches), threads)
+
+    def matches(self, view: View) -> list[Matches]:
+        """Return the matches of each document, in order."""
+        require_comparable(view, self.query.compares)
+        results: list[Matches] = []
+        if self.threads == 1 or len(self.parts) == 1:
+            for part in self.parts:
+                results += self.query.matches(view, self._find(view, part))
+            return results
+        for found in in_order(lambda part: self._find(view, part), self.parts, self.threads, self.threads):
+            results += self.query.matches(view, found)
+        return results
+
+    def _find(self, view: View, part: SketchBatch | list[Document]) -> Found:
+        if isinstance(part, SketchBatch):
+            return self.query.find(view, part)
+        return self.query.find(view, sketched(self.call, self.query, self.sketcher, part))

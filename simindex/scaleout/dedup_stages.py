@@ -39,9 +39,8 @@ from simindex.inputs import Inputs
 from simindex.inputs.errors import InputError
 from simindex.inputs.source import BYTE_ORDER_MARK, Extent
 from simindex.pairs.plan import PairPlan
-from simindex.pairs.ranges import walk_range
+from simindex.pairs.ranges import WalkPlan, scheme_of_config, walk_range
 from simindex.pairs.tables import LocalSource, Numbering, Piece, merged
-from simindex.pairs.walk_plan import WalkPlan, scheme_of_config
 from simindex.queries.scheme import Scheme
 from simindex.queries.search import BandQuery, FingerprintQuery
 from simindex.scaleout.errors import ScaleOutError

@@ -28,11 +28,10 @@ from simindex.pairs.clusters import Linkage, require_linkage
 from simindex.pairs.merged_entries import set_bits
 from simindex.pairs.pair import Pair, SnapshotIterator
 from simindex.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES, Copies, PairPlan, plan_pairs
-from simindex.pairs.ranges import equal_sketches, walk_table
+from simindex.pairs.ranges import Edges, WalkPlan, equal_sketches, scheme_of_config, walk_table
 from simindex.pairs.snapshot_tables import PinnedTables
 from simindex.pairs.tables import LocalSource, Numbering
 from simindex.pairs.union_find import Forest, edges_between
-from simindex.pairs.walk_plan import Edges, WalkPlan, scheme_of_config
 from simindex.queries.search import Method, require_comparable
 from simindex.remote import is_remote
 from simindex.scaleout.actors import RayCalls

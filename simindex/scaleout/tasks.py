@@ -19,7 +19,7 @@ from itertools import islice
 from typing import IO, Any, TypeVar
 
 from simindex.corpus.outputs.frames import naming
-from simindex.pairs.walk_plan import Edges
+from simindex.pairs.ranges import Edges
 from simindex.scaleout.actors import answer, ray_module, start
 from simindex.scaleout.errors import ScaleOutError
 

@@ -39,8 +39,7 @@ import simindex
 from simindex import Config, Index, Layout, Match, Matches, Sketch, SketchBatch, Sketcher, textbook
 from simindex.formulas.estimator import similarity_table
 from simindex.formulas.match_odds import band_plan
-from simindex.queries.batch_query import BatchQuery
-from simindex.queries.search import BandQuery, FingerprintQuery, Query, matches_of_stored, nearest
+from simindex.queries.search import BandQuery, BatchQuery, FingerprintQuery, Query, matches_of_stored, nearest
 from simindex.sketching.sketch import HAS_SIGNATURE
 
 MASK = 2**64 - 1

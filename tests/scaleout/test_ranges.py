@@ -15,15 +15,25 @@ from hypothesis import strategies as st
 
 import simindex
 from simindex import Config, CorruptIndexError, Layout, SimHashConfig
-from simindex.pairs.fetched import FetchedSketches, PieceEntries, entries_in_runs
 from simindex.pairs.merged_entries import EVERY_KEY, set_bits
 from simindex.pairs.plan import plan_pairs
-from simindex.pairs.ranges import equal_sketches, walk_range, walk_table
-from simindex.pairs.runs import Block, LongPart, bounds_of, runs_of
+from simindex.pairs.ranges import (
+    Block,
+    FetchedSketches,
+    LongPart,
+    PieceEntries,
+    WalkPlan,
+    bounds_of,
+    entries_in_runs,
+    equal_sketches,
+    runs_of,
+    scheme_of_config,
+    walk_range,
+    walk_table,
+)
 from simindex.pairs.snapshot_tables import PinnedTables
 from simindex.pairs.table_walk import EqualSketches
 from simindex.pairs.tables import LocalSource, Numbering, merged
-from simindex.pairs.walk_plan import WalkPlan, scheme_of_config
 from simindex.sketching.estimate import row_estimates
 
 TINY = Layout(2, 7, 256)

@@ -9,10 +9,8 @@ from support.stored import load, table_only
 
 from simindex import Layout
 from simindex.format.layout import Geometry
-from simindex.segments import streams
 from simindex.segments.load import Places, Segment
-from simindex.segments.merge import Merge
-from simindex.segments.streams import SourceStreams, System
+from simindex.segments.merge import Merge, SourceStreams, System
 from simindex.storage.pages import MappedFile
 
 CHUNK = 5 * 339
@@ -112,7 +110,7 @@ def test_nothing_of_what_is_in_memory_is_let_go() -> None:
 def test_no_more_than_some_bytes_are_asked_for_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     segments = sources()
     recorder = Recorder(segments, set(range(18)))
-    monkeypatch.setattr(streams, "_MOST_ASKED", 1)
+    monkeypatch.setattr("simindex.segments.merge._MOST_ASKED", 1)
     merged(segments, recorder)
     waiting, most = 0, 0
     for kind, _ in recorder.events:
