@@ -10,11 +10,9 @@ from __future__ import annotations
 from dataclasses import astuple
 from typing import Any, NamedTuple
 
-import xxhash
-
 from simindex.errors import CorruptIndexError, FormatError
 from simindex.format.layout import KIND_NAMES, Layout, TableKind
-from simindex.format.seals import SEAL_BYTES, pack, seal, unpack, unseal
+from simindex.format.seals import pack, seal, unpack, unseal
 
 MAGIC = "simindex"
 
@@ -64,7 +62,6 @@ def decode_header(value: bytes | memoryview, where: str) -> Header:
     """Return the header."""
     if MAGIC.encode() not in bytes(value[: len(MAGIC) + 8]):
         raise FormatError(f"{where}: expected a simindex header, found other data; not an index")
-    _refuse_format_1(value, where)
     fields = unpack(unseal("meta", CONFIG_KEY, value, "header"))
     if not isinstance(fields, list) or len(fields) < 2 or fields[0] != MAGIC:
         raise FormatError(f"{where}: expected a simindex header, found {fields!r:.100}; not an index")
@@ -106,14 +103,3 @@ def _require_known(what: str, found: object, known: tuple[str, ...], where: str)
 
 def _strange(fields: object, where: str) -> FormatError:
     return FormatError(f"{where}: expected a header of format {FORMAT_VERSION}, found {fields!r:.300}")
-
-
-def _refuse_format_1(value: bytes | memoryview, where: str) -> None:
-    """Tell an index of format 1, whose seals were not yet bound to a database, from a damaged header."""
-    content, found = bytes(value[:-SEAL_BYTES]), bytes(value[-SEAL_BYTES:])
-    if xxhash.xxh3_64_digest(CONFIG_KEY + content) != found:
-        return
-    raise FormatError(
-        f"{where}: expected format version {FORMAT_VERSION}, found 1, which was never released and is no "
-        "longer read; build the index anew"
-    )

@@ -3,12 +3,11 @@
 from typing import Any
 
 import pytest
-import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 from support.texts import uint64s
 
-from simindex import Config, CorruptIndexError, FormatError, Layout, SimHashConfig, WordShingles
+from simindex import Config, FormatError, Layout, SimHashConfig, WordShingles
 from simindex.config import config_from_dict, config_to_dict
 from simindex.format.header import CONFIG_KEY, FORMAT_VERSION, MAGIC, Header, decode_header, encode_header
 from simindex.format.layout import Geometry
@@ -81,16 +80,6 @@ def test_sealed_value_that_only_names_simindex_is_no_header(fields: object) -> N
 def test_other_version_is_refused_whatever_comes_behind_it(version: object) -> None:
     with pytest.raises(FormatError, match="expected format version 2, found"):
         decode_header(seal("meta", CONFIG_KEY, pack([MAGIC, version, {}])), "test")
-
-
-def test_index_of_format_1_is_refused_by_its_number() -> None:
-    """Its seals were seeded with 0 for every database."""
-    content = pack([MAGIC, 1, [8, 65_536, 1 << 20], 4, config_to_dict(Config())])
-    value = content + xxhash.xxh3_64_digest(CONFIG_KEY + content)
-    with pytest.raises(FormatError, match=r"expected format version 2, found 1, .* no longer read"):
-        decode_header(value, "test")
-    with pytest.raises(CorruptIndexError, match="header: expected a value that fits its seal"):
-        decode_header(value[:-1] + bytes([value[-1] ^ 1]), "test")
 
 
 def test_unknown_feature_is_refused_by_its_name() -> None:
