@@ -54,7 +54,6 @@ from simindex.pairs.plan import (
 )
 from simindex.queries.container import (
     Items,
-    Keys,
     Record,
     Take,
     Values,
@@ -1326,7 +1325,7 @@ class Index:
         with the index; what is stored meanwhile does not come, what is removed may not. So it is with
         `values` and `items`.
         """
-        return Keys(self)
+        return KeysView(self)
 
     def values(self) -> ValuesView[Record]:
         """Return a view of the records; see `keys`."""

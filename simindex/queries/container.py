@@ -8,7 +8,7 @@ documents as there are, or it raises.
 
 from __future__ import annotations
 
-from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
+from collections.abc import Callable, ItemsView, Iterator, Mapping, ValuesView
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -152,23 +152,16 @@ def take_fingerprints(view: View, walk: Walk) -> list[tuple[list[Key], np.ndarra
     return [(keys, np.array(fingerprints, dtype=np.uint64))] if found else []
 
 
-class Keys(KeysView[Key]):
-    """The keys of an index, in order of insertion."""
-
-    def __init__(self, index: Any) -> None:
-        super().__init__(index)
-
-
-class Values(ValuesView[Record]):
-    """The records of an index, in order of insertion.
-
-    Args:
-        index: asked for its length and for single records.
-    """
+class _Records:
+    """What a view of an index is made of: `records` walks them, single ones are asked for by their keys."""
 
     def __init__(self, index: Any, records: Callable[[], Iterator[Record]]) -> None:
-        super().__init__(index)
+        super().__init__(index)  # type: ignore[call-arg] # of the view that is beside it
         self._index, self._records = index, records
+
+
+class Values(_Records, ValuesView[Record]):
+    """The records of an index, in order of insertion."""
 
     def __iter__(self) -> Iterator[Record]:
         return self._records()
@@ -177,12 +170,8 @@ class Values(ValuesView[Record]):
         return isinstance(record, Record) and self._index.get(record.key) == record
 
 
-class Items(ItemsView[Key, Record]):
-    """The keys of an index with their records, in order of insertion; arguments as of `Values`."""
-
-    def __init__(self, index: Any, records: Callable[[], Iterator[Record]]) -> None:
-        super().__init__(index)
-        self._index, self._records = index, records
+class Items(_Records, ItemsView[Key, Record]):
+    """The keys of an index with their records, in order of insertion."""
 
     def __iter__(self) -> Iterator[tuple[Key, Record]]:
         return ((record.key, record) for record in self._records())
@@ -190,6 +179,5 @@ class Items(ItemsView[Key, Record]):
     def __contains__(self, item: object) -> bool:
         if not isinstance(item, tuple) or len(item) != 2:
             return False
-        key, record = item
-        found = self._index.get(key)
-        return found is not None and bool(found == record)
+        found = self._index.get(item[0])
+        return found is not None and bool(found == item[1])

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from simindex.config import Config
-from simindex.format.layout import COPY_TABLE, ENTRY_BYTES, KEY_TABLE
+from simindex.format.layout import ENTRY_BYTES
 from simindex.format.manifest import Manifest
 from simindex.formulas.curve import compared_bits, expected_recall, rows_for
 from simindex.formulas.match_odds import FOUND_PROBABILITIES, similarity_for
@@ -110,21 +110,19 @@ class Stats:
 def make_stats(path: str, scheme: Scheme, manifest: Manifest, figures: dict[str, int]) -> Stats:
     """Return the stats of a manifest and the counts of its store."""
     config, tables, plan = scheme.config, scheme.tables, scheme.plan
-    entries = dict.fromkeys(("keys", "copies", "bands", "permutations", "sketches"), 0)
+    thresholds, segments = RECALL_THRESHOLDS if config.bands else (), manifest.segments
+    entries = {
+        "keys": sum(entry.num_keys for entry in segments),
+        "copies": sum(entry.num_copies for entry in segments),
+        "bands": sum(entry.num_signatures for entry in segments) * tables.bands,
+        "permutations": sum(entry.num_fingerprints for entry in segments) * tables.permutations,
+        "sketches": sum(entry.num_sketches for entry in segments),
+    }
     if tables.has_shingles:
-        entries["shingles"] = 0
-    for entry in manifest.segments:
-        counts = tables.entry_counts(entry)
-        entries["keys"] += counts[KEY_TABLE]
-        entries["copies"] += counts[COPY_TABLE]
-        entries["bands"] += entry.num_signatures * tables.bands
-        entries["permutations"] += entry.num_fingerprints * tables.permutations
-        entries["sketches"] += entry.num_sketches
-        if tables.has_shingles:
-            entries["shingles"] += entry.num_shingles
+        entries["shingles"] = sum(entry.num_shingles for entry in segments)
     parts = {name: ENTRY_BYTES * count for name, count in entries.items()}
     parts["sketches"] = tables.sketch_bytes * entries["sketches"]
-    stored, used = tables.stored_bytes(manifest.segments), figures["used_bytes"]
+    stored, used = tables.stored_bytes(segments), figures["used_bytes"]
     parts["filters"] = stored - sum(parts.values())
     parts["seals"] = figures["segments"] - stored
     parts["documents"] = figures["documents"]
@@ -134,23 +132,19 @@ def make_stats(path: str, scheme: Scheme, manifest: Manifest, figures: dict[str,
         path=path,
         documents=manifest.num_documents,
         copies=manifest.num_copies,
-        segments=len(manifest.segments),
+        segments=len(segments),
         entries=entries,
         part_bytes=parts,
         file_bytes=figures["file_bytes"],
         used_bytes=used,
         bytes_per_document=used / manifest.num_documents if manifest.num_documents else None,
         config=config,
-        rows={t: rows_for(t, config.bands) for t in RECALL_THRESHOLDS} if config.bands else {},
-        compared_bits={t: compared_bits(t, config.bands) for t in RECALL_THRESHOLDS} if config.bands else {},
-        recall={t: expected_recall(t, config.bands) for t in RECALL_THRESHOLDS} if config.bands else {},
-        found=_found(config) if config.bands else {},
+        rows={t: rows_for(t, config.bands) for t in thresholds},
+        compared_bits={t: compared_bits(t, config.bands) for t in thresholds},
+        recall={t: expected_recall(t, config.bands) for t in thresholds},
+        found={t: {p: similarity_for(p, t, config) for p in FOUND_PROBABILITIES} for t in thresholds},
         permutation_tables=plan.num_tables,
         prefix_bits=plan.prefix_bits,
         permutation_bytes_per_document=ENTRY_BYTES * plan.num_tables,
         expected_candidates=plan.expected_candidates(manifest.num_documents),
     )
-
-
-def _found(config: Config) -> dict[float, dict[float, float]]:
-    return {t: {p: similarity_for(p, t, config) for p in FOUND_PROBABILITIES} for t in RECALL_THRESHOLDS}

@@ -83,17 +83,6 @@ def stored_manifest(txn: ReadTransaction) -> bytes:
     return bytes(value)
 
 
-def _require_count(txn: ReadTransaction, manifest: Manifest) -> None:
-    """Refuse a manifest of another time than the documents: an older page has right seals, too."""
-    expected, found = manifest.num_documents, txn.count("documents")
-    if found != expected:
-        raise CorruptIndexError(
-            f"manifest: expected the count of the {found} documents that are stored, found {expected}: it is "
-            "of another time; restore a backup or rebuild the index",
-            key=MANIFEST_KEY,
-        )
-
-
 class Reader:
     """Gives each call of a handle the state that it sees, and keeps the last snapshot for the next call.
 
@@ -140,8 +129,7 @@ class Reader:
             expected, manifest, *_ = self.expected
             if stored != expected:
                 manifest = decode_manifest(stored)
-                self._require_room(txn, manifest)
-                _require_count(txn, manifest)
+                self._require_possible(txn, manifest)
             segments = [known.get(entry.id) or self.load(txn, entry) for entry in manifest.segments]
             directory = Directory(self._tables, segments, txn.mapped_file())
             fresh = Snapshot(txn.id, txn.map_generation, stored, manifest, directory)
@@ -156,15 +144,22 @@ class Reader:
         self._last = Snapshot(own.transaction_id, last.map_generation, own.encoded, own.manifest, directory)
         return self._last
 
-    def _require_room(self, txn: ReadTransaction, manifest: Manifest) -> None:
-        """Refuse counts of entries that the stored pages have no room for, before memory is asked for."""
-        expected, found = self._tables.stored_bytes(manifest.segments), txn.sizes()["segments"]
-        if expected > found:
-            raise CorruptIndexError(
-                f"manifest: expected segments in the {found} bytes of their pages, found counts for "
-                f"{expected} bytes; restore a backup or rebuild the index",
-                key=MANIFEST_KEY,
+    def _require_possible(self, txn: ReadTransaction, manifest: Manifest) -> None:
+        """Refuse counts of entries that the stored pages have no room for, before memory is asked for, and a
+        manifest of another time than the documents: an older page has right seals, too."""
+        expected, room = self._tables.stored_bytes(manifest.segments), txn.sizes()["segments"]
+        documents = txn.count("documents")
+        if expected > room:
+            problem = f"segments in the {room} bytes of their pages, found counts for {expected} bytes"
+        elif documents != manifest.num_documents:
+            problem = (
+                f"the count of the {documents} documents that are stored, found {manifest.num_documents}: it "
+                "is of another time"
             )
+        else:
+            return
+        remedy = "restore a backup or rebuild the index"
+        raise CorruptIndexError(f"manifest: expected {problem}; {remedy}", key=MANIFEST_KEY)
 
     def load(self, txn: ReadTransaction, entry: SegmentEntry) -> Segment:
         """Load one live segment."""
