@@ -62,16 +62,11 @@ each other share some seven prefixes; the fewer ranges those are in, the less of
 
 
 class Stages(NamedTuple):
-    """What the stages of a job have in common.
+    """What the stages of a job have in common, over a folder that all processes see.
 
     Attributes:
-        folder: which all who work see.
-        inputs: the whole input.
-        query: what a match is.
         takes_bad_rows: whether a row that is none is passed over.
         max_run, memory_bytes: as of `plan_pairs`.
-        parallel: how many work at a time, about.
-        parts: of the input.
         lines: in each part; 0 where they were not counted.
     """
 
@@ -108,7 +103,7 @@ class Stages(NamedTuple):
         return os.path.join(self.folder, "decided", "verdicts")
 
     def files(self, folder: str) -> SketchFiles:
-        """Return the sketches of a partition in a folder."""
+        """Return the sketches of a part in their folder."""
         has_bits = self.config.simhash is not None
         return SketchFiles(folder, self.config.bands, has_fingerprints=has_bits)
 
@@ -326,13 +321,7 @@ _LINE_END = ord("\n")
 
 
 class Wanted(NamedTuple):
-    """A part whose lines are wanted.
-
-    Attributes:
-        part: each line of which is a row.
-        first: number of its first row in the whole input.
-        rows: what was decided of its rows, by place among them.
-    """
+    """A part whose lines are wanted, each of them a row, from the number `first` on in the whole input."""
 
     part: PartRead
     first: int

@@ -65,11 +65,8 @@ class Assignment(NamedTuple):
     """What a host is to have open: it comes with every call, so a host that was restarted needs no other.
 
     Attributes:
-        catalog: id of the catalog.
-        version: of it.
-        place: of the host.
+        catalog, version: id and version of the catalog.
         partitions: number -> folder.
-        config: of all of them.
         commit_logs: number -> uri of those whose commits go to a store, too, before they are acknowledged.
         closed: numbers of those that take no changes, for they are moved.
     """
@@ -84,7 +81,7 @@ class Assignment(NamedTuple):
 
     @classmethod
     def of(cls, catalog: Catalog, place: str) -> Assignment:
-        """Return that of a place's host."""
+        """Return the assignment of a place's host."""
         numbers, rows = catalog.places.get(place, ()), catalog.partitions
         logs = {number: str(catalog.backup_uri(number)) for number in numbers}
         return cls(

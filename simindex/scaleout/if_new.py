@@ -88,13 +88,10 @@ def settle(
     is_by_distance: bool,
     limit: int | None,
 ) -> Settled:
-    """Return what becomes of each document.
+    """Return what becomes of each document, by its matches in the partitions (all of them) and in the batch.
 
     Args:
-        outside: the matches of each in the partitions, all of them.
-        within: its matches in the batch, with places as keys.
         stored: the keys of the batch that the partitions hold, in their stored form.
-        limit: most matches that are reported of a document.
 
     Raises:
         KeyExistsError: a key is stored already, nothing matches, and `on_conflict` is "error".

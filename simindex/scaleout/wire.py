@@ -53,11 +53,7 @@ def new_call() -> bytes:
 
 
 class Routing:
-    """Which documents and keys go where.
-
-    Args:
-        sketcher: for documents that are no texts.
-    """
+    """Which documents and keys go where; documents that are no texts are sketched."""
 
     def __init__(self, catalog: Catalog, sketcher: Sketcher) -> None:
         self._sketcher, self._num_partitions = sketcher, len(catalog.partitions)
