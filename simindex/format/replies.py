@@ -21,7 +21,7 @@ MAX_ANSWER_BYTES = 1_024
 """Of what a call answered, packed, so that a note lies in its page."""
 
 _NAME = b"done "
-DONE_KEYS = frozenset(_NAME + b"%02x" % slot for slot in range(NOTES))
+DONE_KEYS = frozenset([_NAME + b"%02x" % slot for slot in range(NOTES)])
 """The database keys of all notes. They stand behind the key of the header, which has to come first."""
 
 

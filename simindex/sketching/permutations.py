@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache, cached_property
-from itertools import combinations
+from itertools import chain, combinations
 
 import numpy as np
 
@@ -89,12 +89,12 @@ class PermutationPlan:
         >>> round(make_plan(4, 3).expected_candidates(1_000_000), 1)
         61.0
         """
-        return sum(num_documents / 2.0**bits for bits in self.prefix_bits)
+        return sum([num_documents / 2.0**bits for bits in self.prefix_bits])
 
     @cached_property
     def packed(self) -> tuple[bytes, bytes]:
         """Widths and orders as the kernel takes them: a byte a block."""
-        return bytes(self.widths), bytes(block for order in self.orders for block in order)
+        return bytes(self.widths), bytes(chain.from_iterable(self.orders))
 
     @cached_property
     def packed_prefixes(self) -> bytes:
@@ -124,7 +124,7 @@ def make_plan(num_blocks: int, max_distance: int) -> PermutationPlan:
     widths = block_widths(num_blocks)
     orders = block_orders(num_blocks, max_distance)
     leading = num_blocks - max_distance
-    prefix_bits = tuple(sum(widths[b] for b in order[:leading]) for order in orders)
+    prefix_bits = tuple([sum(map(widths.__getitem__, order[:leading])) for order in orders])
     return PermutationPlan(max_distance, tuple(widths), tuple(orders), prefix_bits)
 
 
@@ -142,8 +142,9 @@ def choose_blocks(max_distance: int, expected_documents: int) -> int:
     for num_blocks in range(max_distance + 1, max_distance + 7):
         if math.comb(num_blocks, max_distance) > 64:
             break
-        plan = make_plan(num_blocks, max_distance)
-        cost = plan.expected_candidates(expected_documents) + _LOOKUP_COST * plan.num_tables
+        prefixes = list(map(sum, combinations(block_widths(num_blocks), num_blocks - max_distance)))
+        candidates = sum([expected_documents / 2.0**bits for bits in prefixes])
+        cost = candidates + _LOOKUP_COST * len(prefixes)
         if cost < best_cost:
             best, best_cost = num_blocks, cost
     return best
