@@ -362,7 +362,7 @@ def folds() -> dict[int, tuple[int, ...]]:
             table[code] = (code + int(offset, 16),)
     for item in FOLD_EXPANSIONS.split():
         single, _, folded = item.partition("=")
-        table[int(single, 16)] = tuple(int(part, 16) for part in folded.split("."))
+        table[int(single, 16)] = tuple([int(part, 16) for part in folded.split(".")])
     return table
 
 
