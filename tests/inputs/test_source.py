@@ -14,24 +14,12 @@ from simindex.inputs import Fields, InputError, Limits, Source
 from simindex.inputs.formats import csv
 
 
-def test_source_is_called_by_its_path_or_stdin() -> None:
-    assert Source("-").name == "stdin"
-    assert Source("sub/a.csv").name == "sub/a.csv"
-
-
 def test_source_knows_the_bytes_of_regular_files_only(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"12345")
     os.mkfifo(tmp_path / "pipe")
     assert Source(str(tmp_path / "a")).total_bytes() == 5
     assert Source(str(tmp_path / "pipe")).total_bytes() is None
     assert Source("-").total_bytes() is None
-
-
-def test_source_follows_what_it_is_told() -> None:
-    source = Source("a")
-    assert source.bytes_read == 0
-    source.follow(lambda: 7)
-    assert source.bytes_read == 7
 
 
 def test_source_gives_lines_with_their_ends_and_knows_how_far_they_are(tmp_path: Path) -> None:
