@@ -47,7 +47,7 @@ def test_dedup_tells_nothing_or_json_lines_elsewhere(tmp_path: Path) -> None:
 
 
 HALTING = """
-import signal
+import time
 from rich.progress import Progress
 from simindex.cli import main
 update = Progress.update
@@ -56,7 +56,8 @@ def update_and_halt(self, *task, **fields):
     update(self, *task, **fields)
     if fields["count"].endswith("duplicates") and fields["count"] >= "1":
         self.refresh()
-        signal.pause()
+        while True:  # a signal just before signal.pause() would be waited for without end
+            time.sleep(0.05)
 
 Progress.update = update_and_halt
 main()
