@@ -12,6 +12,7 @@ import glob
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from simindex.errors import SimIndexError
@@ -50,7 +51,7 @@ FORMATS = {
     "jsonl": Format(jsonl.read, columns=jsonl.columns, modules=["orjson"]),
     "json": Format(json.read, modules=["orjson"]),
     "csv": Format(csv.read, has_delimiter=True),
-    "tsv": Format(csv.read_tsv, has_delimiter=True),
+    "tsv": Format(partial(csv.read, delimiter="\t"), has_delimiter=True),
     "parquet": Format(parquet.read, may_be_packed=False, modules=["pyarrow.parquet"]),
     "text": Format(text.read),
     "warc": Format(warc.read, modules=warc.MODULES, install="'simindex[web]'"),

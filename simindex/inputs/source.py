@@ -266,33 +266,32 @@ class Source:
         pieces: list[bytes] = []
         room = self.limits.row + 1
         while room and (piece := stream.file.read(min(room, _WHOLE_PIECE))):
-            if not pieces and (packing := _packing_of(piece)) is not None:
-                raise NoTextError(self.name, self._found_packed(packing))
-            if not pieces and b"\0" in piece:
-                raise NoTextError(self.name, self._found_binary(piece))
+            if not pieces:
+                self._require_text(piece)
             pieces.append(piece)
             room -= len(piece)
         if not room:
             raise BadRowError(self.name, self.limits.refusal("a document"))
         return b"".join(pieces)
 
-    def _found_binary(self, piece: bytes) -> str:
-        if piece.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            return "expected text, found UTF-16; --encoding utf-16 reads it"
-        return "expected text, found a binary file (with a zero byte); --encoding names another encoding"
-
-    def _found_packed(self, packing: str) -> str:
-        unpacks = " and ".join([", ".join(PACKINGS[:-1]), PACKINGS[-1]])
-        return f"expected text, found a file packed by {packing}; what is unpacked is named {unpacks}"
+    def _require_text(self, begin: bytes) -> None:
+        """Refuse a file that begins with something binary."""
+        found = next(
+            (f"a file packed by {name}" for mark, name in _BEGINS_OF_PACKED if begin.startswith(mark)), ""
+        )
+        if found:
+            found += "; what is unpacked is named " + " and ".join([", ".join(PACKINGS[:-1]), PACKINGS[-1]])
+        elif b"\0" in begin:
+            found = "a binary file (with a zero byte); --encoding names another encoding"
+            if begin.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+                found = "UTF-16; --encoding utf-16 reads it"
+        if found:
+            raise NoTextError(self.name, f"expected text, found {found}")
 
     def wrong_bytes(self) -> str:
         """Return why bytes are no text: an error's reason."""
         known = "UTF-8" if is_utf8(self.encoding) else self.encoding
         return f"expected {known}, found other bytes; --encoding names another encoding, like latin-1"
-
-
-def _packing_of(content: bytes) -> str | None:
-    return next((name for begin, name in _BEGINS_OF_PACKED if content.startswith(begin)), None)
 
 
 class Lines:

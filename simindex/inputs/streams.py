@@ -14,6 +14,7 @@ import io
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any, BinaryIO, cast
 
 from simindex.inputs import remote
@@ -112,17 +113,6 @@ class _Unpacked(io.RawIOBase):
                 return len(content)
 
 
-def _zstd_part(zstd: Any, max_window: int) -> Callable[[], Any]:
-    parameter = zstd.DecompressionParameter.window_log_max
-    least, most = parameter.bounds()
-    options = {parameter: min(max(max_window.bit_length() - 1, least), most)}
-    return lambda: zstd.ZstdDecompressor(options=options)
-
-
-def _xz_part(lzma: Any, max_window: int) -> Callable[[], Any]:
-    return lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=max_window + _LZMA_BYTES)
-
-
 _MARK = "simindex.mark"
 
 
@@ -217,9 +207,14 @@ class Stream:
         if unpacker is gzip:
             return cast("BinaryIO", gzip.GzipFile(mode="rb", fileobj=cast("BinaryIO", self._counted)))
         if _packing(path) == ".xz":
-            unpacked = _Unpacked(self._counted, _xz_part(unpacker, max_window), padding=b"\0")
+            memory = max_window + _LZMA_BYTES
+            new_part = partial(unpacker.LZMADecompressor, unpacker.FORMAT_XZ, memlimit=memory)
+            unpacked = _Unpacked(self._counted, new_part, padding=b"\0")
         else:
-            unpacked = _Unpacked(self._counted, _zstd_part(unpacker, max_window))
+            parameter = unpacker.DecompressionParameter.window_log_max
+            least, most = parameter.bounds()
+            options = {parameter: min(max(max_window.bit_length() - 1, least), most)}
+            unpacked = _Unpacked(self._counted, partial(unpacker.ZstdDecompressor, options=options))
         return cast("BinaryIO", io.BufferedReader(unpacked, _UNPACK_BYTES))
 
     def narrow(self, begin: int, end: int) -> None:

@@ -18,11 +18,6 @@ from simindex.inputs.rows import Fields, Row
 from simindex.inputs.source import Cells, Lines, Newest, Source
 
 
-def read_tsv(source: Source, fields: Fields) -> Iterator[Row | BadRowError]:
-    """Return an iterator of the rows of a source whose cells stand between tabs, quoted as in CSV."""
-    return read(source, fields, "\t")
-
-
 def read(source: Source, fields: Fields, delimiter: str = ",") -> Iterator[Row | BadRowError]:
     """Yield the rows of a source of CSV; its own delimiter goes before this one."""
     delimiter = source.delimiter or delimiter
@@ -37,7 +32,8 @@ def read(source: Source, fields: Fields, delimiter: str = ",") -> Iterator[Row |
                 cells = next(reader, None)
             except parser.Error as exc:
                 yield BadRowError(f"{source.name}:{feed.number}", f"{exc}{feed.since()}")
-                feed.end_bad_row(exc)
+                if str(exc).startswith("unexpected end"):
+                    feed.read_again()  # a quote is not closed, it may be
                 continue
             except BadRowError as exc:
                 yield exc
@@ -117,11 +113,6 @@ class _Feed:
         if behind:
             self._ahead = io.BytesIO(behind + self._ahead.read())
             self.number = self._first
-
-    def end_bad_row(self, error: Exception) -> None:
-        """Take note of what the parser has against the newest row: a quote that is not closed?"""
-        if str(error).startswith("unexpected end"):
-            self.read_again()
 
     def __iter__(self) -> _Feed:
         return self
