@@ -92,8 +92,9 @@ class WriterLock:
 
     def __del__(self) -> None:
         """Ctrl-C may come before anybody holds the lock that was just taken."""
-        with contextlib.suppress(OSError):
-            self.release()
+        if self._file is not None:  # a released lock may outlive the modules at the end of the interpreter
+            with contextlib.suppress(OSError):
+                self.release()
 
     def abandon(self) -> None:
         """In a forked child: close the file and leave the lock to the parent."""

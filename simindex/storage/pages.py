@@ -15,6 +15,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -117,10 +118,10 @@ class MappedFile:
             os.preadv(descriptor, [room[:length]], address - base)
         return sum(length for _, length in missing)
 
-    def __del__(self) -> None:
-        """Ctrl-C may come before there is anything to close."""
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        """Ctrl-C may come before there is anything to close; at exit `os` may be gone."""
         if hasattr(self, "place"):
-            os.close(self.place[2])
+            close(self.place[2])
 
 
 @dataclass(frozen=True)
