@@ -100,8 +100,17 @@ def test_readme_programs_print_what_stands_behind_them_and_again(
         assert run_block(shell, tmp_path) == written
 
 
-def test_readme_is_short() -> None:
-    assert len(text_of(README).split()) <= 700
+@pytest.mark.parametrize(
+    ("page", "words"),
+    [("README.md", 700), ("docs/start.md", 1_500), ("docs/architecture.md", 2_500),
+     ("docs/performance.md", 2_000), ("docs/changelog.md", 1_500)],
+)  # fmt: skip
+def test_page_is_short(page: str, words: int) -> None:
+    assert len(text_of(ROOT / page).split()) <= words
+
+
+def test_changelog_is_a_list_of_sixty_lines_at_most() -> None:
+    assert len(text_of(ROOT / "docs" / "changelog.md").splitlines()) <= 60
 
 
 def test_guide_examples_run(
