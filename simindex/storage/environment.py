@@ -162,9 +162,10 @@ class Gate:
         self._changed.notify_all()
 
     def go_on(self) -> None:
-        """Let everybody in again."""
+        """Let everybody in again, if this thread keeps them out: Ctrl-C may come while it waits for one."""
         with self._lock:
-            self._go_on()
+            if self._stopped_by == threading.get_ident():
+                self._go_on()
 
 
 def _running_visitors() -> set[int] | None:

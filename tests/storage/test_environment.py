@@ -1,5 +1,6 @@
 """Environment: who keeps the map where it is, pinned snapshots, and the map that moves."""
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -37,6 +38,36 @@ def test_alone_keeps_others_out_and_makes_addresses_void(tmp_path: Path) -> None
     assert environment.map_generation == before + 2
     with store.reading() as txn:
         assert txn.map_generation == before + 2
+    store.close()
+
+
+def test_wait_for_another_holder_that_is_broken_off_does_not_let_everybody_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one moves the map meanwhile."""
+    store = bare_store(tmp_path / "i")
+    environment = store.environment()
+    is_alone, end_now = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with environment.alone() as _alone:
+            is_alone.set()
+            end_now.wait(20)
+
+    def interrupt(_deadline: float | None) -> bool:
+        raise KeyboardInterrupt
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    assert is_alone.wait(20)
+    with monkeypatch.context() as patch:
+        patch.setattr(environment.gate, "_wait", interrupt)
+        with pytest.raises(KeyboardInterrupt), environment.alone() as _alone:
+            pass
+    assert environment.gate.is_stopped
+    end_now.set()
+    holder.join()
+    assert not environment.gate.is_stopped
     store.close()
 
 
