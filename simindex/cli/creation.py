@@ -6,6 +6,7 @@ option given for an existing index is compared with what is stored, and only tha
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
@@ -25,6 +26,7 @@ from simindex.config import (
 from simindex.errors import IndexLockedError
 from simindex.index import Index
 from simindex.index import open as open_index
+from simindex.storage.folder import DATA_FILE
 
 
 def seed_of(text: str | int) -> int | str:
@@ -174,14 +176,14 @@ def open_for_insert(path: str, options: CreationOptions, wait: float = 0.0) -> I
     Args:
         wait: seconds to wait for another writer.
     """
-    config = None if not options.given() else options.config(Config())
+    is_new = not os.path.exists(os.path.join(path, DATA_FILE))
+    config = options.config(Config()) if is_new and options.given() else None
     try:
-        try:
-            index = open_index(path, "r+", timeout=wait)
-        except FileNotFoundError:
-            return open_index(path, "a", config, timeout=wait)
+        index = open_index(path, "a", config, timeout=wait)
     except IndexLockedError as exc:
         raise _locked(path, exc) from exc
+    if is_new:
+        return index
     try:
         require_equal(index.config, options.config(index.config))
     except BaseException:

@@ -128,6 +128,7 @@ def make_plan(num_blocks: int, max_distance: int) -> PermutationPlan:
     return PermutationPlan(max_distance, tuple(widths), tuple(orders), prefix_bits)
 
 
+@cache
 def choose_blocks(max_distance: int, expected_documents: int) -> int:
     """Return the number of blocks, k+1..k+6, whose tables cost a query the least for that many documents.
 
