@@ -12,7 +12,7 @@ import importlib.util
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, get_args, get_type_hints
+from typing import Any, ClassVar, get_type_hints
 
 import typer
 import typer.core
@@ -122,13 +122,9 @@ def with_options(run: Callable[..., None]) -> Callable[..., None]:
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     headings = {field: hints[name].heading for name, own in options.items() for field in own}
     call.headings = headings  # type: ignore[attr-defined] # for `Command.format_options`
-    call.parsers = {name: _parser_of(kind) for name, kind in call.__annotations__.items()}  # type: ignore[attr-defined] # for `Command.parse_args`
+    # Texts and flags have no parser, and stay as they are.
+    call.parsers = {name: kind.__metadata__[0].parser for name, kind in call.__annotations__.items()}  # type: ignore[attr-defined] # for `Command.parse_args`
     return call
-
-
-def _parser_of(annotation: Any) -> Callable[[Any], Any] | None:
-    """Return the parser of an annotated option; ``None`` for texts and flags, which stay as they are."""
-    return next((parser for info in get_args(annotation)[1:] if (parser := info.parser)), None)
 
 
 def _parse_with(parsers: Mapping[str, Callable[[Any], Any] | None], parameters: Iterable[Any]) -> None:

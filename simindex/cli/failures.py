@@ -138,6 +138,11 @@ class Commands(LazyGroup):
         "Look after": ("check", "repair", "compact", "backup", "merge"),
         "Many machines": ("scaleout",),
     }
+    modules: ClassVar = (
+        dict.fromkeys(("check", "repair", "compact", "backup", "merge"), "care")
+        | dict.fromkeys(("pairs", "clusters", "join"), "pairs")
+        | dict.fromkeys(("find", "passages"), "contained")
+    )
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find a command; of those that other programs have, say what is here in their place."""

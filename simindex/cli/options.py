@@ -110,7 +110,12 @@ Globs = Annotated[
     ),
 ]
 SkipBadRows = Annotated[
-    bool, typer.Option("--skip-bad-rows", help="Report and count bad rows instead of stopping at one.")
+    bool,
+    typer.Option(
+        "--skip-bad-rows",
+        rich_help_panel="Inputs",
+        help="Report and count bad rows instead of stopping at one.",
+    ),
 ]
 
 _CONFLICT_HELP = "What to do with a key that is stored already."

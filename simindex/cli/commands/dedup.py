@@ -133,7 +133,12 @@ JsonProgress = Annotated[
     ),
 ]
 Force = Annotated[
-    bool, typer.Option("--force", help="Give up what another job has left there, and replace the output.")
+    bool,
+    typer.Option(
+        "--force",
+        rich_help_panel="Running",
+        help="Give up what another job has left there, and replace the output.",
+    ),
 ]
 
 

@@ -1,23 +1,34 @@
-"""`simindex pairs`: all pairs of similar documents of an index."""
+"""`simindex pairs`, `clusters` and `join`: similar pairs of stored documents, or of two collections."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
+from heapq import nlargest
 from itertools import islice
 from typing import Annotated, get_args
 
-from simindex import Pair
-from simindex.cli import options
+import typer
+
+from simindex.cli import options, reading
 from simindex.cli.creation import open_for_reading
+from simindex.cli.failures import CommandError
 from simindex.cli.output import counted, figure, note, print_json, print_table, shown_key
-from simindex.cli.progress import work_bar
-from simindex.cli.searching import OwnPairOptions
-from simindex.pairs.pair import Bounded
+from simindex.cli.progress import Advance, work_bar
+from simindex.cli.searching import OwnPairOptions, StoredPairOptions
+from simindex.format.keys import Key
+from simindex.inputs import Inputs
+from simindex.jsonable import plain
+from simindex.pairs.clusters import Linkage
+from simindex.pairs.pair import Bounded, Pair
 from simindex.pairs.plan import DEFAULT_MAX_RUN, Copies
+from simindex.queries.search import DEFAULT_MAX_CANDIDATES
+from simindex.storage.folder import DATA_FILE
 
 _A_TIME = 1_000
 _COLUMNS = ("a", "b", "similarity", "distance")
-
+_SHOWN = 8  # keys of a cluster in a table
+_SIDE = "An index, or an input as of insert."
 
 CopyChoice = Annotated[
     Copies,
@@ -26,25 +37,45 @@ CopyChoice = Annotated[
         "first: list each group of equal documents once, through its oldest; all: list every pair.",
     ),
 ]
-MaxRun = Annotated[
+_MaxRun = Annotated[
     int,
     options.number(
         "In a group of more than N candidates compare each with 16 others only, not with all.", least=16
     ),
 ]
 
-EXAMPLES = r"""
+_Linkage = Annotated[
+    Linkage,
+    options.word(
+        get_args(Linkage),
+        "What holds a cluster together: components, its pairs, however long the chain; star, that every "
+        "document is similar to the first.",
+    ),
+]
+
+EXAMPLES = {
+    "pairs": r"""
 simindex pairs news.simindex --threshold 0.9
 simindex pairs news.simindex --by simhash --max-distance 2 --json
-"""
+""",
+    "clusters": r"""
+simindex clusters news.simindex --threshold 0.7
+simindex clusters news.simindex --linkage star --largest 20
+simindex clusters news.simindex --json | jq -r '.keys[1:][]'
+""",
+    "join": r"""
+simindex join news.simindex archive.simindex --threshold 0.9
+simindex join news.jsonl archive.simindex --json
+""",
+}
 
 
-def run(
+def pairs(
     index: options.IndexFolder,
     *,
     similar: OwnPairOptions,
     copies: CopyChoice = "all",
-    max_run: MaxRun = DEFAULT_MAX_RUN,
+    max_run: _MaxRun = DEFAULT_MAX_RUN,
     limit: options.FirstPairs = None,
     as_json: options.JsonLines = False,
 ) -> None:
@@ -60,6 +91,91 @@ def run(
         with found, work_bar("pairs", found.total, prints_results=True) as advance:
             print_pairs(found, limit, as_json, lambda count: advance(count, found.done))
         note_bounded(found.bounded, max_run, "pairs")
+
+
+def clusters(
+    index: options.IndexFolder,
+    *,
+    similar: OwnPairOptions,
+    linkage: _Linkage = "components",
+    max_run: _MaxRun = DEFAULT_MAX_RUN,
+    limit: options.FirstClusters = None,
+    largest: Annotated[int | None, options.number("The N largest clusters, largest first.")] = None,
+    as_json: options.JsonLines = False,
+) -> None:
+    """Print the clusters of similar documents.
+
+    They come in the order of their oldest documents, and those of a cluster oldest first; of a star the first
+    is the centre. A table shows the first keys of a cluster; JSON lines have all of them:
+    {"documents": NUMBER, "keys": [KEY, ...]}.
+    """
+    if limit is not None and largest is not None:
+        raise typer.BadParameter("--limit does not go with --largest")
+    with open_for_reading(index) as stored:
+        similar.require(stored)
+        bar: list[Advance] = []
+        found = stored.clusters(
+            linkage=linkage,
+            max_run=max_run,
+            **similar.arguments(),
+            progress=lambda done, _total: bar[0](done, done),
+        )
+        with found, work_bar("entries of tables", found.total, prints_results=True) as advance:
+            bar.append(advance)
+            some = islice(found, limit) if largest is None else iter(nlargest(largest, found, key=len))
+            print_clusters(some, as_json)
+        note_bounded(found.bounded, max_run, "documents")
+
+
+def join(
+    a: Annotated[str, typer.Argument(metavar="A", help=_SIDE)],
+    b: Annotated[str, typer.Argument(metavar="B", help=_SIDE)],
+    *,
+    similar: StoredPairOptions,
+    limit: options.FirstPairs = None,
+    max_candidates: options.MaxCandidates = DEFAULT_MAX_CANDIDATES,
+    reads: reading.ComparedOptions,
+    as_json: options.JsonLines = False,
+) -> None:
+    """Print the similar pairs of two indexes or inputs.
+
+    One document of each; pairs within one are not among them. Each document of A is looked up in B, or each
+    of B in A where A alone is an index. JSON lines: {"a", "b", "similarity", "distance", "exact",
+    "standard_error"}, a being a key of A.
+    """
+    if a == b == "-":
+        raise typer.BadParameter("expected at most one side on standard input, found two")
+    if _is_index(a) and _is_index(b) and os.path.samefile(a, b):
+        raise CommandError(f"{a}: the same index twice; simindex pairs has the pairs within one")
+    for side in filter(_is_index, (a, b)):
+        with open_for_reading(side) as stored:
+            similar.require(stored)
+    from simindex import corpus
+
+    with corpus.join(
+        _side(a, reads), _side(b, reads), max_candidates=max_candidates, **similar.arguments()
+    ) as found:
+        with work_bar("documents", None, prints_results=True) as advance:
+            print_pairs(found, limit, as_json, lambda _: advance(found.read, 0))
+        if found.bounded:
+            note(
+                f"simindex: truncated, {counted(found.bounded, 'document')}: pairs may be missing, for the "
+                "limit on candidates was hit; raise --max-candidates"
+            )
+
+
+def _side(side: str, reads: reading.FileOptions) -> str | Inputs:
+    """Return an index's path, or what reads an input."""
+    if _is_index(side):
+        return side
+    try:
+        return reads.inputs([side])
+    except FileNotFoundError as exc:
+        raise CommandError(f"{side}: no index, file or folder there") from exc
+
+
+def _is_index(side: str) -> bool:
+    return os.path.isfile(os.path.join(side, DATA_FILE))
 
 
 def note_bounded(bounded: Bounded, max_run: int, what: str) -> None:
@@ -98,3 +214,24 @@ def print_pairs(
 
 def _figures(pair: Pair) -> tuple[str, str, str, str]:
     return shown_key(pair.a), shown_key(pair.b), figure(pair.similarity, 3), figure(pair.distance)
+
+
+def print_clusters(clusters: Iterator[list[Key]], as_json: bool) -> None:
+    """Print clusters as they come, some at a time."""
+    count, header = 0, True
+    while some := list(islice(clusters, _A_TIME)):
+        count += len(some)
+        if as_json:
+            for keys in some:
+                print_json({"documents": len(keys), "keys": [plain(key) for key in keys]})
+        else:
+            print_table(("cluster", "documents"), [_row(keys) for keys in some], header=header)
+            header = False
+    if not count:
+        note("simindex: no cluster")
+
+
+def _row(keys: list[Key]) -> tuple[str, str]:
+    shown = ", ".join(shown_key(key) for key in keys[:_SHOWN])
+    more = f" and {len(keys) - _SHOWN:,} more" if len(keys) > _SHOWN else ""
+    return shown + more, f"{len(keys):,}"

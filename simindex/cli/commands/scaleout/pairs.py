@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from simindex.cli import options
-from simindex.cli.commands.clusters import print_clusters
-from simindex.cli.commands.pairs import CopyChoice, print_pairs
+from simindex.cli.commands.pairs import CopyChoice, print_clusters, print_pairs
 from simindex.cli.commands.scaleout.common_options import Address, Uri
 from simindex.cli.progress import work_bar
 from simindex.cli.searching import PairOptions

@@ -1,0 +1,153 @@
+"""`simindex find` and `passages`: what lies within stored documents, whatever surrounds it there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+import typer
+
+from simindex.cli import options, reading
+from simindex.cli.containing import Directions, print_contained, require_samples
+from simindex.cli.creation import open_for_reading
+from simindex.cli.explaining import shortened
+from simindex.cli.failures import CommandError
+from simindex.cli.output import counted, note, print_json, print_table, shown_key
+from simindex.cli.reading import batches
+from simindex.format.keys import Key
+from simindex.formulas.curve import DEFAULT_THRESHOLD
+from simindex.inputs import read_text
+from simindex.queries.passages import StoredPassages
+from simindex.queries.search import DEFAULT_MAX_CANDIDATES
+
+_ROWS_A_TIME = 256
+
+EXAMPLES = {
+    "find": r"""
+simindex insert pages.simindex news.jsonl --containment 8
+simindex find page.txt --in pages.simindex
+simindex find sample.jsonl --in pages.simindex --threshold 0.5 --json
+""",
+    "passages": r"""
+simindex insert pages.simindex news.jsonl --containment 8
+simindex passages pages.simindex --file page.txt --texts news.jsonl
+simindex passages pages.simindex --file page.txt --json
+""",
+}
+
+_File = Annotated[str, typer.Option(metavar="FILE", help="The text whose passages are found; - for stdin.")]
+_Texts = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="INPUT",
+        help="The stored texts, by key, for exact places and both sides; inputs as of insert. May be "
+        "repeated.",
+    ),
+]
+
+
+def find(
+    items: Annotated[
+        list[str],
+        typer.Argument(metavar="ITEMS...", help="What is looked for, a row each; inputs as of insert."),
+    ],
+    index: Annotated[str, typer.Option("--in", metavar="INDEX", help="The index that is searched.")],
+    threshold: Annotated[
+        float, options.fraction("Least share of shingles, above 0 up to 1.")
+    ] = DEFAULT_THRESHOLD,
+    direction: Directions = "in_stored",
+    limit: options.Limit = None,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Count kept shingles: exact for documents that are kept whole.")
+    ] = False,
+    max_candidates: options.MaxCandidates = DEFAULT_MAX_CANDIDATES,
+    *,
+    reads: reading.ComparedOptions,
+    as_json: options.JsonLines = False,
+) -> None:
+    """Find rows inside stored documents.
+
+    Whatever wraps or surrounds them there. The index is one with sampled shingles (insert --containment).
+    JSON lines: one a match, {"query", "key", "in_stored", "in_query", "similarity", "relation", "exact",
+    "standard_error", "is_candidate", "expected_recall", "metadata", "truncated"}. Without --exact shares are
+    estimates; a match that the error does not decide says so.
+    """
+    inputs = reads.inputs(items)
+    with open_for_reading(index, max_candidates) as stored:
+        require_samples(stored, exact)
+        found, ended = [], None
+        for rows, failure in batches(inputs, _ROWS_A_TIME):
+            answers = stored.query_containment_many(
+                [row.document for row in rows], threshold, direction=direction, limit=limit, exact=exact
+            )
+            found += list(zip([row.key for row in rows], answers, strict=True))
+            ended = failure
+    print_contained(found, as_json)
+    if ended is not None:
+        raise ended
+    reading.note_tally(inputs.tally, reads.encoding)
+
+
+def passages(
+    index: options.IndexFolder,
+    file: _File,
+    texts: _Texts = None,
+    min_words: Annotated[int, options.number("Leave out passages of fewer words.")] = 8,
+    limit: options.Limit = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="Print passages as a whole, however long they are.")
+    ] = False,
+    max_candidates: options.MaxCandidates = DEFAULT_MAX_CANDIDATES,
+    *,
+    reads: reading.ComparedOptions,
+    as_json: options.JsonLines = False,
+) -> None:
+    """Find the passages of a text that stand in stored documents.
+
+    The index is one with sampled shingles (insert --containment). JSON lines: one a passage, {"key", "start",
+    "end", "stored_start", "stored_end", "words", "exact", "truncated"}; places in code points. Without
+    --texts a passage spans the sampled shingles alone, and has no place in the stored document.
+    """
+    text = read_text(file, reads.limits, reads.encoding)
+    with open_for_reading(index, max_candidates) as stored:
+        require_samples(stored, exact=False)
+        found = stored.passages(text, min_words=min_words, limit=None if texts else limit)
+        by_key: Mapping[Key, str] = {}
+        if texts:
+            from simindex.corpus.report.texts import texts_of
+
+            by_key = texts_of(reads.inputs(texts), {passage.key for passage in found})
+            try:
+                found = stored.passages(text, texts=by_key, min_words=min_words, limit=limit)
+            except KeyError as missing:
+                raise CommandError(f"--{missing.args[0]}") from missing
+    if as_json:
+        for passage in found:
+            print_json(passage.to_dict() | {"truncated": found.truncated})
+    else:
+        _print_side_by_side(found, text, by_key, full)
+    _note_what_may_be_missing(found, min_words)
+
+
+def _print_side_by_side(found: StoredPassages, text: str, by_key: Mapping[Key, str], full: bool) -> None:
+    """Print a row a passage: the piece of the text, and that of the stored one where it is at hand."""
+    columns = ["key", "text", "stored"] if by_key else ["key", "text"]
+    rows = []
+    for passage in found:
+        pieces = [text[passage.start : passage.end]]
+        if passage.exact:
+            pieces.append(by_key[passage.key][passage.stored_start : passage.stored_end])
+        shown = [" ".join(shortened(piece, full).split()) for piece in pieces]
+        rows.append((shown_key(passage.key), *shown, f"{passage.start:,}", f"{passage.words:,}"))
+    if rows:
+        print_table((*columns, "start", "words"), rows, left=len(columns))
+
+
+def _note_what_may_be_missing(found: StoredPassages, min_words: int) -> None:
+    if not found:
+        note("simindex: no passage")
+    note(f"simindex: a passage of {counted(min_words, 'word')} is missed with a chance of {found.missed:.3f}")
+    if found and not found[0].exact:
+        note("simindex: spans of sampled shingles, not exact; --texts INPUT compares with the stored texts")
+    if found.truncated:
+        note("simindex: truncated: what very many documents share was left out; raise --max-candidates")
