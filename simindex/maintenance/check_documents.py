@@ -1,6 +1,6 @@
 """Check of what is stored by document number: records, removal marks, groups of copies, ages.
 
-`Documents` holds what the records say, in columns by segment: about thirty bytes a document, and no record.
+`Documents` holds what the records say, by segment: some forty bytes a document, and no record.
 """
 
 from __future__ import annotations
@@ -58,24 +58,24 @@ class Sum:
         return int(mixed.sum(dtype=np.uint64))
 
 
+DOCUMENT = np.dtype(
+    [("number", "i8"), ("present", "u1"), ("leader", "i8"), ("num_shingles", "u4"), ("num_sampled", "u4")]
+)
+"""A live document: its number in its segment, what its record has of a sketch, the number of its leader or
+NO_LEADER, and the counts of its sample, zeros where there is no shingle table."""
+
+
 @dataclass
 class Part:
     """The live documents in the range of one segment.
 
     Attributes:
-        numbers: int64, ascending, relative to the segment.
-        present: uint8.
-        leaders: int64, absolute; NO_LEADER.
-        num_shingles, num_sampled: uint32, of their samples; empty where there is no shingle table.
+        documents: DOCUMENT, by ascending numbers.
         keys: sum of (key hash, relative number).
         copies: sum of (leader, relative number) of those with leaders.
     """
 
-    numbers: list[np.ndarray] = field(default_factory=list)
-    present: list[np.ndarray] = field(default_factory=list)
-    leaders: list[np.ndarray] = field(default_factory=list)
-    num_shingles: list[np.ndarray] = field(default_factory=list)
-    num_sampled: list[np.ndarray] = field(default_factory=list)
+    documents: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=DOCUMENT))
     keys: int = 0
     copies: int = 0
 
@@ -93,6 +93,7 @@ class Documents:
         self._scheme, self._manifest, self._sums, self._found = scheme, manifest, sums, found
         self._bases = [entry.base for entry in manifest.segments]
         self.parts = [Part() for _ in manifest.segments]
+        self._read_rows: list[list[np.ndarray]] = [[part.documents] for part in self.parts]
         self.marks: dict[int, int] = {}
         self.groups: dict[int, int] = {}
         self._hashes: list[np.ndarray] = []
@@ -149,9 +150,12 @@ class Documents:
         self.is_whole = tree.is_whole
         for entries in tree.entries():
             for first in range(0, len(entries), _AT_ONCE):
-                part = entries[first : first + _AT_ONCE]
-                self._read(tree, part)
-                advance(int(part["length"].sum()))
+                some = entries[first : first + _AT_ONCE]
+                self._read(tree, some)
+                advance(int(some["length"].sum()))
+        for part, rows in zip(self.parts, self._read_rows, strict=True):
+            part.documents = np.concatenate(rows)
+            rows.clear()
 
     def _read(self, tree: Tree, entries: np.ndarray) -> None:
         numbers = numbers_of(entries["octets"])
@@ -193,13 +197,13 @@ class Documents:
                     continue
                 own &= numbers < entry.base + entry.span
             relative, led = numbers[own] - entry.base, leaders[own] != NO_LEADER
-            part = self.parts[segment]
-            part.numbers.append(relative)
-            part.present.append(present[own])
-            part.leaders.append(leaders[own])
+            rows = np.zeros(len(relative), dtype=DOCUMENT)
+            rows["number"], rows["present"], rows["leader"] = relative, present[own], leaders[own]
             if self._scheme.tables.has_shingles:
-                part.num_shingles.append(records.num_shingles[own])
-                part.num_sampled.append(records.num_sampled[own])
+                rows["num_shingles"] = records.num_shingles[own]
+                rows["num_sampled"] = records.num_sampled[own]
+            self._read_rows[segment].append(rows)
+            part = self.parts[segment]
             part.keys += self._sums.of(hashes[own], relative)
             part.copies += self._sums.of(leaders[own][led].astype(np.uint64), relative[led])
 
@@ -254,8 +258,7 @@ class Documents:
 
     def check_groups(self) -> None:
         """Prove that groups count the live documents that share a sketch."""
-        leaders = [leaders for part in self.parts for leaders in part.leaders]
-        led = np.concatenate(leaders) if leaders else np.empty(0, dtype=np.int64)
+        led = np.concatenate([np.empty(0, np.int64), *(part.documents["leader"] for part in self.parts)])
         found, counts = np.unique(led[led != NO_LEADER], return_counts=True)
         expected = dict(zip(found.tolist(), counts.tolist(), strict=True))
         for leader in sorted(expected.keys() | self.groups.keys()):
@@ -274,12 +277,9 @@ class Documents:
         place = bisect_right(self._bases, number) - 1
         if place < 0:
             return False
-        relative = number - self._bases[place]
-        for numbers in self.parts[place].numbers:
-            at = int(np.searchsorted(numbers, relative))
-            if at < len(numbers) and int(numbers[at]) == relative:
-                return True
-        return False
+        numbers, relative = self.parts[place].documents["number"], number - self._bases[place]
+        at = int(np.searchsorted(numbers, relative))
+        return at < len(numbers) and int(numbers[at]) == relative
 
     def check_counts(self) -> None:
         """Prove that the manifest counts what there is."""

@@ -18,7 +18,7 @@ from simindex.format.chunks import hashes_of_shingle_keys
 from simindex.format.column import Chunks
 from simindex.format.keys import segment_keys, whole_segment_key
 from simindex.format.layout import COPY_TABLE, FIRST_BAND_TABLE, KEY_TABLE, Geometry, SegmentEntry
-from simindex.maintenance.check_documents import Documents, Found, Sum
+from simindex.maintenance.check_documents import DOCUMENT, Documents, Found, Sum
 from simindex.maintenance.reports import Problem
 from simindex.maintenance.stored_tables import StoredTables
 from simindex.queries.scheme import Scheme
@@ -41,30 +41,25 @@ known."""
 
 
 class Numbers:
-    """The numbers that a segment may have entries of: live ones, and removed ones with a mark."""
+    """The documents that a segment may have entries of: live ones, and removed ones with a mark.
+
+    Attributes:
+        numbers: int64, relative, ascending.
+        documents: DOCUMENT of each; of a removed one only its number.
+        is_live, is_copy: bool.
+    """
 
     def __init__(self, entry: SegmentEntry, documents: Documents, place: int) -> None:
-        part = documents.parts[place]
-        nothing = [np.empty(0, dtype=np.int64)]
-        live = np.concatenate(part.numbers or nothing)
-        base, behind = entry.base, entry.base + entry.span
-        marks = {n - base: flags for n, flags in documents.marks.items() if base <= n < behind}
-        gone = np.array(sorted(marks.keys() - set(live.tolist() if marks else ())), dtype=np.int64)
-        order = np.argsort(np.concatenate([live, gone]), kind="stable")
-        self.numbers = np.concatenate([live, gone])[order]
-        self.is_live = np.concatenate([np.ones(len(live), bool), np.zeros(len(gone), bool)])[order]
-        no_marks = np.zeros(len(live), np.uint8)
-        self.flags = np.concatenate([no_marks, np.array([marks[n] for n in gone.tolist()], np.uint8)])[order]
-        present = np.concatenate([p.astype(np.uint8) for p in part.present] or [np.empty(0, np.uint8)])
-        self.present = np.concatenate([present, np.zeros(len(gone), np.uint8)])[order]
-        leaders = np.concatenate(part.leaders or nothing)
-        self.is_copy = np.concatenate([leaders != NO_LEADER, np.zeros(len(gone), bool)])[order]
-        no_counts = [np.zeros(0 if part.num_shingles else len(live), dtype=np.uint32)]
-        behind_them = [np.zeros(len(gone), dtype=np.uint32)]
-        self.num_shingles, self.num_sampled = (
-            np.concatenate([*no_counts, *counts, *behind_them])[order]
-            for counts in (part.num_shingles, part.num_sampled)
-        )
+        live, behind = documents.parts[place].documents, entry.base + entry.span
+        marked = [number - entry.base for number in documents.marks if entry.base <= number < behind]
+        gone = np.setdiff1d(np.array(marked, dtype=np.int64), live["number"])
+        removed = np.zeros(len(gone), dtype=DOCUMENT)
+        removed["number"], removed["leader"] = gone, NO_LEADER
+        both = np.concatenate([live, removed])
+        order = np.argsort(both["number"], kind="stable")
+        self.documents, self.is_live = both[order], order < len(live)
+        self.numbers = np.ascontiguousarray(self.documents["number"])
+        self.is_copy = self.documents["leader"] != NO_LEADER
 
     def places(self, numbers: np.ndarray) -> np.ndarray:
         """Return where numbers are among them, -1 for others."""
@@ -75,65 +70,46 @@ class Numbers:
 
 
 class _Seen:
-    """Entries of a table, by the numbers that they name."""
+    """Entries of a table, by the numbers that they name.
+
+    Attributes:
+        counts: of each known number.
+    """
 
     def __init__(self, num_known: int) -> None:
-        self.is_seen = np.zeros(num_known, dtype=bool)
-        self._count = 0
-        self._strangers: list[np.ndarray] = []
+        self.counts = np.zeros(num_known, dtype=np.int64)
+        self._strangers = [np.empty(0, dtype=np.int64)]
 
     def take(self, numbers: np.ndarray, places: np.ndarray) -> None:
         """Take entries; places: of their numbers among the known."""
-        self._count += len(numbers)
         known = places >= 0
-        if known.all():
-            self.is_seen[places] = True
-        else:
+        np.add.at(self.counts, places[known], 1)
+        if not known.all():
             self._strangers.append(numbers[~known].astype(np.int64))
-            self.is_seen[places[known]] = True
+
+    @property
+    def is_seen(self) -> np.ndarray:
+        """Which known numbers were named."""
+        return self.counts > 0
 
     @property
     def strangers(self) -> np.ndarray:
         """The other numbers, each once."""
-        return np.unique(np.concatenate(self._strangers or [np.empty(0, dtype=np.int64)]))
+        return np.unique(np.concatenate(self._strangers))
 
     @property
     def are_once(self) -> bool:
         """Whether each number was named once at most."""
-        return self._count == int(self.is_seen.sum()) + len(self.strangers)
+        return not (self.counts > 1).any() and len(self.strangers) == sum(map(len, self._strangers))
 
     def holds(self, numbers: np.ndarray, places: np.ndarray) -> np.ndarray:
         """Return which numbers were named."""
+        found = np.zeros(len(numbers), dtype=bool)
         known = places >= 0
-        if known.all():
-            found: np.ndarray = self.is_seen[places]
-            return found
-        found = np.isin(numbers, self.strangers)
-        found[known] = self.is_seen[places[known]]
+        found[known] = self.counts[places[known]] > 0
+        if not known.all():
+            found[~known] = np.isin(numbers[~known], self.strangers)
         return found
-
-
-class _Sampled:
-    """Entries of the shingle table, counted by the known numbers that they name."""
-
-    def __init__(self, num_known: int, one_in: int) -> None:
-        self.num_sampled = np.zeros(num_known, dtype=np.int64)
-        self.num_entries = np.zeros(num_known, dtype=np.int64)
-        self._top = np.uint64(sample_top(one_in))
-        self._strangers: list[np.ndarray] = []
-
-    def take(self, keys: np.ndarray, numbers: np.ndarray, places: np.ndarray) -> None:
-        """Take entries; places: of their numbers among the known."""
-        known, is_sampled = places >= 0, hashes_of_shingle_keys(keys) <= self._top
-        self._strangers.append(np.unique(numbers[~known]).astype(np.int64))
-        count = len(self.num_entries)
-        self.num_entries += np.bincount(places[known], minlength=count)
-        self.num_sampled += np.bincount(places[known & is_sampled], minlength=count)
-
-    @property
-    def strangers(self) -> np.ndarray:
-        """The other numbers, each once."""
-        return np.unique(np.concatenate(self._strangers or [np.empty(0, dtype=np.int64)]))
 
 
 class Agreement:
@@ -158,7 +134,7 @@ class Agreement:
         kinds = [first for first, *_ in self._kinds()]
         watched = KEY_TABLE, COPY_TABLE, *kinds, self._tables.count
         self._seen = {table: _Seen(count) for table in watched}
-        self._sampled = _Sampled(count, scheme.config.containment or 1)
+        self._shingles, self._sampled = _Seen(count), _Seen(count)
         self._sum = [0] * self._tables.count
         self._is_whole = [True] * self._tables.count
         self._of_sketches = [0] * self._tables.count
@@ -166,7 +142,12 @@ class Agreement:
     def take(self, table: int, keys: np.ndarray, entries: np.ndarray) -> None:
         """Take entries of a sorted table."""
         if self._is_of_shingles(table):
-            self._sampled.take(keys, entries, self._numbers.places(entries))
+            places = self._numbers.places(entries)
+            is_sampled = hashes_of_shingle_keys(keys) <= np.uint64(
+                sample_top(self._scheme.config.containment)
+            )
+            self._shingles.take(entries, places)
+            self._sampled.take(entries[is_sampled], places[is_sampled])
             return
         if table in self._seen:
             places = self._numbers.places(entries)
@@ -205,15 +186,12 @@ class Agreement:
 
     def _compare_samples(self, name: str) -> None:
         """Compare how many entries documents have with what their records say."""
-        numbers, found = self._numbers, self._sampled
-        strangers = found.strangers
-        if len(strangers) and self._documents.are_numbers_known:
-            message = f"expected stored or removed documents, found {len(strangers)} others"
-            self._differ(message, name, strangers)
+        self._require_known(self._shingles, name)
         if not self._documents.is_whole:
             return
-        expected = num_entries(numbers.num_shingles, numbers.num_sampled)
-        differs = (found.num_entries != expected) | (found.num_sampled != numbers.num_sampled)
+        numbers, of = self._numbers, self._numbers.documents
+        expected = num_entries(of["num_shingles"], of["num_sampled"])
+        differs = (self._shingles.counts != expected) | (self._sampled.counts != of["num_sampled"])
         wrong = numbers.numbers[numbers.is_live & differs]
         if len(wrong):
             message = f"expected the sampled shingles that records speak of, found others in {len(wrong)}"
@@ -252,13 +230,13 @@ class Agreement:
         self._look_for_strangers(seen, "sketches")
         own = numbers.is_live & ~numbers.is_copy
         if self._documents.is_whole:
-            has = numbers.present > 0
+            has = numbers.documents["present"] > 0
             self._compare_presence(own & has, own & ~has | numbers.is_copy, tables.count)
         for first, count, bit in self._kinds():
             if not self._is_whole[first]:
                 continue
             if self._documents.is_whole:
-                has = (numbers.present & bit) > 0
+                has = (numbers.documents["present"] & bit) > 0
                 self._compare_presence(own & has, own & ~has | numbers.is_copy, first)
             for table in range(first, first + count):
                 if self._is_whole[table] and self._sum[table] != self._of_sketches[table]:
@@ -270,6 +248,9 @@ class Agreement:
         """Prove that numbers are known, and named once at most."""
         if not seen.are_once:
             self._differ("expected a document once at most, found some twice", name, None)
+        self._require_known(seen, name)
+
+    def _require_known(self, seen: _Seen, name: str) -> None:
         strangers = seen.strangers
         if len(strangers) and self._documents.are_numbers_known:
             message = f"expected stored or removed documents, found {len(strangers)} others"
