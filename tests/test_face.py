@@ -64,7 +64,7 @@ def values(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
             Answers([Matches([Match("a", 0.5, 3)], True, 9)]), Pair("a", b"b", 0.5, 3),
             simindex.Cluster(["a", 7], True), contained,
             simindex.ContainmentMatches([contained], True, 9, 0.9),
-            passage, simindex.StoredPassages([passage], True, 0.4),
+            passage, simindex.StoredPassages([passage], True, 0.4), simindex.CommonPassage(0, 9, 2),
         ]  # fmt: skip
     found += [CLASSES[name]("what was expected and found") for name in ERRORS]
     return {type(value).__name__: value for value in found}

@@ -67,7 +67,7 @@ class Match:
 class Results(list[_T]):
     """A list that stays what it is, with its attributes, when it is sliced or copied."""
 
-    __slots__: tuple[str, ...] = ()
+    __slots__ = ()
 
     @overload
     def __getitem__(self, place: SupportsIndex, /) -> _T: ...
@@ -84,7 +84,7 @@ class Results(list[_T]):
 
     def _like(self, some: list[_T]) -> Self:
         like = type(self)(some)
-        for name in type(self).__slots__:
+        for name in vars(type(self))["__slots__"]:
             setattr(like, name, getattr(self, name))
         return like
 

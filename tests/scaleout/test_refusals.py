@@ -61,7 +61,7 @@ def test_commands_look_at_options_before_ray_is_started(run: Run, uri: str, tmp_
     for command, code, message in [
         (("init", uri), 1, "found a catalog"),
         (("query", uri, "text", "--threshold", 1.5), 2, "--threshold"),
-        (("query", uri, "text", "--seconds", -1), 1, "seconds"),
+        (("query", uri, "text", "--seconds", -1), 2, "seconds"),
         (
             ("dedup", tmp_path / "rows.jsonl", "-o", tmp_path / "o.jsonl", "--threshold", 1.5),
             2,
