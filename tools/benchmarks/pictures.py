@@ -13,7 +13,7 @@ import matplotlib
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
+from matplotlib.ticker import LogLocator, NullFormatter
 from page import beyond_runs
 
 OURS, THEIRS, SECOND, THIRD = "#1b6ca8", "#b9bec4", "#c8553d", "#588157"
@@ -203,6 +203,7 @@ def _lines(axes: Axes, lines: list[Line], title: str, *, log: bool = False) -> N
     axes.xaxis.set_major_formatter(lambda value, _: _short(value))
     if log:
         axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_minor_formatter(NullFormatter())
     else:
         axes.set_ylim(0, axes.get_ylim()[1] * 1.1)
