@@ -17,8 +17,8 @@ Directions = Annotated[
     Direction,
     options.word(
         get_args(Direction),
-        "Which share is at least the threshold: of what is looked for, in the stored document (in_stored); "
-        "of the stored document, in it (in_query); or either.",
+        "Which share must reach the threshold: that of the query in the stored document (in_stored), that of "
+        "the stored document in the query (in_query), or either.",
     ),
 ]
 

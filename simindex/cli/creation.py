@@ -56,14 +56,14 @@ NumPerm = Annotated[int | None, number("MinHash rows (default 128).", least=0)]
 MaxDistance = Annotated[
     int | None, number("Bits up to which SimHash search is complete (default 3).", least=0)
 ]
-NoMinhash = Annotated[bool, typer.Option("--no-minhash", help="Without MinHash.")]
-NoSimhash = Annotated[bool, typer.Option("--no-simhash", help="Without SimHash.")]
+NoMinhash = Annotated[bool, typer.Option("--no-minhash", help="Store no MinHash rows.")]
+NoSimhash = Annotated[bool, typer.Option("--no-simhash", help="Store no SimHash fingerprint.")]
 KeepShingles = Annotated[
-    int | None, number("Shingle hashes kept of each document, for query --exact (default 0).", least=0)
+    int | None, number("Keep N shingle hashes of each document, for query --exact (default 0).", least=0)
 ]
 Containment = Annotated[
     int | None,
-    number("One in so many shingles sampled, for query --contained: 1, 2 .. 64 (default 0: none).", least=0),
+    number("Sample one in N shingles, for query --contained: 1, 2 .. 64 (default 0: none).", least=0),
 ]
 Seed = Annotated[
     int | None,

@@ -106,7 +106,7 @@ MetadataField = Annotated[
 Globs = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="PATTERN", help="Of folders, take the files of this name only, like '*.py'. May be repeated."
+        metavar="PATTERN", help="In folders, read only files of this name, like '*.py'. May be repeated."
     ),
 ]
 SkipBadRows = Annotated[
@@ -145,13 +145,13 @@ MaxRow = Annotated[
         metavar="SIZE",
         parser=size,
         show_default=False,
-        help="Largest line, cell or text file to hold in memory, and window of a .zst; a page of a .warc may "
-        "have a 32nd of it (default 256MiB).",
+        help="Longest line, cell or text file, and largest window of a .zst; a page of a .warc may have a "
+        "32nd of it (default 256MiB).",
     ),
 ]
 MaxRatio = Annotated[
     int,
-    number("Refuse a row beyond a quarter of --max-row that unpacks to over N times its compressed size."),
+    number("Refuse a row over a quarter of --max-row that unpacks to more than N times its compressed size."),
 ]
 
 # ---- work ----
@@ -159,41 +159,42 @@ MaxRatio = Annotated[
 _RUNNING = "Running"
 """A heading of the help: options that change no result."""
 
-BatchSize = Annotated[int, number("Documents a commit.", panel=_RUNNING)]
-Workers = Annotated[int | None, number("Threads that make sketches; default: one a core.", panel=_RUNNING)]
+BatchSize = Annotated[int, number("Documents in a batch; insert commits each.", panel=_RUNNING)]
+Workers = Annotated[int | None, number("Threads that make sketches (default: one a core).", panel=_RUNNING)]
 Wait = Annotated[
     float,
     typer.Option(
-        metavar="SECONDS", parser=seconds, help="Wait so long for another process that writes to the index."
+        metavar="SECONDS", parser=seconds, help="Wait this long for another process that writes to the index."
     ),
 ]
 
 # ---- searching ----
 
 Threshold = Annotated[float | None, fraction("Least similarity, above 0 up to 1 (default 0.8).")]
-Limit = Annotated[int | None, number("At most so many matches.")]
+Limit = Annotated[int | None, number("Show at most N matches.")]
 Recall = Annotated[
     float | None,
     fraction(
-        "Find this share of the documents right at the threshold (default: about half). Some less "
-        "similar ones are then shown, too.",
+        "Find this share of the documents right at the threshold (default: about half), and some less "
+        "similar ones.",
         metavar="P",
     ),
 ]
 Exact = Annotated[
     bool,
-    typer.Option("--exact", help="Compare kept shingles, too: exact where both documents are kept whole."),
+    typer.Option("--exact", help="Compare kept shingles: exact where those of both documents are all kept."),
 ]
 IgnoreCommon = Annotated[
     float | None,
     fraction("Leave out shingles that more than this share of the documents have, as templates do."),
 ]
 By = Annotated[
-    Method | None, word(get_args(Method), "What documents are compared by; default: MinHash where there is.")
+    Method | None,
+    word(get_args(Method), "Compare by MinHash or SimHash (default: MinHash, unless an index has none)."),
 ]
-MaxCandidates = Annotated[int, number("Stored documents that a query compares at most.")]
-FirstPairs = Annotated[int | None, number("The first N pairs only.")]
-FirstClusters = Annotated[int | None, number("The first N clusters only.")]
+MaxCandidates = Annotated[int, number("Compare at most N stored documents a query.")]
+FirstPairs = Annotated[int | None, number("Show the first N pairs only.")]
+FirstClusters = Annotated[int | None, number("Show the first N clusters only.")]
 
 # ---- keys ----
 

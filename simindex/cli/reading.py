@@ -38,7 +38,7 @@ from simindex.sketching.sketch import Sketch
 _LOOKED_AT = 1_000
 
 Hidden = Annotated[
-    bool, typer.Option("--hidden", help="Of folders, take hidden files and folders, too, but for .git.")
+    bool, typer.Option("--hidden", help="In folders, also read hidden files and folders, except .git.")
 ]
 
 
@@ -68,7 +68,7 @@ Format = Annotated[
     str | None,
     options.word(
         tuple(FORMATS),
-        "Format of the inputs, where a name does not tell (default: by suffix, stdin jsonl).",
+        "Format of the inputs (default: by suffix; stdin: jsonl).",
         "--format",
     ),
 ]
@@ -76,8 +76,8 @@ KeyOrigin = Annotated[
     KeyFrom | None,
     options.word(
         get_args(KeyFrom),
-        "Where a row has no key, make one: of its content, so that equal rows are one document; or of its "
-        "place, as FILE:LINE.",
+        "Make a key for rows without one: from the content, so that equal rows are one document; or from the "
+        "line, as FILE:LINE.",
     ),
 ]
 Encoding = Annotated[
@@ -89,7 +89,7 @@ Delimiter = Annotated[
     typer.Option(
         metavar="CHAR",
         parser=parse_delimiter,
-        help="Between the cells of CSV, like ';' (default comma; .tsv: tab).",
+        help="Delimiter of CSV cells, like ';' (default comma; .tsv: tab).",
     ),
 ]
 
@@ -113,13 +113,13 @@ FingerprintField = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="Take the fingerprint (SimHash, 64 bits) in this field or column as the document, in place of a "
-        "text: an integer, signed or not, or its digits.",
+        help="Read a 64-bit SimHash fingerprint from this field or column, in place of a text: an integer, "
+        "signed or not, or its digits.",
     ),
 ]
 FingerprintBase = Annotated[
     int,
-    typer.Option(metavar="16|10", parser=parse_base, help="Of fingerprints written as text."),
+    typer.Option(metavar="16|10", parser=parse_base, help="Base of fingerprints written as text."),
 ]
 
 

@@ -165,7 +165,7 @@ def require_of_method(by: str | None, max_distance: int | None, **of_minhash: ob
 _WithinBits = Annotated[
     int | None,
     options.number(
-        "With --by simhash: pairs within so many bits; default: what the index was built for.",
+        "With --by simhash: pairs within K bits (default: the distance of the index).",
         least=0,
         metavar="K",
     ),

@@ -36,12 +36,12 @@ def check(
     quick: Annotated[
         bool,
         typer.Option(
-            "--quick", help="Look at pages, counts and lengths only, not at what is in records and tables."
+            "--quick", help="Check pages, counts and lengths only, not the contents of records and tables."
         ),
     ] = False,
     as_json: options.JsonObject = False,
 ) -> None:
-    """Verify all that an index stores."""
+    """Check an index for damage."""
     with bytes_bar() as advance:
         report = simindex.check(index, "quick" if quick else "full", progress=advance)
     print_report(report, as_json)
@@ -56,7 +56,7 @@ def repair(
     ],
     as_json: options.JsonObject = False,
 ) -> None:
-    """Save what is left of a damaged index in a new one."""
+    """Copy the undamaged part of an index into a new one."""
     with work_bar("documents", None) as advance:
         report = simindex.repair(index, destination, progress=advance)
     print_report(report, as_json)
@@ -69,7 +69,7 @@ def compact(
     wait: options.Wait = 0.0,
     as_json: options.JsonSummary = False,
 ) -> None:
-    """Merge all segments, and give back what was removed."""
+    """Merge all segments, and free the space of removed documents."""
     with open_for_change(index, wait) as stored:
         before = stored.stats().file_bytes
         with bytes_bar() as advance:

@@ -49,28 +49,28 @@ _Texts = Annotated[
 def find(
     items: Annotated[
         list[str],
-        typer.Argument(metavar="ITEMS...", help="What is looked for, a row each; inputs as of insert."),
+        typer.Argument(metavar="ITEMS...", help="Rows to look for; inputs as of insert."),
     ],
-    index: Annotated[str, typer.Option("--in", metavar="INDEX", help="The index that is searched.")],
+    index: Annotated[str, typer.Option("--in", metavar="INDEX", help="The index to search.")],
     threshold: Annotated[
         float, options.fraction("Least share of shingles, above 0 up to 1.")
     ] = DEFAULT_THRESHOLD,
     direction: Directions = "in_stored",
     limit: options.Limit = None,
     exact: Annotated[
-        bool, typer.Option("--exact", help="Count kept shingles: exact for documents that are kept whole.")
+        bool, typer.Option("--exact", help="Count kept shingles: exact where all of a document are kept.")
     ] = False,
     max_candidates: options.MaxCandidates = DEFAULT_MAX_CANDIDATES,
     *,
     reads: reading.ComparedOptions,
     as_json: options.JsonLines = False,
 ) -> None:
-    """Find rows inside stored documents.
+    """Find the stored documents that contain the rows of an input.
 
-    Whatever wraps or surrounds them there. The index is one with sampled shingles (insert --containment).
-    JSON lines: one a match, {"query", "key", "in_stored", "in_query", "similarity", "relation", "exact",
-    "standard_error", "is_candidate", "expected_recall", "metadata", "truncated"}. Without --exact shares are
-    estimates; a match that the error does not decide says so.
+    Line ends, case and punctuation do not matter. The index must have sampled shingles (insert
+    --containment). JSON lines: one a match, {"query", "key", "in_stored", "in_query", "similarity",
+    "relation", "exact", "standard_error", "is_candidate", "expected_recall", "metadata", "truncated"}.
+    Without --exact shares are estimates; "is_candidate" marks a match within the error of the threshold.
     """
     inputs = reads.inputs(items)
     with open_for_reading(index, max_candidates) as stored:
@@ -104,7 +104,7 @@ def passages(
 ) -> None:
     """Find the passages of a text that stand in stored documents.
 
-    The index is one with sampled shingles (insert --containment). JSON lines: one a passage, {"key", "start",
+    The index must have sampled shingles (insert --containment). JSON lines: one a passage, {"key", "start",
     "end", "stored_start", "stored_end", "words", "exact", "truncated"}; places in code points. Without
     --texts a passage spans the sampled shingles alone, and has no place in the stored document.
     """

@@ -34,13 +34,11 @@ def run(
     ] = None,
     bands: Annotated[int | None, options.number("Number of bands instead.")] = None,
     rows: Annotated[int | None, options.number("Rows that must agree in a band.")] = None,
-    threshold: Annotated[
-        float | None, options.fraction("What a query with this threshold compares (default 0.8).")
-    ] = None,
+    threshold: Annotated[float | None, options.fraction("Threshold of the query (default 0.8).")] = None,
     recall: Annotated[
         float | None,
         options.fraction(
-            "As a query with this recall: returned with these odds right at the threshold.", metavar="P"
+            "Recall of the query: the probability to return a document right at the threshold.", metavar="P"
         ),
     ] = None,
     output: drawing.PictureFile = None,
@@ -48,13 +46,13 @@ def run(
 ) -> None:
     """Show how likely documents of each similarity are found.
 
-    Two chances: a document is looked at when a band agrees, and returned when its estimate reaches the
-    threshold, too.
+    A document becomes a candidate when a band agrees, and is returned when its estimated similarity also
+    reaches the threshold.
 
-    JSON lines: one a similarity, {"similarity", "probability", "bands", "rows"}, of being looked at, and
-    unless --rows is given {"prefix_bits", "threshold", "found", "found_at"}: the leading bits of a band that
-    are compared, of which "rows" counts the whole rows, the probability of being returned, and the
-    similarities that are returned with the probabilities in it.
+    JSON lines: one a similarity, {"similarity", "probability", "bands", "rows"}, the probability of becoming
+    a candidate, and unless --rows is given {"prefix_bits", "threshold", "found", "found_at"}: the leading
+    bits of a band that are compared, of which "rows" counts the whole rows, the probability of being
+    returned, and the similarities that are returned with the probabilities in it.
     """
     if num_perm is not None and bands is not None:
         raise typer.BadParameter("--num-perm and --bands exclude each other")

@@ -35,7 +35,7 @@ def run(
         list[str],
         typer.Option(
             metavar="ITEMS",
-            help="What no row may hold: an input as of insert, a row an item, and may be repeated; or an "
+            help="Items that no row may hold: inputs as of insert, an item a row; may be repeated. Or an "
             "index of items (`insert --words 8 --containment 1`).",
         ),
     ],
@@ -47,8 +47,7 @@ def run(
         Mode,
         options.word(
             get_args(Mode),
-            "Write the rows that hold no item; all rows, with contamination and items; or only the report of "
-            "the others.",
+            "Write the rows that hold no item; all rows, with contamination and items; or only the report.",
         ),
     ] = "remove",
     removed: RemovedFile = None,
@@ -61,14 +60,14 @@ def run(
     json_progress: JsonProgress = False,
     as_json: options.JsonSummary = False,
 ) -> None:
-    """Write a corpus without the rows that hold items of others.
+    """Write a corpus without the rows that hold given items.
 
-    Such as the questions of an evaluation set in a training set: in whatever lines, capitals and punctuation,
-    and whatever stands around them. The report has for each row that goes the items, the share of each that
-    the row holds, and where; the items that were found are printed, the largest shares first.
+    Items are, for example, the questions of an evaluation set. Line ends, case and punctuation do not matter,
+    nor does the text around an item. The report lists for each removed row the items, the share of each that
+    the row holds, and where; the items found are printed, the largest shares first.
 
-    Inputs, outputs, the journal and starting again are those of dedup. Which stored pages hold an item is
-    answered by `simindex find ITEMS --in INDEX`.
+    Inputs, outputs, the journal and resuming are those of dedup. `simindex find ITEMS --in INDEX` searches
+    stored pages.
     """
     rows = reads.inputs(inputs, key_from="line", whole_rows=True)
     items: Any = against[0]

@@ -36,30 +36,29 @@ OutputFile = Annotated[
         "--output",
         "-o",
         metavar="OUTPUT",
-        help="The file to write: .parquet, .jsonl, .csv, .tsv, or .txt for a list of paths; all but the "
-        "first with .gz, .xz or .zst behind it, packed.",
+        help="The file to write: .jsonl, .csv, .tsv, .parquet, or .txt for a list of paths; all but .parquet "
+        "may end in .gz, .xz or .zst.",
     ),
 ]
 _Keep = Annotated[
     str,
     typer.Option(
         metavar="ORDER",
-        help="Which of like rows stays: first, newest (the last), longest, or field:NAME (the largest).",
+        help="Which of similar rows stays: first, newest (the last), longest, or field:NAME (the largest).",
     ),
 ]
 _Against = Annotated[
-    str | None, typer.Option(metavar="INDEX", help="Leave out what is like a document of this index, too.")
+    str | None, typer.Option(metavar="INDEX", help="Also remove rows similar to a document of this index.")
 ]
 _Into = Annotated[
     str | None,
-    typer.Option(metavar="INDEX", help="The same, and add the kept rows to it; made if it is missing."),
+    typer.Option(metavar="INDEX", help="The same, and add the kept rows to it; created if it is missing."),
 ]
 _Mode = Annotated[
     Mode,
     options.word(
         get_args(Mode),
-        "Write the kept rows; all rows, with duplicate_of, similarity and cluster; or only the report "
-        "of the others.",
+        "Write the kept rows; all rows, with duplicate_of, similarity and cluster; or only the report.",
     ),
 ]
 RemovedFile = Annotated[
@@ -67,14 +66,14 @@ RemovedFile = Annotated[
     typer.Option(
         rich_help_panel="Report",
         metavar="FILE",
-        help="Write here a JSON line for each row that goes (default: OUTPUT.dedup/removed.jsonl).",
+        help="Write a JSON line for each removed row to FILE (default: OUTPUT.dedup/removed.jsonl).",
     ),
 ]
 _Level = Annotated[
     Level,
     options.word(
         get_args(Level),
-        "What is compared: documents, or paragraphs, of which those go that were seen before.",
+        "Compare documents; or paragraphs, and remove those seen before from their documents.",
     ),
 ]
 _SplitAt = Annotated[
@@ -82,12 +81,12 @@ _SplitAt = Annotated[
     typer.Option(
         "--split",
         metavar="line|blank-line",
-        help="With --level paragraph: where one ends; blank-line for texts with lines of one length.",
+        help="With --level paragraph: what ends one; blank-line for texts with wrapped lines.",
         rich_help_panel="Paragraphs",
     ),
 ]
 _MinWords = Annotated[
-    int, options.number("With --level paragraph: shorter ones always stay.", panel="Paragraphs")
+    int, options.number("With --level paragraph: keep all of fewer words.", panel="Paragraphs")
 ]
 _Explain = Annotated[
     bool,
@@ -109,8 +108,8 @@ _IgnoreCommon = Annotated[
 _Recall = Annotated[
     float | None,
     options.fraction(
-        "Find this share of the rows right at the threshold, and some that are less similar (default: "
-        "about half of them, by estimates; 0.99 of them where all shingles are compared).",
+        "Find this share of the rows right at the threshold, and some less similar ones (default: about half "
+        "by estimates, 0.99 where all shingles are compared).",
         metavar="P",
         panel="Comparison",
     ),
@@ -118,7 +117,7 @@ _Recall = Annotated[
 _WithinDistance = Annotated[
     int | None,
     options.number(
-        "With --by simhash: rows within so many bits, 0 to 8, are like one another (default 3).",
+        "With --by simhash: rows within K bits, 0 to 8, are similar (default 3).",
         least=0,
         metavar="K",
         panel="Comparison",
@@ -137,7 +136,7 @@ Force = Annotated[
     typer.Option(
         "--force",
         rich_help_panel="Running",
-        help="Give up what another job has left there, and replace the output.",
+        help="Discard the journal of another job there, and replace the output.",
     ),
 ]
 
@@ -222,13 +221,12 @@ def run(
 ) -> None:
     """Write a corpus without its near duplicates.
 
-    A row stays unless one kept before it is like it; each that goes was compared with a kept one, and the
-    report says with which, and how similar the two are. Rows stand in the output as they stood in the input.
-    INPUT is what `simindex insert` reads. Ids appear only in the report: they may be missing, or repeat.
+    A row stays unless a row kept before it is similar. Each removed row was compared with a kept one; the
+    report names it, and their similarity. The output keeps the order of the rows. INPUT is as of `simindex
+    insert`. Ids appear only in the report: they may be missing, or repeat.
 
-    The job can be killed at any time. Started again with the same arguments it goes on where it was; started
-    again when it is done it says so. Its journal is OUTPUT.dedup, and OUTPUT has its name when it is
-    complete.
+    The job can be killed at any time: the same command resumes it. Its journal is OUTPUT.dedup; OUTPUT has
+    its name when it is complete.
     """
     require_of_method(how.by, how.max_distance, exact=exact, ignore_common=ignore_common)
     if ignore_common is not None and (against is not None or into is not None):
@@ -353,7 +351,7 @@ def _summarise(job: Job, output: str, num_bad: int, as_json: bool) -> None:
         return
     if job.was_done:
         note(f"simindex: {output}: this job was done before; --force does it once more")
-    bounded = f", {figure(state.bounded)} of them compared with a part of what may be like them"
+    bounded = f", {figure(state.bounded)} of them compared with a part of their candidates"
     noun = "row"
     if state.documents:
         noun = "paragraph"

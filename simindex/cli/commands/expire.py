@@ -55,18 +55,19 @@ simindex expire news.simindex --before 2026-01-01
 def run(
     index: options.IndexFolder,
     before: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Remove what is older than this time, like 2026-11-01.")
+        str | None, typer.Option(metavar="TIME", help="Remove documents older than TIME, like 2026-11-01.")
     ] = None,
     older_than: Annotated[
         str | None,
-        typer.Option(metavar="DURATION", help="Remove what is older than this: 30d, 12h, 90m, 1d12h."),
+        typer.Option(metavar="DURATION", help="Remove documents older than this: 30d, 12h, 90m, 1d12h."),
     ] = None,
     wait: options.Wait = 0.0,
     as_json: options.JsonSummary = False,
 ) -> None:
-    """Remove what was inserted, or touched, last before some time.
+    """Remove documents older than a time.
 
-    A TIME is of the local time zone, unless it names another (2026-11-01T12:00Z, +02:00).
+    Their age counts from the last insert or touch. A TIME is of the local time zone, unless it names another
+    (2026-11-01T12:00Z, +02:00).
     """
     if (before is None) == (older_than is None):
         raise typer.BadParameter("expected one of --before and --older-than")

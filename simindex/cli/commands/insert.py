@@ -42,7 +42,7 @@ _IfNew = Annotated[
     typer.Option(
         metavar="[THRESHOLD]",
         parser=_parse_threshold,
-        help="Leave out what is like a stored document or one before it in the input; default 0.8.",
+        help="Skip rows similar to a stored document or an earlier row (default 0.8).",
     ),
 ]
 
@@ -51,7 +51,7 @@ _BySimhash = Annotated[
     bool,
     typer.Option(
         "--simhash",
-        help="With --if-new: by fingerprints, within the distance that the index was built for.",
+        help="With --if-new: compare fingerprints, within the distance of the index.",
     ),
 ]
 
@@ -174,21 +174,18 @@ def run(
 
     INPUT is a file, a folder, or - for JSON lines on stdin. A .jsonl (.ndjson), .json, .csv, .tsv or .parquet
     has a document a row; every other file, and every file of a folder, is one document: its text. All but
-    .parquet may be compressed: .gz, .xz, .zst. Where a name does not tell, --format does. A .json is an array
+    .parquet may be compressed: .gz, .xz, .zst. --format names the format of other names. A .json is an array
     of objects; --format text takes it as one document.
 
     A row without a key is a bad row, unless --key-from makes one: "content", a digest of its text (XXH3-128,
     as xxh128sum prints it), or "line", its place as FILE:LINE, for a file that is inserted once and never
     appended to. The key of a text file, in a folder or not, is its path as typed (docs/a.txt).
 
-    Of a folder, binary files (with a zero byte at their beginning) and what is hidden (.git, .cache) are left
-    out and counted. Text with bytes that are not of its encoding is read with U+FFFD in their place, and
-    counted; in a table or JSON such a row is a bad one.
+    In a folder, binary files (with a zero byte at their beginning) and hidden ones (.git, .cache) are skipped
+    and counted. Bytes of a text that are not of its encoding are read as U+FFFD and counted; in a table or
+    JSON such a row is a bad row. So is a row over --max-row or --max-ratio.
 
-    What is over one of the limits --max-row and --max-ratio is a bad row.
-
-    With --if-new and --json a line {"key", "matches"} for each row that is left out, because something is
-    like it, comes before the summary.
+    --if-new with --json prints a line {"key", "matches"} for each skipped row, before the summary.
 
     The options for a new index are compared with what is stored when the index exists.
     """

@@ -48,8 +48,8 @@ _Linkage = Annotated[
     Linkage,
     options.word(
         get_args(Linkage),
-        "What holds a cluster together: components, its pairs, however long the chain; star, that every "
-        "document is similar to the first.",
+        "components: join chains of similar pairs; star: every document of a cluster is similar to its "
+        "first.",
     ),
 ]
 
@@ -100,7 +100,7 @@ def clusters(
     linkage: _Linkage = "components",
     max_run: _MaxRun = DEFAULT_MAX_RUN,
     limit: options.FirstClusters = None,
-    largest: Annotated[int | None, options.number("The N largest clusters, largest first.")] = None,
+    largest: Annotated[int | None, options.number("Show the N largest clusters, largest first.")] = None,
     as_json: options.JsonLines = False,
 ) -> None:
     """Print the clusters of similar documents.

@@ -64,7 +64,7 @@ _Others = Annotated[
     bool,
     typer.Option(
         "--others",
-        help="With --file or --input: leave out the stored document of the same key: the file itself.",
+        help="With --file or --input: leave out the stored document of the same key, the file itself.",
     ),
 ]
 
@@ -79,8 +79,8 @@ _Explain = Annotated[
     list[str] | None,
     typer.Option(
         metavar="INPUT",
-        help="With TEXT, --file or --key: show in which passages each match is alike. An index keeps no "
-        "texts: those of INPUT are taken, by key; inputs as of insert. May be repeated.",
+        help="With TEXT, --file or --key: show the passages that each match shares. The stored texts come "
+        "from INPUT, by key; inputs as of insert. May be repeated.",
     ),
 ]
 
@@ -88,8 +88,8 @@ _Contained = Annotated[
     bool,
     typer.Option(
         "--contained",
-        help="With TEXT or --file: what holds the text, or is held by it, by its share of shingles; takes an "
-        "index of `insert --containment`. `simindex find` does so for many rows.",
+        help="With TEXT or --file: find documents that contain the text, or are contained in it. Needs an "
+        "index made with `insert --containment`. For many rows: `simindex find`.",
     ),
 ]
 
@@ -106,13 +106,15 @@ _Threshold = Annotated[
     options.fraction("Least similarity of a match, above 0 up to 1 (default 0.8; with --nearest none)."),
 ]
 _Nearest = Annotated[
-    int | None, options.number("The K most similar; with --threshold only such.", metavar="K")
+    int | None, options.number("Show the K most similar; with --threshold only those above.", metavar="K")
 ]
-_SimHash = Annotated[bool, typer.Option("--simhash", help="By fingerprint: all within a Hamming distance.")]
+_SimHash = Annotated[
+    bool, typer.Option("--simhash", help="Search by fingerprint: all within a Hamming distance.")
+]
 _WithinDistance = Annotated[
     int | None,
     options.number(
-        "With --simhash: that distance; default: what the index was built for.", least=0, metavar="K"
+        "With --simhash: the distance in bits (default: that of the index).", least=0, metavar="K"
     ),
 ]
 

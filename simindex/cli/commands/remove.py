@@ -31,7 +31,7 @@ def run(
     int_keys: reading.IntKeys = False,
     rows: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Rows, or files of a folder, whose keys are as insert makes them."),
+        typer.Option(metavar="FILE", help="Remove the keys of these rows or files, as insert makes them."),
     ] = None,
     *,
     reads: reading.KeyOptions,
@@ -40,7 +40,7 @@ def run(
 ) -> None:
     """Remove documents from an index.
 
-    Keys that are not in the index are reported, and the exit code is 1; the others are removed all the same.
+    Keys that are not in the index are reported, and the exit code is 1; the others are removed.
     """
     wanted = (
         reading.given_keys(keys, input_, int_keys, reads.limits) if rows is None or keys or input_ else []

@@ -44,8 +44,8 @@ def run(
             "-o",
             "--output",
             metavar="FILE",
-            help="The page, or with the ending .svg or .png its pictures (needs matplotlib); a file that is "
-            "there is replaced. Without it the pictures are printed.",
+            help="Write the page to FILE, or with .svg or .png its pictures (needs matplotlib). Default: "
+            "print the pictures.",
         ),
     ] = None,
     threshold: options.Threshold = None,
@@ -53,8 +53,7 @@ def run(
         list[str] | None,
         typer.Option(
             metavar="INPUT",
-            help="Show the texts of this input side by side, by key, for an index keeps none. Inputs as of "
-            "insert; may be repeated.",
+            help="Show texts side by side, from this input, by key; inputs as of insert. May be repeated.",
         ),
     ] = None,
     most_clusters: Annotated[int, options.number("Clusters to list.", "--clusters")] = Bounds.clusters,
@@ -67,9 +66,7 @@ def run(
     reads: reading.KeyOptions,
     as_json: options.JsonObject = False,
 ) -> None:
-    """Write a page that shows the near duplicates of an index.
-
-    Or of a job of `dedup`: what it has removed.
+    """Write a page on the near duplicates of an index or a `dedup`.
 
     It opens from disk and loads nothing: counts, similarities, the share of new documents along the input,
     the largest clusters, and with --texts any two documents of a cluster side by side, with the passages

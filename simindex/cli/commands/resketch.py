@@ -32,7 +32,7 @@ def run(
         int | None, options.number("MinHash rows, at most those stored; 0: no MinHash.", least=0)
     ] = None,
     max_distance: Annotated[
-        int | None, options.number("Bits up to which SimHash search is to be complete, 0 to 8.", least=0)
+        int | None, options.number("Bits up to which SimHash search is complete, 0 to 8.", least=0)
     ] = None,
     blocks: Annotated[
         int | None,
@@ -40,15 +40,15 @@ def run(
             "Blocks of a fingerprint, MAX-DISTANCE + 1 to + 6; default: by --max-distance.", least=0
         ),
     ] = None,
-    no_simhash: Annotated[bool, typer.Option("--no-simhash", help="Without SimHash.")] = False,
+    no_simhash: Annotated[bool, typer.Option("--no-simhash", help="Keep no SimHash fingerprint.")] = False,
     containment: Annotated[
-        int | None, options.number("One in so many shingles sampled, no finer than stored; 0: none.", least=0)
+        int | None, options.number("Sample one in N shingles, no finer than stored; 0: none.", least=0)
     ] = None,
     as_json: options.JsonSummary = False,
 ) -> None:
-    """Make an index of other settings from the sketches of one.
+    """Make an index of other settings from stored sketches.
 
-    That one is only read.
+    The index that has them is only read.
     """
     if no_simhash and (max_distance is not None or blocks is not None):
         raise typer.BadParameter("--no-simhash excludes --max-distance and --blocks")

@@ -39,8 +39,8 @@ def run(
         bool,
         typer.Option(
             "--histogram",
-            help="Show the similarities of pairs, the sizes of buckets and the ages of documents, too; takes "
-            "as long as `pairs`.",
+            help="Also show similarities of pairs, sizes of buckets and ages of documents; takes as long as "
+            "`pairs`.",
         ),
     ] = False,
     threshold: Annotated[
@@ -57,7 +57,7 @@ def run(
         list[str] | None,
         typer.Option(
             metavar="INPUT",
-            help="With --common: texts to look for such passages in; inputs as of insert. May be repeated.",
+            help="With --common: search these texts; inputs as of insert. May be repeated.",
         ),
     ] = None,
     output: drawing.PictureFile = None,

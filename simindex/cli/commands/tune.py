@@ -45,17 +45,17 @@ _Pairs = Annotated[
     ),
 ]
 _Precision = Annotated[
-    float | None, options.fraction("Of labels: the best recall with this precision.", metavar="P")
+    float | None, options.fraction("With --pairs: advise the best recall with this precision.", metavar="P")
 ]
 _Recall = Annotated[
-    float | None, options.fraction("Of labels: the best precision with this recall.", metavar="R")
+    float | None, options.fraction("With --pairs: advise the best precision with this recall.", metavar="R")
 ]
 
 _Check = Annotated[
     str | None,
     typer.Option(
         metavar="FILE",
-        help="Say whether the settings of an earlier sample hold for this one; FILE is what --json printed.",
+        help="Check whether the settings of an earlier sample hold for this one; FILE is its --json output.",
     ),
 ]
 
@@ -84,13 +84,13 @@ def run(
 ) -> None:
     """Find settings by a sample of your own texts.
 
-    Says what the sample is, how similar its texts are, exactly, with three pairs for each tenth of
-    similarity, and what each setting would find of them; then the settings and the `dedup` line to paste.
-    The first 100,000 texts are the sample.
+    Prints how similar the texts of the sample are, exactly, with three pairs for each tenth of similarity,
+    what each setting would find of them, the advised settings, and the `dedup` command to paste. The sample
+    is the first 100,000 texts.
 
-    Without labels nobody knows which pairs you want: the advice follows the shape of the histogram alone.
-    The page of --output shows 60 pairs to label, y or n, and saves pairs.jsonl; with --pairs the advice
-    follows the labels: precision and recall of each threshold, with the intervals that so many labels leave.
+    Without labels the advice follows the histogram of similarities alone. The page of --output shows 60 pairs
+    to label, y or n, and saves pairs.jsonl; with --pairs the advice follows the labels: precision and recall
+    of each threshold, with their intervals.
     """
     reading.require_ids(sample, reads)
     earlier = None if check is None else _read(check)

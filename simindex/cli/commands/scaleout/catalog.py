@@ -31,7 +31,7 @@ simindex scaleout init news.catalog --partitions 64 --place simindex:a=/nvme/a -
 def init(
     catalog: Uri,
     *,
-    partitions: Annotated[int, options.number("How many there are, for good.")] = 8,
+    partitions: Annotated[int, options.number("Number of partitions; it cannot change later.")] = 8,
     place: PlacesOrHere = None,
     store: Annotated[
         str | None,

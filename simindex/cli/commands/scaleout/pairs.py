@@ -23,7 +23,8 @@ _Work = Annotated[
     str | None,
     typer.Option(
         metavar="FOLDER",
-        help="That all nodes see, for copies of the partitions; removed at the end (default: CATALOG.work).",
+        help="Folder for copies of the partitions, seen by all nodes; removed at the end (default: "
+        "CATALOG.work).",
     ),
 ]
 _MaxRun = Annotated[

@@ -23,7 +23,7 @@ _Store = Annotated[
     str | None,
     typer.Option(
         metavar="URI",
-        help="A folder or URI that both nodes see, by which it goes; default: the catalog's store.",
+        help="Folder or URI, seen by both nodes, to copy through (default: the catalog's store).",
     ),
 ]
 
@@ -58,7 +58,7 @@ def move(
     ],
     place: Annotated[
         str,
-        typer.Argument(metavar="RESOURCE=FOLDER", help="Where it goes: a node's resource, a folder there."),
+        typer.Argument(metavar="RESOURCE=FOLDER", help="Destination: a node's resource, and a folder there."),
     ],
     store: _Store = None,
     address: Address = None,

@@ -37,8 +37,8 @@ def dedup(
         str | None,
         typer.Option(
             metavar="FOLDER",
-            help="That all nodes see: for what is worked with, some hundred bytes a row; removed at the end "
-            "(default: that of the journal).",
+            help="Folder for temporary files, seen by all nodes, some hundred bytes a row; removed at the "
+            "end (default: that of the journal).",
         ),
     ] = None,
     reads: reading.FileOptions,
@@ -64,9 +64,9 @@ def plan(
     *,
     work: Annotated[
         str,
-        typer.Option(metavar="FOLDER", help="For this job alone, seen by all who run its stages."),
+        typer.Option(metavar="FOLDER", help="Folder for this job alone, seen by all its processes."),
     ],
-    parallel: Annotated[int, options.number("How many processes there will be, about.")] = 16,
+    parallel: Annotated[int, options.number("Approximate number of processes.")] = 16,
     how: DedupOptions,
     reads: reading.FileOptions,
     sketch: creation.SketchOptions,
