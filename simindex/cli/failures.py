@@ -39,6 +39,7 @@ _CALLS = {
     'take by="minhash"': "leave --simhash out",
     'by="simhash"': "--simhash",
     "force=True": "--force",
+    "pairs=...": "--pairs FILE",
     "open it with config=None": "leave these options out",
     "scaleout.create makes one": "simindex scaleout init makes one",
 }

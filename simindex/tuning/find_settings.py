@@ -80,10 +80,10 @@ def tune(
     for name, value in (("precision", precision), ("recall", recall)):
         if value is not None:
             require_share(name, value)
+            if pairs is None:
+                raise ValueError(f"{name}: expected labelled pairs beside it, pairs=..., found none")
     if precision is not None and recall is not None:
-        raise ValueError("tune: expected a wanted precision or a wanted recall, found both")
-    if pairs is None and (precision is not None or recall is not None):
-        raise ValueError("tune: expected labelled pairs, by which alone a precision or recall is known")
+        raise ValueError("precision: expected either it or a recall, found both")
     by = WordShingles() if shingles is None else shingles
     sample = read_sample(documents, progress)
     labels = None if pairs is None else read_labels(pairs, sample)

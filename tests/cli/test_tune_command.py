@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 from support.commands import Run
 from support.texts import json_lines
 from support.truth import extract
@@ -43,6 +44,26 @@ def test_tune_says_that_a_sample_is_too_small(run: Run, tmp_path: Path) -> None:
     result = run("tune", "a.jsonl")
     assert (result.code, result.out) == (1, "")
     assert result.err.startswith("simindex: sample: expected 100 texts or more, found 10; ")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--precision", 0.9], "'--precision': expected labelled pairs beside it, --pairs FILE, found none"),
+        (["--recall", 1], "'--recall': expected labelled pairs beside it, --pairs FILE, found none"),
+        (["--precision", 2, "--pairs", "p"], "'--precision': expected "),
+        (
+            ["--precision", 0.9, "--recall", 0.9, "--pairs", "p"],
+            "'--precision': expected either it or a recall, found both",
+        ),
+    ],
+    ids=str,
+)
+def test_tune_names_the_option_that_does_not_go(run: Run, options: list[float | str], message: str) -> None:
+    Path("a.jsonl").write_bytes(json_lines(ROWS))
+    result = run("tune", "a.jsonl", *options)
+    assert (result.code, result.out) == (2, "")
+    assert f"Invalid value for {message}" in result.err
 
 
 def test_tune_writes_a_page_and_takes_its_labels(run: Run, tmp_path: Path) -> None:

@@ -167,7 +167,7 @@ def test_bad_label_of_a_file_is_named_with_its_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
-        (lambda: tuning.tune(LICENCES, precision=0.9), "expected labelled pairs, by which alone"),
+        (lambda: tuning.tune(LICENCES, precision=0.9), "precision: expected labelled pairs beside it"),
         (lambda: tuning.tune(LICENCES, [], precision=0.9, recall=0.9), "found both"),
         (lambda: tuning.tune(LICENCES, [], recall=1.5), r"recall: expected a number in \(0, 1\]"),
     ],
