@@ -31,7 +31,7 @@ class Labels:
     Attributes:
         pairs: their texts.
         wanted: bool, shape (n,).
-        of_sample: whether each names two documents of the sample, bool.
+        of_sample: whether both texts of each are in the sample, bool.
         skipped: pairs without a verdict, which are not among them.
     """
 
@@ -70,9 +70,9 @@ def read_labels(given: Any, sample: Sample) -> Labels:
     places = sample.places()
     numbers: dict[str, int] = {}
     seen: dict[tuple[int, int], tuple[bool, str]] = {}
-    skipped, of_sample = 0, list[bool]()
+    skipped = 0
     for name, label in _labels(given):
-        ends, own, verdict = _read(name, label, sample, places)
+        ends, verdict = _read(name, label, sample, places)
         if verdict is None:
             skipped += 1
             continue
@@ -85,16 +85,18 @@ def read_labels(given: Any, sample: Sample) -> Labels:
             )
         if before is None:
             seen[first, second] = verdict, name
-            of_sample.append(own)
     wanted = np.array([verdict for verdict, _ in seen.values()], dtype=bool)
     if not 0 < wanted.sum() < len(wanted):
-        found = "none" if not len(wanted) else f"{len(wanted):,} times {_word(bool(wanted[0]))} alone"
+        found = f"{_word(bool(wanted[0]))} alone" if len(wanted) else "none"
         raise SampleError(
             f"labels: expected pairs of both verdicts, found {found}; label some that are "
             f"{'more' if not len(wanted) or not wanted[0] else 'less'} similar, too"
         )
     ends_of_all = np.array(list(seen), dtype=np.int64).reshape(-1, 2)
-    return Labels(TextPairs(list(numbers), ends_of_all), wanted, np.array(of_sample), skipped)
+    known = set(sample.texts)
+    is_known = np.array([text in known for text in numbers])
+    of_sample = is_known[ends_of_all[:, 0]] & is_known[ends_of_all[:, 1]]
+    return Labels(TextPairs(list(numbers), ends_of_all), wanted, of_sample, skipped)
 
 
 def _labels(given: Any) -> Iterator[tuple[str, Any]]:
@@ -117,8 +119,8 @@ def _labels(given: Any) -> Iterator[tuple[str, Any]]:
 
 def _read(
     name: str, label: Any, sample: Sample, places: Mapping[Any, list[int]]
-) -> tuple[tuple[str, str], bool, bool | None]:
-    """Return both texts of a label, whether they are of the sample, and the verdict."""
+) -> tuple[tuple[str, str], bool | None]:
+    """Return both texts of a label, and the verdict."""
     if isinstance(label, list | tuple) and len(label) == 3:
         label = dict(zip(("a", "b", "verdict"), label, strict=True))
     if not isinstance(label, Mapping) or "verdict" not in label:
@@ -130,11 +132,11 @@ def _read(
         a, b = label["text_a"], label["text_b"]
         if not isinstance(a, str) or not isinstance(b, str):
             raise SampleError(f"{name}: expected text_a and text_b to be strings, found {label!r:.100}")
-        return (a, b), False, _VERDICTS[word]
+        return (a, b), _VERDICTS[word]
     if "a" not in label or "b" not in label:
         raise SampleError(f"{name}: expected a label, {_FORM}, found {label!r:.100}")
     ends = [_text(name, label[side], sample, places) for side in ("a", "b")]
-    return (ends[0], ends[1]), True, _VERDICTS[word]
+    return (ends[0], ends[1]), _VERDICTS[word]
 
 
 def _text(name: str, key: Any, sample: Sample, places: Mapping[Any, list[int]]) -> str:

@@ -12,7 +12,9 @@ from support.truth import exact_similarities, extract
 
 from simindex import CharShingles, Key, WordShingles, tuning
 from simindex.tuning.label_curve import Goal, points_of
+from simindex.tuning.labels import read_labels
 from simindex.tuning.measures import TextPairs, measured
+from simindex.tuning.sample import Sample
 from simindex.tuning.with_labels import shinglings
 
 LICENCES = sorted(extract().items())
@@ -119,9 +121,19 @@ def test_labels_are_read_in_every_form_that_is_told(tmp_path: Path) -> None:
     path = tmp_path / "pairs.jsonl"
     path.write_text("\n".join(map(json.dumps, as_ids)))
     by_ids, by_file, by_texts = (tuning.tune(SHORT, each) for each in (labels, path, as_texts))
-    assert by_ids.curves == by_file.curves
-    assert by_texts.labels == by_ids.labels
-    assert by_texts.curves[0].name == by_ids.curves[0].name
+    assert by_ids.curves == by_file.curves == by_texts.curves
+    assert by_ids.labels == by_file.labels == by_texts.labels
+    assert by_ids.advice.point == by_file.advice.point == by_texts.advice.point
+
+
+def test_label_stands_for_pairs_of_the_sample_where_the_sample_has_both_texts() -> None:
+    sample = Sample(keys=["a", "b", "c"], texts=["one", "two", "three"])
+    pairs = [("one", "two", "y"), ("two", "three", "n"), ("one", "another", "n")]
+    as_texts = [{"text_a": a, "text_b": b, "verdict": verdict} for a, b, verdict in pairs]
+    labels = read_labels([("a", "c", "y"), *as_texts], sample)
+    assert labels.of_sample.tolist() == [True, True, True, False]
+    weights = labels.weights(np.array([0.5, 0.5, 0.9, 0.9]), (0,) * 70 + (7,) + (0,) * 9)
+    assert weights.tolist() == [1.0, 1.0, 7.0, 1.0]
 
 
 A, B, C = KEYS[:3]
@@ -136,9 +148,9 @@ BAD: list[tuple[Any, str]] = [
     ),
     (
         [(A, B, "y"), (A, C, "y")],
-        'labels: expected pairs of both verdicts, found 2 times "y" alone; .* less similar',
+        'labels: expected pairs of both verdicts, found "y" alone; .* less similar',
     ),
-    ([(A, B, "n")], "found 1 times .* more similar, too"),
+    ([(A, B, "n")], 'found "n" alone; .* more similar, too'),
     ([], "expected pairs of both verdicts, found none"),
     ([(A, B, "maybe")], "labels:1: verdict: expected .* found 'maybe'"),
     ([(A, B)], "labels:1: expected a label, .*text_a and text_b in place of ids, found"),
