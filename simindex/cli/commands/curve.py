@@ -20,8 +20,8 @@ from simindex.formulas.match_odds import (
     returned_probability,
 )
 
-_STEPS = 20
-_STEPS_OF_A_LINE = 100
+_STEPS, _HUNDREDTHS = 20, 100
+"""Of similarity, that the table has, and that the JSON and the picture have."""
 
 EXAMPLES = r"""
 simindex curve --num-perm 256 --threshold 0.7
@@ -49,10 +49,11 @@ def run(
     A document becomes a candidate when a band agrees, and is returned when its estimated similarity also
     reaches the threshold.
 
-    JSON lines: one a similarity, {"similarity", "probability", "bands", "rows"}, the probability of becoming
-    a candidate, and unless --rows is given {"prefix_bits", "threshold", "found", "found_at"}: the leading
-    bits of a band that are compared, of which "rows" counts the whole rows, the probability of being
-    returned, and the similarities that are returned with the probabilities in it.
+    JSON lines: one a hundredth of similarity, as in the picture of --output, {"similarity", "probability",
+    "bands", "rows"}, the probability of becoming a candidate, and unless --rows is given {"prefix_bits",
+    "threshold", "found", "found_at"}: the leading bits of a band that are compared, of which "rows" counts
+    the whole rows, the probability of being returned, and the similarities that are returned with the
+    probabilities in it.
     """
     if num_perm is not None and bands is not None:
         raise typer.BadParameter("--num-perm and --bands exclude each other")
@@ -66,11 +67,11 @@ def run(
     curve = _Curve.of(bands, rows, DEFAULT_THRESHOLD if threshold is None else threshold, recall)
     draw = drawing.picture_writer(output)
     if as_json:
-        for step in range(_STEPS + 1):
-            print_json(curve.as_json(step / _STEPS))
+        for step in range(_HUNDREDTHS + 1):
+            print_json(curve.as_json(step / _HUNDREDTHS))
     else:
         _print(curve)
-    draw([curve.chart(_STEPS_OF_A_LINE)])
+    draw([curve.chart(_HUNDREDTHS)])
 
 
 class _Curve(NamedTuple):
