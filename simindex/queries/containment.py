@@ -146,6 +146,19 @@ def meeting_probability(num_shared: float, one_in: int) -> float:
     return 1.0 - (1.0 - 1.0 / one_in) ** num_shared if num_shared > 0 else 0.0
 
 
+def chance_to_be_met(num_shared: float, of_stored: int, one_in: int) -> float:
+    """Return the chance that a stored document of so many distinct shingles is met, some of which are shared:
+    by those that are sampled, and if it is short by its least ones, too.
+
+    >>> chance_to_be_met(25, 1000, 8) == meeting_probability(25, 8), chance_to_be_met(20, 20, 8)
+    (True, 1.0)
+    """
+    met = meeting_probability(num_shared, one_in)
+    if of_stored < FLOOR * one_in:
+        met = max(met, 1.0 - (1.0 - num_shared / of_stored) ** min(FLOOR, of_stored))
+    return met
+
+
 @lru_cache(maxsize=4096)
 def least_hits(sampled: int, share: float) -> int:
     """Return how many of so many sampled shingles are met at least, 1 or more, where that share of all is
@@ -405,9 +418,7 @@ class ContainmentQuery(NamedTuple):
         in_stored, in_query = count / shared.of_query, count / shared.of_stored
         reached = in_stored >= self.threshold - 1e-12, in_query >= self.threshold - 1e-12
         relation: Relation = _RELATIONS[reached]
-        met = meeting_probability(count, config.containment)
-        if shared.of_stored < FLOOR * config.containment:  # by its least hashes, too
-            met = max(met, 1.0 - (1.0 - in_query) ** min(FLOOR, shared.of_stored))
+        met = chance_to_be_met(count, shared.of_stored, config.containment)
         return ContainmentMatch(
             record.key,
             in_stored,

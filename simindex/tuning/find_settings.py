@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable
 from random import Random
@@ -15,7 +16,7 @@ from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.tuning.label_curve import Goal
 from simindex.tuning.labels import read_labels
 from simindex.tuning.measures import TextPairs, distances, measured
-from simindex.tuning.report import Advice, Setting, TuningReport
+from simindex.tuning.report import Advice, TuningReport
 from simindex.tuning.sample import Sample, figures_of, read_sample
 from simindex.tuning.sample_pairs import (
     LABELS,
@@ -25,7 +26,14 @@ from simindex.tuning.sample_pairs import (
     pairs_to_label,
     valley_of,
 )
-from simindex.tuning.settings import MOST_BITS, SIMHASH, Wanted, best_of, settings_for
+from simindex.tuning.settings import (
+    MOST_BITS,
+    SIMHASH,
+    Wanted,
+    best_of,
+    containment_setting,
+    settings_for,
+)
 from simindex.tuning.with_labels import Advised, with_labels
 
 _MEASURED_PAIRS = 10_000
@@ -89,18 +97,12 @@ def tune(
     labels = None if pairs is None else read_labels(pairs, sample)
     figures = figures_of(sample, by)
     found = pairs_of_sample(sample, by)
-    histogram, valley = found.histogram(), valley_of(found.histogram())
-
-    def settings(wanted: Wanted, cut: Shingles, threshold: float, distance: int) -> tuple[Setting, ...]:
-        return settings_for(wanted, cut, threshold, distance, sample.texts)
-
-    if labels is not None:
-        advised = with_labels(by, labels, histogram, Goal(precision, recall), settings)
+    histogram = found.histogram()
+    valley = valley_of(histogram)
+    if labels is None:
+        advised = _without_labels(sample, found, by, valley or DEFAULT_THRESHOLD)
     else:
-        threshold = valley or DEFAULT_THRESHOLD
-        options = settings(_of_sample(sample, found, by, threshold), by, threshold, MOST_BITS)
-        setting = best_of([option for option in options if option.by == "minhash"], Goal())
-        advised = Advised(options, Advice(setting, threshold), [])
+        advised = with_labels(by, labels, histogram, Goal(precision, recall), sample.texts)
     if len(found.ends) < LABELS:
         advised.notes.append(
             f"Similar pairs, of 0.2 or more: {len(found.ends)}, which is little to go by. Of ten times as "
@@ -113,7 +115,7 @@ def tune(
         examples=examples(sample, found),
         to_label=pairs_to_label(sample, found),
         valley=valley,
-        settings=advised.settings,
+        settings=tuple(sorted(advised.settings, key=lambda setting: setting.document_bytes)),
         advice=advised.advice,
         notes=(*sample.notes, *advised.notes),
         labels=advised.labels,
@@ -121,18 +123,19 @@ def tune(
     )
 
 
-def _of_sample(sample: Sample, found: SamplePairs, shingles: Shingles, threshold: float) -> Wanted:
-    """Return some of the sample's pairs, of which those of the threshold are to be found."""
+def _without_labels(sample: Sample, found: SamplePairs, shingles: Shingles, threshold: float) -> Advised:
+    """Return the advice where the sample's pairs of the threshold are those that are to be found."""
     places = list(range(len(found.ends)))
     if len(places) > _MEASURED_PAIRS:
         places = Random(_SEED).sample(places, _MEASURED_PAIRS)
     used, ends = np.unique(found.ends[places], return_inverse=True)
     pairs = TextPairs([sample.texts[place] for place in used.tolist()], ends.reshape(-1, 2))
     by = measured(pairs, shingles)
-    return Wanted(
-        by.similarities,
-        by.unions,
-        distances(pairs, SIMHASH),
-        by.similarities >= threshold - 1e-9,
-        np.ones(len(places)),
-    )
+    are = by.similarities >= threshold - 1e-9
+    wanted = Wanted(by, distances(pairs, SIMHASH), are, np.ones(len(places)))
+    settings = settings_for(wanted, shingles, threshold, MOST_BITS, sample.texts)
+    setting = best_of([each for each in settings if each.by == "minhash"], Goal())
+    # Texts of one length that are so similar hold so much of each other.
+    share = math.floor(100 * 2 * threshold / (1 + threshold)) / 100
+    contained = containment_setting(wanted, shingles, share, Goal(), sample.texts)
+    return Advised([*settings, contained], Advice(setting), [])

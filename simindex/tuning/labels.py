@@ -16,7 +16,7 @@ import numpy as np
 from simindex.inputs import BadRowError, Source
 from simindex.inputs.rows import from_json
 from simindex.tuning.measures import TextPairs
-from simindex.tuning.report import LEAST_SIMILARITY, LabelFigures, tenth_of
+from simindex.tuning.report import LEAST_SIMILARITY, LabelFigures, in_tenths, tenth_of
 from simindex.tuning.sample import Sample, SampleError
 
 _VERDICTS: dict[Any, bool | None] = {"y": True, "yes": True, "n": False, "no": False, "skip": None}
@@ -42,7 +42,7 @@ class Labels:
 
     def figures(self, similarities: np.ndarray) -> LabelFigures:
         """Return how many there are in each tenth of similarity."""
-        tenths = np.array([tenth_of(similarity) for similarity in similarities.tolist()])
+        tenths = _tenths_of(similarities)
         yes = np.bincount(tenths[self.wanted], minlength=10)
         no = np.bincount(tenths[~self.wanted], minlength=10)
         return LabelFigures(tuple(yes.tolist()), tuple(no.tolist()), self.skipped)
@@ -52,12 +52,15 @@ class Labels:
 
         A pair of other texts, or one that is less similar than all that were looked for, stands for itself.
         """
-        tenths = np.array([tenth_of(similarity) for similarity in similarities.tolist()])
-        counts = np.append([0, 0], np.array(histogram).reshape(-1, 10).sum(axis=1))
+        tenths = _tenths_of(similarities)
         drawn = self.of_sample & (similarities >= LEAST_SIMILARITY)
         labelled = np.bincount(tenths[drawn], minlength=10)
-        shares = np.maximum(counts / np.maximum(labelled, 1), 1.0)
+        shares = np.maximum(in_tenths(histogram) / np.maximum(labelled, 1), 1.0)
         return np.where(drawn, shares[tenths], 1.0)
+
+
+def _tenths_of(similarities: np.ndarray) -> np.ndarray:
+    return np.array([tenth_of(similarity) for similarity in similarities.tolist()])
 
 
 def read_labels(given: Any, sample: Sample) -> Labels:

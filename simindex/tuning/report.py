@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from simindex.config import Config, Shingles, WordShingles
 from simindex.tuning.label_curve import LabelCurve, Point
 
@@ -83,8 +85,8 @@ class Setting:
     Attributes:
         name: as people call it.
         config: of an index.
-        by: "minhash" or "simhash".
-        exact: whether kept shingles are compared.
+        by: "minhash", "simhash", or "containment", which is counted in the texts.
+        threshold: least similarity, or share of the smaller text; with by="simhash" the most bits.
         missed: expected share, 0..1, of the pairs to be found that it misses.
         wrong: expected share, 0..1, of what it returns that is not to be found.
         document_bytes: of an index, once it is compacted.
@@ -94,11 +96,16 @@ class Setting:
     name: str
     config: Config
     by: str
-    exact: bool
+    threshold: float
     missed: float
     wrong: float
     document_bytes: int
     document_seconds: float
+
+    @property
+    def exact(self) -> bool:
+        """Whether kept shingles are compared."""
+        return self.config.keep_shingles > 0
 
     @property
     def f1(self) -> float:
@@ -112,14 +119,17 @@ class Advice:
     """A setting and what to ask it.
 
     Attributes:
-        threshold: least similarity; with by="simhash" the most bits of distance.
         point: what the threshold does to the labels, by exact similarities; ``None`` without labels. Its
             intervals are those of half of the labels, because the labels chose it, too.
     """
 
     setting: Setting
-    threshold: float
     point: Point | None = None
+
+    @property
+    def threshold(self) -> float:
+        """That of the setting."""
+        return self.setting.threshold
 
     def command(self, sample: str) -> str:
         """Return the `simindex dedup` line, for an input named so."""
@@ -149,7 +159,7 @@ class TuningReport:
         examples: three pairs a tenth of similarity, drawn at random, the least similar first.
         to_label: pairs to label, ten a tenth: 60 from 1 down in random order, then the less similar ones.
         valley: the similarity between two heaps of the histogram, where there are two; else ``None``.
-        settings: what each would find at the advised threshold.
+        settings: what each would find, the smallest first.
         advice: the one to take.
         notes: what the figures leave out, sentence by sentence.
         labels: how many there are; ``None`` without.
@@ -232,6 +242,11 @@ def tenth_of(similarity: float) -> int:
     return min(9, int(similarity * 10 + 1e-9))
 
 
+def in_tenths(histogram: tuple[int, ...]) -> np.ndarray:
+    """Return how many pairs of a histogram each tenth of similarity has: int64, shape (10,)."""
+    return np.append([0, 0], np.array(histogram).reshape(-1, 10).sum(axis=1))
+
+
 def name_of(shingles: Shingles) -> str:
     """Return what people call shingles.
 
@@ -248,7 +263,8 @@ def _shown(shingles: Shingles) -> dict[str, Any]:
 
 
 def _of_setting(setting: Setting) -> dict[str, Any]:
-    return {name: value for name, value in vars(setting).items() if name != "config"} | {"f1": setting.f1}
+    derived = {"config": setting.config.to_dict(), "exact": setting.exact, "f1": setting.f1}
+    return vars(setting) | derived
 
 
 def _of_point(point: Point) -> dict[str, Any]:

@@ -1,11 +1,15 @@
-"""What each setting would find of pairs of which it is known whether they are to be found."""
+"""What each setting would find of pairs of which it is known whether they are to be found, and what it costs.
+
+What rows find is `match_probability`; what sampled shingles find is the recall that containment expects.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,25 +17,33 @@ from simindex.config import MOST_KEPT_SHINGLES, Config, Shingles, SimHashConfig
 from simindex.format.layout import Layout, SegmentEntry
 from simindex.formulas.curve import candidate_probability
 from simindex.formulas.match_odds import band_plan, exact_plan, returned_probability
+from simindex.queries.containment import chance_to_be_met
 from simindex.queries.scheme import Scheme
 from simindex.sketching.permutations import plan_for
+from simindex.sketching.sample import num_entries
 from simindex.sketching.shingles import shingle_hashes
 from simindex.sketching.sketcher import Sketcher
 from simindex.tuning.label_curve import Goal
+from simindex.tuning.measures import Measured
 from simindex.tuning.report import Setting
 
 NUM_PERMS = 64, 128, 256, 512
-_EXACT_NUM_PERM = 128
+_USUAL_NUM_PERM = 128
+_ONE_IN = 16, 8, 4, 2, 1
+"""Sampled shingles, the fewest first."""
+
 SIMHASH = Config(num_perm=0)
 MOST_BITS = SimHashConfig().max_distance
 """Distances of the default fingerprint up to which a query is complete."""
 
 _TIMED = 500
 _DOCUMENTS = 1_000_000
-_RECORD_BYTES, _KEPT_BYTES = 45, 4
-"""Of a record without metadata, and of a kept shingle."""
+_RECORD_BYTES, _KEPT_BYTES = 50, 4.6
+"""Of a record without metadata, and of a kept shingle, in their pages: 50 and 4.6 of 50,000 abstracts, 51 and
+5.1 of 2,500 articles."""
 
 _KEPT_MULTIPLE = 100
+_ROUNDING = 1e-9
 _NEARLY = 0.01
 """A cheaper setting whose F1 is less by this is as good."""
 
@@ -41,14 +53,13 @@ class Wanted:
     """Pairs that are to be found, and others that are not: arrays of shape (n,).
 
     Attributes:
-        similarities, unions: as in `Measured`, float64.
+        measured: by the shingles of the settings.
         distances: of fingerprints, int64.
         are: whether each is to be found, bool.
         weights: how many pairs each stands for, float64.
     """
 
-    similarities: np.ndarray
-    unions: np.ndarray
+    measured: Measured
     distances: np.ndarray
     are: np.ndarray
     weights: np.ndarray
@@ -62,80 +73,123 @@ class Wanted:
         return max(0.0, missed), max(0.0, 1 - right / everything) if everything else 0.0
 
 
+class _SomeTexts(NamedTuple):
+    """Some texts of a sample, by which costs are measured, and their numbers of different shingles."""
+
+    texts: Sequence[str]
+    sizes: np.ndarray
+
+    @classmethod
+    def of(cls, texts: Sequence[str], shingles: Shingles) -> _SomeTexts:
+        some = texts[:: -(-len(texts) // _TIMED)]
+        return cls(some, np.array([len(np.unique(shingle_hashes(text, shingles, 0))) for text in some]))
+
+
 def settings_for(
-    wanted: Wanted,
-    shingles: Shingles,
-    threshold: float,
-    max_distance: int,
-    texts: Sequence[str],
-) -> tuple[Setting, ...]:
-    """Return what each setting would find, the smallest first.
+    wanted: Wanted, shingles: Shingles, threshold: float, max_distance: int, texts: Sequence[str]
+) -> list[Setting]:
+    """Return what each setting would find by similarity, the smallest first.
 
     Args:
         threshold: that MinHash is asked with.
         max_distance: that SimHash is asked with.
         texts: of the sample, some of which are sketched and counted.
     """
-    found, texts = [], texts[:: -(-len(texts) // _TIMED)]
-    sizes = [len(np.unique(shingle_hashes(text, shingles, 0))) for text in texts]
-    typical, most = np.percentile(sizes, (50, 95)).astype(int).tolist()
-    kept = min(MOST_KEPT_SHINGLES, _KEPT_MULTIPLE * (most // _KEPT_MULTIPLE + 1))
+    some, found = _SomeTexts.of(texts, shingles), []
     for num_perm in NUM_PERMS:
         config = Config(shingles=shingles, num_perm=num_perm, simhash=None)
-        odds = _returned(wanted, threshold, num_perm)
-        found.append(_setting(f"{num_perm} rows", config, "minhash", wanted.shares(odds), texts, typical))
-    config = Config(shingles=shingles, num_perm=_EXACT_NUM_PERM, simhash=None, keep_shingles=kept)
-    odds = _compared(wanted, threshold)
-    name = f"{_EXACT_NUM_PERM} rows, exact"
-    found.append(replace(_setting(name, config, "minhash", wanted.shares(odds), texts, typical), exact=True))
+        shares = wanted.shares(_returned(wanted.measured, threshold, num_perm))
+        found.append(_setting(f"{num_perm} rows", config, "minhash", threshold, shares, some))
+    kept = _KEPT_MULTIPLE * (int(np.percentile(some.sizes, 95)) // _KEPT_MULTIPLE + 1)
+    config = Config(
+        shingles=shingles,
+        num_perm=_USUAL_NUM_PERM,
+        simhash=None,
+        keep_shingles=min(MOST_KEPT_SHINGLES, kept),
+    )
+    shares = wanted.shares(_compared(wanted.measured, threshold))
+    found.append(_setting(f"{_USUAL_NUM_PERM} rows, exact", config, "minhash", threshold, shares, some))
     config = Config(num_perm=0, simhash=SimHashConfig(max_distance))
     shares = wanted.shares((wanted.distances <= max_distance).astype(float))
-    found.append(_setting(f"SimHash, {max_distance} bits", config, "simhash", shares, texts, typical))
-    return tuple(sorted(found, key=lambda setting: setting.document_bytes))
+    found.append(_setting(f"SimHash, {max_distance} bits", config, "simhash", max_distance, shares, some))
+    return sorted(found, key=lambda setting: setting.document_bytes)
+
+
+def containment_setting(
+    wanted: Wanted, shingles: Shingles, threshold: float, goal: Goal, texts: Sequence[str]
+) -> Setting:
+    """Return what `query_containment` would find, counted in the texts, by as few sampled shingles as do.
+
+    Args:
+        threshold: share of the smaller text that the other one has.
+        texts: as in `settings_for`.
+    """
+    some, of, found = _SomeTexts.of(texts, shingles), wanted.measured, []
+    reaches = of.containments >= threshold - _ROUNDING
+    pairs = np.stack(of, axis=1)[reaches].tolist()
+    for one_in in _ONE_IN:
+        config = Config(shingles=shingles, num_perm=_USUAL_NUM_PERM, simhash=None, containment=one_in)
+        odds = np.zeros(len(reaches))
+        # Either text may be the stored one.
+        odds[reaches] = [
+            (chance_to_be_met(shared, a, one_in) + chance_to_be_met(shared, b, one_in)) / 2
+            for shared, a, b in pairs
+        ]
+        name = f"{_USUAL_NUM_PERM} rows, containment {one_in}"
+        found.append(_setting(name, config, "containment", threshold, wanted.shares(odds), some))
+    return best_of(found, goal)
 
 
 def best_of(settings: Sequence[Setting], goal: Goal) -> Setting:
-    """Return the smallest of those that do nearly what the best does."""
+    """Return the first of those that do nearly what the best does."""
     worths = [goal.worth(1 - setting.wrong, 1 - setting.missed) for setting in settings]
     return next(s for s, worth in zip(settings, worths, strict=True) if worth >= max(worths) - _NEARLY)
 
 
-def _returned(wanted: Wanted, threshold: float, num_perm: int) -> np.ndarray:
+def _returned(pairs: Measured, threshold: float, num_perm: int) -> np.ndarray:
     """Return the odds that a query by rows returns each."""
-    plan = band_plan(threshold, num_perm)
+    plan, similarities = band_plan(threshold, num_perm), pairs.similarities
     # Between hundredths of similarity the odds are nearly straight, and twice the length hardly moves them.
-    lengths = 2 ** np.round(np.log2(np.maximum(wanted.unions, 1))).astype(int)
+    lengths = 2 ** np.round(np.log2(np.maximum(pairs.unions, 1))).astype(int)
     odds = np.zeros(len(lengths))
     for length in np.unique(lengths).tolist():
         of_length = lengths == length
-        steps = np.unique(np.floor(100 * wanted.similarities[of_length]))
+        steps = np.unique(np.floor(100 * similarities[of_length]))
         steps = np.unique(np.minimum(np.concatenate([steps, steps + 1]), 100)) / 100
         at_steps = [returned_probability(step, num_perm, plan, length) for step in steps.tolist()]
-        odds[of_length] = np.interp(wanted.similarities[of_length], steps, at_steps)
+        odds[of_length] = np.interp(similarities[of_length], steps, at_steps)
     return odds
 
 
-def _compared(wanted: Wanted, threshold: float) -> np.ndarray:
+def _compared(pairs: Measured, threshold: float) -> np.ndarray:
     """Return the odds that a comparison of all shingles returns each: none below the threshold."""
-    bits = exact_plan(threshold, _EXACT_NUM_PERM).prefix_bits
-    odds = cache(lambda s: candidate_probability(s, _EXACT_NUM_PERM // 8, prefix_bits=bits))
-    pairs = np.round(wanted.similarities, 3).tolist()
-    return np.array([odds(s) for s in pairs]) * (wanted.similarities >= threshold - 1e-9)
+    bits = exact_plan(threshold, _USUAL_NUM_PERM).prefix_bits
+    odds = cache(lambda s: candidate_probability(s, _USUAL_NUM_PERM // 8, prefix_bits=bits))
+    similarities = pairs.similarities
+    rounded = np.round(similarities, 3).tolist()
+    return np.array([odds(s) for s in rounded]) * (similarities >= threshold - _ROUNDING)
 
 
 def _setting(
-    name: str, config: Config, by: str, shares: tuple[float, float], texts: Sequence[str], typical: int
+    name: str, config: Config, by: str, threshold: float, shares: tuple[float, float], some: _SomeTexts
 ) -> Setting:
-    missed, wrong = shares
-    num_bytes = _bytes_of(config, min(config.keep_shingles, typical))
-    return Setting(name, config, by, False, missed, wrong, num_bytes, _seconds_of(config, texts))
+    return Setting(
+        name,
+        config,
+        by,
+        float(threshold),
+        *shares,
+        _bytes_of(config, some.sizes),
+        _seconds_of(config, some.texts),
+    )
 
 
-def _bytes_of(config: Config, kept: int) -> int:
-    """Return the bytes of a document, of which so many shingles are kept, in a large compacted index."""
+def _bytes_of(config: Config, sizes: np.ndarray) -> int:
+    """Return the bytes of a document in a large compacted index. `sizes`: different shingles of some."""
     plan = plan_for(config.simhash)
     tables = Scheme.of(config, Layout(), len(plan.widths) if plan else 0).tables
-    shape = SegmentEntry(
+    sampled = num_entries(sizes, sizes // config.containment).mean() if config.containment else 0
+    entry = SegmentEntry(
         0,
         0,
         0,
@@ -144,10 +198,10 @@ def _bytes_of(config: Config, kept: int) -> int:
         num_signatures=_DOCUMENTS if config.num_perm else 0,
         num_fingerprints=_DOCUMENTS if plan else 0,
         num_sketches=_DOCUMENTS,
-        chunked=1,
+        num_shingles=round(sampled * _DOCUMENTS),
     )
-    stored = tables.segment_bytes(shape._replace(filters=tables.filters_of(shape)))
-    return round(stored / _DOCUMENTS) + _RECORD_BYTES + _KEPT_BYTES * kept
+    kept = float(np.minimum(sizes, config.keep_shingles).mean())
+    return round(tables.paged_bytes([entry], 1.0) / _DOCUMENTS + _RECORD_BYTES + _KEPT_BYTES * kept)
 
 
 def _seconds_of(config: Config, texts: Sequence[str]) -> float:

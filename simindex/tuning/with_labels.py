@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,8 +11,8 @@ from simindex.config import CharShingles, Shingles, WordShingles
 from simindex.tuning.label_curve import Goal, LabelCurve, points_of
 from simindex.tuning.labels import Labels
 from simindex.tuning.measures import distances, measured
-from simindex.tuning.report import Advice, LabelFigures, Setting, name_of
-from simindex.tuning.settings import SIMHASH, Wanted, best_of
+from simindex.tuning.report import Advice, LabelFigures, Setting, in_tenths, name_of
+from simindex.tuning.settings import SIMHASH, Wanted, best_of, containment_setting, settings_for
 
 _WORDS, _CHARACTERS = (1, 2, 3, 5), (4, 9, 15)
 _THRESHOLDS = [hundredths / 100 for hundredths in range(100, 4, -1)]
@@ -32,7 +32,7 @@ _BETTER_CONTAINMENT = 0.02
 class Advised(NamedTuple):
     """What a report says about settings; see `TuningReport`."""
 
-    settings: tuple[Setting, ...]
+    settings: list[Setting]
     advice: Advice
     notes: list[str]
     labels: LabelFigures | None = None
@@ -48,23 +48,19 @@ def shinglings(base: Shingles) -> list[Shingles]:
 
 
 def with_labels(
-    shingles: Shingles,
-    labels: Labels,
-    histogram: tuple[int, ...],
-    goal: Goal,
-    settings: Callable[[Wanted, Shingles, float, int], tuple[Setting, ...]],
+    shingles: Shingles, labels: Labels, histogram: tuple[int, ...], goal: Goal, texts: Sequence[str]
 ) -> Advised:
     """Return the advice that follows from labels.
 
     Args:
         shingles: by which pairs were looked for.
         histogram: of these pairs.
-        settings: called with labelled pairs, shingles, a threshold and a distance: what is to choose from.
+        texts: of the sample.
     """
     tried = shinglings(shingles)
     by = [measured(labels.pairs, each) for each in tried]
-    base = by[0]
-    weights = labels.weights(base.similarities, histogram)
+    similarities = by[0].similarities
+    weights = labels.weights(similarities, histogram)
     bits = distances(labels.pairs, SIMHASH)
 
     def curve(name: str, scores: np.ndarray, thresholds: Sequence[float]) -> LabelCurve:
@@ -75,25 +71,30 @@ def with_labels(
     worths = [goal.of(each.best) for each in curves]
     at = 0 if worths[0] >= max(worths) - _CLEARLY else worths.index(max(worths))
     simhash = curve("SimHash", -bits.astype(float), [-distance for distance in range(_MOST_BITS + 1)])
-    contained = curve(f"containment, {name_of(shingles)}", base.containments, _THRESHOLDS)
-    point = curves[at].best
-    wanted = Wanted(by[at].similarities, by[at].unions, bits, labels.wanted, weights)
-    found = settings(wanted, tried[at], point.threshold, int(simhash.best.threshold))
-    setting = best_of(found, goal)
-    scores, threshold = by[at].similarities, point.threshold
-    if setting.by == "simhash":
-        scores, threshold = -bits.astype(float), -simhash.best.threshold
-    (point,) = points_of(scores, labels.wanted, weights, [threshold], _JUDGING)
+    contained = curve(f"containment, {name_of(shingles)}", by[0].containments, _THRESHOLDS)
+    settings = settings_for(
+        Wanted(by[at], bits, labels.wanted, weights),
+        tried[at],
+        curves[at].best.threshold,
+        int(simhash.best.threshold),
+        texts,
+    )
+    setting = best_of(settings, goal)
+    scores = by[at].similarities if setting.by == "minhash" else -bits.astype(float)
+    asked = setting.threshold if setting.by == "minhash" else -setting.threshold
+    (point,) = points_of(scores, labels.wanted, weights, [asked], _JUDGING)
+    of_base = Wanted(by[0], bits, labels.wanted, weights)
+    settings.append(containment_setting(of_base, shingles, contained.best.threshold, goal, texts))
     notes = []
     if contained.best.f1 > point.f1 + _BETTER_CONTAINMENT:
         notes.append(
             "You want texts that lie within longer ones: containment of "
             f"{contained.best.threshold:g} or more reaches an F1 of {contained.best.f1:.2f} here, and this "
-            f"advice {point.f1:.2f}; see Config(containment=8) and query_containment."
+            f"advice {point.f1:.2f}. Take {settings[-1].config!r}, and query_containment."
         )
-    figures = labels.figures(base.similarities)
-    counts = np.append([0, 0], np.array(histogram).reshape(-1, 10).sum(axis=1))
-    if bare := np.flatnonzero((counts > 0) & (np.array(figures.yes) + np.array(figures.no) == 0)).tolist():
+    figures = labels.figures(similarities)
+    counted = np.array(figures.yes) + np.array(figures.no)
+    if bare := np.flatnonzero((in_tenths(histogram) > 0) & (counted == 0)).tolist():
         shown = ", ".join(f"{tenth / 10:g} to {(tenth + 1) / 10:g}" for tenth in bare)
         notes.append(
             f"No label has a similarity of {shown}: the pairs there count neither as found nor as missed."
@@ -102,4 +103,4 @@ def with_labels(
         notes.append("No threshold reaches what you want on these labels: this one comes nearest.")
     order = sorted(range(len(curves)), key=lambda place: (place != at, -worths[place]))
     ordered = *(curves[place] for place in order), simhash, contained
-    return Advised(found, Advice(setting, point.threshold, point), notes, figures, ordered)
+    return Advised(settings, Advice(setting, point), notes, figures, ordered)

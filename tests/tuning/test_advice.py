@@ -1,5 +1,6 @@
 """`tune`: what it says of a sample, with brute force as the judge."""
 
+import random
 from pathlib import Path
 
 import numpy as np
@@ -8,9 +9,12 @@ from support.texts import json_lines
 from support.truth import exact_similarities, extract, texts
 
 import simindex
-from simindex import CharShingles, tuning
+from simindex import CharShingles, WordShingles, tuning
 from simindex.tuning import TuningReport
+from simindex.tuning.label_curve import Goal
+from simindex.tuning.measures import Measured
 from simindex.tuning.sample_pairs import valley_of
+from simindex.tuning.settings import Wanted, containment_setting
 
 LICENCES = [(key, text) for key, text in sorted(extract().items()) if len(text) < 4_000]
 
@@ -70,7 +74,7 @@ def test_tune_expects_of_settings_what_an_index_finds(report: TuningReport, tmp_
     wanted = int((similar_pairs() >= threshold).sum())
     right: set[tuple[object, object]] = set()
     for setting in report.settings:
-        if setting.by == "simhash":
+        if setting.by != "minhash":
             continue
         with simindex.open(tmp_path / setting.name.replace(" ", ""), config=setting.config) as index:
             index.insert_many(LICENCES)
@@ -81,6 +85,56 @@ def test_tune_expects_of_settings_what_an_index_finds(report: TuningReport, tmp_
         # Pairs of one family share their errors, so they count for a fifth of independent ones.
         assert 1 - len(found & right) / wanted == pytest.approx(setting.missed, abs=0.08), setting.name
         assert 1 - len(found & right) / len(found) == pytest.approx(setting.wrong, abs=0.08), setting.name
+
+
+def test_tune_expects_of_containment_what_a_query_finds(tmp_path: Path) -> None:
+    """Of pairs of 0.2 or more, either text of which is stored and the other one asked for."""
+    unlike = {key: text for text, key in {text: key for key, text in LICENCES}.items()}
+    report = tuning.tune(unlike.items())
+    (setting,) = (each for each in report.settings if each.by == "containment")
+    with simindex.open(tmp_path / "i", config=setting.config) as index:
+        index.insert_many(unlike.items())
+        answers = index.query_containment_many(list(unlike.values()), setting.threshold, texts=unlike)
+    found = [
+        match.similarity
+        for key, matches in zip(unlike, answers, strict=True)
+        for match in matches
+        if match.key != key and match.similarity >= 0.2
+    ]
+    right = sum(similarity >= report.advice.threshold for similarity in found)
+    wanted = 2 * int((exact_similarities(unlike.values(), 0.2)[2] >= report.advice.threshold).sum())
+    assert 1 - right / wanted == pytest.approx(setting.missed, abs=0.01)
+    assert 1 - right / len(found) == pytest.approx(setting.wrong, abs=0.01)
+
+
+def test_containment_takes_as_few_sampled_shingles_as_find_nearly_all() -> None:
+    """Texts of 12 shingles, 10 of which are in one of 500: met by its least hashes, or by the formula."""
+    few = Measured(*(np.full(3, count) for count in (10, 12, 500)))
+    many = Measured(*(np.full(3, count) for count in (100, 120, 500)))
+    found = [
+        containment_setting(
+            Wanted(of, np.zeros(3, int), np.ones(3, bool), np.ones(3)),
+            WordShingles(),
+            0.8,
+            Goal(),
+            texts(100),
+        )
+        for of in (few, many)
+    ]
+    assert [setting.config.containment for setting in found] == [2, 16]
+    assert found[0].missed == pytest.approx(0.5**10 / 2, rel=0.01)
+    assert [setting.wrong for setting in found] == [0, 0]
+
+
+def test_bytes_of_a_setting_are_those_of_a_compacted_index(tmp_path: Path) -> None:
+    dice = random.Random(1)
+    sample = [(n, " ".join(str(dice.randrange(10**6)) for _ in range(80))) for n in range(4_000)]
+    for setting in tuning.tune(sample).settings:
+        with simindex.open(tmp_path / setting.name, config=setting.config) as index:
+            index.insert_many(sample)
+            index.compact()
+            stats = index.stats()
+        assert setting.document_bytes == pytest.approx(stats.used_bytes / 4_000, rel=0.12), setting.name
 
 
 def test_tune_is_the_same_of_files_and_of_pairs_of_key_and_text(report: TuningReport, tmp_path: Path) -> None:
