@@ -1,7 +1,5 @@
 """Header: it comes back, and what a version does not know is refused by its name."""
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,31 +33,6 @@ def test_header_comes_back_as_it_was_encoded(
     found = decode_header(encode_header(header), "test")
     assert found == header
     assert config_from_dict(found.config) == config
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"stemming": "porter"}, r"unknown fields \['stemming'\]"),
-        ({"hashing": 5}, "hashing contract: expected version 4, found 5"),
-        ({"num_perm": "x"}, "expected known fields"),
-        ({"simhash": {"max_distance": 3, "depth": 1}}, "expected known fields"),
-        ({1: 2, "x": 3}, r"unknown fields \['1', 'x'\]"),
-        ({"shingles": [1]}, "expected known fields"),
-        ({"shingles": {"kind": [1]}}, "expected known fields"),
-        ({"simhash": [1]}, "expected known fields"),
-    ],
-)
-def test_configuration_of_a_later_version_is_refused(change: dict[Any, Any], message: str) -> None:
-    """What is not known may change what a sketch means."""
-    with pytest.raises(FormatError, match=message):
-        config_from_dict(config_to_dict(Config()) | change)
-
-
-@pytest.mark.parametrize("stored", [None, 5, [], ["hashing"], "hashing"])
-def test_configuration_that_is_no_map_is_refused(stored: Any) -> None:
-    with pytest.raises(FormatError, match="stored configuration: expected a map"):
-        config_from_dict(stored)
 
 
 @given(st.binary(max_size=60))

@@ -2,13 +2,11 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-import lmdb
-import numpy as np
 import pytest
 from support.indexes import FOX, READING_AND_ADDING
-from support.stored import store_values
+from support.stored import CONFIG_KEY, rewrite_header, store_values
 from support.truth import assert_matches, simhash_only
 
 import simindex
@@ -22,21 +20,8 @@ from simindex import (
     Sketch,
     WordShingles,
 )
-from simindex.format.header import CONFIG_KEY
-from simindex.format.seals import pack, seal, unpack, unseal
 from simindex.sketching import permutations
 from simindex.sketching.permutations import plan_for
-from simindex.storage.folder import Mode
-
-
-def rewrite_header(path: Path, change: Callable[[Any], Any]) -> None:
-    """Store the header that `change` makes of the fields of the stored one, sealed."""
-    with lmdb.open(str(path), max_dbs=16, lib_version=0) as env:
-        meta = env.open_db(b"meta", create=False)
-        with env.begin(write=True) as txn:
-            key = CONFIG_KEY
-            fields = unpack(unseal("meta", key, txn.get(key, db=meta) or b"", "header"))
-            txn.put(key, seal("meta", key, pack(change(fields))), db=meta)
 
 
 def test_index_of_a_newer_format_is_refused_and_left_alone(tmp_path: Path) -> None:
@@ -59,6 +44,12 @@ def test_index_of_a_newer_format_is_refused_and_left_alone(tmp_path: Path) -> No
         (lambda c: c | {"hashing": 3}, "hashing contract: expected version 4, found 3"),
         (lambda c: c | {"shingles": c["shingles"] | {"kind": "sentences"}}, "expected known fields"),
         (lambda c: c | {"num_perm": 100}, "expected known fields"),
+        (lambda c: c | {"num_perm": "x"}, "expected known fields"),
+        (lambda c: c | {"shingles": [1]}, "expected known fields"),
+        (lambda c: c | {"shingles": {"kind": [1]}}, "expected known fields"),
+        (lambda c: c | {"simhash": [1]}, "expected known fields"),
+        (lambda c: c | {"stemming": "porter"}, r"unknown fields \['stemming'\]"),
+        (lambda c: c | {1: 2}, r"unknown fields \['1'\]"),
         (lambda c: c | {"simhash": c["simhash"] | {"colour": 1}}, "expected known fields"),
         (lambda c: {name: value for name, value in c.items() if name != "seed"}, "expected known fields"),
     ],
@@ -75,7 +66,9 @@ def test_settings_that_this_version_does_not_know_are_refused(
 
 
 @pytest.mark.parametrize("mode", ["r", "a"])
-def test_other_settings_are_refused_naming_each_field_with_both_values(tmp_path: Path, mode: Mode) -> None:
+def test_other_settings_are_refused_naming_each_field_with_both_values(
+    tmp_path: Path, mode: Literal["r", "a"]
+) -> None:
     stored = Config(num_perm=64, shingles=CharShingles(5))
     with simindex.open(tmp_path / "i", config=stored) as index:
         index.insert("fox", FOX)
@@ -152,11 +145,3 @@ def test_file_without_a_header_is_no_index(tmp_path: Path, header: bytes | None,
     store_values(path, [("meta", CONFIG_KEY, header)])
     with pytest.raises(FormatError, match=message):
         simindex.open(path)
-
-
-@pytest.mark.parametrize(("config", "tables"), [(Config(), 4), (Config(simhash=None), 0)])
-def test_fingerprints_are_permuted_into_as_many_rows_as_there_are_tables(
-    tmp_path: Path, config: Config, tables: int
-) -> None:
-    with simindex.open(tmp_path / "i", "x", config) as index:
-        assert index._session.scheme.permute(np.array([1, 2**63, 7], np.uint64)).shape == (tables, 3)

@@ -2,15 +2,14 @@
 
 import os
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from support.indexes import problems_of
-from support.stored import flipped, store_values, stored_values
+from support.stored import CONFIG_KEY, flipped, store_values, stored_values
 
 import simindex
 from simindex import Config, CorruptIndexError, FormatError
-from simindex.format.header import CONFIG_KEY
-from simindex.storage.folder import HEADER_FILE, Mode, second_header
 
 CONFIG = Config(num_perm=16)
 
@@ -33,19 +32,19 @@ def break_stored(path: Path) -> bytes:
     return header
 
 
-def works(path: Path, mode: Mode = "r") -> None:
+def works(path: Path, mode: Literal["r", "r+", "a"] = "r") -> None:
     with simindex.open(path, mode) as index:
         assert index.config == CONFIG
         assert [match.key for match in index.query("7 is a number of its own", 0.9)] == [7]
 
 
 def test_header_lies_beside_the_data_file_from_the_beginning(path: Path) -> None:
-    assert second_header(str(path)) == stored_header(path)
-    assert (path / HEADER_FILE).stat().st_mode == (path / "data.mdb").stat().st_mode
+    assert (path / "header").read_bytes() == stored_header(path)
+    assert (path / "header").stat().st_mode == (path / "data.mdb").stat().st_mode
     with simindex.open(path) as index:
         index.compact()
         index.backup(path.parent / "backup")
-    assert second_header(str(path)) == second_header(str(path.parent / "backup")) != b""
+    assert (path / "header").read_bytes() == (path.parent / "backup" / "header").read_bytes() != b""
     assert not problems_of(path)
     assert not (path / "header.new").exists()
 
@@ -68,21 +67,21 @@ def test_broken_header_is_read_beside_the_file_and_put_right_by_the_next_writer(
 def test_second_copy_that_is_missing_or_broken_is_written_by_the_next_writer(
     path: Path, second: bytes | None
 ) -> None:
-    header = (path / HEADER_FILE).read_bytes()
-    (path / HEADER_FILE).unlink()
+    header = (path / "header").read_bytes()
+    (path / "header").unlink()
     if second is not None:
-        (path / HEADER_FILE).write_bytes(second)
+        (path / "header").write_bytes(second)
     works(path)
     # The data file alone is an index, too.
     assert [problem.kind for problem in simindex.check(path).problems] == ["header"] * bool(second)
     works(path, "a")
-    assert (path / HEADER_FILE).read_bytes() == header
+    assert (path / "header").read_bytes() == header
     assert not problems_of(path)
 
 
 def test_index_with_both_copies_broken_says_so(path: Path) -> None:
     break_stored(path)
-    (path / HEADER_FILE).write_bytes(b"x")
+    (path / "header").write_bytes(b"x")
     for mode in ("r", "a"):
         with pytest.raises(CorruptIndexError, match="header"):
             simindex.open(path, mode)
@@ -90,7 +89,7 @@ def test_index_with_both_copies_broken_says_so(path: Path) -> None:
 
 def test_repair_reads_the_header_beside_a_file_that_has_lost_every_copy_of_it(path: Path) -> None:
     data = bytearray((path / "data.mdb").read_bytes())
-    header = second_header(str(path))
+    header = (path / "header").read_bytes()
     found = 0
     while (at := data.find(header)) >= 0:
         data[at : at + len(header)] = bytes(len(header))
@@ -129,7 +128,7 @@ def test_disk_without_room_for_the_second_copy_costs_nothing_else(
         patch.setattr("simindex.storage.folder.os.replace", full)
         with simindex.open(tmp_path / "i", "x", CONFIG) as index:
             index.insert(7, "7 is a number of its own")
-    assert HEADER_FILE not in os.listdir(tmp_path / "i")
+    assert "header" not in os.listdir(tmp_path / "i")
     works(tmp_path / "i")
     works(tmp_path / "i", "a")
-    assert second_header(str(tmp_path / "i")) != b""
+    assert (tmp_path / "i" / "header").read_bytes() != b""

@@ -1,7 +1,7 @@
 """What an index stores, read and written past simindex: pages of LMDB, values, filters, segments."""
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from simindex import Layout
 from simindex.errors import CorruptIndexError
+from simindex.format.header import CONFIG_KEY as CONFIG_KEY
 from simindex.format.layout import Geometry, SegmentEntry
+from simindex.format.seals import pack, seal, unpack, unseal
 from simindex.segments.build import SegmentData, segment_puts
 from simindex.segments.load import Segment
 from simindex.storage.lmdb_file import file_lengths
@@ -150,6 +152,13 @@ def store_values(path: Path, changes: Iterable[tuple[str, bytes, bytes | None]])
                     txn.delete(key, db=handles[name])
                 else:
                     txn.put(key, value, db=handles[name])
+
+
+def rewrite_header(path: Path, change: Callable[[Any], Any]) -> None:
+    """Store the header that `change` makes of the fields of the stored one, sealed."""
+    header = next(value for name, key, value in stored_values(path) if (name, key) == ("meta", CONFIG_KEY))
+    fields = change(unpack(unseal("meta", CONFIG_KEY, header, "header")))
+    store_values(path, [("meta", CONFIG_KEY, seal("meta", CONFIG_KEY, pack(fields)))])
 
 
 def flipped(value: bytes, bit: int) -> bytes:
