@@ -93,7 +93,8 @@ def test_insert_walks_a_folder_in_order_and_follows_no_linked_folder(run: Run, t
     [
         (["*.txt"], ["a.txt"]),
         (["a.*"], ["a.txt", "b/a.py"]),
-        (["b/*", "c*"], ["b/a.py", "b/z.py", "c.py"]),
+        (["?.py", "b.d/*"], ["b/a.py", "b/z.py", "b.d/e.py", "c.py"]),
+        (["*.TXT", "b/*"], ["b/a.py", "b/z.py"]),
     ],
 )
 def test_insert_glob_chooses_files_by_name_or_path(
@@ -187,6 +188,10 @@ BAD_ROWS = [
     (b'{"id": "x", "text": ["a", true]}\n', "text: expected a list of strings and integers only"),
     (b'{"id": true, "text": "a"}\n', "id: expected a string or an integer of 64 bits, found bool"),
     (b'{"id": 1.5, "text": "a"}\n', "id: expected a string or an integer of 64 bits, found float"),
+    (
+        b'{"id": null, "text": "a"}\n',
+        "expected a key in the field 'id', found null; --id-field names another",
+    ),
     (b'{"id": ["x"], "text": "a"}\n', "id: expected a string or an integer of 64 bits, found list"),
     (b'{"id": 36893488147419103232, "text": "a"}\n', "id: expected a"),
     (b'{"id": "' + b"x" * 70_000 + b'", "text": "a"}\n', "id: key: expected at most"),

@@ -1,24 +1,13 @@
 """Folders: which files, in which order, and those that cannot be read."""
 
 import gzip
-import os
 import tracemalloc
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 from support.texts import ROWS, good, json_lines, make_folder
 
-from simindex.inputs import BadRowError, Fields, Inputs, Limits, Reading, Row, Source, Tally, folder
-from simindex.inputs.formats import text
-
-
-def read_text_file(source: Source) -> Iterator[Row | BadRowError]:
-    return text.read(source, Fields())
-
-
-def within(root: Path, files: Iterable[str | BadRowError]) -> list[str]:
-    return [str(Path(str(file)).relative_to(root)) for file in files]
+from simindex.inputs import BadRowError, Inputs, Limits, Reading, Row, Tally
 
 
 def test_folder_reports_files_and_folders_that_vanish(
@@ -38,34 +27,6 @@ def test_folder_reports_files_and_folders_that_vanish(
         "tree/c.py: No such file or directory",
         "tree/link.py: No such file or directory",
     ]
-
-
-def test_folder_gives_its_files_in_order_and_leaves_one_out(tmp_path: Path) -> None:
-    make_folder(tmp_path)
-    root = tmp_path / "tree"
-    source = Source(str(root))
-    keys = [str(row.key) for row in good(folder.read(source, folder.Selection(), read_text_file))]
-    assert within(root, keys) == ["a.txt", "b/a.py", "b/z.py", "b.d/e.py", "c.py", "link.py"]
-    assert source.bytes_read == folder.Selection().total_bytes(str(root))
-    without = folder.Selection(leave_out=os.path.realpath(root / "b"))
-    assert within(root, without.files(str(root))) == ["a.txt", "b.d/e.py", "c.py", "link.py"]
-
-
-@pytest.mark.parametrize(
-    ("globs", "keys"),
-    [
-        (("*.txt",), ["a.txt"]),
-        (("*.TXT",), []),
-        (("?.py", "b.d/*"), ["b/a.py", "b/z.py", "b.d/e.py", "c.py"]),
-        (("b/*",), ["b/a.py", "b/z.py"]),
-    ],
-)
-def test_selection_takes_files_by_name_or_path(
-    tmp_path: Path, globs: tuple[str, ...], keys: list[str]
-) -> None:
-    make_folder(tmp_path)
-    root = tmp_path / "tree"
-    assert within(root, folder.Selection(globs).files(str(root))) == keys
 
 
 def test_folder_passes_over_a_file_that_is_too_large_without_holding_it(tmp_path: Path) -> None:

@@ -10,8 +10,7 @@ from typing import IO, Any
 import pytest
 from support.texts import zstd
 
-from simindex.inputs import Fields, InputError, Limits, Source
-from simindex.inputs.formats import csv
+from simindex.inputs import InputError, Inputs, Limits, Source
 
 
 def test_source_knows_the_bytes_of_regular_files_only(tmp_path: Path) -> None:
@@ -57,7 +56,7 @@ def test_source_of_a_reading_that_failed_is_closed_while_the_error_is_held(
     path.write_text("id,body\nx,y\n")
     monkeypatch.setattr(builtins, "open", recording)
     with pytest.raises(InputError):
-        next(csv.read(Source(str(path)), Fields()))
+        next(iter(Inputs([str(path)])))
     monkeypatch.undo()
     assert [file.closed for file in opened] == [True]
 
@@ -118,20 +117,6 @@ def test_ratio_refuses_a_long_line_and_lets_many_short_ones_pass(tmp_path: Path,
     plain = tmp_path / "plain"
     plain.write_bytes(b"x" * (3 << 20))
     assert lines_of(plain, limits) == [b"x" * (3 << 20)]
-
-
-def test_window_over_the_limit_is_told_with_its_option(tmp_path: Path) -> None:
-    path = tmp_path / "a.zst"
-    module = zstd()
-    packer = module.ZstdCompressor(options={module.CompressionParameter.window_log: 27})
-    path.write_bytes(packer.compress(b"a line\n") + packer.flush())
-    assert lines_of(path, Limits(row=1 << 27)) == [b"a line\n"]
-    with pytest.raises(InputError) as caught:
-        lines_of(path, Limits(row=1 << 23))
-    assert caught.value.reason == (
-        "cannot be read: expected a window of at most 64 MiB, found more; "
-        "--max-row (Limits.row) sets the limit"
-    )
 
 
 @pytest.mark.parametrize("error", [MemoryError(), OSError(), EOFError()])

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.texts import zstd
 
-from simindex.inputs.streams import Stream, without_packing
+from simindex.inputs.streams import Stream
 
 CONTENT = bytes(range(256)) * 1000
 
@@ -133,14 +133,6 @@ def test_stream_refuses_a_file_that_asks_for_a_larger_window(tmp_path: Path) -> 
             pytest.raises(refusals, match=r"too much memory|limit"),
         ):
             stream.file.read()
-
-
-@pytest.mark.parametrize(
-    ("path", "plain"),
-    [("a.jsonl", "a.jsonl"), ("a.csv.GZ", "a.csv"), ("a.zst", "a"), ("a.zst.gz", "a.zst"), ("gz", "gz")],
-)
-def test_without_packing_takes_one_suffix_away(path: str, plain: str) -> None:
-    assert without_packing(path) == plain
 
 
 @pytest.mark.parametrize(

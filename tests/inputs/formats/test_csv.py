@@ -10,15 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.texts import good
 
-from simindex.inputs import BadRowError, Fields, InputError, Limits, Row, Source
-from simindex.inputs.formats import csv as csv_input
+from simindex.inputs import BadRowError, Fields, Inputs, Limits, Row
 
 CELLS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r"))
 
 
 def read(path: Path, content: bytes, fields: Fields | None = None) -> list[Row | BadRowError]:
     path.write_bytes(content)
-    return list(csv_input.read(Source(str(path)), fields or Fields()))
+    return list(Inputs([str(path)], fields or Fields()))
 
 
 @given(st.lists(st.tuples(CELLS.filter(bool), CELLS, CELLS)))
@@ -56,16 +55,10 @@ def test_csv_gives_a_bad_row_its_place_and_reads_on(tmp_path: Path) -> None:
     assert found[3:] == [Row("ok", "fine", None)]
 
 
-def test_csv_without_the_column_of_documents_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"a.csv:1: expected a column 'body', found \['id', 'text'\]"):
-        read(tmp_path / "a.csv", b"id,text\nx,y\n", Fields(text="body"))
-    assert read(tmp_path / "a.csv", b"") == []
-
-
 def rows_of(path: Path, content: bytes, limits: Limits) -> list[object]:
     """The documents of a file, with the words of an error in place of a row that is over a limit."""
     path.write_bytes(content)
-    rows = csv_input.read(Source(str(path), limits), Fields(key_from="line"))
+    rows = Inputs([str(path)], Fields(key_from="line"), limits=limits)
     return [row.document if isinstance(row, Row) else str(row) for row in rows]
 
 
@@ -74,7 +67,7 @@ def test_csv_leaves_the_limit_of_the_module_as_it_is(tmp_path: Path) -> None:
     try:
         path = tmp_path / "a.csv"
         path.write_text(f"text\n{'x' * 300_000}\nlast\n")
-        rows = csv_input.read(Source(str(path)), Fields(key_from="line"))
+        rows = iter(Inputs([str(path)], Fields(key_from="line")))
         assert isinstance(next(rows), Row)
         assert csv.field_size_limit() == 77
         with pytest.raises(csv.Error, match=r"limit \(77\)"):
@@ -111,7 +104,7 @@ def test_csv_quote_that_is_not_closed_costs_its_own_line(tmp_path: Path) -> None
     to_the_end = rows_of(path, content, Limits())
     assert str(to_the_end[5]).startswith(f"{path}:101: unexpected end of data; the row began in line 7")
     assert to_the_end[6:] == documents
-    keys = csv_input.read(Source(str(path)), Fields("none", key_from="line"))
+    keys = Inputs([str(path)], Fields("none", key_from="line"))
     assert [row.key for row in keys if isinstance(row, Row)][5:] == [f"{path}:{n}" for n in range(8, 102)]
 
 
@@ -142,7 +135,7 @@ def test_csv_row_of_a_compressed_file_is_bound_by_the_ratio(tmp_path: Path) -> N
 def test_csv_rows_keep_their_lines_behind_a_line_over_the_limit_within_a_row(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(b'text\n"open\none\n' + b"x" * 200 + b"\ntwo\n")
-    rows = list(csv_input.read(Source(str(path), Limits(row=100)), Fields(key_from="line")))
+    rows = list(Inputs([str(path)], Fields(key_from="line"), limits=Limits(row=100)))
     assert [row.key if isinstance(row, Row) else row.place for row in rows] == [
         f"{path}:4",
         f"{path}:3",

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.texts import FOX, good
 
-from simindex.inputs import BadRowError, Fields, Row, Source
-from simindex.inputs.formats import jsonl
+from simindex.inputs import BadRowError, Fields, Inputs, Row
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 KEYS = st.integers(-(2**63), 2**63 - 1) | TEXTS.filter(lambda text: len(text) < 100)
@@ -17,7 +16,7 @@ KEYS = st.integers(-(2**63), 2**63 - 1) | TEXTS.filter(lambda text: len(text) < 
 
 def read(path: Path, content: bytes, fields: Fields | None = None) -> list[Row | BadRowError]:
     path.write_bytes(content)
-    return list(jsonl.read(Source(str(path)), fields or Fields()))
+    return list(Inputs([str(path)], fields or Fields()))
 
 
 @given(st.lists(st.tuples(KEYS, TEXTS)), st.booleans())
@@ -38,14 +37,3 @@ def test_jsonl_passes_over_a_byte_order_mark_and_empty_lines(tmp_path: Path) -> 
     rows = read(path, b"\xef\xbb\xbf" + line + b"\r\n \n\n" + line, Fields(key_from="line"))
     assert [row.key for row in good(rows)] == [f"{path}:1", f"{path}:4"]
     assert read(path, b"") == read(path, b"\xef\xbb\xbf\n") == []
-
-
-def test_jsonl_gives_a_bad_line_its_place_and_reads_on(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    bad, fine, cut = read(path, b'null\n{"id": 1, "text": "x"}\n{"id": 2, "te')
-    assert isinstance(bad, BadRowError)
-    assert (bad.place, bad.reason) == (f"{path}:1", "expected a JSON object, found NoneType")
-    assert fine == Row(1, "x", None)
-    assert isinstance(cut, BadRowError)
-    assert cut.place == f"{path}:3"
-    assert cut.reason.startswith("expected a JSON object, found no JSON (")

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from simindex.inputs import BadRowError, Fields, Limits, Row, Source, read_text
-from simindex.inputs.formats import text
+from simindex.inputs import BadRowError, Inputs, Limits, Source, read_text
 
 
 @pytest.mark.parametrize(
@@ -29,24 +28,11 @@ def test_read_text_mends_wrong_bytes_only(
     assert read_text("-") == expected
 
 
-def test_text_is_one_row_under_its_path(tmp_path: Path) -> None:
-    path = tmp_path / "a.txt"
-    path.write_bytes(b"12345")
-    source = Source(str(path))
-    assert list(text.read(source, Fields(text="body"))) == [Row(str(path), "12345", None)]
-    assert source.bytes_read == 5
-
-
-def test_text_that_is_gone_is_an_os_error(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        next(text.read(Source(str(tmp_path / "a.txt")), Fields()))
-
-
 def test_text_over_the_limit_is_a_bad_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(b"x" * 1_000_000)
     assert len(read_text(str(path), Limits(row=1_000_000))) == 1_000_000
-    (row,) = text.read(Source(str(path), Limits(row=999_999)), Fields())
+    (row,) = Inputs([str(path)], limits=Limits(row=999_999))
     assert isinstance(row, BadRowError)
     reason = "expected a document of at most 999,999 bytes, found more; --max-row (Limits.row) sets"
     assert str(row) == f"{path}: {reason} the limit"
@@ -63,5 +49,5 @@ def test_text_for_which_there_is_no_memory_is_a_bad_row(
 
     monkeypatch.setattr(Source, "_whole", no_memory)
     (tmp_path / "a.txt").write_text("x")
-    (row,) = text.read(Source(str(tmp_path / "a.txt")), Fields())
+    (row,) = Inputs([str(tmp_path / "a.txt")])
     assert str(row) == f"{tmp_path / 'a.txt'}: not enough memory to read it"
