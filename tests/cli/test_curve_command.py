@@ -104,8 +104,3 @@ def test_curve_is_drawn_to_a_file(run: Run, tmp_path: Path) -> None:
 )
 def test_curve_refuses_wrong_combinations(run: Run, options: list[float | str] | list[int | str]) -> None:
     assert run("curve", *options).code == 2
-
-
-def test_curve_reports_a_threshold_out_of_range(run: Run) -> None:
-    result = run("curve", "--threshold", 0)
-    assert (result.code, "Invalid value for '--threshold': expected " in result.err) == (2, True)

@@ -1,7 +1,7 @@
 """`simindex expire`: times, durations, and what goes."""
 
 import json
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -9,7 +9,6 @@ from support.commands import NO_INDEX, Run, stored
 from support.texts import FOX, SHIP
 
 import simindex
-from simindex.cli.commands.expire import parse_duration, parse_time
 
 
 @pytest.fixture
@@ -78,7 +77,21 @@ def test_expire_of_nothing_creates_nothing(run: Run, tmp_path: Path) -> None:
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_times_and_durations_are_read() -> None:
-    assert parse_duration("1w2d3h4m5s") == timedelta(days=9, hours=3, minutes=4, seconds=5)
-    assert parse_duration(" 90M ") == timedelta(minutes=90)
-    assert parse_time("2026-11-01") == datetime(2026, 11, 1).astimezone()
+@pytest.mark.parametrize(
+    ("duration", "expected"),
+    [
+        ("1w2d3h4m5s", timedelta(days=9, hours=3, minutes=4, seconds=5)),
+        (" 90M ", timedelta(minutes=90)),
+    ],
+)
+def test_expire_reads_a_duration_of_several_parts(
+    run: Run, aged: str, duration: str, expected: timedelta
+) -> None:
+    earliest = datetime.now(UTC) - expected
+    report = json.loads(run("expire", aged, "--older-than", duration, "--json").out)
+    assert earliest <= datetime.fromisoformat(report["before"]) <= datetime.now(UTC) - expected
+
+
+def test_expire_reads_a_day_as_its_local_midnight(run: Run, aged: str) -> None:
+    report = json.loads(run("expire", aged, "--before", "2025-11-01", "--json").out)
+    assert datetime.fromisoformat(report["before"]) == datetime(2025, 11, 1).astimezone()

@@ -66,13 +66,6 @@ def test_insert_key_from_content_of_shingles_and_csv(run: Run, tmp_path: Path) -
     assert stored("news") == [xxhash.xxh3_128_hexdigest(b"1:a1:b"), digest(FOX), "x"]
 
 
-def test_insert_counts_a_row_without_id_among_the_bad_ones(run: Run) -> None:
-    result = run("insert", "news", "-", "--skip-bad-rows", stdin=FIRST + json_lines([{"id": 1, "text": FOX}]))
-    assert result.code == 0
-    assert "simindex: stdin:1: expected a key in the field 'id'" in result.err
-    assert "1 document inserted, 0 replaced, 0 skipped, 1 bad row; " in result.err
-
-
 def test_insert_keys_files_of_folders_by_their_path_so_that_two_do_not_collide(
     run: Run, tmp_path: Path
 ) -> None:

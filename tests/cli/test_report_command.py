@@ -10,7 +10,6 @@ from support.texts import FOX, FOX_TOO, SHIP, has, json_lines
 
 import simindex
 from simindex import CharShingles, Config, corpus
-from simindex.corpus.dedup.journal import Journal
 
 
 def data_in(path: str) -> dict[str, Any]:
@@ -146,13 +145,15 @@ def test_report_on_a_job_knows_where_rows_of_several_inputs_are(run: Run, tmp_pa
 
 
 def test_report_on_a_job_is_of_a_finished_one(run: Run, journal: str) -> None:
-    path = Path(journal, "journal.json")
-    unfinished = Journal(journal, json.loads(path.read_text())["job"])
-    unfinished.write()
-    result = run("report", journal, "-o", "page.html")
+    def interrupt(_: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        corpus.deduplicate("in.jsonl", "other.jsonl", 0.5, progress=interrupt)
+    result = run("report", "other.jsonl.dedup", "-o", "page.html")
     assert result.code == 1
     assert "expected a finished job, found one that is reading" in result.err
-    path.write_text("{}")
+    Path(journal, "journal.json").write_text("{}")
     assert "the journal is damaged" in run("report", journal, "-o", "page.html").err
     assert run("report", journal, "-o", "page.html", "--threshold", 0.5).code == 2
 
