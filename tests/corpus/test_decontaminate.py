@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from support.faults import small_frames
 
 import simindex
-from simindex import Config, ConfigMismatchError, WordShingles
+from simindex import Config, ConfigMismatchError, SimIndexError, WordShingles
 from simindex.corpus import Contaminated, decontaminate
-from simindex.corpus.dedup.journal import JobError
 from simindex.corpus.report.job_files import overview_of_journal, read_journal
 
 ITEM = "the ferry to the island leaves at nine in the morning and comes back at noon"
@@ -175,7 +174,7 @@ def test_a_job_with_other_items_is_another_one_and_bad_rows_are_passed_over(tmp_
     arguments = tmp_path / "rows.jsonl", tmp_path / "out.jsonl"
     report = decontaminate(*arguments, tmp_path / "a.jsonl", on_bad_row=bad.append)
     assert (report[:3], len(bad)) == ((1, 0, 1), 1)
-    with pytest.raises(JobError, match="items="):
+    with pytest.raises(SimIndexError, match="items="):
         decontaminate(*arguments, tmp_path / "b.jsonl")
 
 

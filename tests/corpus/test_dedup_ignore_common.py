@@ -10,8 +10,7 @@ from support.commands import Run
 from support.texts import json_lines
 
 from simindex import Config
-from simindex.corpus import deduplicate
-from simindex.corpus.dedup.results import Removed
+from simindex.corpus import Removed, deduplicate
 
 _random = Random(12)
 WORDS = [f"word{n}" for n in range(3000)]

@@ -11,7 +11,6 @@ from support.texts import FOX, SHIP, json_lines
 
 import simindex
 from simindex.corpus import deduplicate
-from simindex.inputs import InputError
 
 
 @pytest.fixture
@@ -133,5 +132,7 @@ def test_row_that_does_not_fit_the_output_is_not_said_to_go_on(run: Run, name: s
         assert result.code == 1
         assert result.err.endswith(f"an output of .jsonl takes {taken}\n")
     assert not Path(name).exists()
-    with pytest.raises(InputError, match=rf"a\.jsonl:\d: expected .* an output of \.jsonl takes {taken}"):
+    with pytest.raises(
+        simindex.SimIndexError, match=rf"a\.jsonl:\d: expected .* an output of \.jsonl takes {taken}"
+    ):
         deduplicate("a.jsonl", f"other-{name}")

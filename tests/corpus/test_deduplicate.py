@@ -11,10 +11,9 @@ import pytest
 from support.truth import kept_by_index, lines, texts, write_lines
 
 import simindex
-from simindex import SketchBatch
+from simindex import SimIndexError, SketchBatch
 from simindex.corpus import Removed, deduplicate
 from simindex.corpus.dedup import other_indexes, writer_loop
-from simindex.corpus.dedup.journal import JobError
 from simindex.corpus.entries import PathEntries
 from simindex.inputs import BadRowError, Fields, InputError, Inputs, Reading
 from simindex.inputs.streams import require_unpacker
@@ -294,25 +293,6 @@ def test_into_an_open_index_and_against_another(tmp_path: Path) -> None:
         assert all(not old.query(row.document) for row in kept)
 
 
-# ---- exact ----
-
-
-def test_exact_compares_all_shingles() -> None:
-    def shingles(text: str) -> set[tuple[str, ...]]:
-        words = text.split()
-        return set(zip(words, words[1:], words[2:], strict=False))
-
-    gone: list[Removed] = []
-    deduplicate(list(enumerate(TEXTS)), lambda _: None, exact=True, on_removed=gone.append)
-    assert len(gone) > 50
-    for each in gone:
-        one, other = shingles(TEXTS[each.place.row - 1]), shingles(TEXTS[each.kept_place.row - 1])
-        assert each.exact
-        assert each.similarity == pytest.approx(len(one & other) / len(one | other))
-        assert each.similarity is not None
-        assert each.similarity >= 0.8
-
-
 # ---- what is refused ----
 
 
@@ -350,16 +330,16 @@ def test_done_job_is_done_and_another_one_is_refused(tmp_path: Path) -> None:
     assert deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl") == first
     assert (tmp_path / "out.jsonl").stat().st_mtime_ns == modified
     with pytest.raises(
-        JobError, match=r"out\.jsonl was made with threshold=0\.8, and you ask for threshold=0\.7\. "
+        SimIndexError, match=r"out\.jsonl was made with threshold=0\.8, and you ask for threshold=0\.7\. "
     ):
         deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", 0.7)
     with (tmp_path / "a.jsonl").open("ab") as file:
         file.write(b'{"id": 1, "text": "something else"}\n')
-    with pytest.raises(JobError, match=r"of inputs that have changed since: .*a\.jsonl\. "):
+    with pytest.raises(SimIndexError, match=r"of inputs that have changed since: .*a\.jsonl\. "):
         deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl")
     assert deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", force=True).read == 601
     (tmp_path / "out.jsonl").unlink()
-    with pytest.raises(JobError, match="found no file"):
+    with pytest.raises(SimIndexError, match="found no file"):
         deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl")
 
 
@@ -380,16 +360,16 @@ def test_job_that_reads_the_same_files_otherwise_is_another_one(tmp_path: Path) 
 def test_file_of_others_is_not_replaced(tmp_path: Path) -> None:
     write_lines(tmp_path / "a.jsonl", TEXTS[:5])
     (tmp_path / "out.jsonl").write_text("mine")
-    with pytest.raises(JobError, match="found one; force=True"):
+    with pytest.raises(SimIndexError, match="found one; force=True"):
         deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl")
-    with pytest.raises(JobError, match="found one; force=True"):
+    with pytest.raises(SimIndexError, match="found one; force=True"):
         deduplicate([(1, "some words here")], tmp_path / "out.jsonl")
     assert (tmp_path / "out.jsonl").read_text() == "mine"
     with pytest.raises(ValueError, match="none of the inputs"):
         deduplicate(tmp_path / "a.jsonl", tmp_path / "a.jsonl", force=True)
     (tmp_path / "b.jsonl.dedup").mkdir()
     (tmp_path / "b.jsonl.dedup" / "mine").write_text("mine")
-    with pytest.raises(JobError, match="expected a journal, found a folder"):
+    with pytest.raises(SimIndexError, match="expected a journal, found a folder"):
         deduplicate(tmp_path / "a.jsonl", tmp_path / "b.jsonl", force=True)
     assert (tmp_path / "b.jsonl.dedup" / "mine").read_text() == "mine"
 
