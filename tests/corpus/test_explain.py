@@ -6,11 +6,10 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.texts import any_texts, normalize_steps
+from support.texts import any_texts, normalize_steps, textbook_shingles
 
 from simindex import CharShingles, Config, SimHashConfig, WordShingles, corpus
 from simindex.corpus import Explanation, Passage, explain
-from simindex.sketching.shingles import shingles_of
 
 configs = st.one_of(
     st.builds(WordShingles, st.integers(1, 4), normalize_steps),
@@ -44,7 +43,9 @@ def jaccard(a: list[str], b: list[str]) -> float:
 @given(related, related, configs)
 def test_similarity_is_that_of_the_sets_of_shingles(a: str, b: str, config: Config) -> None:
     found = explain(a, b, config)
-    assert found.similarity == jaccard(shingles_of(a, config.shingles), shingles_of(b, config.shingles))
+    assert found.similarity == jaccard(
+        textbook_shingles(a, config.shingles), textbook_shingles(b, config.shingles)
+    )
     assert bool(found.passages) == (found.similarity > 0)
 
 
@@ -55,10 +56,10 @@ def test_passages_lie_in_the_texts_and_share_shingles(a: str, b: str, config: Co
     for start_a, end_a, start_b, end_b in found.passages:
         assert 0 <= start_a < end_a <= len(a)
         assert 0 <= start_b < end_b <= len(b)
-        common = set(shingles_of(a, config.shingles)) & set(shingles_of(b, config.shingles))
+        common = set(textbook_shingles(a, config.shingles)) & set(textbook_shingles(b, config.shingles))
         # White space is cut away at the ends of a passage: of " of " only "of" is left.
         for piece in (a[start_a:end_a], b[start_b:end_b]):
-            inside = shingles_of(piece, type(config.shingles)(1, config.shingles.normalize))
+            inside = textbook_shingles(piece, type(config.shingles)(1, config.shingles.normalize))
             joined = (" " if isinstance(config.shingles, WordShingles) else "").join(inside)
             assert any(shingle.strip() in joined for shingle in common)
 
@@ -68,10 +69,13 @@ def test_shares_are_those_of_the_words_in_shared_shingles(a: str, b: str, config
     found = explain(a, b, config)
     for text, other, share in ((a, b, found.share_a), (b, a, found.share_b)):
         single = type(config.shingles)(1, config.shingles.normalize)
-        num_tokens, shared = len(shingles_of(text, single)), set(shingles_of(other, config.shingles))
+        num_tokens, shared = (
+            len(textbook_shingles(text, single)),
+            set(textbook_shingles(other, config.shingles)),
+        )
         covered = {
             place + step
-            for place, shingle in enumerate(shingles_of(text, config.shingles))
+            for place, shingle in enumerate(textbook_shingles(text, config.shingles))
             if shingle in shared
             for step in range(min(config.shingles.size, num_tokens))
         }

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.servers import Browser, needs_browser
-from support.texts import any_texts, normalize_steps
+from support.texts import any_texts, normalize_steps, textbook_shingles
 
 import simindex
 from simindex import CharShingles, Config, Index, Key, WordShingles
@@ -21,7 +21,6 @@ from simindex.corpus.report.common_passages import shared_form
 from simindex.corpus.report.overview import Member, Overview, overview_of
 from simindex.corpus.report.page import page_of
 from simindex.corpus.report.report import Bounds, keys_of, report_of, subject_of
-from simindex.sketching.shingles import shingles_of
 
 FIRST = "the ferry to the island leaves every morning at nine from the northern pier of the old harbour town"
 SECOND = FIRST.replace("nine", "ten")
@@ -174,7 +173,7 @@ either = st.one_of(
 @given(st.lists(any_texts, max_size=4), either)
 def test_shared_form_unpacks_to_the_shingles(texts: list[str], shingles: WordShingles | CharShingles) -> None:
     forms = shared_form(texts, shingles)
-    rows = [shingles_of(text, shingles) for text in texts]
+    rows = [textbook_shingles(text, shingles) for text in texts]
     names: dict[int, str] = {}
     for place, (form, row, text) in enumerate(zip(forms, rows, texts, strict=True)):
         numbers: list[int] = []

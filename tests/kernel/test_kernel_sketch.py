@@ -6,7 +6,7 @@ import xxhash
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.samples import sample_of
-from support.texts import any_texts, normalize_steps, uint64s
+from support.texts import any_texts, normalize_steps, textbook_shingles, uint64s
 
 from simindex import Sketch, Sketcher, _kernel, textbook
 from simindex.config import CharShingles, Config, Shingles, SimHashConfig, WordShingles
@@ -15,13 +15,6 @@ from simindex.sketching.hash_family import round_multipliers, row_coefficients
 from simindex.sketching.shingles import ready_hashes, shingle_hashes, shingles_of
 
 sizes = st.integers(1, 12)
-
-
-def textbook_shingles(text: str, shingles: Shingles) -> list[str]:
-    normal = textbook.normalize(text, shingles.normalize)
-    if isinstance(shingles, WordShingles):
-        return textbook.word_shingles(textbook.words(normal), shingles.size)
-    return textbook.character_shingles(normal, shingles.size)
 
 
 def textbook_hashes(text: str, shingles: Shingles, seed: int) -> list[int]:

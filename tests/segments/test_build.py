@@ -15,26 +15,6 @@ from simindex.segments.build import FilterWriter, SegmentData, SegmentWriter, se
 
 
 @settings(max_examples=60)
-@given(st.lists(crowded, max_size=400), st.integers(1, 3))
-def test_sort_tables_equals_a_stable_sort(keys: list[int], tables: int) -> None:
-    count = len(keys) // tables
-    rows = np.array(keys[: count * tables], np.uint64).reshape(tables, count)
-    out, places = np.empty_like(rows), np.empty(rows.shape, np.uint32)
-    if count:
-        _kernel.sort_tables(rows, count, out, places)
-    assert places.tolist() == np.argsort(rows, axis=1, kind="stable").tolist()
-    assert out.tolist() == np.sort(rows, axis=1).tolist()
-
-
-def test_sort_tables_of_a_crowded_prefix_equals_a_stable_sort() -> None:
-    random = np.random.default_rng(1)
-    rows = random.integers(0, 2**20, (2, 50_000), dtype=np.uint64)
-    out, places = np.empty_like(rows), np.empty(rows.shape, np.uint32)
-    _kernel.sort_tables(rows, 50_000, out, places)
-    assert np.array_equal(places, np.argsort(rows, axis=1, kind="stable"))
-
-
-@settings(max_examples=60)
 @given(layouts, st.lists(crowded, max_size=60), st.data())
 def test_writer_makes_the_same_values_of_tables_that_come_in_parts(
     layout: Layout, keys: list[int], data: st.DataObject

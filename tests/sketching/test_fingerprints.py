@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.texts import uint64s
 
 from simindex import Sketch
-from simindex.sketching.fingerprints import fingerprint_of, fingerprints_of
+from simindex.sketching.fingerprints import fingerprints_of
 
 
 @given(st.lists(uint64s))
@@ -79,9 +79,3 @@ def test_taken_array_is_a_copy() -> None:
 def test_other_values_are_refused_with_their_place(values: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         fingerprints_of(values)
-
-
-def test_single_fingerprint_of_a_bad_form_is_refused() -> None:
-    for bad, error in ((1.5, TypeError), (None, TypeError), ("0x", ValueError), (2**64, ValueError)):
-        with pytest.raises(error, match=r"^fingerprint: expected"):
-            fingerprint_of(bad)

@@ -13,19 +13,6 @@ from simindex.sketching import permutations
 from simindex.sketching.permutations import block_orders, block_widths, choose_blocks, make_plan
 
 
-def test_block_orders_of_four_blocks_and_two_bits_are_the_six_lists_of_seed_004() -> None:
-    orders = block_orders(4, 2)
-    assert ["".join("ABCD"[b] for b in order) for order in orders] == [
-        "ABCD",
-        "ACDB",
-        "ADBC",
-        "BCAD",
-        "BDAC",
-        "CDAB",
-    ]
-    assert make_plan(4, 2).prefix_bits == (32,) * 6
-
-
 @pytest.mark.parametrize("max_distance", range(9))
 def test_plan_is_that_of_the_textbook(max_distance: int) -> None:
     for blocks in range(max_distance + 1, max_distance + 7):

@@ -12,8 +12,8 @@ from typing import Any, cast
 import pytest
 from hypothesis import strategies as st
 
-from simindex import Config, Index, Layout
-from simindex.config import NORMALIZE_STEPS
+from simindex import Config, Index, Layout, WordShingles, textbook
+from simindex.config import NORMALIZE_STEPS, Shingles
 from simindex.inputs import BadRowError, Row
 from simindex.sketching import alphabet
 
@@ -57,6 +57,14 @@ def has(package: str) -> bool:
 def zstd() -> Any:
     """The module that packs and unpacks .zst; a test that asks for it is skipped where it is missing."""
     return pytest.importorskip("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
+
+
+def textbook_shingles(text: str, shingles: Shingles) -> list[str]:
+    """The shingles of a text by their definitions alone."""
+    normal = textbook.normalize(text, shingles.normalize)
+    if isinstance(shingles, WordShingles):
+        return textbook.word_shingles(textbook.words(normal), shingles.size)
+    return textbook.character_shingles(normal, shingles.size)
 
 
 # ---- strategies ----
