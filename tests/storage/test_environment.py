@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from support.stored import bare_store, held, put
 
-from simindex.storage.environment import Pin
 from simindex.storage.store import Store
 
 
@@ -71,31 +70,6 @@ def test_wait_for_another_holder_that_is_broken_off_does_not_let_everybody_in(
     store.close()
 
 
-def test_move_map_changes_its_size_and_nothing_that_is_stored(tmp_path: Path) -> None:
-    store = bare_store(tmp_path / "i", map_bytes=1 << 20)
-    put(store, "groups", key=b"value")
-    environment = store.environment()
-    environment.move_map(1 << 22)
-    assert environment.env.info()["map_size"] == 1 << 22
-    assert held(store, "groups") == {b"key": b"value"}
-    store.close()
-
-
-def test_pin_keeps_its_state_until_it_is_dropped_or_the_environment_stops(tmp_path: Path) -> None:
-    store = bare_store(tmp_path / "i")
-    environment = store.environment()
-    pins = [Pin(environment), Pin(environment)]
-    assert environment.pins == set(pins)
-    pins[0].drop()
-    assert pins[0].txn is None
-    assert environment.pins == {pins[1]}
-    assert environment.stop()
-    environment.gate.go_on()
-    assert pins[1].txn is None
-    assert environment.pins == set()
-    store.close()
-
-
 @pytest.mark.parametrize("end", [Store.refresh, Store.close])
 def test_call_under_way_keeps_the_pinned_snapshot_that_its_handle_gives_up(
     tmp_path: Path, end: Callable[[Store], None]
@@ -113,40 +87,4 @@ def test_call_under_way_keeps_the_pinned_snapshot_that_its_handle_gives_up(
     if end is Store.refresh:
         assert held(pinned, "groups") == {b"key": b"newer", b"other": b"more"}
         pinned.close()
-    store.close()
-
-
-def test_pinned_store_sees_one_state_until_it_refreshes(tmp_path: Path) -> None:
-    store = bare_store(tmp_path / "i")
-    pinned = Store(tmp_path / "i", "r", pinned=True)
-    assert held(pinned, "groups") == {}
-    put(store, "groups", key=b"value")
-    assert held(pinned, "groups") == {}
-    pinned.refresh()
-    assert held(pinned, "groups") == {b"key": b"value"}
-    put(store, "groups", key=b"newer")
-    store.environment().move_map(1 << 30)  # ends every pin
-    assert held(pinned, "groups") == {b"key": b"newer"}
-    pinned.close()
-    store.close()
-
-
-def test_pages_are_looked_for_again_when_the_map_has_moved(tmp_path: Path) -> None:
-    store = bare_store(tmp_path / "i", map_bytes=1 << 20)
-    put(store, "segments", large=bytes(50_000))
-    environment = store.environment()
-    with store.reading() as txn:
-        assert txn.large_value("segments", b"large") is not None
-    before = environment.found_map
-    with store.reading() as txn:
-        txn.large_value("segments", b"large")
-    assert environment.found_map is before
-    environment.move_map(1 << 24)
-    with store.reading() as txn:
-        place = txn.large_value("segments", b"large")
-        value = txn.get("segments", b"large")
-        assert place is not None
-        assert value is not None
-        assert place[1] == len(value)
-    assert environment.found_map is not before
     store.close()

@@ -27,7 +27,6 @@ from simindex.storage.folder import (
     LMDB_LOCK_FILE,
     WRITER_LOCK_FILE,
     Mode,
-    identity_of,
     require_place,
 )
 from simindex.storage.lock import WriterLock
@@ -114,19 +113,6 @@ def test_writer_lock_is_free_after_close_and_after_a_failed_open(tmp_path: Path)
         assert list(index) == ["a"]
 
 
-ANY_MODE = ["r", "r+", "a", "x"]
-
-
-@pytest.mark.parametrize("mode", ANY_MODE)
-def test_place_with_a_data_file_is_one_for_every_mode_but_x(tmp_path: Path, mode: Mode) -> None:
-    (tmp_path / DATA_FILE).touch()
-    if mode == "x":
-        with pytest.raises(FileExistsError, match='mode "x" creates a new index'):
-            require_place(tmp_path, mode)
-    else:
-        require_place(tmp_path, mode)
-
-
 @pytest.mark.parametrize(
     "names", [[], [WRITER_LOCK_FILE], [WRITER_LOCK_FILE, LMDB_LOCK_FILE, COMPACT_FOLDER]]
 )
@@ -143,31 +129,6 @@ def test_place_with_nothing_but_traces_takes_a_new_index(tmp_path: Path, names: 
         require_place(tmp_path, "r+")
     if len(names) < 2:
         require_place(tmp_path, "x")
-
-
-@pytest.mark.parametrize("mode", ["a", "x"])
-def test_place_that_is_missing_is_made_by_the_modes_that_create(tmp_path: Path, mode: Mode) -> None:
-    require_place(tmp_path / "deep" / "down", mode)
-    assert (tmp_path / "deep" / "down").is_dir()
-
-
-def test_identity_is_that_of_the_file_whatever_its_name(tmp_path: Path) -> None:
-    (tmp_path / "a").touch()
-    (tmp_path / "b").touch()
-    (tmp_path / "link").symlink_to(tmp_path / "a")
-    (tmp_path / "other name").hardlink_to(tmp_path / "a")
-    assert identity_of(str(tmp_path / "a")) == identity_of(str(tmp_path / "link"))
-    assert identity_of(str(tmp_path / "a")) == identity_of(str(tmp_path / "other name"))
-    assert identity_of(str(tmp_path / "a")) != identity_of(str(tmp_path / "b"))
-
-
-def test_writer_lock_is_for_one_until_it_is_released(tmp_path: Path) -> None:
-    lock = WriterLock(str(tmp_path))
-    with pytest.raises(IndexLockedError, match="expected to be the only writer"):
-        WriterLock(str(tmp_path))
-    lock.release()
-    lock.release()  # without effect
-    WriterLock(str(tmp_path)).release()
 
 
 def test_file_system_without_locks_is_an_error_that_names_the_lock(

@@ -13,12 +13,12 @@ import lmdb
 import pytest
 from support.indexes import READING_AND_ADDING
 from support.processes import end, pipes_of, start
-from support.stored import bare_store, give_back, put
+from support.stored import give_back
 from support.texts import SMALL, Held, after_one_more, assert_holds, batch, removed_by
 
 import simindex
 from simindex import CorruptIndexError, FormatError, Layout, SimIndexError
-from simindex.storage.lmdb_file import DATABASES, databases_of, file_lengths, open_lmdb
+from simindex.storage.lmdb_file import DATABASES, databases_of, open_lmdb
 from simindex.storage.page_file import PageFile
 from simindex.storage.page_walk import Walked, walk_file
 from simindex.storage.store import Store
@@ -249,18 +249,6 @@ def test_open_lmdb_without_any_address_space_is_an_error(
         open_lmdb(str(tmp_path), 1 << 36, create=True)
 
 
-def test_open_lmdb_maps_all_of_a_file_that_is_larger_than_asked_for(tmp_path: Path) -> None:
-    store = bare_store(tmp_path / "i")
-    put(store, "segments", large=bytes(3 << 20))
-    store.close()
-    env, _ = open_lmdb(store.path, 1 << 20, create=False)
-    assert env.info()["map_size"] >= 3 << 20
-    assert databases_of(env, store.path).keys() == set(DATABASES)
-    needed, found = file_lengths(env, store.path)
-    assert 3 << 20 < needed <= found == (tmp_path / "i" / "data.mdb").stat().st_size
-    env.close()
-
-
 def test_opening_beside_a_commit_of_another_process_lets_the_other_threads_run(tmp_path: Path) -> None:
     """Who waits for the writer must not hold the GIL: here the commit ends when another thread says so."""
     path = tmp_path / "i"
@@ -293,12 +281,6 @@ def test_opening_beside_a_commit_of_another_process_lets_the_other_threads_run(t
     assert answers.readline() == "told\n"
     end(commits)
     assert found == [1, 1]
-
-
-def test_databases_of_an_empty_environment_are_none(tmp_path: Path) -> None:
-    env, _ = open_lmdb(str(tmp_path), 1 << 20, create=True)
-    assert databases_of(env, str(tmp_path)) == {}
-    env.close()
 
 
 def test_databases_of_another_kind_are_refused(tmp_path: Path) -> None:

@@ -1,34 +1,19 @@
 """A copy in the data file's place: readers change over, and nothing else is seen of it."""
 
 import errno
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from support.indexes import BATCHES, LAYOUT, SMALL, check, insert
-from support.processes import ask, end, start
 from support.stored import bare_store, held, put
 
 import simindex
 from simindex import IndexFullError
-from simindex.storage.folder import COMPACT_FOLDER, identity_of
-from simindex.storage.lmdb_file import DATABASES
-from simindex.storage.replacement import NewFile, clear_traces, replace_file
+from simindex.storage.folder import COMPACT_FOLDER
+from simindex.storage.replacement import clear_traces
 from simindex.storage.store import Store
-
-
-def replace(store: Store) -> None:
-    """Put a file with the same content in the store's place."""
-
-    def build(new: NewFile) -> bool:
-        for database in DATABASES:
-            with store.reading() as txn:
-                assert new.copy(txn, database)[0] is None
-        return True
-
-    assert replace_file(store, os.stat(store.data).st_size, build)
 
 
 def test_compact_is_followed_by_reading_processes(tmp_path: Path) -> None:
@@ -89,46 +74,6 @@ def test_compaction_without_space_is_an_error_and_leaves_the_index_as_it_was(
         index.compact()
         check(index, range(BATCHES))
         assert (tmp_path / "i" / "data.mdb").stat().st_mode == mode
-
-
-def test_copy_has_the_same_content_in_fewer_pages_and_is_another_file(tmp_path: Path) -> None:
-    store = bare_store(tmp_path / "i")
-    put(store, "segments", gone=bytes(2 << 20), stays=bytes(1 << 16))
-    store.commit(lambda txn: txn.delete("segments", b"gone"))
-    before = {name: held(store, name) for name in DATABASES}
-    identity, file_bytes = identity_of(store.data), os.stat(store.data).st_size
-    replace(store)
-    after = {name: held(store, name) for name in DATABASES}
-    assert after["meta"].pop(b"copied")  # the copy says that it is one
-    assert after == before
-    assert identity_of(store.data) != identity
-    assert store.environment().identity == identity_of(store.data)
-    assert os.stat(store.data).st_size < file_bytes - (1 << 20)
-    assert not (tmp_path / "i" / COMPACT_FOLDER).exists()
-    put(store, "groups", key=b"value")
-    store.close()
-
-
-def test_reader_keeps_the_old_file_until_its_next_call(tmp_path: Path) -> None:
-    store = bare_store(tmp_path / "i")
-    code = (
-        "import sys\n"
-        "from simindex.storage.folder import identity_of\n"
-        "from simindex.storage.store import Store\n"
-        "store = Store(sys.argv[1], 'r')\n"
-        "for line in sys.stdin:\n"
-        "    with store.reading() as txn:\n"
-        "        value = bytes(txn.get('groups', b'key') or b'nothing').decode()\n"
-        "    print(value, store.environment().identity == identity_of(store.data), flush=True)\n"
-    )
-    reader = start(code, tmp_path / "i")
-    assert ask(reader) == "nothing True"
-    for number in range(4):
-        replace(store)
-        put(store, "groups", key=f"value-{number}".encode())
-        assert ask(reader) == f"value-{number} True"
-    end(reader)
-    store.close()
 
 
 def test_mark_in_a_file_that_is_in_its_place_counts_for_nothing_and_is_taken_back(tmp_path: Path) -> None:

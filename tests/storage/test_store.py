@@ -1,6 +1,5 @@
 """Store: the map grows by itself, up to its limit; a commit is whole or nothing."""
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -143,45 +142,6 @@ def test_transaction_that_does_not_fit_is_rolled_back_whole(tmp_path: Path) -> N
         assert index.query(["second"])[0].key == "second"
 
 
-# ---- a store by itself ----
-
-
-def test_store_is_new_until_its_databases_are_made(tmp_path: Path) -> None:
-    store = Store(tmp_path / "i", "a")
-    assert store.is_new
-    with pytest.raises(FileNotFoundError, match="an index that was never completed"):
-        Store(tmp_path / "i", "r")
-    store.initialise(b"config", b"header", b"manifest", b"one")
-    assert not store.is_new
-    store.close()
-    reopened = Store(tmp_path / "i", "a")
-    assert not reopened.is_new
-    assert held(reopened, "meta") == {b"config": b"header", b"manifest": b"one"}
-    reopened.close()
-
-
-def test_commit_returns_what_its_change_returns(tmp_path: Path) -> None:
-    store = bare_store(tmp_path / "i")
-    assert store.commit(lambda txn: txn.delete("meta", b"config")) is True
-    assert store.commit(lambda txn: txn.delete("meta", b"config")) is False
-    store.close()
-
-
-def test_commit_that_raises_leaves_nothing(tmp_path: Path) -> None:
-    store = bare_store(tmp_path / "i")
-
-    def change(txn: WriteTransaction) -> None:
-        txn.put("groups", b"key", b"value")
-        raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        store.commit(change)
-    assert held(store, "groups") == {}
-    put(store, "groups", key=b"other")
-    assert held(store, "groups") == {b"key": b"other"}
-    store.close()
-
-
 def test_commit_runs_again_from_the_start_when_the_map_grows(tmp_path: Path) -> None:
     store = bare_store(tmp_path / "i", map_bytes=1 << 20)
     runs = []
@@ -195,15 +155,6 @@ def test_commit_runs_again_from_the_start_when_the_map_grows(tmp_path: Path) -> 
     assert store.commit(change) == len(runs) > 1
     assert runs == [True] * len(runs)  # each run meets the state before
     assert len(held(store, "groups")) == 300
-    store.close()
-
-
-def test_commit_beyond_the_limit_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
-    store = bare_store(tmp_path / "i", map_bytes=1 << 20, max_bytes=2 << 20)
-    with pytest.raises(IndexFullError, match="largest allowed size"):
-        put(store, "groups", key=bytes(3 << 20))
-    assert held(store, "groups") == {}
-    assert store.environment().env.info()["map_size"] <= 2 << 20
     store.close()
 
 
@@ -229,21 +180,6 @@ def test_closed_store_says_so_and_frees_the_writer_lock(tmp_path: Path) -> None:
     Store(tmp_path / "i", "a").close()
 
 
-def test_reading_leaves_the_gate_with_an_error_too(tmp_path: Path) -> None:
-    store = bare_store(tmp_path / "i")
-    gate = store.environment().gate
-
-    def fail() -> None:
-        with store.reading():
-            assert not gate.is_empty
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        fail()
-    assert gate.is_empty
-    store.close()
-
-
 def test_error_of_lmdb_inside_reading_is_translated(tmp_path: Path) -> None:
     store = bare_store(tmp_path / "i")
 
@@ -265,18 +201,4 @@ def test_error_of_lmdb_inside_a_commit_is_translated(tmp_path: Path) -> None:
     with pytest.raises(IndexFullError, match="the disk did not take the commit"):
         store.commit(fail)
     assert store.environment().gate.is_empty
-    store.close()
-
-
-def test_figures_are_the_file_and_the_pages_of_each_database(tmp_path: Path) -> None:
-    store = bare_store(tmp_path / "i")
-    put(store, "segments", key=bytes(100_000))
-    with store.reading() as txn:
-        figures, sizes = store.figures(txn), txn.sizes()
-    assert figures == {
-        "file_bytes": os.stat(store.data).st_size,
-        "used_bytes": sum(sizes.values()),
-        **sizes,
-    }
-    assert figures["file_bytes"] > figures["used_bytes"] > 100_000
     store.close()

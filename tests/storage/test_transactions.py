@@ -14,7 +14,6 @@ from support.processes import Tell, everything_from, forked
 from support.stored import PAGE, bare_store, held, put, put_all
 
 from simindex import CorruptIndexError, _kernel
-from simindex.storage.lmdb_file import DATABASES
 from simindex.storage.store import Store
 from simindex.storage.transactions import ReadTransaction
 
@@ -42,18 +41,6 @@ def test_store_is_a_sorted_dict(
     with_prefix = {key for key in expected if key.startswith(prefix)}
     assert store.commit(lambda txn: txn.delete_prefix("groups", prefix)) == len(with_prefix)
     assert held(store, "groups") == {key: expected[key] for key in expected.keys() - with_prefix}
-    store.close()
-
-
-def test_databases_are_apart(tmp_path: Path) -> None:
-    store = bare_store(tmp_path / "i")
-    for name in DATABASES:
-        put(store, name, key=name.encode())
-    assert [held(store, name)[b"key"] for name in DATABASES] == [name.encode() for name in DATABASES]
-    with store.reading() as txn:
-        sizes = txn.sizes()
-    assert sizes.keys() == set(DATABASES)
-    assert all(size > 0 for size in sizes.values())
     store.close()
 
 
@@ -121,23 +108,6 @@ def test_value_of_a_page_in_the_place_of_another_is_an_error(tmp_path: Path) -> 
     reader.close()
 
 
-def test_sizes_count_the_pages_of_large_values(tmp_path: Path) -> None:
-    store = bare_store(tmp_path / "i")
-    put(store, "segments", large=bytes(100_000))
-    with store.reading() as txn:
-        assert txn.sizes()["segments"] >= 100_000
-        assert txn.sizes()["documents"] == 0
-    store.close()
-
-
-def test_append_adds_behind_the_last_key(tmp_path: Path) -> None:
-    store = bare_store(tmp_path / "i")
-    store.commit(lambda txn: txn.append("documents", [(b"b", b"1"), (b"c", b"2")]))
-    store.commit(lambda txn: txn.append("documents", [(b"d", b"3")]))
-    assert held(store, "documents") == {b"b": b"1", b"c": b"2", b"d": b"3"}
-    store.close()
-
-
 @pytest.mark.parametrize("key", [b"a", b"b", b"c"])
 def test_append_before_or_at_the_last_key_is_damage_and_nothing_is_kept(tmp_path: Path, key: bytes) -> None:
     store = bare_store(tmp_path / "i")
@@ -157,17 +127,4 @@ def test_large_values_are_found_by_address_and_others_are_not(tmp_path: Path) ->
         assert txn.large_value("segments", b"large") == (_kernel.address(value), 50_000)
         for key in (b"small", b"absent", b"a", b"zzz"):
             assert txn.large_value("segments", key) is None
-    store.close()
-
-
-def test_read_transaction_is_one_state_and_its_id_says_which(tmp_path: Path) -> None:
-    store = bare_store(tmp_path / "i")
-    with store.reading() as before, store.reading() as same:
-        assert before.id == same.id
-        put(store, "groups", key=b"new")
-        assert before.get("groups", b"key") is None
-        with store.reading() as after:
-            assert after.id > before.id
-            assert after.map_generation == before.map_generation
-            assert bytes(after.get("groups", b"key") or b"") == b"new"
     store.close()
