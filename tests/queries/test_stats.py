@@ -17,10 +17,6 @@ from support.truth import (
 
 import simindex
 from simindex import Config, Layout, Stats
-from simindex.format.layout import SegmentEntry
-from simindex.format.manifest import Manifest
-from simindex.queries.scheme import Scheme
-from simindex.queries.stats import RECALL_THRESHOLDS, make_stats
 from simindex.tuning import compared_bits, expected_recall, rows_for, similarity_for
 
 
@@ -50,6 +46,8 @@ def test_stats_as_json_and_as_lines(tmp_path: Path, config: Config) -> None:
         empty = index.stats()
         index.insert_many((number, f"the text of document {number}") for number in range(1_000))
         stats = index.stats()
+    assert empty.bytes_per_document is None
+    assert bool(stats.rows) == bool(stats.recall) == bool(stats.found) == bool(config.num_perm)
     for some in (empty, stats):
         found = some.to_dict()
         assert json.loads(json.dumps(found)) == found
@@ -84,34 +82,6 @@ def test_stats_expect_the_candidates_that_uniform_fingerprints_have(tmp_path: Pa
     assert abs(np.mean(seen) - expected) < 6 * math.sqrt(expected / len(queries))
 
 
-def test_stats_add_up_what_the_manifest_says_of_each_segment() -> None:
-    scheme = Scheme.of(Config(num_perm=64), Layout(), 4)
-    segments = (SegmentEntry(1, 0, 30, 20, 3, 15, 16, 17), SegmentEntry(2, 30, 9, 8, 1, 5, 6, 7))
-    manifest = Manifest(39, 3, 25, 4, segments=segments)
-    figures = {"file_bytes": 9_000, "used_bytes": 8_000, "documents": 1_234, "segments": 6_000}
-    stats = make_stats("/data/news", scheme, manifest, figures)
-    assert (stats.path, stats.documents, stats.copies, stats.segments) == ("/data/news", 25, 4, 2)
-    assert stats.entries == {
-        "keys": 28, "copies": 4, "bands": 20 * 8, "permutations": 22 * 4, "sketches": 24,
-    }  # fmt: skip
-    assert stats.part_bytes == {
-        "keys": 28 * 12, "copies": 4 * 12, "bands": 160 * 12, "permutations": 88 * 12,
-        "sketches": 24 * (64 + 8 + 4), "filters": 0, "seals": 6_000 - 280 * 12 - 24 * 76,
-        "documents": 1_234, "marks": 8_000 - 1_234 - 6_000, "free": 1_000,
-    }  # fmt: skip
-    assert (stats.file_bytes, stats.used_bytes, stats.bytes_per_document) == (9_000, 8_000, 320.0)
-    assert stats.config == scheme.config
-    assert stats.rows.keys() == stats.recall.keys() == set(RECALL_THRESHOLDS)
-    assert stats.rows == {threshold: rows_for(threshold, 8) for threshold in RECALL_THRESHOLDS}
-    bits = {threshold: compared_bits(threshold, 8) for threshold in RECALL_THRESHOLDS}
-    assert stats.compared_bits == bits
-    assert stats.recall == {threshold: expected_recall(threshold, 8) for threshold in RECALL_THRESHOLDS}
-    assert stats.found == {
-        threshold: {odds: similarity_for(odds, threshold, scheme.config) for odds in (0.5, 0.95, 0.99)}
-        for threshold in RECALL_THRESHOLDS
-    }
-
-
 def test_every_byte_of_the_file_stands_in_a_part(tmp_path: Path) -> None:
     """The parts that are what is left of others are as small as they should be: nothing is missing."""
     layout = Layout(2, 400, 4_096)
@@ -134,11 +104,24 @@ def test_every_byte_of_the_file_stands_in_a_part(tmp_path: Path) -> None:
     assert 0 < compact.part_bytes["marks"] <= 10 * 4_096
 
 
-def test_stats_of_an_empty_index_without_minhash_have_no_rows_and_no_bytes_per_document() -> None:
-    scheme = Scheme.of(Config(num_perm=0), Layout(), 4)
-    stats = make_stats(
-        "i", scheme, Manifest(), {"file_bytes": 1, "used_bytes": 1, "documents": 0, "segments": 0}
-    )
-    assert (stats.rows, stats.compared_bits, stats.recall, stats.found) == ({}, {}, {}, {})
-    assert stats.bytes_per_document is None
-    assert set(stats.entries.values()) == {0}
+def test_stats_count_what_each_table_holds_and_what_thresholds_give(tmp_path: Path) -> None:
+    config = Config(num_perm=64)
+    with simindex.open(tmp_path / "i", config=config) as index:
+        index.insert_many((n, f"the text of document {n}") for n in range(20))
+        index.insert_many((f"copy of {n}", f"the text of document {n}") for n in range(4))
+        index.remove(19)
+        index.compact()
+        stats = index.stats()
+    assert (stats.documents, stats.copies, stats.segments) == (23, 4, 1)
+    assert stats.entries == {"keys": 23, "copies": 4, "bands": 19 * 8, "permutations": 19 * 4, "sketches": 19}
+    widths = {"keys": 12, "copies": 12, "bands": 12, "permutations": 12, "sketches": 64 + 8 + 4}
+    for name, width in widths.items():
+        assert stats.part_bytes[name] == stats.entries[name] * width
+    assert stats.bytes_per_document == stats.used_bytes / 23
+    assert list(stats.rows) == [0.5, 0.6, 0.7, 0.8, 0.9]
+    for threshold in stats.rows:
+        assert stats.rows[threshold] == rows_for(threshold, 8)
+        assert stats.compared_bits[threshold] == compared_bits(threshold, 8)
+        assert stats.recall[threshold] == expected_recall(threshold, 8)
+        odds = {share: similarity_for(share, threshold, config) for share in (0.5, 0.95, 0.99)}
+        assert stats.found[threshold] == odds
