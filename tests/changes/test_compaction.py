@@ -5,7 +5,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from support.indexes import BATCH, BATCHES, LAYOUT, SMALL, check, document, insert, problems_of
+from support.indexes import BATCH, BATCHES, LAYOUT, SMALL, check, document, insert
 from support.processes import ask, end, start
 
 import simindex
@@ -179,20 +179,6 @@ def test_compaction_of_too_many_segments_for_one_merge_takes_rounds(
         index.compact()
         assert index.stats().segments == 1
         check(index, range(BATCHES + 1))
-
-
-def test_sketch_of_a_removed_document_stays_for_a_copy_in_another_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A run of which nothing is left but such sketches is a segment all the same."""
-    monkeypatch.setattr("simindex.segments.merge_policy.MAX_SOURCES", 1)
-    with simindex.open(tmp_path / "i", "x", SMALL) as index:
-        index.insert("first", document(0))
-        index.insert("copy", document(0))
-        index.remove("first")
-        index.compact()
-        assert [match.key for match in index.query(document(0), 1.0)] == ["copy"]
-        assert not problems_of(index.path)
 
 
 def test_compaction_that_misses_documents_is_damage_and_leaves_the_index_as_it_was(segmented: Index) -> None:

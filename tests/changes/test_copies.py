@@ -2,35 +2,15 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from support.indexes import problems_of
 
 import simindex
 from simindex import Config, Index, Layout, Sketch
-from simindex.changes.exact_duplicates import _twins
 
-few = st.integers(0, 2)
 """Words that often agree."""
-
-
-@given(st.lists(st.tuples(few, few, few), max_size=40), st.booleans(), st.integers(0, 2))
-def test_twins_are_the_rows_that_equal_an_earlier_one(
-    rows: list[tuple[int, int, int]], has_fingerprints: bool, bands: int
-) -> None:
-    fingerprints = np.array([row[2] + 1 if has_fingerprints else 0 for row in rows], np.uint64)
-    words = np.array([row[:2] for row in rows], np.uint64).reshape(len(rows), 2)[:, :bands]
-    places: dict[tuple[int, ...], int] = {}
-    expected = []
-    for place, row in enumerate(zip(*words.T.tolist(), fingerprints.tolist(), strict=True)):
-        first = places.setdefault(row, place)
-        if first != place:
-            expected.append((place, first))
-    assert sorted(_twins(words, fingerprints)) == expected
 
 
 PAGE = "one page that the whole web has copied word for word from the first to the last"
@@ -118,13 +98,6 @@ def test_query_looks_at_no_more_than_max_candidates(tmp_path: Path) -> None:
             matches = index.query(sketches[7], threshold=0.9)
             assert matches.truncated == is_truncated
             assert [match.key for match in matches] == [7]
-
-
-def test_max_candidates_out_of_range_is_refused(tmp_path: Path) -> None:
-    wrong: Any
-    for wrong, error in ((0, ValueError), (2**24 + 1, ValueError), ("many", TypeError), (True, TypeError)):
-        with pytest.raises(error, match="max_candidates"):
-            simindex.open(tmp_path / "i", max_candidates=wrong)
 
 
 def test_equal_sketches_of_a_batch_are_found_whatever_their_words(tmp_path: Path) -> None:

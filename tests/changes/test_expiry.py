@@ -374,14 +374,6 @@ def test_expire_takes_a_time_or_a_duration_and_nothing_else(index: Index, clock:
     assert len(index) == 7
 
 
-def test_touch_needs_an_open_writer(index: Index, tmp_path: Path) -> None:
-    with simindex.open(tmp_path / "i", "r") as reader, pytest.raises(simindex.ReadOnlyError):
-        reader.touch(1)
-    index.close()
-    with pytest.raises(simindex.ClosedError):
-        index.touch(1)
-
-
 def test_runs_survive_compaction_and_opening(index: Index, clock: Clock, tmp_path: Path) -> None:
     index.touch(0, 7)
     index.expire(clock.at(4))

@@ -4,7 +4,7 @@ import io
 import itertools
 import math
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,7 @@ from support.indexes import CAR, FOX
 from support.texts import SMALL, batch
 
 import simindex
-from simindex import Index, Sketcher
-from simindex.changes.documents import prepare_documents, prepared_batches
-from simindex.format.keys import encode_key, key_hashes
-from simindex.format.seals import unpack
+from simindex import Index
 
 
 def test_sketches_are_made_by_several_workers_in_the_order_of_the_items(tmp_path: Path) -> None:
@@ -202,47 +199,18 @@ def test_item_of_another_form_is_refused(index: Index, item: Any) -> None:
         index.insert_many([("good", CAR), item])
 
 
-# ---- by itself ----
-
-SKETCHER = Sketcher(SMALL)
-
-
-def test_prepared_documents_are_what_was_handed_in() -> None:
-    items: list[Any] = [("a", FOX), ["b", CAR, {"n": 1}], (7, FOX.split(), None), (b"c", (w for w in ["x"]))]
-    documents = prepare_documents(items, SKETCHER)
-    assert documents.keys == ["a", "b", 7, b"c"]
-    assert documents.encoded_keys == [encode_key(key) for key in documents.keys]
-    assert documents.key_hashes.tolist() == key_hashes(documents.encoded_keys).tolist()
-    assert [unpack(data) for data in documents.packed_metadata] == [None, {"n": 1}, None, None]
-    expected = SKETCHER.sketch_many([FOX, CAR, FOX.split(), ["x"]])
-    assert list(documents.sketches) == list(expected)
-
-
-def test_bad_document_is_named_though_it_is_a_generator_that_was_read_before() -> None:
-    with pytest.raises(TypeError, match=r"^key 'bad': "):
-        prepare_documents([("good", (w for w in ["x"])), ("bad", (w for w in [5.0]))], SKETCHER)
-
-
-@pytest.mark.parametrize("workers", [1, 2, None])
-@pytest.mark.parametrize(("count", "sizes"), [(0, []), (1, [1]), (9, [9]), (10, [10]), (25, [10, 10, 5])])
-def test_batches_have_their_size_but_the_last(workers: int | None, count: int, sizes: list[int]) -> None:
-    items = ((n, [str(n)]) for n in range(count))
-    batches = list(prepared_batches(items, SKETCHER, 10, workers))
-    assert [len(batch.keys) for batch in batches] == sizes
-    assert [key for batch in batches for key in batch.keys] == list(range(count))
-
-
 @pytest.mark.parametrize("workers", [1, 2, 3])
-def test_batches_are_read_no_further_ahead_than_said(workers: int) -> None:
+def test_batches_are_read_no_further_ahead_than_said(tmp_path: Path, workers: int) -> None:
     """Whatever the number of items: memory is bounded."""
     taken = itertools.count()
-    items = ((next(taken), ["a"]) for _ in range(1_000))
-    batches = prepared_batches(items, SKETCHER, 10, workers)
-    next(batches)
-    read = next(taken)
-    assert read <= 10 * (1 if workers == 1 else workers + 5)
-    assert isinstance(batches, Generator)
-    batches.close()
+    ahead: list[int] = []
+    with simindex.open(tmp_path / "i", "x", SMALL) as index:
+        items = ((next(taken), ["a"]) for _ in range(1_000))
+        index.insert_many(
+            items, batch_size=10, workers=workers, progress=lambda done: ahead.append(next(taken) - done)
+        )
+    assert len(ahead) > 10
+    assert max(number - place for place, number in enumerate(ahead)) <= 10 * (workers > 1 and workers + 5)
 
 
 def test_insert_of_a_stored_key_raises_skips_or_replaces(tmp_path: Path) -> None:
@@ -263,19 +231,22 @@ def test_insert_of_a_stored_key_raises_skips_or_replaces(tmp_path: Path) -> None
             index.insert("b", ["b"], on_conflict="ignore")  # type: ignore[arg-type]
 
 
-def test_batch_ends_where_its_items_are_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batch_ends_where_its_items_are_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Texts, ready shingles and metadata count alike; so commits of long documents are smaller."""
     monkeypatch.setattr("simindex.batching.PART_BYTES", 100_000)
     text = "word " * 8_000
+    kinds: list[list[Any]] = [
+        [(n, text) for n in range(10)],
+        [(n, "short", {"body": text}) for n in range(10)],
+        [(n, {text, "and", "more"}) for n in range(10)],
+    ]
     for workers in (1, 2):
-        for items in (
-            [(n, text) for n in range(10)],
-            [(n, "short", {"body": text}) for n in range(10)],
-            [(n, {text, "and", "more"}) for n in range(10)],
-        ):
-            batches = list(prepared_batches(iter(items), SKETCHER, 4_000, workers))
-            assert [len(batch.keys) for batch in batches] == [3, 3, 3, 1]
-            assert [key for batch in batches for key in batch.keys] == list(range(10))
+        for kind, items in enumerate(kinds):
+            done: list[int] = []
+            with simindex.open(tmp_path / f"{workers} {kind}", "x", SMALL) as index:
+                index.insert_many(iter(items), workers=workers, progress=done.append)
+                assert list(index) == list(range(10))
+            assert done == [3, 6, 9, 10]
 
 
 def test_progress_fits_tqdm_by_the_line_of_the_docstring(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from support.processes import run_in_threads
 from support.texts import SMALL
 
 import simindex
-from simindex import ClosedError, Index, KeyExistsError, ReadOnlyError, SimIndexError
+from simindex import ClosedError, Index, KeyExistsError, SimIndexError
 
 
 def test_threads_of_one_index_wait_for_a_transaction_and_do_not_see_it(tmp_path: Path) -> None:
@@ -99,18 +99,6 @@ def test_close_inside_a_transaction_rolls_it_back(tmp_path: Path) -> None:
         assert list(index) == ["fox"]
 
 
-# ---- by itself ----
-
-
-def test_manifest_that_the_writer_has_stored_is_expected_and_not_decoded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with simindex.open(tmp_path / "i", "x", SMALL) as index:
-        monkeypatch.setattr("simindex.queries.view.decode_manifest", lambda _: pytest.fail("was decoded"))
-        index.insert("a", ["a"])
-        assert list(index) == ["a"]
-
-
 def test_change_without_documents_commits_nothing(tmp_path: Path) -> None:
     with simindex.open(tmp_path / "i", "x", SMALL) as index:
         with index._store.reading() as txn:
@@ -121,46 +109,6 @@ def test_change_without_documents_commits_nothing(tmp_path: Path) -> None:
         assert index.remove_many(["absent"]) == 0
         with index._store.reading() as txn:
             assert txn.id == before
-
-
-def test_change_inside_a_transaction_is_the_transactions_own(tmp_path: Path) -> None:
-    with simindex.open(tmp_path / "i", "x", SMALL) as index:
-        _, alone = index._session.change(lambda writer, pending, _: (writer, pending))
-        with index.transaction():
-            writer, first = index._session.change(lambda writer, pending, _: (writer, pending))
-            same, second = index._session.change(lambda writer, pending, _: (writer, pending))
-            assert writer is same
-            assert first is second is not alone
-            with pytest.raises(SimIndexError, match="call: expected no open transaction, found one"):
-                index._session.alone("call").__enter__()
-
-
-def test_view_of_a_transactions_thread_alone_has_its_documents(tmp_path: Path) -> None:
-    with simindex.open(tmp_path / "i", "x", SMALL) as index:
-        session = index._session
-        index.insert("a", ["a"])
-
-        def look() -> None:
-            with index._store.reading() as txn:
-                assert session.reader.view(txn).num_documents == 1
-
-        with index.transaction():
-            index.insert("b", ["b"])
-            with index._store.reading() as txn:
-                assert session.reader.view(txn).num_documents == 2
-                assert session.reader.committed_view(txn).num_documents == 1
-            run_in_threads(look)
-        assert len(index) == 2
-
-
-def test_writer_of_a_reader_is_refused_and_of_a_closed_handle_too(tmp_path: Path) -> None:
-    simindex.open(tmp_path / "i", "x", SMALL).close()
-    reader = simindex.open(tmp_path / "i", "r")
-    with pytest.raises(ReadOnlyError):
-        reader._session.writer()
-    reader.close()
-    with pytest.raises(ClosedError):
-        reader._session.writer()
 
 
 def test_insert_looks_at_the_index_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,12 +2,10 @@
 
 from pathlib import Path
 
-import pytest
 from support.indexes import problems_of
 
 import simindex
 from simindex import Config, Layout, SimHashConfig
-from simindex.format.layout import Geometry, SegmentEntry
 
 # A document comes with one of eight texts; a number below zero removes the oldest one.
 TEXTS = [
@@ -31,14 +29,6 @@ def test_segment_with_more_sketches_than_keys_is_read_as_it_was_written(tmp_path
         for _, text in live:
             found = {match.key for match in index.query_simhash(text, 0)}
             assert found == {key for key, other in live if other == text}
-
-
-@pytest.mark.parametrize("table", range(4))
-def test_any_table_can_be_too_long_for_one_value(table: int) -> None:
-    geometry = Geometry(2, 4, Layout(2, 3, 1 << 20))
-    for longest, fits in (3, True), (4, False):
-        counts = [longest if at == table else 0 for at in range(4)]
-        assert geometry.fits_one_value(SegmentEntry._make([1, 0, 9, *counts, 3, 0, b"", 0])) is fits
 
 
 def test_segment_of_nothing_but_a_sketch_for_a_copy_stays_when_it_is_rewritten(tmp_path: Path) -> None:

@@ -109,6 +109,14 @@ def test_small_segments_fit_one_value(num_keys: int, num_sketches: int, fits: bo
     assert geometry.fits_one_value(SegmentEntry(0, 0, 200, num_keys, 0, 40, 0, num_sketches)) == fits
 
 
+@pytest.mark.parametrize("table", range(4))
+def test_any_table_can_be_too_long_for_one_value(table: int) -> None:
+    geometry = Geometry(2, 4, Layout(2, 3, 1 << 20))
+    for longest, fits in (3, True), (4, False):
+        counts = [longest if at == table else 0 for at in range(4)]
+        assert geometry.fits_one_value(SegmentEntry._make([1, 0, 9, *counts, 3, 0, b"", 0])) is fits
+
+
 def test_table_names_tell_what_is_damaged() -> None:
     geometry = Geometry(2, 1, Layout())
     names = [geometry.name(t) for t in (KEY_TABLE, COPY_TABLE, FIRST_BAND_TABLE, 4, 5, 8, 10, 11, 15, 16, 20)]
