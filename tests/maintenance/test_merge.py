@@ -66,51 +66,10 @@ def test_merged_index_has_the_documents_of_all(
     assert {entry.name for entry in tmp_path.iterdir()} == {"a", "b", "both"}
 
 
-def test_source_that_is_copied_in_several_steps_is_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(build_index, "BATCH", 7)
-    paths = [tmp_path / "a", tmp_path / "b"]
-    for number, path in enumerate(paths):
-        with simindex.open(path, config=KEPT) as index:
-            index.insert_many(texts(600 * number, 600))
-            index.remove_many(range(600 * number, 600 * number + 300))
-    assert simindex.merge(paths, tmp_path / "both").inserted == 600
-    with simindex.open(tmp_path / "both", "r") as both:
-        assert list(both) == [*range(300, 600), *range(900, 1_200)]
-    assert not problems_of(tmp_path / "both")
-
-
 def test_key_in_two_sources_is_an_error_and_makes_nothing(tmp_path: Path, parts: list[Path]) -> None:
     with pytest.raises(KeyExistsError, match="30"):
         simindex.merge(parts, tmp_path / "both")
     assert {entry.name for entry in tmp_path.iterdir()} == {"a", "b"}
-
-
-def test_merged_documents_expire_as_they_would_have(tmp_path: Path, parts: list[Path]) -> None:
-    with simindex.open(parts[0]) as index:
-        index.touch(5, 6)
-    simindex.merge(parts, tmp_path / "both", "skip")
-    with simindex.open(tmp_path / "both") as both:
-        times = {key: record.seen_at for key, record in both.items()}
-        assert len(set(times.values())) == 3
-        for limit in sorted(set(times.values())):
-            both.expire(limit)
-            assert set(both) == {key for key, time in times.items() if time >= limit}
-        assert set(both) == {5, 6}
-
-
-def test_merged_documents_that_were_touched_expire_step_by_step(tmp_path: Path, parts: list[Path]) -> None:
-    with simindex.open(parts[0]) as index:
-        index.touch(5)
-        index.insert("young", "a text that came later")
-        young = index["young"].inserted_at
-    simindex.merge(parts[:1], tmp_path / "one")
-    with simindex.open(tmp_path / "one") as one:
-        one.expire(one[5].seen_at)
-        assert set(one) == {5, "young"}
-        one.expire(young)
-        assert set(one) == {"young"}
 
 
 def test_source_that_changes_meanwhile_is_one_state_or_an_error(
