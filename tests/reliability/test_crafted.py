@@ -224,6 +224,8 @@ def test_numbers_ahead_of_the_manifest_are_found_when_it_is_read(tmp_path: Path)
         simindex.open(tmp_path / "i", "r") as index,
     ):
         list(index)
+    with pytest.raises(CorruptIndexError, match="of another time"), simindex.open(tmp_path / "i") as index:
+        index.insert("c", TEXTS[2])
 
 
 @pytest.fixture

@@ -17,7 +17,6 @@ from simindex import Config, CorruptIndexError, Index, Key, Layout, SimHashConfi
 from simindex.format.column import page_shape
 from simindex.format.keys import WHOLE_SEGMENT, number_key, segment_key
 from simindex.format.layout import COPY_TABLE, FENCES, FILTERS, KEY_TABLE
-from simindex.format.manifest import MANIFEST_KEY
 
 DAMAGED = Config(num_perm=32, simhash=SimHashConfig(3, 4))
 
@@ -227,19 +226,6 @@ def test_damage_is_an_error_of_the_call_that_touches_it_and_of_no_other(
         assert [m.key for m in index.query(documents()[7])] == [7]
         index.insert("new", "goes on as before")
         assert index.query("goes on as before")[0].key == "new"
-
-
-def test_older_manifest_put_back_is_found_out_when_it_is_read(tmp_path: Path) -> None:
-    """As when a file is restored in part: numbers that are taken are not given again."""
-    path = tmp_path / "i"
-    with simindex.open(path) as index:
-        index.insert("a", "the first of two documents")
-    old = next(change for change in stored_values(path) if change[:2] == ("meta", MANIFEST_KEY))
-    with simindex.open(path) as index:
-        index.insert("b", "the second of two documents")
-    store_values(path, [old])
-    with pytest.raises(CorruptIndexError, match="of another time"), simindex.open(path) as index:
-        index.insert("c", "one more")
 
 
 def test_removed_copy_whose_group_is_missing_is_an_error(tmp_path: Path) -> None:
