@@ -501,6 +501,7 @@ def test_setting_outside_its_range_is_refused(
         ({"config": {"num_perm": 64}}, TypeError, "config: expected a Config or None, found dict"),
         ({"config": 128}, TypeError, "config: expected a Config or None, found int"),
         ({"max_candidates": 0}, ValueError, "max_candidates: expected 1.."),
+        ({"max_candidates": 2**24 + 1}, ValueError, "max_candidates: expected 1.."),
         ({"max_candidates": 1.0}, TypeError, "max_candidates: expected an int, found float"),
         ({"map_bytes": "x"}, TypeError, "map_bytes: expected an int, found str"),
         ({"map_bytes": 0}, ValueError, "map_bytes: expected 1 or more, found 0"),

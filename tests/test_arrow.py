@@ -18,8 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import simindex
-from simindex import Index, Sketcher, arrow
-from simindex.imports import MissingPackageError
+from simindex import Index, SimIndexError, Sketcher, arrow
 
 ROWS: dict[str, list[Any]] = {
     "id": ["a", "b", "c"],
@@ -409,9 +408,7 @@ def test_without_pyarrow_a_table_says_what_to_install(index: Index, monkeypatch:
     index.insert("a", ROWS["text"][0])
     frame = Stream(None)
     for call in (index.insert_many, index.query_many):
-        with pytest.raises(
-            MissingPackageError, match=r"reading a .*Stream needs pyarrow; install it with: pip"
-        ):
+        with pytest.raises(SimIndexError, match=r"reading a .*Stream needs pyarrow; install it with: pip"):
             call(frame)
     with pytest.raises(ModuleNotFoundError, match=r"to_arrow\(\) needs pyarrow"):
         index.query_many(ROWS["text"]).to_arrow()

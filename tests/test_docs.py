@@ -29,29 +29,15 @@ from simindex import (
     _kernel,
     textbook,
 )
-from simindex.config import HASHING_VERSION, config_from_dict, config_to_dict
-from simindex.format.ages import Run, encode_run, run_key
+from simindex.config import HASHING_VERSION
 from simindex.format.column import page_shape
-from simindex.format.header import FORMAT_VERSION, decode_header, encode_header
-from simindex.format.keys import MAX_KEY_BYTES, WHOLE_SEGMENT, encode_key, key_hashes, segment_key
+from simindex.format.header import FORMAT_VERSION
+from simindex.format.keys import MAX_KEY_BYTES, encode_key, key_hashes
 from simindex.format.layout import Geometry, SegmentEntry
-from simindex.format.manifest import Manifest, decode_manifest, encode_manifest
-from simindex.format.records import (
-    MAX_METADATA_BYTES,
-    MAX_METADATA_DEPTH,
-    REMOVED_DOCUMENT,
-    StoredRecord,
-    decode_flags,
-    decode_group_size,
-    decode_kept,
-    decode_record,
-    encode_kept,
-)
+from simindex.format.records import MAX_METADATA_BYTES, MAX_METADATA_DEPTH, decode_kept, encode_kept
 from simindex.format.replies import DONE_KEYS, Done, decode_done, encode_done
-from simindex.format.seals import SEAL_SEEDS, unseal
 from simindex.inputs.reader import SUFFIXES
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES
-from simindex.segments.load import Segment
 from simindex.sketching.permutations import make_plan, plan_for
 
 ROOT = Path(__file__).parents[1]
@@ -482,37 +468,6 @@ def number(value: int) -> bytes:
     return value.to_bytes(8, "big")
 
 
-def test_format_example_decodes_with_the_format_functions() -> None:
-    header = WHOLE["meta", b"config"]
-    decoded = decode_header(header, "the page")
-    layout, blocks = decoded.layout, decoded.blocks
-    config = config_from_dict(decoded.config)
-    assert config == Config(num_perm=8, simhash=SimHashConfig(max_distance=3, blocks=4))
-    assert (layout, blocks) == (Layout(), 4)
-    assert config_to_dict(config) == decoded.config
-    assert decoded.kinds == Geometry(1, make_plan(4, 3).num_tables, layout).kinds
-    assert encode_header(decoded) == header
-    assert decoded.identity == bytes(range(16))
-    manifest = decode_manifest(WHOLE["meta", b"manifest"])
-    assert manifest == Manifest(
-        3, 1, 2, 1, 0, EXAMPLE_SECONDS * 10**6, 1, (SegmentEntry(0, 0, 3, 3, 1, 2, 2, 2, 0, b""),)
-    )
-    assert encode_manifest(manifest) == WHOLE["meta", b"manifest"]
-    inserted_at = EXAMPLE_SECONDS * 10**6
-    first = decode_record(1, WHOLE["documents", number(1)])
-    assert first == StoredRecord(b"\x07", None, inserted_at, 3)
-    copy = decode_record(2, WHOLE["documents", number(2)])
-    touched = Run(inserted_at + 10**6, 2, 3)
-    assert copy == StoredRecord(3, None, inserted_at, 3, leader=0, seen_at=touched.time)
-    assert WHOLE["ages", run_key(touched.time, 2)] == encode_run(touched)
-    assert manifest.tail == Run(inserted_at, 0, 3)
-    assert decode_flags(0, WHOLE["removed", number(0)]) == REMOVED_DOCUMENT
-    assert decode_group_size(0, WHOLE["groups", number(0)]) == 1
-    tables = Geometry(1, make_plan(4, 3).num_tables, layout)
-    key = segment_key(0, WHOLE_SEGMENT, 0)
-    Segment(tables, manifest.segments[0], {key: WHOLE["segments", key]}.get)  # checks length and seal
-
-
 def test_format_example_of_a_note_holds() -> None:
     database, key, value = NOTE
     assert (database, key, value) == ("meta", *encode_done(Done(258, bytes(range(16)), [3, 0, 1])))
@@ -602,21 +557,6 @@ def test_format_fences_filter_and_bitmap_are_as_the_page_says() -> None:
     words = {sketch[:8], bytes.fromhex("16 2c 4c c8 ed e9 f1 68")}  # of both sketches: see the whole segment
     leading = {int.from_bytes(word, "little") >> 58 for word in words}
     assert int.from_bytes(bitmap[:8], "little") == sum(1 << place for place in leading)
-
-
-def test_format_damage_in_the_example_is_found() -> None:
-    for (database, key), value in WHOLE.items():
-        damaged = bytearray(value)
-        damaged[-9] ^= 1
-        with pytest.raises(simindex.CorruptIndexError):
-            unseal(database, key, bytes(damaged), database)
-
-
-def test_format_value_in_another_database_is_found_out() -> None:
-    for (database, key), value in WHOLE.items():
-        for other in SEAL_SEEDS.keys() - {database}:
-            with pytest.raises(simindex.CorruptIndexError):
-                unseal(other, key, value, database)
 
 
 def test_format_numbers_of_the_page_are_those_of_the_code() -> None:

@@ -2,6 +2,7 @@
 
 import copy
 import doctest
+import importlib.util
 import inspect
 import os
 import pickle
@@ -170,9 +171,10 @@ def test_checkout_without_kernel_says_what_to_do(checkout: Path, code: str) -> N
 
 
 def test_copy_with_its_kernel_is_imported(checkout: Path) -> None:
-    import simindex._kernel
-
-    shutil.copy(simindex._kernel.__file__, checkout / "simindex")
+    kernel = importlib.util.find_spec("simindex._kernel")
+    assert kernel is not None
+    assert kernel.origin is not None
+    shutil.copy(kernel.origin, checkout / "simindex")
     done = subprocess.run(
         [sys.executable, "-c", "import simindex; print(simindex.__file__)"],
         cwd=checkout, env=os.environ | {"PYTHONSAFEPATH": ""}, capture_output=True, text=True, check=True,

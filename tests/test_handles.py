@@ -95,6 +95,7 @@ CHANGES = [
     "replace",
     "remove",
     "remove_many",
+    "touch",
     "expire",
     "compact",
     "transaction",

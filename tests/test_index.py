@@ -40,16 +40,6 @@ def test_index_is_found_again_by_another_process(tmp_path: Path) -> None:
         assert done.stdout == "['fox'] {'n': 1} 1\n"
 
 
-def test_query_refuses_a_sketch_without_what_it_compares(index: Index) -> None:
-    index.insert("fox", FOX)
-    rows = simindex.Sketch.from_rows(range(128))
-    with pytest.raises(ValueError, match="query: expected MinHash rows, found a sketch"):
-        index.query(simindex.Sketch.from_fingerprint(7))
-    with pytest.raises(ValueError, match="query_simhash: expected a fingerprint, found a sketch"):
-        index.query_simhash(rows)
-    assert index.query("") == index.query_simhash("") == []
-
-
 def test_many_queries_in_several_threads_answer_as_one_does(tmp_path: Path) -> None:
     texts = [f"text {n % 1700} of many, with the words {n % 850} and {n % 400} in it" for n in range(3000)]
     with simindex.open(tmp_path / "i", "x") as index:
@@ -95,17 +85,6 @@ def test_documents_of_many_queries_are_read_outside_of_transactions(tmp_path: Pa
         found = index.query_many((shingles(n) for n in range(1100)), workers=2)
         assert len(found) == 1100
         assert len(index) == 1100
-
-
-def test_mode_r_plus_changes_an_index_that_is_there_and_makes_none(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        simindex.open(tmp_path / "i", "r+")
-    assert not (tmp_path / "i").exists()
-    with simindex.open(tmp_path / "i", "x") as index:
-        index.insert("a", "one two three four")
-    with simindex.open(tmp_path / "i", "r+") as index:
-        index.insert("b", "five six seven eight")
-        assert list(index) == ["a", "b"]
 
 
 @pytest.mark.parametrize("name", CONFIGS)

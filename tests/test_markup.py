@@ -4,14 +4,13 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import msgpack  # type: ignore[import-untyped] # it carries no type information
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.indexes import FOX
 
 import simindex
 from simindex import Match, Matches
-from simindex.html_table import MAX_CELL, MAX_ROWS, of_bytes, table
+from simindex.html_table import MAX_CELL, MAX_ROWS, table
 
 cells = (
     st.none() | st.text(st.characters(exclude_categories=[])) | st.integers() | st.floats() | st.booleans()
@@ -72,22 +71,6 @@ def test_long_tables_and_cells_are_cut_and_say_so() -> None:
 def test_markup_in_a_cell_is_shown_as_text() -> None:
     script = "<script>alert(1)</script>"
     assert Reader(table("<i>", ("<u>",), [(script,)])).cells == ["<u>", script]
-
-
-@pytest.mark.parametrize(
-    ("count", "shown"),
-    [
-        (0, "0 bytes"),
-        (999, "999 bytes"),
-        (1_000, "1.0 KB"),
-        (999_949, "999.9 KB"),
-        (999_950, "1.0 MB"),
-        (10**12, "1.0 TB"),
-        (10**16, "10000.0 TB"),
-    ],
-)
-def test_bytes_are_shown_in_a_unit(count: int, shown: str) -> None:
-    assert of_bytes(count) == shown
 
 
 def test_matches_are_a_table_that_says_when_it_is_truncated() -> None:
