@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from support.indexes import ALL_MODES, READING_AND_ADDING
-from support.processes import Tell, ask, everything_from, forked, pipes_of, start
+from support.processes import Tell, ask, forked, pipes_of, start
 
 import simindex
 from simindex import Config, ConfigMismatchError, FormatError, IndexLockedError
@@ -256,21 +256,6 @@ def test_timeout_is_a_number_of_seconds_or_none(tmp_path: Path, timeout: Any, er
     with pytest.raises(error, match=r"timeout: expected .*seconds"):
         simindex.open(tmp_path / "i", timeout=timeout)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_writer_lock_that_a_forked_child_abandons_stays_with_the_parent(tmp_path: Path) -> None:
-    lock = WriterLock(str(tmp_path))
-
-    def work(tell: Tell) -> None:
-        lock.abandon()
-        tell("abandoned")
-
-    pid, pipe = forked(work)
-    assert os.waitpid(pid, 0)[1] == 0
-    assert everything_from(pipe) == ["abandoned"]
-    with pytest.raises(IndexLockedError):
-        WriterLock(str(tmp_path))
-    lock.release()
 
 
 def test_writer_lock_is_free_after_its_release_even_while_a_forked_child_lives(tmp_path: Path) -> None:
