@@ -117,21 +117,21 @@ class NewDocuments:
         fingerprints: np.ndarray = self.sketches.fingerprints
         present: np.ndarray = self.sketches.present
         halves = set(present.tolist())
-        signed: Any = slice(None)
-        printed = signed
         if copies or 0 in halves:
             has_own = present > 0
             has_own[copies] = False
             words, fingerprints = words[has_own], fingerprints[has_own]
             present, own = present[has_own], own[has_own]
+        signed, printed = (words, own), (fingerprints, own)
         if halves != {HAS_SIGNATURE | HAS_FINGERPRINT}:
-            signed, printed = (present & HAS_SIGNATURE) > 0, (present & HAS_FINGERPRINT) > 0
+            has_rows, has_print = (present & HAS_SIGNATURE) > 0, (present & HAS_FINGERPRINT) > 0
+            signed, printed = (words[has_rows], own[has_rows]), (fingerprints[has_print], own[has_print])
         leader_numbers = np.array([leaders[copy] for copy in copies], dtype=np.uint64)
         tables = [
             (self.key_hashes[None], relative),
             (leader_numbers[None], relative[copies] if copies else relative[:0]),
-            (words[signed].T, own[signed]),
-            (scheme.permute(fingerprints[printed]), own[printed]),
+            (signed[0].T, signed[1]),
+            (scheme.permute(printed[0]), printed[1]),
         ]
         if scheme.tables.has_shingles:
             tables.append(self._shingles(relative))

@@ -8,6 +8,8 @@ still there or not.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from simindex.errors import CorruptIndexError
@@ -28,20 +30,24 @@ def fold_copies(numbers: np.ndarray, batch: SketchBatch, view: View) -> tuple[di
     groups: dict[int, int] = {}
     if batch.kept is not None or batch.samples is not None:
         return leaders, groups  # equal rows do not mean equal shingles
-    scheme, places = view.scheme, np.arange(len(batch.present))
-    words, fingerprints = batch.words, batch.fingerprints
-    is_whole = batch.present == scheme.whole_sketch
-    if scheme.config.simhash:
-        is_whole &= fingerprints != 0
-    if not is_whole.all():
-        words, fingerprints, places = words[is_whole], fingerprints[is_whole], places[is_whole]
+    scheme, present, words, fingerprints = view.scheme, batch.present, batch.words, batch.fingerprints
+    places: Sequence[int] = range(len(present))
+    are_printed = not scheme.config.simhash or fingerprints.all()
+    # Counted in bytes: for one document an array's comparison would cost as much as the search.
+    if not are_printed or present.tobytes().count(scheme.whole_sketch) < len(present):
+        is_whole = (present == scheme.whole_sketch) & (fingerprints != 0 if scheme.config.simhash else True)
+        words, fingerprints, places = (
+            words[is_whole],
+            fingerprints[is_whole],
+            np.flatnonzero(is_whole).tolist(),
+        )
     dead: dict[int, bool] = {}
     if scheme.tables.bands:
         table, keys = FIRST_BAND_TABLE, np.ascontiguousarray(words[:, 0])
     else:
         table, keys = scheme.tables.first_permutation, np.ascontiguousarray(scheme.permute(fingerprints)[0])
     for found, leader in view.directory.find_equal(table, keys, words, fingerprints, EQUAL_SKETCHES):
-        place = int(places[found])
+        place = places[found]
         if place in leaders:
             continue
         if leader not in dead:
@@ -50,10 +56,10 @@ def fold_copies(numbers: np.ndarray, batch: SketchBatch, view: View) -> tuple[di
             leaders[place] = leader
     if len(places) > 1:
         if leaders:
-            new = np.array([place not in leaders for place in places.tolist()], dtype=bool)
-            places, words, fingerprints = places[new], words[new], fingerprints[new]
+            new = [row for row, place in enumerate(places) if place not in leaders]
+            places, words, fingerprints = [places[row] for row in new], words[new], fingerprints[new]
         for place, first in _twins(words, fingerprints):
-            leaders[int(places[place])] = int(numbers[places[first]])
+            leaders[places[place]] = int(numbers[places[first]])
     for leader in leaders.values():
         if leader not in groups:
             groups[leader] = view.group_size(leader) or 1

@@ -6,7 +6,9 @@ stores the same bytes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any
 
@@ -23,13 +25,10 @@ from simindex.format.filters import FilterShape
 from simindex.format.keys import segment_key, whole_segment_key
 from simindex.format.layout import (
     BITMAPS,
-    COPY_TABLE,
     ENTRY_BYTES,
     FENCES,
     FILTERS,
-    FIRST_BAND_TABLE,
     KEY_BYTES,
-    KEY_TABLE,
     Geometry,
     SegmentEntry,
 )
@@ -74,26 +73,26 @@ class SegmentData:
             num_shingles=sum(counts[_DISTINCT:]),
         )
 
-    def sorted_kinds(self) -> list[Entries]:
-        """Return `tables` with each row of keys sorted, and so a row of numbers for each.
+    def _sorted(self) -> Iterator[Entries]:
+        """Yield keys and numbers of all tables in their order, a row a table, with each row of keys sorted.
 
-        Equal keys keep the order of numbers.
+        Equal keys keep the order of numbers. Kinds that share their numbers are sorted as one: mostly that is
+        all of them, and a document alone is few keys.
         """
-        sorted_kinds = []
-        for kind, (keys, numbers) in enumerate(self.tables):
-            keys = np.ascontiguousarray(keys)
+        kinds = [(*table, kind < _DISTINCT) for kind, table in enumerate(self.tables) if table[0].size]
+        for _, alike in groupby(kinds, lambda kind: id(kind[1])):
+            rows, (numbers, *_), (are_distinct, *_) = zip(*alike, strict=True)
+            keys = np.ascontiguousarray(np.concatenate(rows))
             ordered, positions = np.empty_like(keys), np.empty(keys.shape, dtype=np.uint32)
-            if keys.size:
-                _kernel.sort_tables(keys, keys.shape[1], ordered, positions)
+            _kernel.sort_tables(keys, keys.shape[1], ordered, positions)
             # Without gaps a position is its number.
-            is_gapless = len(numbers) == self.span and kind < _DISTINCT
-            sorted_kinds.append((ordered, positions if is_gapless else numbers[positions]))
-        return sorted_kinds
+            is_gapless = are_distinct and len(numbers) == self.span
+            yield ordered, positions if is_gapless else numbers[positions]
 
     def laid_out(self) -> list[np.ndarray]:
         """Return the arrays of a segment that is one value: keys and numbers of each table; sketches."""
         arrays = []
-        for keys, numbers in self.sorted_kinds():
+        for keys, numbers in self._sorted():
             behind_keys = KEY_BYTES * keys.shape[1]
             entries = np.empty((len(keys), ENTRY_BYTES * keys.shape[1]), dtype=np.uint8)
             entries[:, :behind_keys] = keys.view(np.uint8)
@@ -103,7 +102,10 @@ class SegmentData:
 
     def sorted_tables(self) -> list[Entries]:
         """Return every table's (keys, numbers), in the order of table numbers."""
-        return [table for keys, numbers in self.sorted_kinds() for table in zip(keys, numbers, strict=True)]
+        ordered = chain.from_iterable(zip(*kinds, strict=True) for kinds in self._sorted())
+        none = np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.uint32)
+        has_entries = [keys.size > 0 for keys, _ in self.tables for _ in range(len(keys))]
+        return [next(ordered) if has_some else none for has_some in has_entries]
 
 
 _DISTINCT = 4

@@ -93,7 +93,7 @@ def test_documents_are_stored_as_the_writer_stores_their_sorted_tables(
         puts += writer.add_entries(keys, some) + writer.end_table()
     puts += writer.add_sketches(words, rows[0], numbers) + writer.finish()
     assert segment_puts(geometry, documents.entry(3), documents) == (writer.entry, puts)
-    for (keys, some), (unsorted, theirs) in zip(documents.sorted_kinds(), tables, strict=True):
-        for row, of_row, before in zip(keys.tolist(), some.tolist(), unsorted.tolist(), strict=True):
-            pairs = sorted(zip(before, theirs.tolist(), strict=True), key=lambda pair: pair[0])
-            assert pairs == list(zip(row, of_row, strict=True))
+    given = [(row, numbers) for kind, numbers in tables for row in kind]
+    for (keys, some), (unsorted, theirs) in zip(documents.sorted_tables(), given, strict=True):
+        pairs = sorted(zip(unsorted.tolist(), theirs.tolist(), strict=True), key=lambda pair: pair[0])
+        assert pairs == list(zip(keys.tolist(), some.tolist(), strict=True))
