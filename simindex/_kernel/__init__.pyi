@@ -162,6 +162,16 @@ def copy_sketches(
     fingerprints: _Array,
     /,
 ) -> tuple[int, int]: ...
+def merge_whole(
+    directory: _Array,
+    sources: _Array,
+    first_of_sketches: int,
+    dead_documents: _Array | None,
+    dead_sketches: _Array | None,
+    value: _Array,
+    counts: _Array,
+    /,
+) -> int: ...
 def find_pairs(
     directory: _Array,
     offsets: _Array,

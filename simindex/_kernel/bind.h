@@ -79,7 +79,7 @@ PyObject *call(body *run, const char *name, Py_ssize_t expected, PyObject *const
     f(find_pairs) f(find_copies)                                                                                      \
     /* bind_build.c */                                                                                                \
     f(address) f(fill_bitmaps) f(place_rows) f(sort_tables) f(seal_words) f(fill_pages) f(page_seals) f(set_bitmap)   \
-    f(add_to_filter) f(merge) f(copy_sketches)                                                                        \
+    f(add_to_filter) f(merge) f(copy_sketches) f(merge_whole)                                                         \
     /* bind_trees.c */                                                                                                \
     f(read_nodes) f(find_values) f(sound_entries) f(is_in_place)                                                      \
     /* bind_forest.c */                                                                                               \

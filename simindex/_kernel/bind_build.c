@@ -1,5 +1,5 @@
 /* Building and merging segments: address, fill_bitmaps, place_rows, sort_tables, seal_words, fill_pages, page_seals,
- * set_bitmap, add_to_filter, merge, copy_sketches. */
+ * set_bitmap, add_to_filter, merge, copy_sketches, merge_whole. */
 #include "bind.h"
 
 /* (buffer): where it lies, for a directory; the caller keeps it alive. */
@@ -225,4 +225,42 @@ FUNCTION(copy_sketches, 8) {
     if (held->failed) return NULL;
     UNLOCKED(copied = copy_sketches(dir, segment, &position, offset, dead, capacity, words, numbers, fingerprints, &where));
     return copied == SIZE_MAX ? refuse_damage(held, &where) : Py_BuildValue("Kn", position, (Py_ssize_t)copied);
+}
+
+/* (directory, sources, first table of sketches, dead documents or None, dead sketches or None, value, counts): merge
+ * segments into the content of one that is one value; see `merge_whole`. Returns its bytes. */
+FUNCTION(merge_whole, 7) {
+    size_t num_sources, capacity = 0, bytes = 0, rows = 0, written;
+    damage where;
+    const directory *dir = take_directory(held, args[0]);
+    merge_source *sources = take_items(held, args[1], WRITABLE, sizeof *sources, &num_sources, "sources");
+    uint64_t num_numbers = require_sources(held, dir, sources, num_sources), first = take_u64(held, args[2]);
+    const uint8_t *dead_documents = take_dead(held, args[3], num_numbers);
+    const uint8_t *dead_sketches = take_dead(held, args[4], num_numbers);
+    uint64_t *counts = take(held, args[6], WRITABLE, held->failed ? 0 : (dir->num_tables + 1) * 8, "counts");
+    if (held->failed) return NULL;
+    for (uint64_t t = 0; t < dir->num_tables; t++) {
+        size_t entries = 0;
+        for (size_t s = 0; s < num_sources; s++) entries += table_at(dir, sources[s].segment, t)->num_entries;
+        if (entries > capacity) capacity = entries;
+        bytes += entries * 12;
+    }
+    for (size_t s = 0; s < num_sources; s++) rows += segment_at(dir, sources[s].segment)->num_sketches;
+    if (rows > capacity) capacity = rows;
+    uint8_t *value = take(held, args[5], WRITABLE, bytes + rows * (dir->bands * 8 + 12), "value");
+    if (held->failed) return NULL;
+    size_t words = rows * dir->bands;
+    size_t words_and_keys = words + 3 * capacity + 2 * num_sources + 1;
+    whole_work work = {.capacity = capacity, .keys = malloc(words_and_keys * 8 + 3 * capacity * 4)};
+    if (!work.keys) return refuse_memory(held);
+    work.words = work.keys + capacity;
+    work.merging.keys = work.words + words;
+    work.merging.ends = work.merging.keys + 2 * capacity;
+    work.merging.runs = (size_t *)(work.merging.ends + num_sources);
+    work.numbers = (uint32_t *)(work.merging.runs + num_sources + 1);
+    work.merging.numbers = work.numbers + capacity;
+    UNLOCKED(written = merge_whole(dir, sources, num_sources, first, dead_documents, dead_sketches, &work, value, counts,
+                                   &where));
+    free(work.keys);
+    return written == SIZE_MAX ? refuse_damage(held, &where) : PyLong_FromSize_t(written);
 }

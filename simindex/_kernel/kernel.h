@@ -693,6 +693,22 @@ size_t copy_sketches(const directory *dir, uint64_t segment, uint64_t *position,
                      const uint8_t *dead, size_t capacity, uint64_t *words, uint32_t *numbers,
                      uint64_t *fingerprints, damage *where);
 
+typedef struct {
+    size_t capacity;   /* entries of the longest table of all sources together, or rows where they are more */
+    uint64_t *keys;    /* capacity */
+    uint32_t *numbers; /* capacity */
+    uint64_t *words;   /* rows x bands */
+    merge_work merging;
+} whole_work;
+
+/* Merge all tables and the sketch columns of segments into the content of one that is one value: keys and numbers of
+ * each table, words, fingerprints and numbers of the sketches. sources: one a segment; `first_of_sketches`: the first
+ * table that `dead_sketches` goes for. Entries of each table and rows go to counts. Returns the bytes of it, or
+ * SIZE_MAX with *where on damage, as of merge_entries. */
+size_t merge_whole(const directory *dir, merge_source *sources, size_t num_sources, uint64_t first_of_sketches,
+                   const uint8_t *dead_documents, const uint8_t *dead_sketches, const whole_work *work,
+                   uint8_t *value, uint64_t *counts, damage *where);
+
 /* ---- buckets.c: what is compared of many entries that share a prefix ---- */
 
 typedef struct {

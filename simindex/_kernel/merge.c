@@ -253,3 +253,35 @@ size_t copy_sketches(const directory *dir, uint64_t segment, uint64_t *position,
     *position = row;
     return written;
 }
+
+static uint8_t *put_bytes(uint8_t *end, const void *from, size_t bytes) {
+    memcpy(end, from, bytes);
+    return end + bytes;
+}
+
+size_t merge_whole(const directory *dir, merge_source *sources, size_t num_sources, uint64_t first_of_sketches,
+                   const uint8_t *dead_documents, const uint8_t *dead_sketches, const whole_work *work,
+                   uint8_t *value, uint64_t *counts, damage *where) {
+    uint8_t *end = value;
+    for (uint64_t t = 0; t < dir->num_tables; t++) {
+        const uint8_t *dead = t < first_of_sketches ? dead_documents : dead_sketches;
+        for (size_t s = 0; s < num_sources; s++) sources[s].table = t, sources[s].position = 0;
+        size_t n = merge_entries(dir, sources, num_sources, dead, work->capacity, work->keys, work->numbers,
+                                 &work->merging, where);
+        if (n == SIZE_MAX) return SIZE_MAX;
+        counts[t] = n;
+        end = put_bytes(put_bytes(end, work->keys, n * 8), work->numbers, n * 4);
+    }
+    size_t n = 0;
+    for (size_t s = 0; s < num_sources; s++) {
+        uint64_t position = 0;
+        size_t copied = copy_sketches(dir, sources[s].segment, &position, sources[s].offset, dead_sketches,
+                                      work->capacity - n, work->words + n * dir->bands, work->numbers + n,
+                                      work->keys + n, where);
+        if (copied == SIZE_MAX) return SIZE_MAX;
+        n += copied;
+    }
+    counts[dir->num_tables] = n;
+    end = put_bytes(put_bytes(end, work->words, n * dir->bands * 8), work->keys, n * 8);
+    return (size_t)(put_bytes(end, work->numbers, n * 4) - value);
+}

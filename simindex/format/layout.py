@@ -7,7 +7,7 @@ manifest and the index's header; no value of a segment says anything about itsel
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, TypeVar
@@ -229,6 +229,17 @@ class Geometry:
     def entry_counts(self, entry: SegmentEntry) -> list[int]:
         """Return the number of entries of each sorted table."""
         return self._for_each(entry.counts)
+
+    def counted(self, entry: SegmentEntry, counts: Sequence[int], num_sketches: int) -> SegmentEntry:
+        """Return an entry with so many entries of each sorted table, and so many sketches."""
+        return entry._replace(
+            num_keys=counts[KEY_TABLE],
+            num_copies=counts[COPY_TABLE],
+            num_signatures=counts[FIRST_BAND_TABLE] if self.bands else 0,
+            num_fingerprints=counts[self.first_permutation] if self.permutations else 0,
+            num_sketches=num_sketches,
+            num_shingles=counts[self.shingle_table] if self.has_shingles else 0,
+        )
 
     def _for_each(self, kinds: Iterable[_Each]) -> list[_Each]:
         """Return something for each table from one for each kind of table."""

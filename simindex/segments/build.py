@@ -238,15 +238,7 @@ class SegmentWriter:
 
     def finish(self) -> Puts:
         """End the segment."""
-        geometry, counts = self._geometry, self._counts
-        self.entry = self.entry._replace(
-            num_keys=counts[KEY_TABLE],
-            num_copies=counts[COPY_TABLE],
-            num_signatures=counts[FIRST_BAND_TABLE] if geometry.bands else 0,
-            num_fingerprints=counts[geometry.first_permutation] if geometry.permutations else 0,
-            num_sketches=self._added,
-            num_shingles=counts[geometry.shingle_table] if geometry.has_shingles else 0,
-        )
+        self.entry = self._geometry.counted(self.entry, self._counts, self._added)
         if not self.is_whole:
             return []
         key = whole_segment_key(self.entry.id)

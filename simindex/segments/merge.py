@@ -18,7 +18,10 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from simindex import _kernel
-from simindex.format.layout import FIRST_BAND_TABLE, Geometry, SegmentEntry
+from simindex.errors import CorruptIndexError
+from simindex.format.chunks import encode_whole_segment
+from simindex.format.keys import whole_segment_key
+from simindex.format.layout import FIRST_BAND_TABLE, KEY_TABLE, Geometry, SegmentEntry
 from simindex.format.records import REMOVED_DOCUMENT
 from simindex.format.rows import MERGE_SOURCE
 from simindex.segments.build import Puts, SegmentWriter, num_bytes
@@ -144,11 +147,14 @@ class Merge:
     source_bytes: int = field(init=False)
     _streams: SourceStreams = field(init=False, repr=False)
     _offsets: list[int] = field(init=False, repr=False)
+    _is_whole: bool = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.source_bytes = self.geometry.segment_bytes(self.entry)
         self._streams = SourceStreams(self.geometry.count + 1)
         self._offsets = [source.base - self.entry.base for source in self.sources]
+        are_chunked = any(source.chunked for source in self.sources)
+        self._is_whole = not are_chunked and self.geometry.fits_one_value(self.entry)
 
     @property
     def passes(self) -> bool:
@@ -197,7 +203,11 @@ class Merge:
         Returns:
             Values to store, and how many bytes they have.
         """
-        puts: Puts = []
+        if self._is_whole:
+            self.done = True
+            puts = self._merge_whole(Directory(self.geometry, [load(entry) for entry in self.sources]))
+            return puts, num_bytes(puts)
+        puts = []
         spent = 0
         is_following = False
         while spent < budget:
@@ -212,6 +222,26 @@ class Merge:
             spent += num_bytes(step)
             self._passes = self._streams.passes
         return puts, spent
+
+    def _merge_whole(self, directory: Directory) -> Puts:
+        """Merge sources that are one value each into one value; a step of a stream for each table would cost
+        a few documents as much as thousands."""
+        geometry = self.geometry
+        content, counts = np.empty(self.source_bytes, np.uint8), np.empty(geometry.count + 1, np.uint64)
+        dead = self._dead(KEY_TABLE), self._dead(FIRST_BAND_TABLE)
+        size = directory.run(
+            _kernel.merge_whole, self._table_sources(KEY_TABLE), FIRST_BAND_TABLE, *dead, content, counts
+        )
+        *of_tables, num_sketches = counts.tolist()
+        self.entry = geometry.counted(self.entry, of_tables, num_sketches)
+        if geometry.entry_counts(self.entry) != of_tables:
+            raise CorruptIndexError(
+                f"segments {self.sources[0].id} to {self.sources[-1].id}: expected as many live entries in "
+                f"each table of a kind, found {of_tables}; restore a backup or rebuild the index",
+                segment=self.sources[0].id,
+            )
+        key = whole_segment_key(self.entry.id)
+        return [(key, encode_whole_segment(key, [content[:size]]))]
 
     def _follow(self, load: Callable[[SegmentEntry], Segment], file: MappedFile | None) -> None:
         """Go on with the sources as they lie in the map now."""
