@@ -16,7 +16,7 @@ from simindex.queries.scheme import Scheme
 from simindex.queries.view import View
 from simindex.segments.build import Puts
 from simindex.segments.merge import Merge
-from simindex.segments.merge_policy import is_free, pick_merges, tier_of
+from simindex.segments.merge_policy import due_tiers, is_free, pick_merges
 from simindex.storage.transactions import WriteTransaction
 
 
@@ -185,12 +185,8 @@ class Merges:
             2 * self._dead.get(entry.id, 0) > entry.num_keys for entry in manifest.segments
         ):
             return True
-        factor = self._tables.layout.tier_factor
-        if len(manifest.segments) < factor:
-            return False
         busy = {entry.id for merge in self.under_way for entry in merge.sources}
-        idle = [tier_of(entry, factor) for entry in manifest.segments if entry.id not in busy]
-        return any(idle.count(tier) >= factor for tier in set(idle))
+        return bool(due_tiers(manifest.segments, busy, self._tables.layout.tier_factor))
 
     def _begin(self, manifest: Manifest, sources: list[SegmentEntry], view: View) -> Manifest:
         """Begin a merge; returns the manifest without its segment id."""

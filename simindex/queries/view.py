@@ -295,7 +295,9 @@ class View:
 
     def removed_between(self, first: int, behind: int) -> dict[int, int]:
         """Return number -> REMOVED flags of first..behind-1."""
-        removed = {}
+        removed: dict[int, int] = {}
+        if not self._txn.count("removed"):
+            return removed  # a merge asks with every few inserts, and mostly nothing is
         for number, value in numbered(self._txn.items("removed", number_key(first)), "removed", first):
             if number >= behind:
                 break

@@ -8,6 +8,7 @@ Source: log-structured merge tree, O'Neil et al. 1996; tiers of equal size as in
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from functools import lru_cache
 
 from simindex.format.layout import MAX_SPAN, Layout, SegmentEntry
@@ -53,6 +54,14 @@ def _tier(size: int, factor: int) -> int:
     return tier
 
 
+def due_tiers(segments: Collection[SegmentEntry], busy: set[int], factor: int) -> list[int]:
+    """Return the tiers that have `factor` segments which are not `busy`, the smallest first."""
+    if len(segments) < factor:
+        return []
+    tiers = [tier_of(entry, factor) for entry in segments if entry.id not in busy]
+    return [tier for tier in sorted(set(tiers)) if tiers.count(tier) >= factor]
+
+
 def pick_merges(segments: list[SegmentEntry], busy: set[int], factor: int) -> list[list[SegmentEntry]]:
     """Return runs of neighbouring segments that are due to be merged, smallest tier first.
 
@@ -64,8 +73,7 @@ def pick_merges(segments: list[SegmentEntry], busy: set[int], factor: int) -> li
     due: list[list[SegmentEntry]] = []
     taken = set(busy)
     tiers = {entry.id: tier_of(entry, factor) for entry in segments}
-    idle = [tier for segment, tier in tiers.items() if segment not in taken]
-    for tier in [tier for tier in sorted(set(idle)) if idle.count(tier) >= factor]:
+    for tier in due_tiers(segments, busy, factor):
         run: list[SegmentEntry] = []
         for entry in [*segments, None]:
             if (
