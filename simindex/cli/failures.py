@@ -26,7 +26,7 @@ class CommandError(Exception):
 
 _ARGUMENTS = re.compile(
     r"against|before|bands|into|keep|keep_shingles|max_candidates|max_distance|normalize|num_perm|precision"
-    r"|recall|removed|rows|seed|sink|size|split|threshold"
+    r"|recall|removed|rows|sample|seed|sink|size|split|threshold"
 )
 """Arguments of the library that come from options as they were typed: a wrong one is wrong usage."""
 
@@ -40,6 +40,7 @@ _CALLS = {
     'by="simhash"': "--simhash",
     "force=True": "--force",
     "pairs=...": "--pairs FILE",
+    'direction="in_stored"': "--direction in_stored",
     "open it with config=None": "leave these options out",
     "scaleout.create makes one": "simindex scaleout init makes one",
 }

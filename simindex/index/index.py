@@ -577,6 +577,7 @@ class Index:
         exact: bool = False,
         texts: Texts | None = None,
         ignore_common: float | None = None,
+        sample: int | None = None,
     ) -> ContainmentMatches:
         """Return the stored documents that hold the query, or that it holds, largest share first.
 
@@ -599,6 +600,9 @@ class Index:
                 shares, so that pages that share a footer alone are not alike. How common a shingle is, is
                 known of the sampled ones: shares are estimates among those, but where all are sampled. It
                 takes `texts`, or ``direction="in_stored"``; a match says how many were left out.
+            sample: look up one in so many of the query's shingles, fewer than the index keeps: less time and
+                less recall, as an index of `Config(containment=sample)` would give. A power of two up to 64;
+                of a short query so many that eight are left. It takes ``direction="in_stored"``.
 
         Returns:
             ContainmentMatches, a list of `ContainmentMatch`, with the chance that a document at the threshold
@@ -629,6 +633,7 @@ class Index:
             exact=exact,
             texts=texts,
             ignore_common=ignore_common,
+            sample=sample,
         )[0]
 
     def document_frequency(self, document: Document) -> dict[Any, int]:
@@ -696,6 +701,7 @@ class Index:
         exact: bool = False,
         texts: Texts | None = None,
         ignore_common: float | None = None,
+        sample: int | None = None,
         text: str | None = None,
     ) -> list[ContainmentMatches]:
         """Return `query_containment` for each document, in order, on one snapshot.
@@ -707,7 +713,7 @@ class Index:
         asked = documents_of(documents, text)
         require_many("query_containment_many", "documents", asked, "query_containment(document)")
         most = self._queries.max_candidates
-        query = ContainmentQuery(threshold, direction, limit, exact, texts, most, ignore_common)
+        query = ContainmentQuery(threshold, direction, limit, exact, texts, most, ignore_common, sample)
         query.require(self.config)
         with self._store.reading() as txn:
             return query.answers(self._reader.view(txn), asked)

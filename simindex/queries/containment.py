@@ -21,8 +21,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from simindex import _kernel
-from simindex.checks import require_ignorable, require_int
-from simindex.config import Config
+from simindex.checks import require_ignorable, require_int, require_share
+from simindex.config import COARSEST_SAMPLE, Config
 from simindex.format.chunks import shingle_keys
 from simindex.format.keys import Key
 from simindex.format.records import StoredRecord, decode_kept
@@ -182,19 +182,26 @@ def require_samples(config: Config, call: str) -> None:
 class _Asked:
     """The distinct shingles of a query, mixed, and which of them are looked up."""
 
-    def __init__(self, document: Document, config: Config, direction: Direction) -> None:
+    def __init__(self, document: Document, config: Config, direction: Direction, coarsest: int) -> None:
         if isinstance(document, Sketch):
             raise TypeError("document: expected a text or ready shingles, found a Sketch, which has neither")
         self._hashes = document_hashes(document, config.shingles, config.hash_seed)
         self.all = sample_of_hashes(self._hashes, 1).hashes
-        self.num_sampled = int(np.searchsorted(self.all, np.uint64(sample_top(config.containment)), "right"))
+        self.one_in = config.containment
+        """Of so many shingles one is compared: `coarsest`, or fewer, so that a short query has some."""
+        while self.one_in < coarsest and self._num_up_to(2 * self.one_in) >= FLOOR:
+            self.one_in *= 2
+        self.num_sampled = self._num_up_to(self.one_in)
         # A short stored document may have none but its least ones; so may a short query.
         self.of_all, self.common_left_out = len(self.all), 0
         """Distinct shingles, of which what is common may be left out, and how many of the sampled are."""
         self.is_whole = direction != "in_stored" or self.num_sampled < FLOOR
         """Whether every shingle is looked up, and none of a stored document is passed by."""
-        self.has_left_out = False
+        self.has_left_out = self.one_in > config.containment
         self.looked_up = self.all if self.is_whole else self.all[: self.num_sampled]
+
+    def _num_up_to(self, one_in: int) -> int:
+        return int(np.searchsorted(self.all, np.uint64(sample_top(one_in)), "right"))
 
     def leave_out_common(self, is_common: np.ndarray) -> None:
         """Keep to the sampled shingles that are not common, for of the others that is not known. `is_common`:
@@ -209,8 +216,8 @@ class _Asked:
         """Look up all but some; returns whether there are any."""
         self.num_sampled -= int(np.count_nonzero(places < self.num_sampled))
         self.looked_up = np.delete(self.looked_up, places)
-        self.has_left_out = len(places) > 0
-        return self.has_left_out
+        self.has_left_out |= len(places) > 0
+        return len(places) > 0
 
     @property
     def kept(self) -> np.ndarray:
@@ -232,14 +239,12 @@ class ContainmentQuery(NamedTuple):
     texts: Texts | None
     max_candidates: int
     ignore_common: float | None = None
+    sample: int | None = None
 
     def require(self, config: Config) -> None:
         """Refuse what the index cannot answer. Raises TypeError and ValueError."""
         require_samples(config, "query_containment")
-        if isinstance(self.threshold, bool) or not isinstance(self.threshold, int | float):
-            raise TypeError(f"threshold: expected a number, found {self.threshold!r}")
-        if not 0 < self.threshold <= 1:
-            raise ValueError(f"threshold: expected a share above 0 up to 1, found {self.threshold}")
+        require_share("threshold", self.threshold)
         if self.direction not in ("either", "in_stored", "in_query"):
             raise ValueError(
                 f'direction: expected "either", "in_stored" or "in_query", found {self.direction!r}'
@@ -255,6 +260,15 @@ class ContainmentQuery(NamedTuple):
                     "ignore_common: expected texts, by which a stored document's own shingles are known, or "
                     f'direction="in_stored", found neither, and direction="{self.direction}"'
                 )
+        if self.sample is not None:
+            require_int("sample", self.sample, config.containment, COARSEST_SAMPLE)
+            if self.sample & (self.sample - 1):
+                raise ValueError(f"sample: expected a power of two, found {self.sample}")
+            if self.direction != "in_stored":
+                raise ValueError(
+                    f'sample: expected direction="in_stored", found "{self.direction}": what the query '
+                    "holds is met by its own sample, for which all shingles of the query are looked up"
+                )
         if self.exact and self.texts is not None:
             raise ValueError("expected exact=True, which counts kept shingles, or texts, found both")
         if self.exact and not config.keep_shingles:
@@ -266,7 +280,8 @@ class ContainmentQuery(NamedTuple):
     def answers(self, view: View, documents: Iterable[Document]) -> list[ContainmentMatches]:
         """Return `matches` of each document; one look-up for many texts finds those that meet none."""
         asked, found = iter(documents), list[ContainmentMatches]()
-        looks_up_all = self.direction != "in_stored" or view.scheme.config.containment == 1
+        one_in = self.sample or view.scheme.config.containment
+        looks_up_all = self.direction != "in_stored" or one_in == 1
         while texts := list(islice(asked, _TEXTS_A_TIME)):
             if not looks_up_all or len(texts) < _MANY or set(map(type, texts)) != {str}:
                 found += [self.matches(view, document) for document in texts]
@@ -277,23 +292,23 @@ class ContainmentQuery(NamedTuple):
             are_met = np.zeros(len(texts), dtype=bool)
             are_met[samples.ends.searchsorted(places, "right")] = True
             for text, is_met, count in zip(texts, are_met, samples.num_shingles.tolist(), strict=True):
-                found.append(self.matches(view, text) if is_met else self._none(view, count, count))
+                found.append(self.matches(view, text) if is_met else self._none(count, count, one_in))
         return found
 
-    def _none(self, view: View, num_shingles: int, of_all: int) -> ContainmentMatches:
+    def _none(self, num_shingles: int, of_all: int, one_in: int) -> ContainmentMatches:
         """Return the answer to a query without any match so far. `of_all`: its distinct shingles that
         count."""
-        recall = meeting_probability(math.ceil(self.threshold * of_all), view.scheme.config.containment)
+        recall = meeting_probability(math.ceil(self.threshold * of_all), one_in)
         return ContainmentMatches((), False, num_shingles, recall)
 
     def matches(self, view: View, document: Document) -> ContainmentMatches:
         """Return the stored documents that reach the threshold, largest share first."""
         config = view.scheme.config
-        asked = _Asked(document, config, self.direction)
+        asked = _Asked(document, config, self.direction, self.sample or config.containment)
         common = Common(view, self.ignore_common) if self.ignore_common is not None else None
         if common is not None:
             asked.leave_out_common(common.are(asked.all[: asked.num_sampled]))
-        found = self._none(view, len(asked.all), asked.of_all)
+        found = self._none(len(asked.all), asked.of_all, asked.one_in)
         kept = asked.kept if self.exact else None
         for number, hits, of_sampled in self._met(view, asked, found):
             record = view.record(number)
@@ -303,7 +318,7 @@ class ContainmentQuery(NamedTuple):
                 shared: Shared | None = self._own_shared(config, asked, common, record)
             else:
                 shared = self._shared(config, asked, kept, record, (hits, of_sampled))
-            match = None if shared is None else self._match(config, record, shared)
+            match = None if shared is None else self._match(asked, record, shared)
             if match is not None:
                 found.append(replace(match, common_left_out=asked.common_left_out) if common else match)
         found.sort(key=lambda match: (-self._share(match.in_stored, match.in_query), -match.similarity))
@@ -380,7 +395,7 @@ class ContainmentQuery(NamedTuple):
     ) -> Shared | None:
         """Return what a document shares with the query of what is not common, by its text: among the sampled
         shingles, of which alone it is known."""
-        stored = sample_of_hashes(self._hashes_of(config, record), config.containment)
+        stored = sample_of_hashes(self._hashes_of(config, record), asked.one_in)
         sampled = stored.hashes[: stored.num_sampled]
         own = sampled[~common.are(sampled)]
         hits = _kernel.num_common(asked.looked_up, own)
@@ -410,7 +425,7 @@ class ContainmentQuery(NamedTuple):
         wholes = {"in_stored": shared.of_query, "in_query": shared.of_stored}
         return wholes.get(self.direction, min(wholes.values()))
 
-    def _match(self, config: Config, record: StoredRecord, shared: Shared) -> ContainmentMatch | None:
+    def _match(self, asked: _Asked, record: StoredRecord, shared: Shared) -> ContainmentMatch | None:
         if not self._may_reach(shared, _ERRORS):
             return None
         share, error = self._of(shared)
@@ -418,7 +433,9 @@ class ContainmentQuery(NamedTuple):
         in_stored, in_query = count / shared.of_query, count / shared.of_stored
         reached = in_stored >= self.threshold - 1e-12, in_query >= self.threshold - 1e-12
         relation: Relation = _RELATIONS[reached]
-        met = chance_to_be_met(count, shared.of_stored, config.containment)
+        met = meeting_probability(count, asked.one_in)
+        if asked.is_whole:
+            met = chance_to_be_met(count, shared.of_stored, asked.one_in)
         return ContainmentMatch(
             record.key,
             in_stored,

@@ -5,6 +5,7 @@ from support.commands import Run, matches_of
 from support.texts import json_lines
 
 import simindex
+from simindex import textbook
 
 ITEM = "the ferry to the island leaves at nine and comes back at noon"
 PAGES: list[dict[str, object]] = [
@@ -44,8 +45,28 @@ def test_wrong_usage_of_containment_is_refused(run: Run, pages: str) -> None:
     assert run("query", pages, ITEM, "--contained", "--nearest", 3).code == 2
     assert run("query", pages, "--key", "shore", "--contained").code == 2
     assert run("find", "-", "--in", pages, "--threshold", 2, stdin=json_lines(PAGES)).code == 2
+    refused = run("find", "-", "--in", pages, "--sample", 8, "--direction", "either", stdin=json_lines(PAGES))
+    assert (refused.code, "--sample" in refused.err, "--direction in_stored" in refused.err) == (
+        2,
+        True,
+        True,
+    )
+    assert run("find", "-", "--in", pages, "--sample", 3, stdin=json_lines(PAGES)).code == 2
     assert run("insert", "plain", "-", stdin=json_lines(PAGES)).code == 0
     told = "simindex: plain: this needs an index built with --containment 8\n"
     assert run("query", "plain", ITEM, "--contained") == (1, "", told)
     told = "simindex: pages: --exact needs an index built with --keep-shingles\n"
     assert run("find", "-", "--in", pages, "--exact", stdin=b"") == (1, "", told)
+
+
+def test_a_coarser_sample_says_how_many_it_finds(run: Run) -> None:
+    """A page of 200 words, half of them stored: of 98 shared shingles one in 16 is looked up."""
+    words = [f"word{n}" for n in range(200)]
+    row = json_lines([{"id": "page", "text": " ".join(words)}])
+    half = json_lines([{"id": "half", "text": " ".join(words[:100])}])
+    assert run("insert", "halves", "-", "--containment", 1, stdin=half).code == 0
+    how = "find", "-", "--in", "halves", "--threshold", 0.2, "--json"
+    for options, expected in (((), 1.0), (("--sample", 16), textbook.meeting_probability(40, 16))):
+        result = run(*how, *options, stdin=row)
+        assert [match["key"] for match in matches_of(result)] == ["half"]
+        assert f"met with a chance of {expected:.3f} or more" in result.err

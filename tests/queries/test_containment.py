@@ -1,5 +1,6 @@
 """`query_containment`: against brute force, by its formula, and whatever surrounds or wraps the text."""
 
+import math
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import simindex
 from simindex import Config, ContainmentMatch, Index, Layout, Sketch, Sketcher, textbook
@@ -243,6 +246,80 @@ def test_pages_that_share_a_template_alone_are_not_alike(tmp_path: Path, one_in:
         assert index.query_containment(TEMPLATE, texts=pages, ignore_common=0.1) == []
 
 
+def test_short_documents_are_met_as_often_as_said(tmp_path: Path) -> None:
+    """In a long query that is asked for by its own sample alone: of 600 documents of 10 shingles a share that
+    lies within 3.3 standard errors of the formula; the seed is fixed."""
+    notes = {n: set(range(n * 1000, n * 1000 + 10)) for n in range(600)}
+    with simindex.open(tmp_path / "index", config=Config(num_perm=8, containment=8)) as index:
+        index.insert_many(notes.items())
+        queries = [note | set(range(10**9 + n * 1000, 10**9 + n * 1000 + 190)) for n, note in notes.items()]
+        answers = index.query_containment_many(queries, 0.05, direction="in_stored", texts=notes)
+        expected = textbook.meeting_probability(10, 8)
+        assert abs(sum(map(len, answers)) / len(notes) - expected) < 0.06
+        told = {round(match.expected_recall, 9) for found in answers for match in found}
+        assert told == {round(expected, 9)}
+
+
+LONG = {n: set(range(n * 1000, n * 1000 + 3000)) for n in range(40)}
+"""Pages that share thirds with others."""
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
+    """One in how many -> an index of `LONG` with so many sampled."""
+    paths = {1: tmp_path_factory.mktemp("samples") / "1"}
+    with simindex.open(paths[1], config=Config(num_perm=8, keep_shingles=4000, containment=1)) as index:
+        index.insert_many(LONG.items())
+    for one_in in (2, 4, 8, 16, 32, 64):
+        paths[one_in] = paths[1].with_name(str(one_in))
+        simindex.resketch(paths[1], paths[one_in], containment=one_in)
+    return paths
+
+
+@given(
+    st.sampled_from([1, 2, 4, 8, 16]),
+    st.sampled_from([2, 4, 8, 16, 32, 64]),
+    st.integers(0, 41_000),
+    st.integers(1, 800),
+    st.sampled_from([0.1, 0.5, 1.0]),
+)
+@settings(max_examples=60, deadline=None)
+def test_a_coarser_query_is_answered_as_by_a_coarser_index(
+    samples: dict[int, Path], finer: int, coarser: int, first: int, length: int, threshold: float
+) -> None:
+    """A query of so few shingles that the coarser sample has fewer than eight asks for more of them."""
+    query = set(range(first, first + length))
+    one_in = max(finer, coarser)
+
+    def sampled(of: int) -> int:
+        sample = Sketcher(Config(num_perm=8, containment=of)).sketch(query).sample
+        assert sample is not None
+        return sample.num_sampled
+
+    used = max([of for of in samples if finer <= of <= one_in and sampled(of) >= 8], default=finer)
+    with simindex.open(samples[finer], "r") as index, simindex.open(samples[used], "r") as expected:
+        ways: list[dict[str, Any]] = [{}, {"exact": True}, {"texts": LONG}]
+        for way in ways:
+            how: dict[str, Any] = way | {"direction": "in_stored"}
+            found = index.query_containment(query, threshold, sample=one_in, **how)
+            assert found == expected.query_containment(query, threshold, **how)
+            (many,) = index.query_containment_many([query], threshold, sample=one_in, **how)
+            recall = textbook.meeting_probability(math.ceil(threshold * length), used)
+            assert many.expected_recall == found.expected_recall == pytest.approx(recall)
+            assert not found.truncated
+
+
+def test_common_shingles_are_left_out_of_a_coarser_query(samples: dict[int, Path]) -> None:
+    """Each shingle but the first and last of all is in three of 40 pages; as by a coarser index."""
+    query = LONG[3] | set(range(10**9, 10**9 + 3000))
+    with simindex.open(samples[4], "r") as index, simindex.open(samples[32], "r") as coarser:
+        for share, same in ((0.2, {1, 2, 3, 4, 5}), (0.05, set())):
+            how: dict[str, Any] = {"direction": "in_stored", "texts": LONG, "ignore_common": share}
+            found = index.query_containment(query, 0.05, sample=32, **how)
+            assert found == coarser.query_containment(query, 0.05, **how)
+            assert {match.key for match in found} == same
+
+
 def test_frequencies_are_those_of_the_documents(index: Index) -> None:
     """Of the sampled shingles; what was removed counts until it is merged away, so they are upper bounds."""
     index.compact()
@@ -266,10 +343,13 @@ def test_frequencies_are_those_of_the_documents(index: Index) -> None:
         ({"ignore_common": 1.0}, ValueError, "ignore_common: expected a share between 0 and 1, found 1.0"),
         ({"ignore_common": 0.1}, ValueError, 'expected texts, .* or direction="in_stored"'),
         ({"ignore_common": 0.1, "exact": True}, ValueError, "expected no exact=True"),
-        ({"threshold": 0}, ValueError, "threshold: expected a share above 0 up to 1, found 0"),
+        ({"threshold": 0}, ValueError, r"threshold: expected a number in \(0, 1\], found 0"),
         ({"threshold": "1"}, TypeError, "threshold: expected a number"),
         ({"direction": "up"}, ValueError, "direction: expected .* found 'up'"),
         ({"limit": 0}, ValueError, "limit: expected"),
+        ({"sample": 4, "direction": "in_stored"}, ValueError, "sample: expected 8..64, found 4"),
+        ({"sample": 24, "direction": "in_stored"}, ValueError, "sample: expected a power of two, found 24"),
+        ({"sample": 16}, ValueError, 'sample: expected direction="in_stored", found "either"'),
         ({"exact": True}, ValueError, "this index keeps none"),
         ({"texts": {}}, KeyError, "texts: expected the document of every key, found none of 'a'"),
         ({"texts": {}, "exact": True}, ValueError, "found both"),

@@ -60,6 +60,13 @@ def find(
     exact: Annotated[
         bool, typer.Option("--exact", help="Count kept shingles: exact where all of a document are kept.")
     ] = False,
+    sample: Annotated[
+        int | None,
+        options.number(
+            "Look up one in N shingles of a row, fewer than the index keeps, in less time and with less "
+            "recall: a power of two up to 64."
+        ),
+    ] = None,
     max_candidates: options.MaxCandidates = DEFAULT_MAX_CANDIDATES,
     *,
     reads: reading.ComparedOptions,
@@ -78,7 +85,12 @@ def find(
         found, ended = [], None
         for rows, failure in batches(inputs, _ROWS_A_TIME):
             answers = stored.query_containment_many(
-                [row.document for row in rows], threshold, direction=direction, limit=limit, exact=exact
+                [row.document for row in rows],
+                threshold,
+                direction=direction,
+                limit=limit,
+                exact=exact,
+                sample=sample,
             )
             found += list(zip([row.key for row in rows], answers, strict=True))
             ended = failure
