@@ -22,9 +22,10 @@ Advance = Callable[[int, int], None]
 
 
 class JobProgress(NamedTuple):
-    """How far a deduplication is.
+    """How far a job is.
 
     Attributes:
+        removed: rows that are duplicates, or contaminated.
         read_bytes: of the input, as it lies on disk.
         looked_at: rows that were looked at, where all are before the first is written; else 0.
         share: of all work that is done, 0..1; ``None`` where it is unknown.
@@ -32,7 +33,7 @@ class JobProgress(NamedTuple):
 
     rows: int
     rows_now: int
-    duplicates: int
+    removed: int
     read_bytes: int
     written_bytes: int
     looked_at: int = 0
@@ -82,16 +83,17 @@ def work_bar(noun: str, total: int | None, *, prints_results: bool = False) -> I
 
 
 @contextmanager
-def job_bar(total: int | None, waits_for: str | None, *, as_json: bool) -> Iterator[Show]:
-    """Show how far a deduplication is for the length of the block: a bar, or JSON lines.
+def job_bar(total: int | None, waits_for: str | None, removed: str, *, as_json: bool) -> Iterator[Show]:
+    """Show how far a job is for the length of the block: a bar, or JSON lines.
 
     Args:
         total: bytes of the input; ``None`` when unknown.
         waits_for: what goes on until the first call.
+        removed: what `JobProgress.removed` counts: "duplicates" or "contaminated".
         as_json: write JSON lines to stderr, a second apart at least, whether it is a terminal or not.
     """
     if as_json:
-        yield _shown_in_json(total)
+        yield _shown_in_json(total, removed)
         return
     began = time.monotonic()
     fields: dict[str, Any] = {"total": total, "count": waits_for or "0 rows", "rate": 0.0, "written": ""}
@@ -99,7 +101,7 @@ def job_bar(total: int | None, waits_for: str | None, *, as_json: bool) -> Itera
     with _bar(*columns, has_end=total is not None, **fields) as update:
 
         def show(at: JobProgress) -> None:
-            count = f"{at.rows:,} rows, {at.duplicates:,} duplicates"
+            count = f"{at.rows:,} rows, {at.removed:,} {removed}"
             written = f"{at.written_bytes / 1e6:,.1f} MB written"
             if at.looked_at and not at.rows:
                 count, written = f"{at.looked_at:,} rows, looked at first", ""
@@ -110,7 +112,7 @@ def job_bar(total: int | None, waits_for: str | None, *, as_json: bool) -> Itera
         yield show
 
 
-def _shown_in_json(total: int | None) -> Show:
+def _shown_in_json(total: int | None, removed: str) -> Show:
     began, last = time.monotonic(), 0.0
 
     def show(at: JobProgress) -> None:
@@ -126,7 +128,7 @@ def _shown_in_json(total: int | None) -> Show:
         if share:
             left = round(seconds * (1 - share) / share, 1)
         rate = round(at.pace(seconds), 1)
-        counts = at._asdict()
+        counts = {removed if name == "removed" else name: value for name, value in at._asdict().items()}
         del counts["share"], counts["looked_now"]
         counts |= {"total_bytes": total, "rows_per_second": rate, "seconds": round(seconds, 1)}
         note(json.dumps(counts | {"seconds_left": left}))

@@ -46,6 +46,18 @@ def test_dedup_tells_nothing_or_json_lines_elsewhere(tmp_path: Path) -> None:
     assert line["rows_per_second"] > 0
 
 
+def test_decontaminate_counts_contaminated_rows(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_bytes(json_lines(ROWS))
+    (tmp_path / "items.jsonl").write_bytes(json_lines(ROWS[1:2]))
+    command = ["decontaminate", "rows.jsonl", "--against", "items.jsonl", "-o"]
+    shown = on_terminal([*command, "a.jsonl"], tmp_path, "stderr", 120)
+    assert "3 rows, 1 contaminated" in shown
+    assert "duplicates" not in shown
+    result = process(*command, "b.jsonl", "--json-progress", cwd=tmp_path)
+    line = json.loads(result.stderr.splitlines()[0])
+    assert (line["rows"], line["contaminated"], "duplicates" in line) == (3, 1, False)
+
+
 HALTING = """
 import time
 from rich.progress import Progress

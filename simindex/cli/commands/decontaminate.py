@@ -91,7 +91,7 @@ def run(
             force=force,
         )
 
-    job = run_job(job_of, rows, bad_rows, None, json_progress)
+    job = run_job(job_of, rows, bad_rows, None, json_progress, "contaminated")
     reading.note_tally(rows.tally, reads.encoding)
     report = job.decontamination()
     if as_json:

@@ -295,16 +295,18 @@ def run_job(
     bad_rows: Reports,
     waits_for: str | None,
     json_progress: bool,
+    removed: str = "duplicates",
 ) -> AnyJob:
     """Run a job under a bar, or with JSON lines of its progress, and return it.
 
     Args:
         job_of: returns the job, which calls what it is given with the number of rows that are done.
         waits_for: what goes on until the first row is done.
+        removed: what the rows are that go.
     """
     total = rows.total_bytes() if json_progress or shows_progress() else None
     progress = _Progress(rows, total)
-    with job_bar(total, waits_for, as_json=json_progress) as progress.show:
+    with job_bar(total, waits_for, removed, as_json=json_progress) as progress.show:
         job = job_of(progress)
         progress.job = job
         job.on_looked = progress.looked
