@@ -1,6 +1,7 @@
 """`simindex decontaminate`: the rows that stay, and the items that were found, as a table and as JSON."""
 
 import json
+import re
 from pathlib import Path
 
 from support.commands import Run
@@ -35,6 +36,11 @@ def test_decontaminate_writes_clean_rows_and_prints_what_it_found(run: Run) -> N
         }
     ]
     assert "was made with --threshold 0.5" in run(*command, "--threshold", 0.7).err
+    Path("others.jsonl").write_bytes(json_lines([{"id": "q", "text": ITEM}]))
+    refused = run(*command[:3], "others.jsonl", *command[4:])
+    assert re.search(
+        r"made with --against \S+items.jsonl, and you ask for --against \S+others.jsonl. ", refused.err
+    )
     assert run(*command, "--force", "--threshold", 2).code == 2
 
 

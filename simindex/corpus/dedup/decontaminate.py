@@ -245,9 +245,10 @@ class Decontamination(Job):
         self.can_resume = self.can_resume and (self._items is None or self._items.can_resume)
 
     def _described(self) -> dict[str, Any]:
-        can_resume = self._items is not None and self._items.can_resume
-        items = self._items.digest() if self._items is not None and can_resume else None
-        return super()._described() | {"call": "decontaminate", "items": items}
+        described = super()._described() | {"call": "decontaminate"}
+        if self._items is not None and self._items.can_resume:
+            described["against"] = self._items.digest()
+        return described
 
     def _annotator(self) -> RowAnnotator:
         return _Annotator(annotates=self._mode == "annotate")

@@ -172,6 +172,8 @@ def _another(folder: str, found: dict[str, Any], job: dict[str, Any]) -> str:
             continue  # a configuration that follows from the other arguments says nothing more
         if name in ("inputs", "reading", "config"):
             others.append(_changed(name, before, after))
+        elif name == "against" and _argument(name, before) == _argument(name, after):
+            others.append(f"with {_argument(name, before)}, which has changed since, or was read otherwise")
         else:
             there.append(_argument(name, before))
             now.append(_argument(name, after))
@@ -194,6 +196,8 @@ def _argument(name: str, value: Any) -> str:
             if value is None
             else f"level='paragraph', split={value[0]!r}, min_words={value[1]}"
         )
+    if name == "against" and isinstance(value, dict):  # the items of a decontamination
+        return ", ".join(f"against={path!r}" for path, *_ in value["inputs"])
     if name == "against":
         return (
             ", ".join(f"against={path!r} (of {count:,} documents)" for path, count in value) or "against=None"
