@@ -9,7 +9,7 @@ from support.commands import NO_INDEX, Run
 from support.texts import FOX, FOX_TOO, SHIP, has, json_lines
 
 import simindex
-from simindex import CharShingles, Config, corpus
+from simindex import CharShingles, Config, WordShingles, corpus
 
 
 def data_in(path: str) -> dict[str, Any]:
@@ -23,7 +23,8 @@ def test_report_is_a_page_on_the_duplicates(run: Run, news: str, rows_file: str)
     assert (result.code, result.out) == (0, "")
     assert result.err == "simindex: page.html: 3 documents, 1 duplicate, 1 cluster\n"
     data = data_in("page.html")
-    assert (data["documents"], data["duplicates"], data["with_texts"]) == (3, 1, True)
+    assert data["figures"][:2] == [["documents", "3"], ["duplicates of an earlier one", "1"]]
+    assert data["with_texts"] is True
     assert json.dumps(FOX) in Path("page.html").read_text()
     assert [path.name for path in Path().glob("page*")] == ["page.html"]
 
@@ -174,3 +175,55 @@ def test_report_on_a_job_of_paragraphs_speaks_of_them_and_shows_their_texts(run:
         ("one#1", FOX),
         ("2#2", FOX),
     ]
+
+
+def shown_texts(path: str) -> list[list[tuple[str, str]]]:
+    """Of each cluster the members that have texts: key and text."""
+    clusters = data_in(path)["clusters"]
+    members = [[member for member in cluster["members"] if "form" in member] for cluster in clusters]
+    return [[(member["key"], member["form"]["text"]) for member in some] for some in members]
+
+
+def test_report_on_items_and_rows_of_equal_ids_shows_the_text_of_each(run: Run, tmp_path: Path) -> None:
+    """In whatever order their inputs are given, moved or not, or when one of them is not given."""
+    (tmp_path / "rows.jsonl").write_bytes(json_lines([{"id": 1, "text": f"News. {FOX}"}]))
+    (tmp_path / "items.jsonl").write_bytes(json_lines([{"id": 2, "text": SHIP}, {"id": 1, "text": FOX}]))
+    assert run("decontaminate", "rows.jsonl", "--against", "items.jsonl", "-o", "out.jsonl").code == 0
+    (tmp_path / "there").mkdir()
+    for name in ("rows.jsonl", "items.jsonl"):
+        (tmp_path / "there" / name).write_bytes((tmp_path / name).read_bytes())
+    item, row = ("1", FOX), ("1", f"News. {FOX}")
+    for inputs, expected in (
+        (["rows.jsonl", "items.jsonl"], [item, row]),
+        (["items.jsonl", "rows.jsonl"], [item, row]),
+        (["there/rows.jsonl", "there/items.jsonl"], [item, row]),
+        (["rows.jsonl"], [row]),
+        (["items.jsonl"], [item]),
+    ):
+        texts = [part for path in inputs for part in ("--texts", path)]
+        result = run("report", "out.jsonl", "-o", "page.html", *texts)
+        assert (result.code, shown_texts("page.html")) == (0, [expected])
+        assert "1 document, 1 contaminated document, 1 item\n" in result.err
+        assert ("no text for 1 document" in result.err) == (len(expected) == 1)
+
+
+def test_report_shows_each_of_several_rows_of_one_id(run: Run, tmp_path: Path) -> None:
+    for name, text in (("a", FOX), ("b", FOX_TOO)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "part.jsonl").write_bytes(json_lines([{"id": 7, "text": text}]))
+    corpus.deduplicate(["a/part.jsonl", "b/part.jsonl"], "out.jsonl", 0.5)
+    result = run(
+        "report", "out.jsonl", "-o", "page.html", "--texts", "b/part.jsonl", "--texts", "a/part.jsonl"
+    )
+    assert (result.code, shown_texts("page.html")) == (0, [[("7", FOX), ("7", FOX_TOO)]])
+
+
+def test_report_takes_texts_of_a_file_of_another_name(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_bytes(json_lines([{"id": "row", "text": f"News. {FOX}"}]))
+    with simindex.open("items", config=Config(WordShingles(8), containment=1)) as items:
+        items.insert("item", FOX)
+    assert run("decontaminate", "rows.jsonl", "--against", "items", "-o", "out.jsonl").code == 0
+    texts = json_lines([{"id": "row", "text": "renamed"}, {"id": "item", "text": FOX}])
+    (tmp_path / "both.jsonl").write_bytes(texts)
+    assert run("report", "out.jsonl", "-o", "page.html", "--texts", "both.jsonl").code == 0
+    assert shown_texts("page.html") == [[("item", FOX), ("row", "renamed")]]

@@ -20,7 +20,7 @@ from simindex.corpus import explain
 from simindex.corpus.report.common_passages import shared_form
 from simindex.corpus.report.overview import Member, Overview, overview_of
 from simindex.corpus.report.page import page_of
-from simindex.corpus.report.report import Bounds, keys_of, report_of, subject_of
+from simindex.corpus.report.report import Bounds, members_of, report_of, subject_of
 
 FIRST = "the ferry to the island leaves every morning at nine from the northern pier of the old harbour town"
 SECOND = FIRST.replace("nine", "ten")
@@ -109,7 +109,7 @@ def test_overview_counts_documents_duplicates_and_clusters(tmp_path: Path) -> No
     assert second.similarity == pytest.approx(explain(FIRST, SECOND).similarity, abs=0.2)
     assert sum(count for _, count in found.histogram) == 2
     assert found.histogram[-1] == ("1.00", 1)
-    assert keys_of(found) == ["a", 7, "x", b"y"]
+    assert [member.name for member in members_of(found)] == ["a", 7, "x", b"y"]
 
 
 def test_overview_of_an_index_without_minhash_is_of_distances(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_page_holds_the_data_whatever_is_in_it(tmp_path: Path) -> None:
     page = page_on(tmp_path / "i", texts)
     data = data_of(page)
     assert page.isascii()
-    assert data["num_clusters"] == len(HOSTILE)
+    assert dict(data["figures"])["clusters"] == str(len(HOSTILE))
     members = [member for cluster in data["clusters"] for member in cluster["members"]]
     in_json = {key: json.loads(json.dumps(key)) for key in texts}  # halves of a character become one there
     assert {member["key"] for member in members} == set(in_json.values())
@@ -143,7 +143,7 @@ def test_page_is_bounded(tmp_path: Path) -> None:
     texts |= {n: f"{FIRST} {n}" for n in range(5)}
     texts |= {10 + n: f"{OTHER} {n}" for n in range(4)}
     data = data_of(page_on(tmp_path / "i", texts, 0.6, Bounds(clusters=1, members=3, text=50, texts=100)))
-    assert (data["num_clusters"], len(data["clusters"])) == (2, 1)
+    assert (dict(data["figures"])["clusters"], len(data["clusters"])) == ("2", 1)
     assert data["notes"] == ["The largest 1 of 2 clusters are listed."]
     (cluster,) = data["clusters"]
     assert (cluster["size"], len(cluster["members"])) == (5, 3)
@@ -372,17 +372,15 @@ def test_page_marks_what_explain_finds_in_any_script(
 
 @needs_browser
 def test_page_opens_ten_thousand_clusters(browser: Browser, tmp_path: Path) -> None:
-    members = [{"key": f"key {n}", "like": None, "similarity": None, "distance": None} for n in range(4)]
+    members: list[dict[str, Any]] = [{"key": f"key {n}", "like": None, "figures": ""} for n in range(4)]
     form = shared_form([FIRST, SECOND], WordShingles(3))
     for place, value in enumerate(form):
-        members[place]["form"] = value  # type: ignore[assignment]
+        members[place]["form"] = value
     path = tmp_path / "report.html"
-    numbers = {"documents": 10**6, "duplicates": 4 * 10**5, "num_clusters": 10_000, "num_pairs": 10**6}
-    texts = {"source": "news", "measure": "", "notes": [], "histogram_title": "", "with_texts": True}
+    numbers = {"figures": [], "histogram": [["1.00", 1]], "fresh": [1.0]}
+    texts = {"source": "news", "measure": "", "notes": [], "noun": "document", "with_texts": True}
     clusters = [{"size": 4, "members": members}] * 10_000
-    path.write_text(
-        page_of({"histogram": [["1.00", 1]], "fresh": [1.0], "clusters": clusters} | numbers | texts)
-    )
+    path.write_text(page_of({"clusters": clusters} | numbers | texts))
     browser.open(path, "cluster=150")
     assert browser.value("document.querySelectorAll('#clusters > li').length") == 200
     assert browser.value("document.querySelectorAll('.detail mark').length") >= 2

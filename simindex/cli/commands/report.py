@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -18,10 +18,9 @@ from simindex.cli.drawing import Chart, picture_writer, print_chart, write_whole
 from simindex.cli.output import counted, note, print_json, print_text
 from simindex.corpus.report.job_files import is_journal, overview_of_journal, read_journal
 from simindex.corpus.report.overview import Overview, overview_of
-from simindex.corpus.report.report import Bounds, Subject, keys_of, report_of, subject_of, subject_of_job
-from simindex.corpus.report.texts import in_paragraphs, texts_of
-from simindex.format.keys import Key
-from simindex.inputs import BadRowError, Inputs, Row
+from simindex.corpus.report.report import Bounds, Subject, members_of, report_of, subject_of, subject_of_job
+from simindex.corpus.report.texts import texts_of, texts_of_job
+from simindex.inputs import Inputs
 
 EXAMPLES = r"""
 simindex report news.simindex -o report.html
@@ -66,7 +65,7 @@ def run(
     reads: reading.KeyOptions,
     as_json: options.JsonObject = False,
 ) -> None:
-    """Write a page on the near duplicates of an index or a `dedup`.
+    """Write a page on the near duplicates of an index or a `dedup`, or on a `decontaminate`.
 
     It opens from disk and loads nothing: counts, similarities, the share of new documents along the input,
     the largest clusters, and with --texts any two documents of a cluster side by side, with the passages
@@ -94,12 +93,12 @@ def run(
         for chart in charts:
             print_chart(chart)
             print_text("")
-    _summarise(output or index, subject.noun, overview, found)
+    _summarise(output or index, subject, overview, found)
 
 
 def _overview(
     opened: contextlib.ExitStack, index: str, threshold: float | None, inputs: Inputs | None, bounds: Bounds
-) -> tuple[Subject, Overview, Mapping[Key, str] | None]:
+) -> tuple[Subject, Overview, Mapping[Any, str] | None]:
     if os.path.isfile(index) and is_journal(f"{index}.dedup"):
         index = f"{index}.dedup"
     if is_journal(index):
@@ -107,18 +106,13 @@ def _overview(
             raise typer.BadParameter("--threshold goes with an index; a job has removed by its own")
         job = read_journal(index)
         overview = overview_of_journal(job, bounds.clusters, bounds.members)
-        rows: Iterable[Row | BadRowError] | None = inputs
-        if inputs is not None and job.cut is not None:
-            rows = in_paragraphs(inputs, job.cut.split, keys_of(overview))
-        return subject_of_job(job), overview, _texts(rows, overview)
+        texts = None if inputs is None else texts_of_job(inputs, job, members_of(overview))
+        return subject_of_job(job), overview, texts
     least = 0.8 if threshold is None else threshold
     stored = opened.enter_context(open_for_reading(index))
     overview = overview_of(stored, least, bounds.clusters, bounds.members)
-    return subject_of(stored, least), overview, _texts(inputs, overview)
-
-
-def _texts(rows: Iterable[Row | BadRowError] | None, overview: Overview) -> Mapping[Key, str] | None:
-    return None if rows is None else texts_of(rows, keys_of(overview))
+    found = None if inputs is None else texts_of(inputs, {member.key for member in members_of(overview)})
+    return subject_of(stored, least), overview, found
 
 
 def _charts(subject: Subject, overview: Overview) -> list[Chart]:
@@ -143,11 +137,13 @@ def _plain(overview: Overview) -> dict[str, Any]:
     }
 
 
-def _summarise(name: str, noun: str, overview: Overview, found: Mapping[Key, str] | None) -> None:
-    duplicates = counted(overview.duplicates, "duplicate")
+def _summarise(name: str, subject: Subject, overview: Overview, found: Mapping[Any, str] | None) -> None:
+    noun, (later, cluster) = subject.noun, subject.names.one
     note(
-        f"simindex: {name}: {counted(overview.documents, noun)}, {duplicates}, "
-        f"{counted(overview.num_clusters, 'cluster')}"
+        f"simindex: {name}: {counted(overview.documents, noun)}, {counted(overview.duplicates, later)}, "
+        f"{counted(overview.num_clusters, cluster)}"
     )
-    if found is not None and (missing := len(set(keys_of(overview)) - found.keys())):
+    if found is not None and (
+        missing := len({member.name for member in members_of(overview)} - found.keys())
+    ):
         note(f"simindex: no text for {counted(missing, noun)}; --texts takes more inputs")

@@ -39,6 +39,7 @@ class Finished:
     threshold: float  # least similarity of a removed row
     by_similarity: bool  # whether it compared by MinHash
     removed_path: str
+    inputs: list[str]  # the files that it has read
     cut: Cut | None  # how texts were cut into paragraphs, if that is what was compared
     of_items: bool  # whether it looked for items in rows, and not for duplicates
     state: dict[str, Any]  # the counts of the job, as its journal has them
@@ -59,21 +60,23 @@ def read_journal(folder: str) -> Finished:
         removed = job["outputs"][1] or journals.Journal(folder, {}).removed_path
         by_similarity = bool(config.num_perm) and job["by"] != "simhash"
         of_items = job.get("call") == "decontaminate"
+        inputs = [path for path, *_ in job["inputs"]]
         cut = None if job["paragraphs"] is None else Cut(*job["paragraphs"])
-    except (KeyError, TypeError, IndexError) as exc:
+    except (KeyError, TypeError, IndexError, ValueError) as exc:
         raise SimIndexError(f"{path}: expected the journal of a deduplication, found another file") from exc
     if state["phase"] != "done":
         raise SimIndexError(
             f"{folder}: expected a finished job, found one that is {state['phase']}; "
             "start simindex dedup again with the same arguments"
         )
-    return Finished(folder, config, job["threshold"], by_similarity, removed, cut, of_items, state)
+    return Finished(folder, config, job["threshold"], by_similarity, removed, inputs, cut, of_items, state)
 
 
 class _Like(NamedTuple):
     """What a row that goes is like, or an item that it holds."""
 
     kept: Key
+    place: tuple[str | None, int]
     similarity: float | None
     distance: int | None
 
@@ -81,11 +84,11 @@ class _Like(NamedTuple):
 def _likes(row: dict[str, Any]) -> Iterator[tuple[tuple[Any, ...], _Like]]:
     """Yield what identifies the kept row of a removed one, or each item that it holds, and how like it is."""
     if "items" not in row:
-        kept = row["kept_input"], row["kept_row"], json.dumps(row["duplicate_of"])
-        yield kept, _Like(key_of(row["duplicate_of"]), row["similarity"], row["distance"])
+        place, key = (row["kept_input"], row["kept_row"]), row["duplicate_of"]
+        yield (*place, json.dumps(key)), _Like(key_of(key), place, row["similarity"], row["distance"])
     for item in row.get("items", ()):
-        place = item["item_input"], item["item_row"], json.dumps(item["item"])
-        yield place, _Like(key_of(item["item"]), item["share"], None)
+        place, key = (item["item_input"], item["item_row"]), item["item"]
+        yield (*place, json.dumps(key)), _Like(key_of(key), place, item["share"], None)
 
 
 @dataclass
@@ -115,12 +118,13 @@ def overview_of_journal(job: Finished, most_clusters: int, most_members: int) ->
             for place, like in _likes(row):
                 star = stars.get(place)
                 if star is None:
-                    star = stars[place] = _Star([Member(like.kept)])
+                    star = stars[place] = _Star([Member(like.kept, place=like.place)])
                 star.size += 1
                 similarity = like.similarity if job.by_similarity else None
                 histogram[step_of(similarity, like.distance)] += 1
                 if len(star.members) < most_members:
-                    star.members.append(Member(key_of(row["id"]), 0, like.similarity, like.distance))
+                    of_row = row["input"], row["row"]
+                    star.members.append(Member(key_of(row["id"]), 0, like.similarity, like.distance, of_row))
     documents = int(job.state["read"])
     largest = sorted(stars.values(), key=lambda star: -star.size)[:most_clusters]
     bounded = int(job.state["bounded"])

@@ -34,6 +34,10 @@ class SimilarPair(NamedTuple):
     distance: int | None
 
 
+Name = Key | tuple[Key, str | None, int]
+"""Of a member; see `Member.name`."""
+
+
 class Member(NamedTuple):
     """A document of a cluster."""
 
@@ -41,6 +45,12 @@ class Member(NamedTuple):
     like: int | None = None  # the place among the members of the earlier one that it is most like, or None
     similarity: float | None = None  # to that one; None without MinHash
     distance: int | None = None  # to that one, in bits; None without SimHash
+    place: tuple[str | None, int] | None = None  # of a row of a job: its input, and the row there
+
+    @property
+    def name(self) -> Name:
+        """What its text is known by: its key, with its place where it has one, for ids may repeat."""
+        return self.key if self.place is None else (self.key, *self.place)
 
 
 class Cluster(NamedTuple):

@@ -6,27 +6,23 @@ const PAGE = 100; // clusters that are shown in one go
 
 function showOverview() {
   byId("source").textContent = `${escaped(data.source)} \u00b7 ${data.measure}`;
-  const share = data.documents ? (100 * data.duplicates) / data.documents : 0;
-  const figures = [
-    [`${data.noun}s`, data.documents.toLocaleString("en")],
-    ["duplicates of an earlier one", data.duplicates.toLocaleString("en")],
-    ["share of duplicates", `${share.toFixed(1)} %`],
-    ["clusters", data.num_clusters.toLocaleString("en")],
-    ["similar pairs", data.num_pairs.toLocaleString("en")],
-  ];
-  for (const [name, figure] of figures) {
+  byId("title").textContent = data.title;
+  byId("clusters-title").textContent = data.clusters_title;
+  for (const [name, figure] of data.figures) {
     byId("figures").append(make("div", {}, make("dt", {}, name), make("dd", {}, figure)));
   }
   byId("limits").textContent = data.notes.join(" ");
   byId("limits").hidden = !data.notes.length;
+  document.querySelector(".charts").hidden = !data.histogram.length;
+  if (!data.histogram.length) return;
   const [labels, pairs] = [data.histogram.map((bar) => bar[0]), data.histogram.map((bar) => bar[1])];
   const highest = Math.max(...pairs, 1);
   byId("histogram-title").textContent = `${data.histogram_title}, up to ${count(highest, "pair")} a bar`;
   chart(byId("histogram"), pairs, highest, labels.map((label, n) => `${label}: ${count(pairs[n], "pair")}`),
     labels.map((label, n) => `${label}: ${pairs[n]}`).join(", "), labels[0] ?? "", labels.at(-1) ?? "");
-  byId("fresh-title").textContent = `Share of new ${data.noun}s along the input, up to 100 %`;
+  byId("fresh-title").textContent = `${data.fresh_title}, up to 100 %`;
   const percent = data.fresh.map((part) => `${Math.round(100 * part)} %`);
-  chart(byId("fresh"), data.fresh, 1, percent, `new, in equal parts: ${percent.join(", ")}`, `first ${data.noun}`, "last");
+  chart(byId("fresh"), data.fresh, 1, percent, `${data.fresh_title}, in equal parts: ${percent.join(", ")}`, `first ${data.noun}`, "last");
 }
 
 // ---- clusters ----
@@ -67,13 +63,6 @@ function search() {
   showOpened();
 }
 
-function figures(member) {
-  const parts = [];
-  if (member.similarity !== null) parts.push(member.similarity.toFixed(3));
-  if (member.distance !== null) parts.push(count(member.distance, "bit"));
-  return parts.join(", ");
-}
-
 function memberRow(cluster, member, number, chosen, choose) {
   const cells = ["a", "b"].map((side) => {
     const radio = make("input", {type: "radio", name: `side-${side}`, value: number,
@@ -84,15 +73,15 @@ function memberRow(cluster, member, number, chosen, choose) {
   });
   const name = make("td", {}, make("span", {class: "key"}, escaped(member.key)));
   if (member.metadata) name.append(make("span", {class: "metadata"}, escaped(member.metadata)));
-  const like = make("td", {}, make("span", {class: "number"}, figures(member)));
+  const like = make("td", {}, make("span", {class: "number"}, member.figures));
   if (member.like !== null) like.append(" to ", make("span", {class: "key"}, escaped(cluster.members[member.like].key)));
-  if (member.similarity === null && member.distance === null && number) like.append("alike to later ones only");
+  if (!member.figures && number) like.append("alike to later ones only");
   return make("tr", {}, ...cells, name, like);
 }
 
 function detail(cluster, chosen, choose) {
   const head = ["left", "right"].map((side) => make("th", {class: "choice", scope: "col"}, side));
-  const names = [data.noun, "similarity"].map((name) => make("th", {scope: "col"}, name));
+  const names = [data.noun, data.column].map((name) => make("th", {scope: "col"}, name));
   const rows = cluster.members.map((member, number) => memberRow(cluster, member, number, chosen, choose));
   const table = make("table", {}, make("thead", {}, make("tr", {}, ...head, ...names)), make("tbody", {}, ...rows));
   const element = make("div", {class: "detail"}, make("div", {class: "members", tabindex: "0"}, table));
@@ -115,7 +104,7 @@ function sideBySide(a, b) {
       column.append(make("p", {class: "soft"}, data.with_texts
         ? `The text of this ${data.noun} is not in the page.` : "An index keeps no texts; --texts INPUT brings them into the page."));
     } else {
-      const marks = other ? passages(own, other) : new Uint32Array(own.starts.length);
+      const marks = other ? passages(own, other, data.least ?? 1) : new Uint32Array(own.starts.length);
       const share = marks.length ? marks.filter(Boolean).length / marks.length : 0;
       const cut = member.cut ? `, the first ${count(own.characters.length, "character")} of ${member.cut.toLocaleString("en")}` : "";
       column.append(make("span", {class: "soft"}, ` ${Math.round(100 * share)} % shared${cut}`), markedText(own, marks));
@@ -170,6 +159,7 @@ function onKey(event) {
 
 showOverview();
 list(0);
+if (!location.hash && data.clusters.length === 1) history.replaceState(null, "", "#cluster=0");
 showOpened();
 if (opened !== null) document.querySelector(`li[data-cluster="${opened}"]`).scrollIntoView();
 byId("search").addEventListener("input", search);
