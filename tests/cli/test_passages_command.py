@@ -1,5 +1,6 @@
 """`simindex passages`: both texts side by side, and JSON lines."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -53,3 +54,19 @@ def test_what_cannot_be_found_is_said(run: Run, pages: str) -> None:
     assert run("insert", "plain", "pages.jsonl").code == 0
     told = "simindex: plain: this needs an index built with --containment 8\n"
     assert run("passages", "plain", "--file", "text.txt") == (1, "", told)
+
+
+def test_page_has_the_text_and_each_document(run: Run, pages: str) -> None:
+    result = run("passages", pages, "--file", "text.txt", "--texts", "pages.jsonl", "-o", "page.html")
+    assert (result.code, result.out) == (0, "")
+    assert result.err.startswith("simindex: page.html: 1 passage\n")
+    data = json.loads(Path("page.html").read_text().split('id="data">')[1].split("</script>")[0])
+    (cluster,) = data["clusters"]
+    shown = [(member["key"], member["figures"], member["form"]["text"]) for member in cluster["members"]]
+    assert shown == [("text.txt", "the text", TEXT), ("shore", "13 words", PAGES[0]["text"])]
+    assert (data["least"], dict(data["figures"])["passages"]) == (13, "1")
+    none = ["passages", pages, "--file", "-", "--texts", "pages.jsonl", "-o", "none.html"]
+    assert run(*none, stdin=b"nothing of this").code == 0
+    assert '"clusters":[]' in Path("none.html").read_text()
+    for options in (["-o", "page.html"], ["-o", "page.html", "--texts", "pages.jsonl", "--json"]):
+        assert run("passages", pages, "--file", "text.txt", *options).code == 2

@@ -20,6 +20,7 @@ from simindex.corpus import explain
 from simindex.corpus.report.common_passages import shared_form
 from simindex.corpus.report.overview import Member, Overview, overview_of
 from simindex.corpus.report.page import page_of
+from simindex.corpus.report.quotes import page_of_passages
 from simindex.corpus.report.report import Bounds, members_of, report_of, subject_of
 
 FIRST = "the ferry to the island leaves every morning at nine from the northern pier of the old harbour town"
@@ -389,3 +390,24 @@ def test_page_opens_ten_thousand_clusters(browser: Browser, tmp_path: Path) -> N
     )
     browser.click("#more")
     browser.wait("document.querySelectorAll('#clusters > li').length === 300")
+
+
+@needs_browser
+def test_page_of_passages_marks_those_that_are_long_enough(browser: Browser, tmp_path: Path) -> None:
+    text = f"He says: {FIRST}. Tickets for the museum are dear."
+    pages: dict[Key, str] = {"shore": f"News. {FIRST.upper()}!", "museum": OTHER, "both": f"{OTHER}. {FIRST}"}
+    path = tmp_path / "passages.html"
+    with simindex.open(tmp_path / "i", config=Config(containment=1)) as index:
+        index.insert_many(pages.items())
+        found = index.passages(text, texts=pages, min_words=8)
+        path.write_text(page_of_passages(index, "text", text, found, pages))
+    browser.problems.clear()
+    browser.open(path)
+    assert browser.value("document.querySelector('h1').textContent") == "Passages"
+    assert browser.value("getComputedStyle(document.querySelector('.charts')).display") == "none"
+    keys = browser.value("[...document.querySelectorAll('tbody .key')].map((key) => key.textContent)")
+    assert keys == ["text", "shore", "both"]
+    assert browser.value(MARKED) == [[FIRST], [FIRST.upper()]]
+    browser.click("tbody tr:nth-child(3) input[name=side-b]")
+    assert browser.value(MARKED) == [[FIRST], [FIRST]]
+    assert browser.problems == []

@@ -10,6 +10,7 @@ import typer
 from simindex.cli import options, reading
 from simindex.cli.containing import Directions, print_contained, require_samples
 from simindex.cli.creation import open_for_reading
+from simindex.cli.drawing import write_whole
 from simindex.cli.explaining import shortened
 from simindex.cli.failures import CommandError
 from simindex.cli.output import counted, note, print_json, print_table, shown_key
@@ -31,6 +32,7 @@ simindex find sample.jsonl --in pages.simindex --threshold 0.5 --json
     "passages": r"""
 simindex insert pages.simindex news.jsonl --containment 8
 simindex passages pages.simindex --file page.txt --texts news.jsonl
+simindex passages pages.simindex --file page.txt --texts news.jsonl -o page.html
 simindex passages pages.simindex --file page.txt --json
 """,
 }
@@ -109,6 +111,16 @@ def passages(
     full: Annotated[
         bool, typer.Option("--full", help="Print passages as a whole, however long they are.")
     ] = False,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="Write a page that shows the text beside each document, the passages marked, in place of a "
+            "table; takes --texts.",
+        ),
+    ] = None,
     max_candidates: options.MaxCandidates = DEFAULT_MAX_CANDIDATES,
     *,
     reads: reading.ComparedOptions,
@@ -120,6 +132,8 @@ def passages(
     "end", "stored_start", "stored_end", "words", "exact", "truncated"}; places in code points. Without
     --texts a passage spans the sampled shingles alone, and has no place in the stored document.
     """
+    if output is not None and (not texts or as_json):
+        raise typer.BadParameter("--output takes --texts, and does not go with --json")
     text = read_text(file, reads.limits, reads.encoding)
     with open_for_reading(index, max_candidates) as stored:
         require_samples(stored, exact=False)
@@ -133,10 +147,16 @@ def passages(
                 found = stored.passages(text, texts=by_key, min_words=min_words, limit=limit)
             except KeyError as missing:
                 raise CommandError(f"--{missing.args[0]}") from missing
+        if output is not None:
+            from simindex.corpus.report.quotes import page_of_passages
+
+            page = page_of_passages(stored, "stdin" if file == "-" else file, text, found, by_key)
+            write_whole(output, page.encode())
+            note(f"simindex: {output}: {counted(len(found), 'passage')}")
     if as_json:
         for passage in found:
             print_json(passage.to_dict() | {"truncated": found.truncated})
-    else:
+    elif output is None:
         _print_side_by_side(found, text, by_key, full)
     _note_what_may_be_missing(found, min_words)
 

@@ -53,8 +53,9 @@ function unpack(form) {
 }
 
 // For each token of `text` the number of the passage that it is in, from 1 on, or 0; a passage is a run of
-// shingles that follow each other in `other`, too. Of the places where one could begin a few are tried.
-function passages(text, other) {
+// shingles that follow each other in `other`, too, of so many tokens at least. Of the places where one could begin a
+// few are tried.
+function passages(text, other, least = 1) {
   const places = new Map();
   other.numbers.forEach((number, place) => {
     if (number) places.has(number) ? places.get(number).push(place) : places.set(number, [place]);
@@ -72,9 +73,11 @@ function passages(text, other) {
       while (place + n < text.numbers.length && text.numbers[place + n] && text.numbers[place + n] === other.numbers[candidate + n]) n++;
       if (n > length) [length, start] = [n, candidate];
     }
-    passage++;
     const last = Math.min(place + length - 1 + text.size, marks.length);
-    for (let token = place; token < last; token++) if (!marks[token]) marks[token] = passage;
+    if (last - place >= least) {
+      passage++;
+      for (let token = place; token < last; token++) if (!marks[token]) marks[token] = passage;
+    }
     place += length;
     behind = start + length;
   }
