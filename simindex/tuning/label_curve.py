@@ -62,6 +62,9 @@ class Point(NamedTuple):
         return 2 * self.precision.value * self.recall.value / both if both else 0.0
 
 
+CURVE_TITLES = "measure", "best at", "precision (95 %)", "recall (95 %)", "F1"
+
+
 @dataclass(frozen=True)
 class LabelCurve:
     """Precision and recall along the thresholds of one measure.
@@ -75,6 +78,11 @@ class LabelCurve:
     name: str
     points: tuple[Point, ...]
     best: Point
+
+    def row(self) -> tuple[str, ...]:
+        """Return what stands below `CURVE_TITLES`."""
+        shares = (f"{s.value:.2f} ({s.low:.2f}-{s.high:.2f})" for s in self.best[1:])
+        return self.name, f"{self.best.threshold:g}", *shares, f"{self.best.f1:.3f}"
 
 
 def points_of(

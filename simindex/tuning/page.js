@@ -2,26 +2,29 @@
 
 const percent = (share) => `${(100 * share).toFixed(1)} %`;
 
-function row(cells, kind, attributes) {
-  return make("tr", attributes, ...cells.map((cell) => make(kind, kind === "th" ? {scope: "col"} : {}, cell)));
+// A table of rows of cells; the first row has the titles. Lines break between words alone, never in "0.78-1.00".
+function fill(id, [titles, ...rows], marked) {
+  const words = (cell) => cell.split(" ").flatMap((word, n) => [n ? " " : "", make("span", {}, word)]);
+  const row = (cells, kind, attributes) => make("tr", attributes, ...cells.map((cell) => make(kind, kind === "th" ? {scope: "col"} : {}, ...words(cell))));
+  byId(id).append(make("thead", {}, row(titles, "th", {})),
+    make("tbody", {}, ...rows.map((cells) => row(cells, "td", cells[0] === marked ? {class: "advised"} : {}))));
 }
 
 function showFindings() {
   byId("source").textContent = escaped(data.source);
-  for (const [name, figure] of data.figures) {
-    byId("figures").append(make("div", {}, make("dt", {}, name), make("dd", {}, figure)));
-  }
+  byId("sample").append(...data.sample.map(([name, figure]) => make("tr", {}, make("th", {scope: "row"}, name), make("td", {}, figure))));
   byId("notes").textContent = data.notes.join(" ");
   byId("notes").hidden = !data.notes.length;
   const most = Math.max(...data.histogram, 1);
   const titles = data.histogram.map((pairs, n) => `${(0.2 + n / 100).toFixed(2)}: ${count(pairs, "pair")}`);
   byId("histogram-title").textContent = `Pairs by exact similarity (${data.shingles}), up to ${count(most, "pair")}; heights by square root`;
   chart(byId("histogram"), data.histogram.map(Math.sqrt), Math.sqrt(most), titles, titles.join(", "), "0.20", "1.00");
-  byId("settings").append(
-    make("thead", {}, row(["setting", "missed", "wrong", "F1", "bytes a text", "\u00b5s a text"], "th", {})),
-    make("tbody", {}, ...data.settings.map((s) => row(
-      [s.name, percent(s.missed), percent(s.wrong), s.f1.toFixed(3), s.bytes.toLocaleString("en"), s.microseconds.toFixed(1)],
-      "td", s.name === data.advised ? {class: "advised"} : {}))));
+  for (const pair of data.examples) {
+    const text = (n) => make("p", {}, make("span", {class: "key"}, escaped(pair.keys[n])), " ", make("span", {class: "soft"}, pair.texts[n]));
+    byId("examples").append(make("li", {}, make("b", {}, pair.similarity), text(0), text(1)));
+  }
+  byId("examples-part").hidden = !data.examples.length;
+  fill("settings", data.settings, data.advised);
   byId("reason").textContent = data.reason;
   byId("paste").textContent = data.paste;
 }
@@ -35,7 +38,8 @@ function drawn(name, attributes) {
 // Precision and recall along the threshold, and where the advised one is; data.curve is [threshold, precision, recall].
 function showCurve() {
   if (!data.curve.length) return;
-  byId("curve-figure").hidden = false;
+  byId("curve-figure").hidden = byId("measures-part").hidden = false;
+  fill("measures", data.measures, data.curve_name);
   const [first, last] = [data.curve[0][0], data.curve.at(-1)[0]];
   const x = (threshold) => (100 * (threshold - last)) / (first - last);
   const line = (place) => data.curve.map((point) => `${x(point[0]).toFixed(2)},${(100 - 100 * point[place]).toFixed(2)}`).join(" ");

@@ -9,49 +9,41 @@ from typing import Any
 from simindex.corpus.report.common_passages import shared_form
 from simindex.corpus.report.page import page_of
 from simindex.jsonable import plain
-from simindex.tuning.report import SamplePair, TuningReport, name_of
+from simindex.tuning.label_curve import CURVE_TITLES
+from simindex.tuning.report import SETTING_TITLES, SamplePair, TuningReport, excerpt, name_of
 from simindex.tuning.sample_pairs import LABELS
 
-_MOST_TEXT = 20_000
-"""Characters of a text that are shown."""
+_MOST_TEXT, _EXCERPT = 20_000, 160
+"""Characters of a text that are shown: to label it, and to see what a tenth of similarity is."""
 
 
 def page_of_tuning(report: TuningReport, source: str) -> str:
     """Return the page on a report of a sample that is called so; it opens from disk and loads nothing."""
-    sample, advice = report.sample, report.advice
+    advice = report.advice
     pairs = [_to_label(pair, report) for pair in report.to_label]
     lines = "".join(pair["line"] for pair in pairs)
     curve = report.curves[0] if report.curves else None
-    figures = [
-        ("texts", f"{sample.documents:,}"),
-        ("copies of an earlier one", f"{sample.copies:,}"),
-        ("characters, half have", f"{sample.characters[2]:,}"),
-        ("shingles, half have", f"{sample.shingles[2]:,}"),
-        ("common shingles", f"{sample.common_share:.1%}"),
-        ("similar pairs", f"{report.num_pairs:,}"),
-    ]
     return page_of(
         {
             "source": source,
-            "figures": figures,
+            "sample": [*report.sample.rows(), ("similar pairs, of 0.2 or more", f"{report.num_pairs:,}")],
             "notes": list(report.notes),
             "shingles": name_of(report.shingles),
             "histogram": list(report.histogram),
-            "settings": [
+            "examples": [
                 {
-                    "name": setting.name,
-                    "missed": setting.missed,
-                    "wrong": setting.wrong,
-                    "f1": setting.f1,
-                    "bytes": setting.document_bytes,
-                    "microseconds": 1e6 * setting.document_seconds,
+                    "similarity": f"{pair.similarity:.2f}",
+                    "keys": [str(pair.a), str(pair.b)],
+                    "texts": [excerpt(text, _EXCERPT) for text in (pair.text_a, pair.text_b)],
                 }
-                for setting in report.settings
+                for pair in report.examples
             ],
+            "settings": [SETTING_TITLES, *(setting.row() for setting in report.settings)],
             "advised": advice.setting.name,
             "reason": report.reason,
             "paste": f"{advice.setting.config!r}\n{advice.command(source)}",
-            "threshold": curve.best.threshold if curve else advice.threshold,
+            "measures": [CURVE_TITLES, *(each.row() for each in report.curves)],
+            "threshold": curve.best.threshold if curve else 0,
             "curve_name": curve.name if curve else "",
             "curve": [[p.threshold, p.precision.value, p.recall.value] for p in curve.points]
             if curve

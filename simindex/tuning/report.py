@@ -43,6 +43,19 @@ class SampleFigures:
     scripts: Mapping[str, float]
     common_share: float
 
+    def rows(self) -> list[tuple[str, str]]:
+        """Return each figure with its name, for people."""
+        scripts = ", ".join(f"{name} {share:.0%}" for name, share in self.scripts.items() if share >= 0.01)
+        return [
+            ("texts", f"{self.documents:,}"),
+            ("copies of an earlier text", f"{self.copies:,}"),
+            ("without a shingle", f"{self.without_shingles:,}"),
+            ("characters, at 5, 25, 50, 75, 95 %", ", ".join(f"{size:,}" for size in self.characters)),
+            ("different shingles, the same", ", ".join(f"{size:,}" for size in self.shingles)),
+            ("letters", scripts),
+            ("shingles that 1 % of the texts have", f"{self.common_share:.1%}"),
+        ]
+
 
 @dataclass(frozen=True)
 class LabelFigures:
@@ -78,6 +91,9 @@ class SamplePair(NamedTuple):
         return tenth_of(self.similarity)
 
 
+SETTING_TITLES = "setting", "at", "missed", "wrong", "F1", "bytes a text", "us a text"
+
+
 @dataclass(frozen=True)
 class Setting:
     """What a setting would find of the sample's pairs, at one threshold.
@@ -106,6 +122,18 @@ class Setting:
     def exact(self) -> bool:
         """Whether kept shingles are compared."""
         return self.config.keep_shingles > 0
+
+    def row(self) -> tuple[str, ...]:
+        """Return what stands below `SETTING_TITLES`."""
+        return (
+            self.name,
+            f"{self.threshold:g}",
+            f"{self.missed:.1%}",
+            f"{self.wrong:.1%}",
+            f"{self.f1:.3f}",
+            f"{self.document_bytes:,}",
+            f"{1e6 * self.document_seconds:,.1f}",
+        )
 
     @property
     def f1(self) -> float:
@@ -245,6 +273,12 @@ def tenth_of(similarity: float) -> int:
 def in_tenths(histogram: tuple[int, ...]) -> np.ndarray:
     """Return how many pairs of a histogram each tenth of similarity has: int64, shape (10,)."""
     return np.append([0, 0], np.array(histogram).reshape(-1, 10).sum(axis=1))
+
+
+def excerpt(text: str, length: int) -> str:
+    """Return the beginning of a text on one line, without signs that a terminal might act upon."""
+    line = " ".join(text[: 4 * length].split())[:length]
+    return "".join(c if c.isprintable() else "\ufffd" for c in line)
 
 
 def name_of(shingles: Shingles) -> str:

@@ -29,6 +29,12 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     opened.close()
 
 
+@pytest.fixture(scope="module")
+def labelled(report: TuningReport) -> TuningReport:
+    labels = [(pair.a, pair.b, "y" if pair.similarity >= 0.7 else "n") for pair in report.to_label]
+    return tuning.tune(TEXTS, labels)
+
+
 @pytest.fixture
 def page(report: TuningReport, tmp_path: Path) -> Path:
     path = tmp_path / "tune.html"
@@ -44,6 +50,10 @@ def test_page_holds_the_pairs_and_no_markup_of_theirs(report: TuningReport) -> N
     lines = [json.loads(pair["line"]) for pair in data["pairs"]]
     assert lines == [{"a": pair.a, "b": pair.b} for pair in report.to_label]
     assert data["enough"] == 60
+    assert [row[0] for row in data["settings"][1:]] == [setting.name for setting in report.settings]
+    assert [pair["similarity"] for pair in data["examples"]] == [
+        f"{p.similarity:.2f}" for p in report.examples
+    ]
     assert sum(data["histogram"]) == report.num_pairs
 
 
@@ -66,7 +76,7 @@ def test_labels_given_by_keyboard_are_saved_and_read_back(
     assert browser.value("document.querySelectorAll('#pair mark').length") > 0
     browser.open(page)  # a page that is opened again goes on
     assert browser.value("document.querySelector('#progress').textContent").startswith("Pair 62 of ")
-    for _ in range(7):  # the table, the line to paste, and the five buttons behind
+    for _ in range(9):  # two tables, the examples, the line to paste, and the five buttons behind
         browser.press("Tab")
     assert browser.value("document.activeElement.id") == "save"
     browser.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
@@ -82,6 +92,30 @@ def test_labels_given_by_keyboard_are_saved_and_read_back(
     assert found.labels is not None
     assert sum(found.labels.yes) <= sum(wanted[:60])
     assert (sum(found.labels.no) > 0, found.labels.skipped) == (True, 1)
+    assert browser.problems == []
+
+
+@needs_browser
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
+def test_page_of_labels_shows_the_measures_and_fits(
+    browser: Browser, labelled: TuningReport, tmp_path: Path, width: int, scheme: str
+) -> None:
+    browser.problems.clear()
+    (tmp_path / "tune.html").write_text(page_of_tuning(labelled, "my texts"))
+    browser.resize(width, 900)
+    browser.prefer(scheme)
+    browser.open(tmp_path / "tune.html")
+    assert browser.value("document.documentElement.scrollWidth") <= width
+    assert browser.value(
+        "[...document.querySelectorAll('.wide')].every((box) => box.scrollWidth <= box.clientWidth)"
+    )
+    measures = "[...document.querySelectorAll('#measures tbody tr')].map((row) => row.innerText.split('\\t'))"
+    assert browser.value(measures) == [list(curve.row()) for curve in labelled.curves]
+    assert browser.value("document.querySelector('#settings .advised').cells[0].textContent") == (
+        labelled.advice.setting.name
+    )
+    assert browser.value("document.querySelector('#curve polyline').getBoundingClientRect().width") > 200
+    assert labelled.reason in browser.value("document.body.textContent")
     assert browser.problems == []
 
 

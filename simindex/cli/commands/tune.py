@@ -1,6 +1,6 @@
 """`simindex tune`: print what a sample is, which of its texts are similar, and the settings to take.
 
-The job is `corpus.advice`.
+The job is `tuning.tune`.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from simindex import Config, tuning
 from simindex.cli import creation, options, reading
 from simindex.cli.drawing import Chart, picture_writer, print_chart, write_whole
 from simindex.cli.failures import CommandError
-from simindex.cli.output import figure, note, print_json, print_table, print_text
+from simindex.cli.output import note, print_json, print_table, print_text
 from simindex.cli.progress import work_bar
 from simindex.jsonable import plain
-from simindex.tuning.label_curve import LabelCurve
+from simindex.tuning.label_curve import CURVE_TITLES
 from simindex.tuning.page import page_of_tuning
-from simindex.tuning.report import LEAST_SIMILARITY, SampleFigures, TuningReport, name_of
+from simindex.tuning.report import LEAST_SIMILARITY, SETTING_TITLES, TuningReport, excerpt, name_of
 
 _HUNDREDTHS = 5
 """Of similarity, in a bar."""
@@ -145,35 +145,22 @@ def _check(findings: tuple[tuning.Finding, ...], as_json: bool) -> None:
 
 
 def _print(report: TuningReport, sample: str) -> None:
-    _print_sample(report.sample)
+    print_table(("sample", ""), report.sample.rows())
     for chart in _charts(report):
         print_text("")
         print_chart(chart)
     _print_examples(report)
     if report.curves:
-        _print_curves(report.curves)
+        print_text("")
+        print_table(CURVE_TITLES, [curve.row() for curve in report.curves])
     print_text("")
-    _print_settings(report)
+    print_table(SETTING_TITLES, [setting.row() for setting in report.settings])
     print_text("")
     for sentence in report.notes:
         print_text(sentence)
     print_text(report.reason)
     print_text("")
     typer.echo(f"{report.advice.setting.config!r}\n{report.advice.command(sample)}")
-
-
-def _print_sample(sample: SampleFigures) -> None:
-    scripts = ", ".join(f"{name} {share:.0%}" for name, share in sample.scripts.items() if share >= 0.01)
-    rows = [
-        ("texts", figure(sample.documents)),
-        ("copies of an earlier text", figure(sample.copies)),
-        ("without a shingle", figure(sample.without_shingles)),
-        ("characters, at 5, 25, 50, 75, 95 %", ", ".join(map(figure, sample.characters))),
-        ("different shingles, the same", ", ".join(map(figure, sample.shingles))),
-        ("letters", scripts),
-        ("shingles that 1 % of the texts have", f"{sample.common_share:.1%}"),
-    ]
-    print_table(("sample", ""), rows)
 
 
 def _charts(report: TuningReport) -> list[Chart]:
@@ -200,36 +187,4 @@ def _print_examples(report: TuningReport) -> None:
         print_text("")
         print_text(f"{pair.similarity:.2f}  {pair.a}  {pair.b}")
         for text in pair.text_a, pair.text_b:
-            print_text(f"      {_excerpt(text)}")
-
-
-def _excerpt(text: str) -> str:
-    line = " ".join(text[: 4 * _EXCERPT].split())
-    return "".join(c if c.isprintable() else "\ufffd" for c in line[:_EXCERPT])
-
-
-def _print_curves(curves: tuple[LabelCurve, ...]) -> None:
-    rows = []
-    for curve in curves:
-        shares = [f"{s.value:.2f} ({s.low:.2f}-{s.high:.2f})" for s in curve.best[1:]]
-        rows.append((curve.name, f"{curve.best.threshold:g}", *shares, f"{curve.best.f1:.3f}"))
-    print_text("")
-    print_table(("measure", "best at", "precision (95 %)", "recall (95 %)", "F1"), rows)
-
-
-def _print_settings(report: TuningReport) -> None:
-    similarity = report.curves[0].best.threshold if report.curves else report.advice.threshold
-    print_table(
-        (f"setting, at {similarity:g}", "missed", "wrong", "F1", "bytes a text", "us a text"),
-        [
-            (
-                setting.name,
-                f"{setting.missed:.1%}",
-                f"{setting.wrong:.1%}",
-                f"{setting.f1:.3f}",
-                figure(setting.document_bytes),
-                figure(1e6 * setting.document_seconds, 1),
-            )
-            for setting in report.settings
-        ],
-    )
+            print_text(f"      {excerpt(text, _EXCERPT)}")
