@@ -10,7 +10,6 @@ import contextlib
 import os
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
@@ -49,7 +48,7 @@ class _Check:
         """Take note of a problem."""
         self.num_problems += 1
         if self.num_problems <= MOST_PROBLEMS:
-            self._send({"problem": asdict(problem)})
+            self._send({"problem": problem})
 
     def advance(self, num_bytes: int) -> None:
         """Take note of work done; send of it now and then."""
@@ -293,7 +292,7 @@ def check(
 
     def receive(message: Any) -> None:
         if "problem" in message:
-            problems.append(_problem(message["problem"]))
+            problems.append(message["problem"])
         elif progress is not None:
             progress(*message["progress"])
 
@@ -307,9 +306,3 @@ def check(
     figures["num_problems"] = max(len(problems), figures.get("num_problems", 0))
     seconds = time.monotonic() - began
     return CheckReport(folder, level, tuple(problems), **figures, seconds=seconds)
-
-
-def _problem(fields: dict[str, Any]) -> Problem:
-    """Return a problem that came through a pipe, where a tuple is a list."""
-    numbers = fields["numbers"] and tuple(fields["numbers"])
-    return Problem(**{**fields, "numbers": numbers, "documents": tuple(fields["documents"])})

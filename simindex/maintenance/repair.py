@@ -226,9 +226,6 @@ def repair(
     except BaseException:
         forget(Path(os.path.realpath(target)), _WORK)
         raise
-    fields["lost"] = tuple((first, behind) for first, behind in fields["lost"])
-    fields["without_sketch"] = tuple(fields["without_sketch"])
-    fields["notes"] = tuple(fields["notes"])
     return RepairReport(str(damaged), str(target), **fields)
 
 
@@ -305,12 +302,12 @@ class _Repair:
             "documents": self._documents,
             "sketches": self._sketches,
             "sketches_by_tables": self._by_tables,
-            "without_sketch": self._without[:_MOST_NAMED],
+            "without_sketch": tuple(self._without[:_MOST_NAMED]),
             "num_without_sketch": self._num_without,
             "expected_documents": expected,
-            "lost": self._lost[:_MOST_NAMED],
+            "lost": tuple(self._lost[:_MOST_NAMED]),
             "num_lost": max(0, expected - self._documents),
-            "notes": self._salvage.notes,
+            "notes": tuple(self._salvage.notes),
         }
 
     def _note_lost_segments(self, remains: list[SegmentRemains]) -> None:

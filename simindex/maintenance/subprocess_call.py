@@ -17,12 +17,10 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
-from simindex import errors
 from simindex.errors import CorruptIndexError, SimIndexError
-from simindex.format.seals import pack, unpack
 
 Send = Callable[[Any], None]
-"""Sends a value (what msgpack can hold) to the caller while the function runs."""
+"""Sends a value, pickled, to the caller while the function runs."""
 
 _START = (
     "import sys, ast; where, place, arguments, send = ast.literal_eval(sys.argv[1]); sys.path[:] = where; "
@@ -48,15 +46,14 @@ class ChildDiedError(CorruptIndexError):
 def run(
     function: Callable[..., Any], *arguments: object, on_message: Callable[[Any], object] | None = None
 ) -> Any:
-    """Run ``function(send_value, *arguments)`` in a new process and return what it returns.
+    """Run ``function(send, *arguments)`` in a new process and return what it returns.
 
     Args:
-        arguments: values that Python's literals can write, and so the function's result that msgpack can
-            hold.
+        arguments: values that Python's literals can write.
         on_message: called with each value that the function sends.
 
     Raises:
-        SimIndexError: what the function raised; another error of it as a plain SimIndexError.
+        SimIndexError, FileNotFoundError: what the function raised; another OSError as a plain SimIndexError.
         ChildDiedError: the process died.
     """
     if not sys.executable:
@@ -87,35 +84,23 @@ def run(
             words.seek(0, os.SEEK_END)
             words.seek(max(0, words.tell() - 2_000))
             raise _death(process.returncode, words.read().decode("utf-8", "replace").strip())
-    return _result(outcome)
+    kind, value = outcome
+    if kind == _RAISED:
+        raise value
+    return value
 
 
-def _listen(incoming: Connection, on_message: Callable[[Any], object] | None) -> list[Any] | None:
+def _listen(incoming: Connection, on_message: Callable[[Any], object] | None) -> tuple[str, Any] | None:
     """Hand on what the process sends; returns its last message, ``None`` where there was none."""
     while True:
         try:
-            kind, *rest = unpack(incoming.recv_bytes())
+            kind, value = incoming.recv()
         except (EOFError, OSError):
             return None
         if kind != _SENT:
-            return [kind, *rest]
+            return kind, value
         if on_message is not None:
-            on_message(rest[0])
-
-
-def _result(outcome: list[Any]) -> Any:
-    kind, *rest = outcome
-    if kind == _RETURNED:
-        return rest[0]
-    name, message, attributes = rest
-    error = getattr(errors, name, None)
-    if error is CorruptIndexError:
-        raise CorruptIndexError(message, **attributes)
-    if isinstance(error, type) and issubclass(error, SimIndexError):
-        raise error(message)
-    if name == FileNotFoundError.__name__:
-        raise FileNotFoundError(*attributes["arguments"])
-    raise SimIndexError(f"{name}: {message}" if name != SimIndexError.__name__ else message)
+            on_message(value)
 
 
 def _death(code: int, words: str) -> ChildDiedError:
@@ -132,25 +117,13 @@ def serve(place: str, arguments: tuple[Any, ...], send: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # the caller says what an interrupt means
     gc.disable()  # it makes millions of lists, none of them in a circle, and then it ends
     module, _, name = place.partition(":")
+    outcome: tuple[str, Any]
     with Connection(send, readable=False) as outgoing:
-
-        def send_value(value: Any) -> None:
-            outgoing.send_bytes(pack([_SENT, value]))
-
         try:
-            result = getattr(importlib.import_module(module), name)(send_value, *arguments)
-            message = [_RETURNED, result]
-        except CorruptIndexError as exc:
-            known = {"path", "segment", "table", "chunk", "block", "key"}
-            fields = {key: value for key, value in vars(exc).items() if key in known}
-            message = [_RAISED, CorruptIndexError.__name__, str(exc), fields]
-        except FileNotFoundError as exc:
-            message = [
-                _RAISED,
-                FileNotFoundError.__name__,
-                str(exc),
-                {"arguments": (*exc.args, exc.filename)},
-            ]
-        except (SimIndexError, OSError, MemoryError) as exc:
-            message = [_RAISED, type(exc).__name__, str(exc), {}]
-        outgoing.send_bytes(pack(message))
+            function = getattr(importlib.import_module(module), name)
+            outcome = _RETURNED, function(lambda value: outgoing.send((_SENT, value)), *arguments)
+        except (SimIndexError, FileNotFoundError) as exc:
+            outcome = _RAISED, exc
+        except (OSError, MemoryError) as exc:
+            outcome = _RAISED, SimIndexError(f"{type(exc).__name__}: {exc}")
+        outgoing.send(outcome)

@@ -60,7 +60,7 @@ class Here(list[Problem]):
 
     def tell(self, message: Any) -> None:
         if "problem" in message:
-            self.append(Problem(**message["problem"]))
+            self.append(message["problem"])
 
     def kinds(self) -> set[tuple[str, str | None]]:
         return {(problem.kind, problem.table or problem.database) for problem in self}

@@ -124,7 +124,7 @@ def test_a_damaged_table_is_found_and_repaired_without_the_samples_it_held(tmp_p
     stored_key = (x << 6 | x >> 58) % 2**64
     damage(path, stored_key.to_bytes(8, "little"))
     problems = problems_of(path)
-    assert {problem["table"] for problem in problems} <= {"shingles", "fences of shingles"}
+    assert {problem.table for problem in problems} <= {"shingles", "fences of shingles"}
     assert problems
     report = simindex.repair(path, tmp_path / "repaired")
     assert report.documents == len(documents)

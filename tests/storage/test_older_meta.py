@@ -57,7 +57,7 @@ def found_in(path: Path) -> list[int]:
     """The pages of which a check has something to say."""
     messages: list[dict[str, Any]] = []
     run_check(messages.append, str(path), "quick")
-    return [message["problem"]["page"] for message in messages if "problem" in message]
+    return [message["problem"].page for message in messages if "problem" in message]
 
 
 def test_older_meta_page_is_found_by_open_and_check(states: list[bytes], tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from simindex.format.keys import segment_key, segment_of
 from simindex.format.manifest import decode_manifest
 from simindex.format.replies import DONE_KEYS
 from simindex.maintenance.check import run_check
+from simindex.maintenance.reports import Problem
 from simindex.storage.folder import Mode
 from support.stored import stored_values
 
@@ -65,7 +66,7 @@ def make_index(path: Path, layout: Layout) -> Path:
     return path
 
 
-def problems_of(path: Path | str, level: str = "full") -> list[dict[str, Any]]:
+def problems_of(path: Path | str, level: str = "full") -> list[Problem]:
     """What `check` finds, but for its process."""
     messages: list[dict[str, Any]] = []
     run_check(messages.append, str(path), level)
