@@ -32,24 +32,39 @@ class Part(NamedTuple, Generic[T]):
     is_full: bool
 
 
-def in_parts(values: Iterable[T], size: int, num_bytes: Callable[[T], int]) -> Iterator[Part[T]]:
-    """Yield the values in parts of up to `size`, fewer where these take `PART_BYTES`.
+def in_parts(
+    values: Iterable[T],
+    size: int | None,
+    num_bytes: Callable[[T], int],
+    most_bytes: int | None = None,
+    *,
+    keeps_rest: bool = False,
+) -> Iterator[Part[T]]:
+    """Yield the values in parts of up to `size`, fewer where these take `most_bytes`.
 
     Args:
+        size: ``None``: any number.
         num_bytes: of a value; it must not raise. Called once for each.
+        most_bytes: ``None``: `PART_BYTES`.
+        keeps_rest: whether values behind the last whole part are a part, too, where `values` raises then.
     """
-    iterator = iter(values)
+    iterator, most_bytes = iter(values), PART_BYTES if most_bytes is None else most_bytes
     while True:
         part: list[T] = []
-        room = PART_BYTES
-        for value in islice(iterator, size):
-            part.append(value)
-            room -= num_bytes(value)
-            if room <= 0:
-                break
+        room = most_bytes
+        try:
+            for value in islice(iterator, size):
+                part.append(value)
+                room -= num_bytes(value)
+                if room <= 0:
+                    break
+        except Exception:
+            if part and keeps_rest:
+                yield Part(part, most_bytes - room, is_full=False)
+            raise
         if not part:
             return
-        yield Part(part, PART_BYTES - room, len(part) == size or room <= 0)
+        yield Part(part, most_bytes - room, len(part) == size or room <= 0)
 
 
 def bytes_of(value: object) -> int:

@@ -34,6 +34,27 @@ def test_part_is_read_no_further_than_the_value_that_ends_it() -> None:
     assert (len(first.values), next(taken)) == (16, 16)
 
 
+@pytest.mark.parametrize("keeps_rest", [False, True])
+@pytest.mark.parametrize("num_before", range(8))
+def test_part_of_values_before_a_failure_is_kept_where_it_is_wanted(
+    num_before: int, keeps_rest: bool
+) -> None:
+    def failing(error: BaseException) -> Iterator[int]:
+        yield from range(num_before)
+        raise error
+
+    def taken(error: BaseException, found: list[int]) -> None:
+        for part in in_parts(failing(error), 3, int, keeps_rest=keeps_rest):
+            found += part.values
+
+    found: list[int] = []
+    with pytest.raises(OSError, match="of the disk"):
+        taken(OSError("of the disk"), found)
+    assert found == list(range(num_before if keeps_rest else num_before // 3 * 3))
+    with pytest.raises(KeyboardInterrupt):
+        taken(KeyboardInterrupt(), found)
+
+
 TEXT = "x" * 10_000
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated, get_args
 
 from simindex.cli import options
@@ -33,21 +33,32 @@ def require_samples(index: Index, exact: bool) -> None:
         raise CommandError(f"{index.path}: --exact needs an index built with --keep-shingles")
 
 
-def print_contained(found: Sequence[tuple[Key | None, ContainmentMatches]], as_json: bool) -> None:
-    """Print the matches of some queries. Of one that has no key the matches stand alone."""
-    rows = [(key, match) for key, matches in found for match in matches]
-    if as_json:
+def print_contained(
+    results: Iterable[Sequence[tuple[Key | None, ContainmentMatches]]], as_json: bool
+) -> None:
+    """Print the matches of queries as they come, some queries at a time, and at the end what is uncertain.
+
+    Of a query that has no key the matches stand alone.
+    """
+    totals = _Totals()
+    header = True
+    for found in results:
         for key, matches in found:
-            for match in matches:
+            totals.add(matches)
+            for match in matches if as_json else ():
                 plain_metadata(match.key, match.metadata)  # says of which key it is that it cannot be written
                 of_query = {} if key is None else {"query": plain(key)}
                 print_json(of_query | match.to_dict() | {"truncated": matches.truncated})
-    elif rows and found[0][0] is None:
-        print_table(_COLUMNS, [_figures(match) for _, match in rows])
-    elif rows:
-        table = [(shown_key(key), *_figures(match)) for key, match in rows if key is not None]
-        print_table(("query", *_COLUMNS), table, left=2)
-    _note_what_is_uncertain(found)
+        shown = [(key, _figures(match)) for key, matches in found for match in matches]
+        if not shown or as_json:
+            continue
+        if shown[0][0] is None:
+            print_table(_COLUMNS, [figures for _, figures in shown])
+        else:
+            rows = [(shown_key(key), *figures) for key, figures in shown if key is not None]
+            print_table(("query", *_COLUMNS), rows, left=2, header=header)
+            header = False
+    totals.note()
 
 
 def _figures(match: ContainmentMatch) -> tuple[str, ...]:
@@ -61,16 +72,32 @@ def _figures(match: ContainmentMatch) -> tuple[str, ...]:
     )
 
 
-def _note_what_is_uncertain(found: Sequence[tuple[Key | None, ContainmentMatches]]) -> None:
-    """Say what may be missing, and what is not decided."""
-    without = sum(not matches for _, matches in found)
-    if without:
-        note(f"simindex: no match for {without:,} of {counted(len(found), 'query', 'queries')}")
-    recalls = [matches.expected_recall for _, matches in found if matches.num_shingles]
-    if recalls:
-        note(f"simindex: a document that holds so much is met with a chance of {min(recalls):.3f} or more")
-    candidates = sum(match.is_candidate for _, matches in found for match in matches)
-    if candidates:
-        note(f"simindex: {counted(candidates, 'match', 'matches')} that an estimate does not decide")
-    if any(matches.truncated for _, matches in found):
-        note("simindex: truncated: what very many documents share was left out; raise --max-candidates")
+class _Totals:
+    """What may be missing of all matches, and what is not decided."""
+
+    def __init__(self) -> None:
+        self._queries = self._without = self._candidates = 0
+        self._recall = 1.0
+        self._has_shingles = self._is_truncated = False
+
+    def add(self, matches: ContainmentMatches) -> None:
+        self._queries += 1
+        self._without += not matches
+        if matches.num_shingles:
+            self._has_shingles, self._recall = True, min(self._recall, matches.expected_recall)
+        self._candidates += sum(match.is_candidate for match in matches)
+        self._is_truncated |= matches.truncated
+
+    def note(self) -> None:
+        """Print what there is to say."""
+        if self._without:
+            queries = counted(self._queries, "query", "queries")
+            note(f"simindex: no match for {self._without:,} of {queries}")
+        if self._has_shingles:
+            chance = f"{self._recall:.3f}"
+            note(f"simindex: a document that holds so much is met with a chance of {chance} or more")
+        if self._candidates:
+            matches = counted(self._candidates, "match", "matches")
+            note(f"simindex: {matches} that an estimate does not decide")
+        if self._is_truncated:
+            note("simindex: truncated: what very many documents share was left out; raise --max-candidates")

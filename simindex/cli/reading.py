@@ -32,6 +32,7 @@ from simindex.inputs import (
     Source,
     Tally,
     rows,
+    sound,
 )
 from simindex.sketching.sketch import Sketch
 
@@ -243,23 +244,9 @@ def note_tally(tally: Tally, encoding: str) -> None:
         note(f"simindex: {what} bytes that are not {known}, read as U+FFFD; --encoding names another")
 
 
-def rows_and_failure(inputs: Inputs) -> Iterator[Row | Exception]:
-    """Yield the rows up to the first that cannot be read, and then why, so that those before it count."""
-    try:
-        for row in inputs:
-            yield row
-            if isinstance(row, BadRowError):
-                return
-    except Exception as exc:
-        yield exc
-
-
-def batches(inputs: Inputs, size: int) -> Iterator[tuple[list[Row], Exception | None]]:
-    """Yield the rows of an input in lists, and with the last why it cannot be read on, if so."""
-    for part in in_parts(rows_and_failure(inputs), size, bytes_of_item):
-        last = part.values[-1]
-        rows = [row for row in part.values if isinstance(row, Row)]
-        yield rows, last if isinstance(last, Exception) else None
+def batches(inputs: Inputs, size: int) -> Iterator[list[Row]]:
+    """Yield the rows of an input in lists; what ends them early is raised behind the rows before it."""
+    return (part.values for part in in_parts(sound(inputs), size, bytes_of_item, keeps_rest=True))
 
 
 Keys = Annotated[
@@ -294,9 +281,7 @@ def _lines_of(source: Source, int_keys: bool) -> list[Key]:
     """Return the keys of a file, a line each; empty lines are passed over."""
     keys: list[Key] = []
     with source.lines() as lines:
-        for line in lines:
-            if isinstance(line, BadRowError):
-                raise line
+        for line in sound(lines):
             # Bytes that are not UTF-8 come out as they do in a file name, and so in a key made of one.
             text = line.decode("utf-8", "surrogateescape").rstrip("\r\n")
             if not text:

@@ -9,7 +9,7 @@ is mended but bytes of a text file that are not of its encoding (`formats.text`)
 packages that simindex does not require are imported when an input needs them.
 """
 
-from simindex.inputs.errors import BadRowError, InputError, MissingPackageError, optional_module
+from simindex.inputs.errors import BadRowError, InputError, MissingPackageError, optional_module, sound
 from simindex.inputs.formats.text import read_text
 from simindex.inputs.reader import FORMATS, Inputs, Reading
 from simindex.inputs.rows import Fields, KeyFrom, Row, RowByContent, parse_fingerprint, tidy_path
@@ -36,5 +36,6 @@ __all__ = [
     "optional_module",
     "parse_fingerprint",
     "read_text",
+    "sound",
     "tidy_path",
 ]

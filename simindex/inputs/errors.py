@@ -12,10 +12,15 @@ may be read by another process than the one that tells it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
 from simindex.errors import InputError as InputError
 from simindex.errors import reason_of as reason_of
 from simindex.imports import MissingPackageError as MissingPackageError
 from simindex.imports import optional_module as optional_module
+
+T = TypeVar("T")
 
 
 class BadRowError(InputError):
@@ -24,3 +29,11 @@ class BadRowError(InputError):
 
 class NoTextError(BadRowError):
     """A file that should be text is something binary."""
+
+
+def sound(rows: Iterable[T | BadRowError]) -> Iterator[T]:
+    """Yield rows, or lines; the first that is none is raised."""
+    for row in rows:
+        if isinstance(row, BadRowError):
+            raise row
+        yield row

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from simindex.errors import SimIndexError
 from simindex.inputs import folder, remote
-from simindex.inputs.errors import BadRowError, InputError, optional_module
+from simindex.inputs.errors import BadRowError, InputError, optional_module, sound
 from simindex.inputs.formats import csv, json, jsonl, parquet, text, warc
 from simindex.inputs.rows import Fields, Row
 from simindex.inputs.source import Columns, Extent, Limits, Newest, Source, Tally, gathered
@@ -175,10 +175,7 @@ class Inputs:
         """Yield the lines of an input with `has_lines`, about `size` bytes at a time, or those of an extent
         of one with `has_plain_lines`; they were read as rows before. The last line may have no end."""
         with self._part(place, extent).lines() as lines:
-            for piece in lines.pieces(size):
-                if isinstance(piece, BadRowError):
-                    raise piece
-                yield piece
+            yield from sound(lines.pieces(size))
 
     def parse_lines(
         self, place: int, numbers: Sequence[int], lines: Sequence[bytes]
@@ -188,14 +185,12 @@ class Inputs:
         usual = jsonl.usual(source, self._fields, numbers, lines)
         if usual is not None:
             return usual
-        rows: list[Row] = []
-        for number, line in zip(numbers, lines, strict=True):
-            row = jsonl.row_of(source, self._fields, number, line)
-            if row is None:
-                row = BadRowError(f"{source.name}:{number}", "expected a row, found an empty line")
-            if isinstance(row, BadRowError):
-                raise row
-            rows.append(row)
+        empty = "expected a row, found an empty line"
+        found = (
+            jsonl.row_of(source, self._fields, number, line) or BadRowError(f"{source.name}:{number}", empty)
+            for number, line in zip(numbers, lines, strict=True)
+        )
+        rows = list(sound(found))
         return [row.key for row in rows], [row.document for row in rows]
 
     def has_lines(self, path: str) -> bool:

@@ -19,7 +19,7 @@ from simindex.format.header import CONFIG_KEY
 from simindex.format.layout import SegmentEntry
 from simindex.format.manifest import Manifest, decode_manifest
 from simindex.maintenance.backup_folder import open_folder
-from simindex.maintenance.backup_parts import SMALL, Counter, in_parts
+from simindex.maintenance.backup_parts import SMALL, Counter, segment_parts
 from simindex.maintenance.backup_store import open_target
 from simindex.maintenance.reports import BackupReport, StoreBackupReport
 from simindex.maintenance.stores import open_store, prove
@@ -232,7 +232,7 @@ class _Copying:
 
     def _copy(self, entry: SegmentEntry, pinned: ReadTransaction | None = None) -> bool:
         """Copy a segment, a step at a time; False where a merge has replaced it."""
-        for pieces in in_parts(pieces_of(self._tables, entry)):
+        for pieces in segment_parts(pieces_of(self._tables, entry)):
             if pinned is not None:
                 values = self._values(entry, pieces, pinned)
             else:

@@ -7,11 +7,11 @@ one document changes one part, and new documents make new parts at the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from operator import attrgetter
-from typing import TypeVar
 
+from simindex.batching import in_parts
 from simindex.format.seals import unseal_many
 from simindex.segments.portable import Piece
 
@@ -26,7 +26,6 @@ _PREFIX_BYTES = {"documents": 6, "removed": 6, "groups": 6, "ages": 4, "meta": 0
 microseconds all but the last 32."""
 
 Items = list[tuple[bytes, bytes]]
-T = TypeVar("T")
 
 
 class Counter:
@@ -47,22 +46,9 @@ class Counter:
         self.advance(self.total - self._done)
 
 
-def in_parts(pieces: list[Piece]) -> Iterator[list[Piece]]:
+def segment_parts(pieces: list[Piece]) -> Iterator[list[Piece]]:
     """Yield the values of a segment by parts: up to `PART_BYTES`, and one value at least."""
-    return _filled(pieces, attrgetter("num_bytes"))
-
-
-def _filled(values: Iterable[T], bytes_of: Callable[[T], int]) -> Iterator[list[T]]:
-    """Yield values, about `PART_BYTES` at a time."""
-    part, size = list[T](), 0
-    for value in values:
-        part.append(value)
-        size += bytes_of(value)
-        if size >= PART_BYTES:
-            yield part
-            part, size = [], 0
-    if part:
-        yield part
+    return (part.values for part in in_parts(pieces, None, attrgetter("num_bytes"), PART_BYTES))
 
 
 def checked(database: str, parts: Iterator[Items]) -> Iterator[Items]:
@@ -74,7 +60,8 @@ def checked(database: str, parts: Iterator[Items]) -> Iterator[Items]:
 
 def batched(parts: Iterator[Items]) -> Iterator[Items]:
     """Yield entries that come some at a time, about `PART_BYTES` at a time."""
-    return map(list, map(chain.from_iterable, _filled(parts, _bytes_of)))
+    filled = in_parts(parts, None, _bytes_of, PART_BYTES)
+    return ([*chain.from_iterable(part.values)] for part in filled)
 
 
 def cut(database: str, parts: Iterator[Items]) -> Iterator[Items]:

@@ -28,7 +28,7 @@ from simindex.format.backup_objects import (
 from simindex.format.header import CONFIG_KEY, decode_header
 from simindex.format.layout import SegmentEntry
 from simindex.format.manifest import BACKUP_KEY, MANIFEST_KEY, Manifest, decode_manifest
-from simindex.maintenance.backup_parts import SMALL, Counter, checked, cut, in_parts
+from simindex.maintenance.backup_parts import SMALL, Counter, checked, cut, segment_parts
 from simindex.maintenance.stores import Objects, StoreError
 from simindex.queries.scheme import Scheme
 from simindex.segments.portable import Digest, Piece, SealedSegment
@@ -270,7 +270,7 @@ def batch_names(objects: Objects) -> dict[int, str]:
 
 def pieces_in(pieces: list[Piece], parts: tuple[Part, ...]) -> list[list[Piece]]:
     """Return which pieces each part of a segment has."""
-    steps = [*in_parts(pieces)]
+    steps = [*segment_parts(pieces)]
     if [sum(piece.num_bytes for piece in step) for step in steps] != [part.num_bytes for part in parts]:
         raise CorruptIndexError(f"a backup: expected a segment of {len(steps)} parts, found others")
     return steps

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from simindex.batching import in_parts
 from simindex.changes.documents import NewDocuments
 from simindex.changes.pending import Pending, side_by_side
 from simindex.changes.session import Session
@@ -127,13 +128,6 @@ def making(folder: Path, work: str, config: Config, layout: Layout) -> AbstractC
     return work_folder(folder, work, lambda begun: building(str(begun), config, layout))
 
 
-_PART = 1_000
-"""Records that are read at once."""
-
-_BATCH_BYTES = 16 << 20
-"""Of records in a batch; with many more of each a batch has one part."""
-
-
 class Source:
     """An index that is read; made by `opened`."""
 
@@ -216,16 +210,10 @@ class Source:
 
 def _next_records(txn: ReadTransaction, first: bytes) -> tuple[list[bytes], list[bytes]]:
     """Return keys and values of the next records, a batch of them or fewer."""
-    keys, values, num_bytes = list[bytes](), list[bytes](), 0
-    while len(keys) < BATCH and num_bytes < _BATCH_BYTES:
-        part = txn.some("documents", first, min(_PART, BATCH))
-        keys += [bytes(key) for key, _ in part]
-        values += [bytes(value) for _, value in part]
-        num_bytes += sum(len(value) for _, value in part)
-        if len(part) < min(_PART, BATCH):
-            break
-        first = keys[-1] + b"\0"
-    return keys, values
+    records = txn.items("documents", first)
+    part = next(in_parts(records, BATCH, lambda record: len(record[1])), None)
+    found = [] if part is None else part.values
+    return [key for key, _ in found], [bytes(value) for _, value in found]
 
 
 @contextmanager

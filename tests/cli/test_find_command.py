@@ -1,11 +1,17 @@
 """`simindex find` and `simindex query --contained`: what holds what, as a table and as JSON lines."""
 
+import json
+from collections.abc import Iterator
+
 import pytest
 from support.commands import Run, matches_of
 from support.texts import json_lines
 
 import simindex
 from simindex import textbook
+from simindex.cli.containing import print_contained
+from simindex.format.keys import Key
+from simindex.queries.containment import ContainmentMatches
 
 ITEM = "the ferry to the island leaves at nine and comes back at noon"
 PAGES: list[dict[str, object]] = [
@@ -70,3 +76,26 @@ def test_a_coarser_sample_says_how_many_it_finds(run: Run) -> None:
         result = run(*how, *options, stdin=row)
         assert [match["key"] for match in matches_of(result)] == ["half"]
         assert f"met with a chance of {expected:.3f} or more" in result.err
+
+
+def test_matches_are_printed_before_more_is_asked_for(pages: str, capfd: pytest.CaptureFixture[str]) -> None:
+    printed: list[str] = []
+    with simindex.open(pages, "r") as index:
+
+        def results() -> Iterator[list[tuple[Key, ContainmentMatches]]]:
+            for key in "ab":
+                yield [(key, index.query_containment(ITEM, direction="in_stored"))]
+                printed.append(capfd.readouterr().out)
+
+        print_contained(results(), as_json=False)
+    table, rows = (text.split() for text in printed)
+    assert table[:2] == ["query", "key"]
+    assert rows == ["b", *table[-len(rows) + 1 :]]
+    assert not capfd.readouterr().out
+
+
+def test_matches_of_rows_before_a_bad_one_are_printed(run: Run, pages: str) -> None:
+    rows = json_lines([{"id": number, "text": ITEM} for number in range(300)])
+    result = run("find", "-", "--in", pages, "--json", stdin=rows + b"no row\n")
+    assert [json.loads(line)["query"] for line in result.out.splitlines()] == list(range(300))
+    assert (result.code, "stdin:301" in result.err) == (1, True)

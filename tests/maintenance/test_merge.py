@@ -76,7 +76,6 @@ def test_source_that_changes_meanwhile_is_one_state_or_an_error(
     tmp_path: Path, parts: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("simindex.maintenance.build_index.BATCH", 8)
-    monkeypatch.setattr("simindex.maintenance.build_index._PART", 3)
 
     def change(_: int) -> None:
         with simindex.open(parts[0]) as index:

@@ -47,7 +47,7 @@ def killed_at(call: int, work: Work, root: Path, target: Path, acknowledge: Tell
     Store.initialise = dying(Store.initialise)  # type: ignore[method-assign]
     work_folder.os.rename = dying(os.rename)  # type: ignore[attr-defined]
     work_folder.sync_folder = dying(work_folder.sync_folder)  # type: ignore[attr-defined]
-    build_index.BATCH = build_index._PART = repair.BATCH = 10  # type: ignore[attr-defined]
+    build_index.BATCH = repair.BATCH = 10  # type: ignore[attr-defined]
     work(root, target)
     acknowledge("done")
 

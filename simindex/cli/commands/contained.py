@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -18,6 +19,7 @@ from simindex.cli.reading import batches
 from simindex.format.keys import Key
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.inputs import read_text
+from simindex.queries.containment import ContainmentMatches
 from simindex.queries.passages import StoredPassages
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES
 
@@ -84,21 +86,16 @@ def find(
     inputs = reads.inputs(items)
     with open_for_reading(index, max_candidates) as stored:
         require_samples(stored, exact)
-        found, ended = [], None
-        for rows, failure in batches(inputs, _ROWS_A_TIME):
-            answers = stored.query_containment_many(
-                [row.document for row in rows],
-                threshold,
-                direction=direction,
-                limit=limit,
-                exact=exact,
-                sample=sample,
-            )
-            found += list(zip([row.key for row in rows], answers, strict=True))
-            ended = failure
-    print_contained(found, as_json)
-    if ended is not None:
-        raise ended
+        ask = partial(
+            stored.query_containment_many, direction=direction, limit=limit, exact=exact, sample=sample
+        )
+
+        def results() -> Iterator[list[tuple[Key, ContainmentMatches]]]:
+            for rows in batches(inputs, _ROWS_A_TIME):
+                answers = ask([row.document for row in rows], threshold)
+                yield [(row.key, matches) for row, matches in zip(rows, answers, strict=True)]
+
+        print_contained(results(), as_json)
     reading.note_tally(inputs.tally, reads.encoding)
 
 

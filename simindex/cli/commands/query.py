@@ -168,7 +168,7 @@ def run(
     stored_texts = reads.inputs(explain) if explain else None
     with open_for_reading(index, max_candidates, warm=warm) as stored:
         if contained:
-            print_contained([(None, _contained(stored, search, given))], as_json)
+            print_contained([[(None, _contained(stored, search, given))]], as_json)
             return
         search.require(stored)
         if inputs is not None:
@@ -259,14 +259,12 @@ def _results(
 ) -> Iterator[list[tuple[Key, Matches]]]:
     """Yield the matches of the rows, some rows at a time; a bad row ends them, after those before it."""
     done = 0
-    for rows, failure in batches(inputs, _ROWS_A_TIME):
+    for rows in batches(inputs, _ROWS_A_TIME):
         keys = [row.key for row in rows]
         found = search.of_documents(stored, [row.document for row in rows], keys if others else None)
         yield list(zip(keys, found, strict=True))
         done += len(rows)
         advance(done, inputs.bytes_read)
-        if failure is not None:
-            raise failure
 
 
 def _figures(match: Match) -> tuple[str, str, str]:

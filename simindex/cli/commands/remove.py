@@ -12,7 +12,7 @@ from simindex.cli.failures import INTERRUPTED, CommandError
 from simindex.cli.output import Reports, counted, note, print_json
 from simindex.cli.progress import work_bar
 from simindex.format.keys import Key
-from simindex.inputs import BadRowError, Inputs
+from simindex.inputs import sound
 from simindex.jsonable import plain
 
 _KEYS_A_COMMIT = 10_000
@@ -46,7 +46,7 @@ def run(
         reading.given_keys(keys, input_, int_keys, reads.limits) if rows is None or keys or input_ else []
     )
     if rows is not None:
-        wanted += _keys_of(reads.inputs([rows], keys_only=True))
+        wanted += [row.key for row in sound(reads.inputs([rows], keys_only=True))]
         wanted = list(dict.fromkeys(wanted))
     removed = 0
     missing: list[Key] = []
@@ -70,13 +70,3 @@ def run(
         note(f"{counted(removed, 'document')} removed, {counted(len(missing), 'key')} missing")
     if missing:
         raise typer.Exit(1)
-
-
-def _keys_of(rows: Inputs) -> list[Key]:
-    """Return the keys of rows; nothing is removed where one of them is bad."""
-    keys: list[Key] = []
-    for row in rows:
-        if isinstance(row, BadRowError):
-            raise row
-        keys.append(row.key)
-    return keys

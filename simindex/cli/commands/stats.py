@@ -20,7 +20,7 @@ from simindex.config import Shingles, SimHashConfig, WordShingles
 from simindex.corpus.report.histograms import Histograms, histograms_of
 from simindex.formulas.match_odds import FOUND_PROBABILITIES
 from simindex.index import Index
-from simindex.inputs import BadRowError, Inputs
+from simindex.inputs import Inputs, sound
 from simindex.queries.stats import Stats
 
 EXAMPLES = r"""
@@ -102,9 +102,7 @@ def run(
 def _common_passages(stored: Index, inputs: Inputs, share: float) -> list[tuple[int, str]]:
     """Return the passages of texts that are common, each once, with their documents, most common first."""
     found: dict[str, tuple[int, str]] = {}
-    for row in inputs:
-        if isinstance(row, BadRowError):
-            raise row
+    for row in sound(inputs):
         if isinstance(row.document, str):
             for passage in stored.common_passages(row.document, share):
                 text = " ".join(row.document[passage.start : passage.end].split())

@@ -30,11 +30,11 @@ from simindex.corpus.dedup.candidates import (
 )
 from simindex.corpus.dedup.exact import ExactComparison
 from simindex.corpus.dedup.orders import Keep, KeepOrder, by_rank, newest_first, rank_of
-from simindex.corpus.dedup.other_indexes import OtherIndexes, together
+from simindex.corpus.dedup.other_indexes import OtherIndexes
 from simindex.corpus.dedup.paragraphs import Paragraphs
 from simindex.corpus.dedup.results import NumberedVerdict
 from simindex.corpus.dedup.rows import READ_AHEAD, Entered, InputPart, PartRead, Rows, rows_of, rows_of_parts
-from simindex.corpus.dedup.sketches import Names, SketchFiles, sketch_rows
+from simindex.corpus.dedup.sketches import Names, SketchedRows, SketchFiles, sketch_rows
 from simindex.corpus.dedup.star import Outcome, Star, room_by_chance
 from simindex.corpus.dedup.verdict_file import VerdictReader, read_verdicts, verdicts_of, write_verdicts
 from simindex.corpus.dedup.writer_loop import DecidedRows
@@ -65,12 +65,6 @@ _EDGE_BYTES = 32 << 20
 _STORED_AT_ONCE = 4_096
 _SECONDS_A_MARK = 10.0
 """Between two times that sketches are made durable: it waits for the disk."""
-
-
-class _Sketched(NamedTuple):
-    rows: Rows | Entered
-    sketches: SketchBatch
-    names: Names
 
 
 @dataclass
@@ -212,7 +206,7 @@ class Sorting:
         self,
         files: SketchFiles,
         seen: _Seen,
-        batches: Iterator[tuple[_Sketched, list[NumberedVerdict] | None]],
+        batches: Iterator[tuple[SketchedRows, list[NumberedVerdict] | None]],
     ) -> None:
         marked = time.monotonic()
         rank = None if self.keep in ("first", "newest") else rank_of(self.keep)
@@ -245,7 +239,7 @@ class Sorting:
         files.sync(seen.state() | {"is_whole": is_whole}, is_durable=self.entries.can_resume)
         self.looked(files.count, True)
 
-    def _sketched(self, skipped: int) -> Iterator[_Sketched]:
+    def _sketched(self, skipped: int) -> Iterator[SketchedRows]:
         parts = rows_of(self.entries, self.batch_size, skipped)
         if self.threads == 1:
             return map(self._sketch, parts)
@@ -253,20 +247,17 @@ class Sorting:
         return in_order(self._sketch, parts, self.threads - 1, READY_BATCHES, attrgetter("num_bytes"))
 
     def _with_others(
-        self, sketched: Iterator[_Sketched], first: int
-    ) -> Generator[tuple[_Sketched, list[NumberedVerdict] | None], None, None]:
+        self, sketched: Iterator[SketchedRows], first: int
+    ) -> Generator[tuple[SketchedRows, list[NumberedVerdict] | None], None, None]:
         """Yield batches with the verdicts of other indexes, which are asked for many at once."""
         if not self.others:
             yield from ((each, None) for each in sketched)
             return
         with closing(OtherIndexes(self.others, self.config, self.query)) as others:
-            for some in together(sketched, lambda each: (len(each.rows), each.rows.num_bytes)):
-                decided = others.decided([each.sketches for each in some], first)
-                yield from zip(some, decided, strict=True)
-                first += sum(len(each.rows) for each in some)
+            yield from others.decided(sketched, self.batch_size, first)
 
-    def _sketch(self, rows: Rows | Entered) -> _Sketched:
-        return _Sketched(rows, sketch_rows(self._sketcher, rows, self.query.compares), Names.of(rows))
+    def _sketch(self, rows: Rows | Entered) -> SketchedRows:
+        return SketchedRows(rows, sketch_rows(self._sketcher, rows, self.query.compares), Names.of(rows))
 
     def _outcome(self, files: SketchFiles, exact: ExactComparison | None) -> Outcome:
         plan, half = self._plan, self.query.compares

@@ -7,17 +7,18 @@ again, for what is there already is known by its place and passed over.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from operator import itemgetter
-from typing import Any, TypeVar
+from typing import Any
 
+from simindex.batching import in_parts
 from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.changes.if_new import asked_if_new
 from simindex.config import Config
 from simindex.corpus.dedup.results import NumberedVerdict, Verdict
-from simindex.corpus.dedup.rows import with_failure
+from simindex.corpus.dedup.sketches import SketchedRows
 from simindex.corpus.entries import Place
 from simindex.format.keys import Key
 from simindex.index import Index
@@ -26,8 +27,6 @@ from simindex.queries.matches import Matches
 from simindex.queries.search import BandQuery, FingerprintQuery
 from simindex.queries.view import View
 from simindex.sketching.sketch import Sketch, SketchBatch
-
-T = TypeVar("T")
 
 _ROWS_TOGETHER = 32_000
 _BYTES_TOGETHER = 64 << 20
@@ -54,9 +53,23 @@ class OtherIndexes:
             for opened in self._opened:
                 closing.callback(opened.close)
 
-    def decided(self, batches: list[SketchBatch], first: int) -> Iterator[list[NumberedVerdict]]:
-        """Yield the verdicts on the rows of each batch, numbered from `first` on."""
-        sketches = SketchBatch.joined(batches)
+    def decided(
+        self, batches: Iterable[SketchedRows], batch_size: int, first: int
+    ) -> Iterator[tuple[SketchedRows, list[NumberedVerdict]]]:
+        """Yield batches with the verdicts on their rows, numbered from `first` on; many are asked about at
+        once. Where `batches` fails, those before are yielded first."""
+        size = -(-_ROWS_TOGETHER // batch_size)
+        for part in in_parts(batches, size, lambda b: b.rows.num_bytes, _BYTES_TOGETHER, keeps_rest=True):
+            found = self._verdicts(SketchBatch.joined([batch.sketches for batch in part.values]))
+            behind = 0
+            for batch in part.values:
+                begin, behind = behind, behind + len(batch.rows)
+                here = slice(*(bisect_left(found, place, key=itemgetter(0)) for place in (begin, behind)))
+                yield batch, [(first + place, verdict) for place, verdict in found[here]]
+            first += behind
+
+    def _verdicts(self, sketches: SketchBatch) -> list[NumberedVerdict]:
+        """Return the verdicts on rows, by their places."""
         verdicts: dict[int, Verdict | None] = {}
         for other in self._opened:
             for place, matches in enumerate(other.read(partial(self._matches, sketches))):
@@ -66,34 +79,10 @@ class OtherIndexes:
                     verdicts[place] = Verdict(m.key, kept, *figures, None)
                 elif matches.truncated:
                     verdicts.setdefault(place, None)
-        found, behind = sorted(verdicts.items(), key=itemgetter(0)), 0
-        for count in map(len, batches):
-            behind += count
-            end = bisect_left(found, behind, key=itemgetter(0))
-            yield [(first + place, verdict) for place, verdict in found[:end]]
-            found = found[end:]
+        return sorted(verdicts.items(), key=itemgetter(0))
 
     def _matches(self, sketches: SketchBatch, view: View) -> list[Matches]:
         return self._query.matches(view, self._query.find(view, sketches))
-
-
-def together(items: Iterable[T], size_of: Callable[[T], tuple[int, int]]) -> Iterator[list[T]]:
-    """Yield some batches at a time, by their (rows, bytes); where one fails, those before it, too."""
-    some: list[T] = []
-    count = num_bytes = 0
-    for found in with_failure(items):
-        if isinstance(found, Exception):
-            if some:
-                yield some
-            raise found
-        some.append(found)
-        rows, size = size_of(found)
-        count, num_bytes = count + rows, num_bytes + size
-        if count >= _ROWS_TOGETHER or num_bytes >= _BYTES_TOGETHER:
-            yield some
-            some, count, num_bytes = [], 0, 0
-    if some:
-        yield some
 
 
 def store_kept(kept: Iterable[tuple[Key, Place, Sketch]], into: Index) -> None:

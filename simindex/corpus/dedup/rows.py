@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from sys import getsizeof
-from typing import Any, NamedTuple, TypeVar, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
@@ -137,40 +137,27 @@ def rows_by_columns(
 ) -> Iterator[Rows]:
     """Yield rows some at a time, as `rows_of` does; where it cannot be read on, those before that, too."""
     rows, number = Rows(first + skipped), 0
-    for found in with_failure(columns):
-        if isinstance(found, Exception):
-            if rows:
-                yield rows
-            raise found
-        place, some = found
-        begin = min(max(skipped - number, 0), len(some.keys))
-        number += len(some.keys)
-        while begin < len(some.keys):
-            end = min(begin + size - len(rows), len(some.keys))
-            rows.add(place, some, begin, end)
-            begin = end
-            if len(rows) == size or rows.num_bytes >= PART_BYTES:
-                full, rows = rows, Rows(rows.first + len(rows))
-                yield full
-        if some.error is not None:
-            if not takes_bad_rows:
-                if rows:
-                    yield rows
-                raise some.error
-            rows.bad.append(some.error)
+    try:
+        for place, some in columns:
+            begin = min(max(skipped - number, 0), len(some.keys))
+            number += len(some.keys)
+            while begin < len(some.keys):
+                end = min(begin + size - len(rows), len(some.keys))
+                rows.add(place, some, begin, end)
+                begin = end
+                if len(rows) == size or rows.num_bytes >= PART_BYTES:
+                    full, rows = rows, Rows(rows.first + len(rows))
+                    yield full
+            if some.error is not None:
+                if not takes_bad_rows:
+                    raise some.error
+                rows.bad.append(some.error)
+    except Exception:
+        if rows:
+            yield rows
+        raise
     if rows or rows.bad:
         yield rows
-
-
-T = TypeVar("T")
-
-
-def with_failure(items: Iterable[T]) -> Iterator[T | Exception]:
-    """Yield items, and what ends them early as the last one."""
-    try:
-        yield from items
-    except Exception as exc:
-        yield exc
 
 
 def _bytes_of(values: list[Any]) -> int:

@@ -75,6 +75,14 @@ class Names(NamedTuple):
         return cls(places, numbers, keys, lengths)
 
 
+class SketchedRows(NamedTuple):
+    """Some rows with their sketches."""
+
+    rows: Rows | Entered
+    sketches: SketchBatch
+    names: Names
+
+
 class SketchFiles:
     """Sketches, keys and places of rows, by number.
 

@@ -19,7 +19,7 @@ from simindex.corpus.dedup.paragraphs import Cut
 from simindex.corpus.report.overview import Cluster, Member, Overview, fresh_shares, labelled, step_of
 from simindex.errors import SimIndexError
 from simindex.format.keys import Key
-from simindex.inputs import BadRowError, Source
+from simindex.inputs import Source, sound
 from simindex.jsonable import key_of
 
 _NAME = "journal.json"
@@ -110,9 +110,7 @@ def overview_of_journal(job: Finished, most_clusters: int, most_members: int) ->
     histogram: Counter[int] = Counter()
     removed: list[int] = []
     with Source(job.removed_path).lines() as lines:
-        for line in lines:
-            if isinstance(line, BadRowError):
-                raise line
+        for line in sound(lines):
             row = json.loads(line)
             removed.append(row["number"])
             for place, like in _likes(row):

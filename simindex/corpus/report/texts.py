@@ -13,7 +13,7 @@ from simindex.corpus.dedup.paragraphs import Split, paragraph_key, spans_of
 from simindex.corpus.report.job_files import Finished
 from simindex.corpus.report.overview import Member, Name
 from simindex.format.keys import Key
-from simindex.inputs import BadRowError, Inputs, Row
+from simindex.inputs import BadRowError, Inputs, Row, sound
 
 
 def texts_of(rows: Iterable[Row | BadRowError], keys: Collection[Key]) -> dict[Key, str]:
@@ -31,9 +31,7 @@ def texts_of(rows: Iterable[Row | BadRowError], keys: Collection[Key]) -> dict[K
     found: dict[Key, str] = {}
     if not wanted:
         return found
-    for row in rows:
-        if isinstance(row, BadRowError):
-            raise row
+    for row in sound(rows):
         if isinstance(row.document, str) and row.key in wanted:
             found[row.key] = row.document
             wanted.remove(row.key)

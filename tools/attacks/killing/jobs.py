@@ -90,7 +90,7 @@ def _made(folder: Path) -> Any:
 
 def _merge(folder: Path) -> None:
     """In many commits."""
-    with mock.patch.multiple(build_index, BATCH=20, _PART=20):
+    with mock.patch.object(build_index, "BATCH", 20):
         simindex.merge([folder / "a", folder / "b"], folder / "new")
 
 
