@@ -10,9 +10,9 @@ from collections.abc import Callable
 import numpy as np
 
 from simindex import _kernel
-from simindex.errors import SimIndexError
 from simindex.format.records import REMOVED_SKETCH
 from simindex.format.rows import MERGE_SOURCE
+from simindex.pairs.tables import offsets_of
 from simindex.queries.view import View
 from simindex.segments.directory import Directory
 
@@ -41,19 +41,10 @@ class Ranks:
     """
 
     def __init__(self, view: View) -> None:
-        """Raises SimIndexError where there are 2**32 or more."""
         entries = [segment.entry for segment in view.directory.segments]
-        spans = np.array([entry.span for entry in entries], dtype=np.uint64)
         self._bases = np.array([entry.base for entry in entries], dtype=np.uint64)
-        self.offsets = np.zeros(len(entries) + 1, dtype=np.uint64)
-        self.offsets[1:] = np.cumsum(spans)
-        total = int(self.offsets[-1])
-        if total >= 2**32:
-            raise SimIndexError(
-                f"pairs: expected segments of fewer than {2**32:,} documents, removed ones included, "
-                f"found {total:,}"
-            )
-        self.dead = np.zeros(total // 8 + 1, dtype=np.uint8)
+        self.offsets = offsets_of([entry.span for entry in entries], "segments")
+        self.dead = np.zeros(self.total // 8 + 1, dtype=np.uint8)
         for entry, offset in zip(entries, self.offsets.tolist(), strict=False):
             behind = entry.base + entry.span
             for first in range(entry.base, behind, _WINDOW):

@@ -301,8 +301,12 @@ class Pairs(SnapshotIterator[Pair]):
 
     def _all_walks(self) -> Iterator[_WalkOfPairs]:
         """Yield the walks, one after the other: each begins when the one before is at its end."""
-        plan, pinned, sketches = self._plan, self._pinned, SnapshotSketches(self._pinned)
+        plan, pinned, at_hand = self._plan, self._pinned, SnapshotSketches(self._pinned)
         yield StoredCopies(plan, pinned)
+
+        def sketches(_numbers: np.ndarray, _more: np.ndarray) -> SnapshotSketches:
+            return at_hand  # where they lie: nothing is read ahead
+
         if plan.copies == "first" and plan.bits:
             entries = pinned.slice(plan.first_table, 0, EVERY_KEY, plan.capacity)
             self._left_out = self.ranks.dead.copy()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain
+from functools import cached_property, partial
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -20,7 +20,7 @@ from simindex.format.rows import LONG_RUN, PAIR_ROW
 from simindex.pairs.merged_entries import EVERY_KEY, bits_of
 from simindex.pairs.plan import PairPlan
 from simindex.pairs.table_walk import EqualSketches, LongRuns, TableWalk
-from simindex.pairs.tables import Piece, SketchSource, Slice, Source
+from simindex.pairs.tables import Piece, SketchSource, Tables
 from simindex.pairs.union_find import Forest, edges_between
 from simindex.queries.scheme import Scheme
 from simindex.segments.directory import Directory
@@ -178,53 +178,32 @@ ABSENT = 2**32 - 1
 """Place of a number whose sketch is not at hand."""
 
 
-@dataclass(frozen=True)
 class Sketches:
-    """Sketches that were fetched, of ascending numbers."""
+    """Sketches that were fetched, by ascending numbers; see `SketchesAtHand`."""
 
-    numbers: np.ndarray
-    words: np.ndarray
-    fingerprints: np.ndarray
+    def __init__(self, source: SketchSource, geometry: Geometry, *numbers: np.ndarray) -> None:
+        self.numbers = np.unique(np.concatenate(numbers))
+        self.words, self.fingerprints = map(np.ascontiguousarray, source.sketches(self.numbers))
+        self._geometry = geometry
+        self._offsets = np.array([0, len(self.numbers)], dtype=np.uint64)
 
-    @classmethod
-    def fetched(cls, source: SketchSource, numbers: np.ndarray) -> Sketches:
-        """Return those of some documents."""
-        wanted = np.unique(numbers)
-        words, fingerprints = source.sketches(wanted)
-        return cls(wanted, np.ascontiguousarray(words), np.ascontiguousarray(fingerprints))
+    @cached_property
+    def _directory(self) -> Directory:
+        segment = sketch_segment(self._geometry, self.words, self.fingerprints)
+        return Directory(self._geometry, [segment])
 
     def local(self, numbers: np.ndarray) -> np.ndarray:
         """Return the places of numbers, `ABSENT` for those that are not here."""
         places = np.minimum(np.searchsorted(self.numbers, numbers), len(self.numbers) - 1)
         return np.where(self.numbers[places] == numbers, places, ABSENT).astype(np.uint32)
 
-
-class FetchedSketches:
-    """Fetches the sketches of a buffer of entries; see `SketchReader`."""
-
-    def __init__(self, source: SketchSource, geometry: Geometry) -> None:
-        self._source, self._geometry = source, geometry
-
-    def at_hand(self, numbers: np.ndarray, more: np.ndarray) -> _AtHand:
-        """Fetch the sketches of some documents."""
-        sketches = Sketches.fetched(self._source, np.concatenate([numbers, more]))
-        segment = sketch_segment(self._geometry, sketches.words, sketches.fingerprints)
-        return _AtHand(sketches, Directory(self._geometry, [segment]))
-
-
-class _AtHand:
-    def __init__(self, sketches: Sketches, directory: Directory) -> None:
-        self._sketches, self._directory = sketches, directory
-        self._offsets = np.array([0, len(sketches.numbers)], dtype=np.uint64)
-
-    def local(self, numbers: np.ndarray) -> np.ndarray:
-        return self._sketches.local(numbers)
-
     def numbers_of(self, ranks: np.ndarray) -> np.ndarray:
-        numbers: np.ndarray = self._sketches.numbers[ranks]
+        """Return the numbers at some places."""
+        numbers: np.ndarray = self.numbers[ranks]
         return numbers
 
     def run(self, function: Callable[..., _T], *arguments: object) -> _T:
+        """Call a function of the kernel on these sketches."""
         return self._directory.run(function, self._offsets, *arguments)
 
 
@@ -303,27 +282,20 @@ HANDED_ON = 1 << 16
 _KEY_BITS = 64
 
 
-def walk_range(walk_plan: WalkPlan, source: Source, place: int) -> Iterator[Edges]:
+def walk_range(walk_plan: WalkPlan, source: Tables, place: int) -> Iterator[Edges]:
     """Yield the pairs that the `place`-th range of all tables has; long runs are put off."""
-    plan = walk_plan.plan
-    slices = {
-        table: Slice(plan.first_table + table, first, behind)
-        for table in walk_plan.tables
-        for first, behind in (walk_plan.bounds(table, place),)
-        if first < behind
-    }
-    entries_of = zip(slices, source.slices(list(slices.values()), plan.capacity), strict=True)
-    yield from _together(compared_tables(entries_of, plan, source, walk_plan.geometry))
+    entries = ((table, _pieces(walk_plan, table, source, place)) for table in walk_plan.tables)
+    yield from _together(compared_tables(entries, walk_plan.plan, source, walk_plan.geometry))
 
 
 def walk_table(
-    walk_plan: WalkPlan, table: int, source: Source, place: int, copies: np.ndarray | None
+    walk_plan: WalkPlan, table: int, source: Tables, place: int, copies: np.ndarray | None
 ) -> Iterator[Edges]:
     """Yield the pairs that the `place`-th range of one table has. `copies`: a bit for each number that is
     left out, if any are."""
     plan = walk_plan.plan
     entries = PieceEntries(_pieces(walk_plan, table, source, place), plan.bits[table], plan, copies)
-    walk = TableWalk(plan, table, entries, FetchedSketches(source, walk_plan.geometry), LongRuns.none(table))
+    walk = TableWalk(plan, table, entries, partial(Sketches, source, walk_plan.geometry), LongRuns.none(table))
 
     def steps() -> Iterator[Edges]:
         for rows in walk.steps():
@@ -338,18 +310,19 @@ def walk_table(
     yield from _together(steps(), forests=walk_plan.forests)
 
 
-def equal_sketches(walk_plan: WalkPlan, source: Source, place: int) -> Iterator[Edges]:
+def equal_sketches(walk_plan: WalkPlan, source: Tables, place: int) -> Iterator[Edges]:
     """Yield the sketches that are equal in what is compared, of the `place`-th range of the first table."""
     plan = walk_plan.plan
     entries = PieceEntries(_pieces(walk_plan, 0, source, place), _KEY_BITS, plan)
-    equal = EqualSketches(plan, entries, FetchedSketches(source, walk_plan.geometry))
+    equal = EqualSketches(plan, entries, partial(Sketches, source, walk_plan.geometry))
     yield from _together(Edges(copies=rows) for rows in equal.steps())
 
 
-def _pieces(walk_plan: WalkPlan, table: int, source: Source, place: int) -> Iterator[Piece]:
+def _pieces(walk_plan: WalkPlan, table: int, source: Tables, place: int) -> Iterator[Piece]:
     plan, (first, behind) = walk_plan.plan, walk_plan.bounds(table, place)
-    wanted = [Slice(plan.first_table + table, first, behind)] if first < behind else []
-    return chain.from_iterable(source.slices(wanted, plan.capacity))
+    if first >= behind:
+        return iter(())
+    return source.pieces(plan.first_table + table, first, behind, plan.capacity)
 
 
 def compared_tables(
@@ -362,7 +335,7 @@ def compared_tables(
     Args:
         tables: number of each, ascending, and its entries in order.
     """
-    sketches, longs = FetchedSketches(source, geometry), LongRuns.none()
+    sketches, longs = partial(Sketches, source, geometry), LongRuns.none()
     for table, pieces in tables:
         longs = longs.up_to(table)
         firsts: list[np.ndarray] = []
@@ -374,7 +347,7 @@ def compared_tables(
             entries = PieceEntries(iter([(part.keys, part.numbers)]), plan.bits[table], plan)
             yield from map(Edges, TableWalk(plan, table, entries, sketches, longs).steps())
         if firsts:
-            longs = longs.with_table(_put_off(plan, table, Sketches.fetched(source, np.concatenate(firsts))))
+            longs = longs.with_table(_put_off(plan, table, sketches(*firsts)))
 
 
 def _put_off(plan: PairPlan, table: int, firsts: Sketches) -> np.ndarray:

@@ -120,14 +120,10 @@ class PinnedTables:
 
 
 class SnapshotSketches:
-    """The sketches of a pinned index, compared where they lie: nothing is read ahead; see `SketchReader`."""
+    """The sketches of a pinned index, compared where they lie; see `SketchesAtHand`."""
 
     def __init__(self, pinned: PinnedTables) -> None:
         self._pinned = pinned
-
-    def at_hand(self, _numbers: np.ndarray, _more: np.ndarray) -> SnapshotSketches:
-        """Return the same."""
-        return self
 
     def local(self, numbers: np.ndarray) -> np.ndarray:
         """Return the numbers, which are ranks."""

@@ -76,11 +76,8 @@ class SketchesAtHand(Protocol):
         """Call a function of the kernel with a directory, its offsets and the arguments."""
 
 
-class SketchReader(Protocol):
-    """Reads the sketches of a buffer of entries."""
-
-    def at_hand(self, numbers: np.ndarray, more: np.ndarray, /) -> SketchesAtHand:
-        """Return the sketches of some documents; others may be there, too."""
+SketchReader = Callable[[np.ndarray, np.ndarray], SketchesAtHand]
+"""Returns the sketches of documents, of a buffer and of some more; others may be there, too."""
 
 
 class LongRuns(NamedTuple):
@@ -143,7 +140,7 @@ class _Walk(ABC):
         entries.refill(begin)
         self._at_hand = None
         if len(entries.keys):
-            self._at_hand = self._sketches.at_hand(entries.numbers, more)
+            self._at_hand = self._sketches(entries.numbers, more)
             self._ranks = self._at_hand.local(entries.numbers)
         return self._at_hand
 

@@ -1,12 +1,12 @@
-"""Provider of the tables and sketches of a range, and the numbering of the documents of all partitions.
+"""The sorted tables that pairs are found in: what a table is, and those of several partitions as one.
 
 Source: merging of sorted runs, Knuth, The Art of Computer Programming, volume 3, 5.4.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -16,35 +16,7 @@ Piece = tuple[np.ndarray, np.ndarray]
 """Entries in ascending order of their keys: (keys, numbers), uint64 and uint32."""
 
 LEAST_PIECE = 1_024
-"""Entries of a slice that come in one go, at least."""
-
-
-class Slice(NamedTuple):
-    """A range of keys of one table."""
-
-    table: int
-    first: int
-    behind: int
-
-
-class Tables(Protocol):
-    """The sorted tables of a partition, and what they are of; as `PinnedTables` has them."""
-
-    @property
-    def total(self) -> int:
-        """How many ranks there are."""
-
-    def pieces(self, table: int, first: int, behind: int, capacity: int) -> Iterator[Piece]:
-        """Yield the entries of a table whose keys are in first..behind-1: keys and ranks."""
-
-    def sketches(self, ranks: np.ndarray) -> Piece:
-        """Return (words, fingerprints)."""
-
-    def copies(self) -> Piece:
-        """Return (leaders, copies), uint32, of rows that are in no slice, for their sketch is a leader's."""
-
-    def close(self) -> None:
-        """Let go of it."""
+"""Entries of a partition that come in one go, at least."""
 
 
 class SketchSource(Protocol):
@@ -54,35 +26,47 @@ class SketchSource(Protocol):
         """Return (words, fingerprints) of documents by their numbers, ascending."""
 
 
-class Source(SketchSource, Protocol):
-    """What a range is read from."""
+class Tables(SketchSource, Protocol):
+    """Sorted tables, and what they are of: those of a snapshot (`PinnedTables`), of files, or of several."""
 
-    def slices(self, wanted: Sequence[Slice], capacity: int) -> Iterator[Iterator[Piece]]:
-        """Yield for each slice its entries, of all partitions, in order; each is read to its end before the
-        next one is asked for. `capacity`: entries that are in memory at a time, about."""
+    @property
+    def total(self) -> int:
+        """How many numbers there are."""
+
+    def pieces(self, table: int, first: int, behind: int, capacity: int) -> Iterator[Piece]:
+        """Yield the entries of a table whose keys are in first..behind-1; `capacity` of them, about, are in
+        memory at a time."""
+
+    def copies(self) -> Piece:
+        """Return (leaders, copies), uint32, of rows that are in no table, for their sketch is a leader's."""
 
 
-class Numbering:
-    """The documents of all partitions, numbered one partition after the other.
+def offsets_of(counts: Sequence[int], what: str) -> np.ndarray:
+    """Return the number of the first document of each part, and of all behind the last: uint64.
+
+    Raises SimIndexError where there are 2**32 or more; `what` the parts are, for the message.
+    """
+    offsets = np.zeros(len(counts) + 1, dtype=np.uint64)
+    offsets[1:] = np.cumsum(np.array(counts, dtype=np.uint64))
+    if offsets[-1] >= 2**32:
+        raise SimIndexError(
+            f"pairs: expected {what} of fewer than {2**32:,} documents in all, removed ones included, "
+            f"found {int(offsets[-1]):,}"
+        )
+    return offsets
+
+
+class MergedTables:
+    """The tables of several partitions as one; see `Tables`. Documents are numbered through.
 
     Attributes:
         offsets: uint64: the number of the first document of each partition, and of all behind the last.
     """
 
-    def __init__(self, totals: Sequence[int]) -> None:
-        """Raises SimIndexError where there are 2**32 or more."""
-        self.offsets = np.zeros(len(totals) + 1, dtype=np.uint64)
-        self.offsets[1:] = np.cumsum(np.array(totals, dtype=np.uint64))
-        if self.total >= 2**32:
-            raise SimIndexError(
-                f"ranges: expected partitions of fewer than {2**32:,} documents in all, removed ones "
-                f"included, found {self.total:,}"
-            )
-
-    @property
-    def total(self) -> int:
-        """How many numbers there are."""
-        return int(self.offsets[-1])
+    def __init__(self, partitions: Sequence[Tables]) -> None:
+        self._partitions = partitions
+        self.offsets = offsets_of([each.total for each in partitions], "partitions")
+        self.total = int(self.offsets[-1])
 
     def parts(self, numbers: np.ndarray) -> Iterator[tuple[int, slice, np.ndarray]]:
         """Yield (partition, where they stand, ranks there) of ascending numbers."""
@@ -91,42 +75,30 @@ class Numbering:
             here = slice(int(ends[partition]), int(ends[partition + 1]))
             yield partition, here, numbers[here] - self.offsets[partition].astype(np.uint32)
 
-
-class LocalSource:
-    """Partitions that are open in this process.
-
-    Args:
-        partitions: number of each partition -> what is read of it.
-        numbering: of the documents of all partitions, those of other processes included.
-    """
-
-    def __init__(self, partitions: Mapping[int, Tables], numbering: Numbering) -> None:
-        self._partitions, self.numbering = partitions, numbering
-
-    def slices(self, wanted: Sequence[Slice], capacity: int) -> Iterator[Iterator[Piece]]:
-        """Yield the entries of each; see `Source`."""
+    def pieces(self, table: int, first: int, behind: int, capacity: int) -> Iterator[Piece]:
+        """Yield the entries of a range, those of all partitions; see `Tables.pieces`."""
         each = max(capacity // max(len(self._partitions), 1), LEAST_PIECE)
-        for one in wanted:
-            yield merged([self._slice(number, one, each) for number in sorted(self._partitions)])
+        wanted = table, first, behind, each
+        return merged([self._numbered(number, wanted) for number in range(len(self._partitions))])
 
-    def _slice(self, partition: int, wanted: Slice, capacity: int) -> Iterator[Piece]:
-        offset = self.numbering.offsets[partition].astype(np.uint32)
-        for keys, ranks in self._partitions[partition].pieces(*wanted, capacity):
+    def _numbered(self, partition: int, wanted: tuple[int, int, int, int]) -> Iterator[Piece]:
+        offset = self.offsets[partition].astype(np.uint32)
+        for keys, ranks in self._partitions[partition].pieces(*wanted):
             yield keys, ranks + offset
 
     def copies(self) -> Piece:
         """Return (leaders, copies) of all partitions, by number; see `Tables.copies`."""
         leaders, copies = [np.empty(0, dtype=np.uint32)], [np.empty(0, dtype=np.uint32)]
-        for number, tables in self._partitions.items():
-            offset, some = self.numbering.offsets[number].astype(np.uint32), tables.copies()
+        for number, tables in enumerate(self._partitions):
+            offset, some = self.offsets[number].astype(np.uint32), tables.copies()
             leaders.append(some[0] + offset)
             copies.append(some[1] + offset)
         return np.concatenate(leaders), np.concatenate(copies)
 
     def sketches(self, numbers: np.ndarray) -> Piece:
-        """Return (words, fingerprints); see `Source`."""
+        """Return (words, fingerprints) of documents by their numbers, ascending."""
         parts = [
-            self._partitions[number].sketches(ranks) for number, _, ranks in self.numbering.parts(numbers)
+            self._partitions[number].sketches(ranks) for number, _, ranks in self.parts(numbers)
         ]
         return np.concatenate([words for words, _ in parts]), np.concatenate([bits for _, bits in parts])
 

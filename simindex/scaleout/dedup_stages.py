@@ -40,7 +40,7 @@ from simindex.inputs.errors import InputError
 from simindex.inputs.source import BYTE_ORDER_MARK, Extent
 from simindex.pairs.plan import PairPlan
 from simindex.pairs.ranges import WalkPlan, scheme_of_config, walk_range
-from simindex.pairs.tables import LocalSource, Numbering, Piece, merged
+from simindex.pairs.tables import MergedTables, Piece, merged
 from simindex.queries.scheme import Scheme
 from simindex.queries.search import BandQuery, FingerprintQuery
 from simindex.scaleout.errors import ScaleOutError
@@ -137,11 +137,6 @@ class Stages(NamedTuple):
     def range_file(self, place: int, count: int) -> str:
         """Return the file of what one of so many ranges has."""
         return os.path.join(self.sketches, f"range-{self.max_run}-{place:06}-of-{count}")
-
-
-def source_of(tables: Sequence[SketchTables]) -> LocalSource:
-    """Return the rows of all partitions, numbered one partition after the other."""
-    return LocalSource(dict(enumerate(tables)), Numbering([each.total for each in tables]))
 
 
 def missing(what: str, stage: str, folder: str) -> JobError:
@@ -263,8 +258,8 @@ def _entries(keys: np.ndarray, ranks: np.ndarray, first: int, behind: int, capac
 def compare_range(stages: Stages, place: int) -> None:
     """Write the pairs of a range of all tables into a file."""
     with stages.opened() as tables:
-        source = source_of(tables)
-        walk = stages.walk(source.numbering.total)
+        source = MergedTables(tables)
+        walk = stages.walk(source.total)
         path = stages.range_file(place, walk.count)
         if not os.path.exists(path):
             write_found(path, walk_range(walk, source, place))
@@ -279,11 +274,11 @@ def decide(stages: Stages, tables: Sequence[SketchTables], walked: Iterable[int]
     Raises:
         JobError: a range is not there yet.
     """
-    source = source_of(tables)
-    walk, numbering = stages.walk(source.numbering.total), source.numbering
+    source = MergedTables(tables)
+    walk = stages.walk(source.total)
     with whole_folder(os.path.dirname(stages.verdicts)) as beside:
         os.mkdir(beside)
-        order = _order(stages, beside, tables, numbering.total)
+        order = _order(stages, beside, tables, source.total)
         star = Star(walk.plan, stages.config.num_perm, order, source.copies(), stages.memory_bytes)
         for place in walked:
             path = stages.range_file(place, walk.count)
@@ -296,12 +291,12 @@ def decide(stages: Stages, tables: Sequence[SketchTables], walked: Iterable[int]
                     star.add_pairs(found.pairs)
 
         def origins(numbers: np.ndarray) -> list[tuple[Key, Place, int]]:
-            names, ranks = stages.inputs.paths, numbering.parts(numbers)
+            names, ranks = stages.inputs.paths, source.parts(numbers)
             return [each for part, _, some in ranks for each in tables[part].files.origins(some, names)]
 
         outcome, has_bits = star.decided(source.sketches), stages.config.simhash is not None
         verdicts = verdicts_of(outcome, walk.plan, stages.config.num_perm, origins, has_bits=has_bits)
-        read = list(map(PartRead, stages.parts, stages.lines, np.diff(numbering.offsets).tolist()))
+        read = list(map(PartRead, stages.parts, stages.lines, np.diff(source.offsets).tolist()))
         path = os.path.join(beside, os.path.basename(stages.verdicts))
         write_verdicts(path, read, verdicts, ((number, None) for number in outcome.bounded.tolist()))
 

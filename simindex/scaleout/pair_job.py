@@ -30,7 +30,7 @@ from simindex.pairs.pair import Pair, SnapshotIterator
 from simindex.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES, Copies, PairPlan, plan_pairs
 from simindex.pairs.ranges import Edges, WalkPlan, equal_sketches, scheme_of_config, walk_table
 from simindex.pairs.snapshot_tables import PinnedTables
-from simindex.pairs.tables import LocalSource, Numbering
+from simindex.pairs.tables import MergedTables
 from simindex.pairs.union_find import Forest, edges_between
 from simindex.queries.search import Method, require_comparable
 from simindex.remote import is_remote
@@ -84,16 +84,12 @@ class Walking(NamedTuple):
 def walk_of_range(common: Walking, place: int) -> None:
     """Write the pairs of a range of a table into a file."""
     with common.opened() as tables:
-        walk_plan, table, source = common.walk_plan, common.table, _source(tables)
+        walk_plan, table, source = common.walk_plan, common.table, MergedTables(tables)
         if table is None:
             found = equal_sketches(walk_plan, source, place)
         else:
             found = walk_table(walk_plan, table, source, place, common.copies)
         write_found(common.path(place), found)
-
-
-def _source(tables: Sequence[PinnedTables]) -> LocalSource:
-    return LocalSource(dict(enumerate(tables)), Numbering([each.total for each in tables]))
 
 
 class Walk:
@@ -103,8 +99,8 @@ class Walk:
         self, common: Walking, tables: list[PinnedTables], tasks: Tasks, progress: Progress | None
     ) -> None:
         self._common, self._tables, self._tasks, self._progress = common, tables, tasks, progress
-        self._source, self.config, self.plan = _source(tables), common.config, common.walk_plan.plan
-        self._numbering, self.total = self._source.numbering, self._source.numbering.total
+        self._source, self.config, self.plan = MergedTables(tables), common.config, common.walk_plan.plan
+        self.total = self._source.total
         self._done = 0
 
     def found(self) -> Generator[Edges, None, None]:
@@ -132,12 +128,12 @@ class Walk:
 
     def documents(self, numbers: np.ndarray, limit: int) -> list[list[_Document]]:
         """Return the live documents of sketches by ascending numbers, oldest first."""
-        parts = self._numbering.parts(numbers)
+        parts = self._source.parts(numbers)
         return [some for part, _, ranks in parts for some in self._tables[part].documents(ranks, limit)]
 
     def keys(self, numbers: np.ndarray) -> list[Key | None]:
         """Return the keys of documents by ascending numbers; ``None`` for one that is removed."""
-        parts = self._numbering.parts(numbers)
+        parts = self._source.parts(numbers)
         return [key for part, _, ranks in parts for key in self._tables[part].keys(ranks)]
 
     def copies(self) -> tuple[np.ndarray, np.ndarray]:

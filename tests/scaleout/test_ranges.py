@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
 from random import Random
 from tempfile import TemporaryDirectory
@@ -19,9 +20,9 @@ from simindex.pairs.merged_entries import EVERY_KEY, set_bits
 from simindex.pairs.plan import plan_pairs
 from simindex.pairs.ranges import (
     Block,
-    FetchedSketches,
     LongPart,
     PieceEntries,
+    Sketches,
     WalkPlan,
     bounds_of,
     entries_in_runs,
@@ -33,7 +34,7 @@ from simindex.pairs.ranges import (
 )
 from simindex.pairs.snapshot_tables import PinnedTables
 from simindex.pairs.table_walk import EqualSketches
-from simindex.pairs.tables import LocalSource, Numbering, merged
+from simindex.pairs.tables import MergedTables, merged
 from simindex.sketching.estimate import row_estimates
 
 TINY = Layout(2, 7, 256)
@@ -73,11 +74,10 @@ def asked_of(
 
 def pairs_by_range(partitions: list[PinnedTables], walk_plan: WalkPlan) -> list[tuple[int, int, int, int]]:
     """All rows, table by table, those of each range together."""
-    numbering = Numbering([each.ranks.total for each in partitions])
-    source = LocalSource(dict(enumerate(partitions)), numbering)
+    source = MergedTables(partitions)
     rows, copies, ranges = [], None, range(walk_plan.count)
     if walk_plan.plan.copies == "first":
-        copies = np.zeros(numbering.total // 8 + 1, dtype=np.uint8)
+        copies = np.zeros(source.total // 8 + 1, dtype=np.uint8)
         for place in ranges:
             for found in equal_sketches(walk_plan, source, place):
                 set_bits(copies, found.copies["b"])
@@ -149,7 +149,7 @@ def test_pairs_of_all_tables_of_a_range_are_those_of_each_table(
     items = list(enumerate(contents))
     with partitioned([items[::2], items[1::2]], Config(num_perm=32)) as partitions:
         walk_plan = asked_of(partitions[0], threshold, "minhash", count)
-        source = LocalSource(dict(enumerate(partitions)), Numbering([one.ranks.total for one in partitions]))
+        source = MergedTables(partitions)
         for place in range(count):
             each = list[Any]()
             for table in walk_plan.tables:
@@ -168,8 +168,7 @@ def test_pairs_of_runs_that_are_put_off_come_from_the_next_table_with_a_short_ru
         plan = walk_plan.plan
         walk_plan = replace(walk_plan, plan=replace(plan, max_run=16))
         total = partitions[0].ranks.total
-        source = LocalSource({0: partitions[0]}, Numbering([total]))
-        found = list(walk_range(walk_plan, source, 0))
+        found = list(walk_range(walk_plan, MergedTables(partitions), 0))
         words, _ = partitions[0].sketches(np.arange(total, dtype=np.uint32))
     runs: dict[Any, list[int]] = {}
     for number, row in enumerate((words & plan.masks).tolist()):
@@ -257,7 +256,7 @@ def test_equal_sketches_are_found_from_one_buffer_to_the_next() -> None:
     plan = plan_pairs(scheme, 0.7, None, None, None, False, False, "first", 20, 1 << 20)
     keys, numbers = np.full(300, 5, dtype=np.uint64), np.arange(300, dtype=np.uint32)
     entries = PieceEntries(iter([(keys, numbers)]), 64, replace(plan, capacity=40))
-    equal = EqualSketches(plan, entries, FetchedSketches(Equals(), scheme.tables))
+    equal = EqualSketches(plan, entries, partial(Sketches, Equals(), scheme.tables))
     rows = [row for rows in equal.steps() for row in rows[["a", "b", "agree"]].tolist()]
     assert rows == [(number % 7, number, 32) for number in range(7, 300)]
 
