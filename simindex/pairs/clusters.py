@@ -16,10 +16,9 @@ import numpy as np
 
 from simindex.format.keys import Key, encode_key, key_hashes
 from simindex.format.records import StoredRecord
+from simindex.pairs.edges import Forest, SortedEdges, edges_between, ends_of
 from simindex.pairs.pair import Bounded, SnapshotIterator
 from simindex.pairs.pairs import Pairs
-from simindex.pairs.sorted_edges import SortedEdges
-from simindex.pairs.union_find import Forest, edges_between, ends_of
 from simindex.queries.matches import Matches, Results
 from simindex.queries.search import BandQuery, Query
 from simindex.queries.view import View

@@ -17,11 +17,10 @@ from simindex.config import Config
 from simindex.errors import SimIndexError
 from simindex.format.layout import Geometry, Layout
 from simindex.format.rows import LONG_RUN, PAIR_ROW
-from simindex.pairs.merged_entries import EVERY_KEY, bits_of
+from simindex.pairs.edges import Forest, edges_between
 from simindex.pairs.plan import PairPlan
 from simindex.pairs.table_walk import EqualSketches, LongRuns, TableWalk
-from simindex.pairs.tables import Piece, SketchSource, Tables
-from simindex.pairs.union_find import Forest, edges_between
+from simindex.pairs.tables import EVERY_KEY, Piece, SketchSource, Tables, bits_of
 from simindex.queries.scheme import Scheme
 from simindex.segments.directory import Directory
 from simindex.segments.memory import sketch_segment
@@ -295,7 +294,9 @@ def walk_table(
     left out, if any are."""
     plan = walk_plan.plan
     entries = PieceEntries(_pieces(walk_plan, table, source, place), plan.bits[table], plan, copies)
-    walk = TableWalk(plan, table, entries, partial(Sketches, source, walk_plan.geometry), LongRuns.none(table))
+    walk = TableWalk(
+        plan, table, entries, partial(Sketches, source, walk_plan.geometry), LongRuns.none(table)
+    )
 
     def steps() -> Iterator[Edges]:
         for rows in walk.steps():

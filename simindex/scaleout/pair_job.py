@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -25,13 +25,11 @@ from simindex.format.keys import Key
 from simindex.format.rows import NO_VALUE
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.pairs.clusters import Linkage, require_linkage
-from simindex.pairs.merged_entries import set_bits
+from simindex.pairs.edges import Forest, edges_between
 from simindex.pairs.pair import Pair, SnapshotIterator
 from simindex.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES, Copies, PairPlan, plan_pairs
 from simindex.pairs.ranges import Edges, WalkPlan, equal_sketches, scheme_of_config, walk_table
-from simindex.pairs.snapshot_tables import PinnedTables
-from simindex.pairs.tables import MergedTables
-from simindex.pairs.union_find import Forest, edges_between
+from simindex.pairs.tables import MergedTables, PinnedTables, set_bits
 from simindex.queries.search import Method, require_comparable
 from simindex.remote import is_remote
 from simindex.scaleout.actors import RayCalls

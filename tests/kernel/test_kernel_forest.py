@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simindex import _kernel
-from simindex.pairs.union_find import Forest, edges_between
+from simindex.pairs.edges import Forest, edges_between
 from simindex.textbook import components, stars
 
 

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 import simindex
 from simindex import Config, CorruptIndexError, Layout, SimHashConfig
-from simindex.pairs.merged_entries import EVERY_KEY, set_bits
 from simindex.pairs.plan import plan_pairs
 from simindex.pairs.ranges import (
     Block,
@@ -32,9 +31,8 @@ from simindex.pairs.ranges import (
     walk_range,
     walk_table,
 )
-from simindex.pairs.snapshot_tables import PinnedTables
 from simindex.pairs.table_walk import EqualSketches
-from simindex.pairs.tables import MergedTables, merged
+from simindex.pairs.tables import EVERY_KEY, MergedTables, PinnedTables, merged, set_bits
 from simindex.sketching.estimate import row_estimates
 
 TINY = Layout(2, 7, 256)

@@ -47,8 +47,8 @@ from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.inputs.errors import InputError
 from simindex.pairs.plan import PairPlan, plan_pairs
 from simindex.pairs.ranges import compared_tables, scheme_of_config
-from simindex.pairs.sorted_edges import SortedEdges
-from simindex.pairs.union_find import MOST_NUMBERS
+from simindex.pairs.edges import SortedEdges
+from simindex.pairs.edges import MOST_NUMBERS
 from simindex.parallel import ahead, in_order
 from simindex.queries.scheme import Scheme
 from simindex.queries.search import BandQuery, FingerprintQuery, require_kept

@@ -22,7 +22,7 @@ from simindex.corpus.dedup.sketches import SketchedRows
 from simindex.corpus.entries import Place
 from simindex.format.keys import Key
 from simindex.index import Index
-from simindex.pairs.snapshot_tables import PinnedTables
+from simindex.pairs.tables import PinnedTables
 from simindex.queries.matches import Matches
 from simindex.queries.search import BandQuery, FingerprintQuery
 from simindex.queries.view import View

@@ -17,7 +17,7 @@ import numpy as np
 from simindex.format.keys import Key
 from simindex.index import Index
 from simindex.pairs.pair import Pair
-from simindex.pairs.union_find import Forest, edges_between
+from simindex.pairs.edges import Forest, edges_between
 
 _AT_ONCE = 100_000
 _BOUNDED = "{:,} groups of documents with one prefix were not compared all with all; pairs may be missing."

@@ -24,7 +24,7 @@ from support.truth import (
 import simindex
 from simindex import Config, TransactionOpenError
 from simindex.pairs import clusters as clusters_module
-from simindex.pairs.sorted_edges import SortedEdges
+from simindex.pairs.edges import SortedEdges
 
 FOX = "the quick brown fox jumps over the lazy dog and runs into the dark wood"
 EACH_LINKAGE = pytest.mark.parametrize("linkage", BY_LINKAGE)

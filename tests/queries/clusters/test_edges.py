@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from support.texts import uint64s
 
 from simindex import IndexFullError
-from simindex.pairs import sorted_edges as edges_module
-from simindex.pairs.sorted_edges import SortedEdges
+from simindex.pairs import edges as edges_module
+from simindex.pairs.edges import SortedEdges
 
 
 def sorted_by(parts: list[np.ndarray], memory_bytes: int) -> tuple[list[np.ndarray], int]:
