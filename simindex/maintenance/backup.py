@@ -21,8 +21,8 @@ from simindex.format.manifest import Manifest, decode_manifest
 from simindex.maintenance.backup_folder import open_folder
 from simindex.maintenance.backup_parts import SMALL, Counter, segment_parts
 from simindex.maintenance.backup_store import open_target
+from simindex.maintenance.object_store import open_store, prove
 from simindex.maintenance.reports import BackupReport, StoreBackupReport
-from simindex.maintenance.stores import open_store, prove
 from simindex.queries.scheme import Scheme, scheme_of
 from simindex.queries.view import stored_manifest
 from simindex.segments.portable import Piece, SealedSegment, checked_value, pieces_of, sealed_segment

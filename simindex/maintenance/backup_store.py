@@ -29,7 +29,7 @@ from simindex.format.header import CONFIG_KEY, decode_header
 from simindex.format.layout import SegmentEntry
 from simindex.format.manifest import BACKUP_KEY, MANIFEST_KEY, Manifest, decode_manifest
 from simindex.maintenance.backup_parts import SMALL, Counter, checked, cut, segment_parts
-from simindex.maintenance.stores import Objects, StoreError
+from simindex.maintenance.object_store import Objects, StoreError
 from simindex.queries.scheme import Scheme
 from simindex.segments.portable import Digest, Piece, SealedSegment
 from simindex.storage.store import MOVED_KEY, Store

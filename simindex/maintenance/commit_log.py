@@ -39,8 +39,8 @@ from simindex.format.replies import decode_done, encode_done
 from simindex.format.seals import unpack
 from simindex.maintenance.backup import backup_index
 from simindex.maintenance.backup_store import LOG, batch_names, read_manifest
+from simindex.maintenance.object_store import Objects, StoreError, open_store, prove
 from simindex.maintenance.reports import StoreBackupReport
-from simindex.maintenance.stores import Objects, StoreError, open_store, prove
 from simindex.queries.scheme import scheme_of
 from simindex.queries.view import View, stored_manifest
 from simindex.sketching.sketch import SketchBatch

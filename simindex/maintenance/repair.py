@@ -25,9 +25,9 @@ from simindex.format.header import CONFIG_KEY, Header, decode_header
 from simindex.format.keys import NUMBER_KEY_BYTES, Key, numbers_of
 from simindex.format.manifest import MANIFEST_KEY, Manifest, decode_manifest
 from simindex.format.records import FLAGS_BYTES, decode_flags
-from simindex.maintenance.build_index import BATCH, Builder, making, saved_documents
 from simindex.maintenance.check_documents import runs_of, times_of_runs
 from simindex.maintenance.heal_sketches import Rows, SegmentRemains
+from simindex.maintenance.new_index import BATCH, Builder, making, saved_documents
 from simindex.maintenance.reports import RepairReport
 from simindex.maintenance.subprocess_call import Send, run
 from simindex.maintenance.work_folder import forget

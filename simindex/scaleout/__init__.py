@@ -13,9 +13,9 @@ and `StagedDedup` do so by stages that any processes run over a shared folder, w
 
 import simindex.public  # noqa: F401 - so that what comes from here is pickled by its public name
 from simindex.maintenance.backup import backup_index
+from simindex.maintenance.object_store import MissingObjectError, StoreError, UnprovenStoreError
 from simindex.maintenance.reports import RestoreReport, StoreBackupReport
 from simindex.maintenance.restore import restore_index
-from simindex.maintenance.stores import MissingObjectError, StoreError, UnprovenStoreError
 from simindex.scaleout.admin import backup, create, move, open, rebalance, restore  # noqa: A004 - the public name
 from simindex.scaleout.batches import BuildPart, Query, SeenBefore, Sketch
 from simindex.scaleout.building import BuildReport, build

@@ -11,8 +11,8 @@ from typing import Any
 
 from simindex.checks import local_path, require_int
 from simindex.config import Config, require_equal
+from simindex.maintenance.object_store import open_store
 from simindex.maintenance.reports import RestoreReport, StoreBackupReport
-from simindex.maintenance.stores import open_store
 from simindex.scaleout.actors import HERE, calls_of, ray_module, start
 from simindex.scaleout.calls import LOCAL, is_local
 from simindex.scaleout.catalog import MOST_PARTITIONS, Catalog, Durability, Partition

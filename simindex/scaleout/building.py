@@ -24,7 +24,7 @@ from simindex.corpus.dedup.journal import digest_of
 from simindex.corpus.dedup.rows import InputPart
 from simindex.corpus.entries import PathEntries, entries_of
 from simindex.inputs import Fields, Inputs, Row
-from simindex.maintenance.stores import Objects, open_store
+from simindex.maintenance.object_store import Objects, open_store
 from simindex.remote import is_remote
 from simindex.scaleout.actors import calls_of
 from simindex.scaleout.calls import is_local

@@ -24,7 +24,7 @@ import xxhash
 from simindex.checks import local_path
 from simindex.config import Config
 from simindex.errors import CorruptIndexError, FormatError
-from simindex.maintenance.stores import Objects, open_store, prove
+from simindex.maintenance.object_store import Objects, open_store, prove
 from simindex.remote import is_remote
 from simindex.scaleout.errors import CatalogChangedError
 from simindex.storage.folder import sync_folder

@@ -28,9 +28,9 @@ from simindex.format.records import NIL
 from simindex.format.seals import unpack
 from simindex.index.index import Index
 from simindex.maintenance.backup import backup_index
+from simindex.maintenance.object_store import StoreError, open_store, prove
 from simindex.maintenance.reports import RestoreReport
 from simindex.maintenance.restore import restore_index
-from simindex.maintenance.stores import StoreError, open_store, prove
 from simindex.parallel import num_workers
 from simindex.queries.search import Query
 from simindex.scaleout.answers import Answered

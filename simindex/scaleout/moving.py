@@ -15,8 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
+from simindex.maintenance.object_store import open_store
 from simindex.maintenance.reports import RestoreReport
-from simindex.maintenance.stores import open_store
 from simindex.scaleout.catalog import Catalog, Partition
 from simindex.scaleout.errors import CatalogChangedError
 

@@ -24,8 +24,8 @@ from simindex.checks import require_int
 from simindex.config import Config
 from simindex.errors import FormatError
 from simindex.index import Index
+from simindex.maintenance.object_store import open_store
 from simindex.maintenance.restore import restore_index
-from simindex.maintenance.stores import open_store
 from simindex.scaleout.actors import (
     NAMESPACE,
     THREADS,

@@ -16,8 +16,8 @@ import simindex
 from simindex import BackupTargetError, Config, CorruptIndexError, Index
 from simindex.maintenance.backup import backup_index
 from simindex.maintenance.commit_log import CommitLog
+from simindex.maintenance.object_store import FolderObjects, StoreError
 from simindex.maintenance.restore import restore_index
-from simindex.maintenance.stores import FolderObjects, StoreError
 
 
 def everything(path: Path) -> dict[Any, Any]:

@@ -25,7 +25,7 @@ from simindex import (
     SimIndexError,
     Sketch,
 )
-from simindex.maintenance import build_index
+from simindex.maintenance import new_index
 
 KEPT = Config(num_perm=64, keep_shingles=20, seed=3)
 
@@ -75,7 +75,7 @@ def test_key_in_two_sources_is_an_error_and_makes_nothing(tmp_path: Path, parts:
 def test_source_that_changes_meanwhile_is_one_state_or_an_error(
     tmp_path: Path, parts: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("simindex.maintenance.build_index.BATCH", 8)
+    monkeypatch.setattr("simindex.maintenance.new_index.BATCH", 8)
 
     def change(_: int) -> None:
         with simindex.open(parts[0]) as index:
@@ -207,7 +207,7 @@ def test_merge_has_every_document_as_its_source_has_it(name: str) -> None:
                 made(path, CONFIGS[name], layout, of_source)
             before = [(path / "data.mdb").read_bytes() for path in paths]
             expected, target = documents_of_all(paths, on_conflict), root / "all"
-            monkeypatch.setattr(build_index, "BATCH", batch)
+            monkeypatch.setattr(new_index, "BATCH", batch)
             if expected is None:
                 with pytest.raises(KeyExistsError):
                     simindex.merge(paths, target, on_conflict)

@@ -13,7 +13,7 @@ from support.samples import sample_of
 
 import simindex
 from simindex import Config, IndexLockedError
-from simindex.maintenance import build_index, repair, work_folder
+from simindex.maintenance import new_index, repair, work_folder
 from simindex.maintenance.repair import run_repair
 from simindex.storage.lock import WriterLock
 from simindex.storage.store import Store
@@ -47,7 +47,7 @@ def killed_at(call: int, work: Work, root: Path, target: Path, acknowledge: Tell
     Store.initialise = dying(Store.initialise)  # type: ignore[method-assign]
     work_folder.os.rename = dying(os.rename)  # type: ignore[attr-defined]
     work_folder.sync_folder = dying(work_folder.sync_folder)  # type: ignore[attr-defined]
-    build_index.BATCH = repair.BATCH = 10  # type: ignore[attr-defined]
+    new_index.BATCH = repair.BATCH = 10  # type: ignore[attr-defined]
     work(root, target)
     acknowledge("done")
 

@@ -10,7 +10,7 @@ from support.indexes import problems_of
 import simindex
 from simindex import Config, Layout, Sketch, Sketcher, textbook
 from simindex.format.chunks import hashes_of_shingle_keys
-from simindex.maintenance.build_index import opened
+from simindex.maintenance.new_index import opened
 from simindex.maintenance.stored_tables import StoredTables
 
 CONFIG = Config(num_perm=16, containment=4)

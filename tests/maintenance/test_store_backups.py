@@ -16,14 +16,14 @@ from simindex import BackupTargetError, CorruptIndexError, FormatError, Index, I
 from simindex.maintenance import backup, backup_parts
 from simindex.maintenance.backup import backup_index
 from simindex.maintenance.commit_log import CommitLog
-from simindex.maintenance.restore import restore_index
-from simindex.maintenance.stores import (
+from simindex.maintenance.object_store import (
     FolderObjects,
     MissingObjectError,
     StoreError,
     UnprovenStoreError,
     open_store,
 )
+from simindex.maintenance.restore import restore_index
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from simindex import (
     IndexLockedError,
     scaleout,
 )
-from simindex.maintenance.stores import FolderObjects
+from simindex.maintenance.object_store import FolderObjects
 from simindex.scaleout import PartitionError, StoreError
 from simindex.scaleout import host as host_module
 from simindex.scaleout.catalog import Catalog, Partition

@@ -10,7 +10,7 @@ import pytest
 from support.servers import store_at
 
 from simindex import Config, ConfigMismatchError, CorruptIndexError, FormatError, scaleout
-from simindex.maintenance.stores import RemoteObjects
+from simindex.maintenance.object_store import RemoteObjects
 from simindex.scaleout.catalog import Catalog, Partition
 
 CONFIG = Config(num_perm=64, seed=7)

@@ -11,7 +11,7 @@ import pytest
 from support.hosts import CONFIG, Cluster
 
 import simindex
-from simindex.maintenance.stores import FolderObjects
+from simindex.maintenance.object_store import FolderObjects
 from simindex.scaleout import CatalogChangedError, MissingObjectError, PartitionError, StoreError
 from simindex.scaleout.catalog import Catalog, Partition
 from simindex.scaleout.moving import move_partition, plan, restore_place

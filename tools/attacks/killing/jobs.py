@@ -27,7 +27,7 @@ from attacks.killing.process import LIFE, Kill, Tell, judged, killed
 from simindex import scaleout
 from simindex.cli import main
 from simindex.corpus.dedup import writer_loop as dedup_work
-from simindex.maintenance import backup_parts, build_index
+from simindex.maintenance import backup_parts, new_index
 
 _SECONDS = 300.0
 _LONGEST_SECONDS = {"dedup": 1.0, "repair": 0.6}
@@ -90,7 +90,7 @@ def _made(folder: Path) -> Any:
 
 def _merge(folder: Path) -> None:
     """In many commits."""
-    with mock.patch.object(build_index, "BATCH", 20):
+    with mock.patch.object(new_index, "BATCH", 20):
         simindex.merge([folder / "a", folder / "b"], folder / "new")
 
 

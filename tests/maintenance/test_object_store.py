@@ -12,7 +12,7 @@ import pytest
 from support.servers import store_at
 
 from simindex.errors import SimIndexError
-from simindex.maintenance.stores import (
+from simindex.maintenance.object_store import (
     _KEPT_VERSIONS,
     FolderObjects,
     MissingObjectError,

@@ -1,0 +1,462 @@
+"""A new index from the stored documents and sketches of others, with the times and the order that they had.
+
+`merge` makes one of several, `resketch` one of other settings; `repair` builds what it has saved. `opened`
+reads an index by one snapshot, `making` builds the new one in a folder beside its place, which gets its name
+when all of it is there: wherever a process is killed, at the place there is nothing or the whole index. All
+tables are made anew, by the writer that makes those of every index. Source of fewer rows: they are drawn in
+order, so those of fewer are the first of more (docs/hashing.md, section 6).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
+from operator import add
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from simindex.batching import in_parts
+from simindex.changes.documents import Conflict, InsertReport, NewDocuments
+from simindex.changes.pending import Pending, side_by_side
+from simindex.changes.session import Session
+from simindex.changes.writer import Writer
+from simindex.checks import require_callable, require_conflict
+from simindex.config import Config, SimHashConfig, both_values, differing_fields
+from simindex.errors import ConfigMismatchError, CorruptIndexError, SimIndexError
+from simindex.format.bulk import NO_LEADER, Records, decode_records
+from simindex.format.keys import NUMBER_KEY_BYTES, numbers_of
+from simindex.format.layout import Layout
+from simindex.format.manifest import Manifest
+from simindex.format.records import NIL, decode_kept
+from simindex.format.seals import pack
+from simindex.maintenance.stored_tables import StoredSamples
+from simindex.maintenance.work_folder import place_of, work_folder
+from simindex.queries.scheme import Scheme, scheme_of
+from simindex.queries.view import View
+from simindex.sketching.sample import Samples
+from simindex.sketching.sketch import (
+    HAS_FINGERPRINT,
+    HAS_SIGNATURE,
+    OF_DOCUMENTS,
+    OF_ROWS,
+    SketchBatch,
+    require_alike,
+)
+from simindex.storage.store import Store
+from simindex.storage.transactions import ReadTransaction
+
+BATCH = 20_000
+"""Documents of a commit."""
+
+
+def saved_documents(
+    records: Records,
+    scheme: Scheme,
+    sources: int,
+    has: np.ndarray,
+    words: np.ndarray,
+    prints: np.ndarray,
+    samples: Samples | None,
+) -> NewDocuments:
+    """Return stored documents to be stored again, with the times that they had.
+
+    Args:
+        sources: what their sketches are of, as in the manifest.
+        has: whether the sketch of each is there (bool).
+        words, prints: of these.
+        samples: of all, where the index has them.
+    """
+    config = scheme.config
+    sketches = SketchBatch(len(records.keys), config.num_perm, config.keep_shingles > 0, None)
+    sketches.samples = samples
+    sketches.words[has], sketches.fingerprints[has], sketches.present[has] = (
+        words,
+        prints,
+        records.present[has],
+    )
+    sketches.sources = sources
+    if sketches.kept is not None:
+        is_kept = has | (records.present == 0)
+        sketches.kept = [
+            decode_kept(kept) if kept is not None and keeps else None
+            for kept, keeps in zip(records.kept, is_kept.tolist(), strict=True)
+        ]
+    return NewDocuments(
+        records.keys,
+        records.encoded_keys,
+        records.key_hashes,
+        [NIL if metadata is None else pack(metadata) for metadata in records.metadata],
+        sketches,
+        times=list(zip(records.inserted_at.tolist(), records.seen_at, strict=True)),
+    )
+
+
+class Builder:
+    """Writes a new index. Made by `building`."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def add(self, documents: NewDocuments, on_conflict: str = "replace") -> tuple[int, int, int]:
+        """Store documents in one commit, with their times; returns (inserted, replaced, skipped)."""
+        times = documents.times
+        if not times:
+            return 0, 0, 0
+        began_at = min(first if last is None else last for first, last in times)
+
+        def gather(writer: Writer, pending: Pending, view: View) -> tuple[int, int, int]:
+            pending.inserted_at = began_at
+            counts = writer.insert(pending, view, documents, on_conflict)
+            pending.runs.update(_runs_of_touches(*pending.documents()))
+            return counts
+
+        return self._session.change(gather)
+
+
+def _runs_of_touches(documents: NewDocuments, numbers: np.ndarray) -> dict[tuple[int, int], int]:
+    """Return the runs that touched documents lie in beside those of their commit, as `Pending.runs`."""
+    touched: dict[int, list[int]] = {}
+    for number, (_, last) in zip(numbers.tolist(), documents.times or (), strict=True):
+        if last is not None:
+            touched.setdefault(last, []).append(number)
+    return {(time, first): behind for time, some in touched.items() for first, behind in side_by_side(some)}
+
+
+@contextmanager
+def building(path: str, config: Config, layout: Layout) -> Iterator[Builder]:
+    """Make a new index for a ``with`` block."""
+    store = Store(path, "x")
+    try:
+        yield Builder(Session(store, scheme_of(store, config, layout)))
+    finally:
+        store.close()
+
+
+def making(folder: Path, work: str, config: Config, layout: Layout) -> AbstractContextManager[Builder]:
+    """Make a new index for a ``with`` block; see `work_folder`."""
+    return work_folder(folder, work, lambda begun: building(str(begun), config, layout))
+
+
+class Source:
+    """An index that is read; made by `opened`."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.path = session.store.path
+        self.scheme = session.scheme
+        self.config: Config = session.scheme.config
+        self.layout: Layout = session.scheme.tables.layout
+        has_shingles = self.scheme.tables.has_shingles
+        self._samples = StoredSamples(self.scheme.tables, self.config.containment) if has_shingles else None
+        with session.store.reading() as txn:
+            self.manifest = session.reader.committed_view(txn).manifest
+
+    def batches(self) -> Iterator[NewDocuments]:
+        """Yield all documents in order of insertion, in batches for `Builder.add`."""
+        count, first = 0, b""
+        while True:
+            try:
+                with self._session.store.reading() as txn:
+                    view = self._session.reader.committed_view(txn)
+                    self._require_unchanged(view.manifest)
+                    keys, values = _next_records(txn, first)
+                    batch = self._documents(txn, view, self._numbers(keys, first), values) if keys else None
+            except SimIndexError as exc:
+                exc.located(self.path)
+                raise
+            if batch is None:
+                break
+            count += len(keys)
+            first = keys[-1] + b"\0"
+            yield batch
+        if count != self.manifest.num_documents:
+            raise CorruptIndexError(
+                f"{self.path}: expected {self.manifest.num_documents} documents, found {count}; "
+                "restore a backup or rebuild the index"
+            )
+
+    def _numbers(self, keys: list[bytes], first: bytes) -> np.ndarray:
+        """Return the numbers of records, uint64, from their database keys; the first is `first` or more.
+
+        Raises:
+            CorruptIndexError: they are no numbers, do not ascend, or are ahead of the manifest.
+        """
+        are_numbers = keys[0] >= first and set(map(len, keys)) == {NUMBER_KEY_BYTES}
+        octets = np.frombuffer(b"".join(keys), dtype=np.uint8)
+        numbers = numbers_of(octets.reshape(len(keys), -1)) if are_numbers else octets
+        ascend = are_numbers and bool((numbers[1:] > numbers[:-1]).all())
+        if not ascend or numbers[-1] >= self.manifest.next_number:
+            raise CorruptIndexError(
+                f"documents: expected ascending numbers below {self.manifest.next_number}, found others; "
+                "restore a backup or rebuild the index"
+            )
+        return numbers
+
+    def _documents(
+        self, txn: ReadTransaction, view: View, numbers: np.ndarray, values: list[bytes]
+    ) -> NewDocuments:
+        records = decode_records(numbers, values, self.config.keep_shingles)
+        for _, error in records.errors:
+            raise error
+        has = records.present > 0
+        owners = np.where(records.leaders == NO_LEADER, numbers.astype(np.int64), records.leaders)[has]
+        words, prints = view.directory.read_sketches(owners.astype(np.uint64))
+        samples = None
+        if self._samples is not None:
+            samples = self._samples.of(txn, view, numbers, (records.num_shingles, records.num_sampled))
+        return saved_documents(records, self.scheme, self.manifest.sources, has, words, prints, samples)
+
+    def _require_unchanged(self, manifest: Manifest) -> None:
+        """Numbers are never given twice, so the same documents are there where both figures are the same."""
+        known = self.manifest
+        if (manifest.next_number, manifest.num_documents) != (known.next_number, known.num_documents):
+            raise SimIndexError(
+                f"{self.path}: expected the state that was there at the beginning, found a later one: it was "
+                "changed, and what ends a snapshot came as well (a compaction, a fork); do it again, or of a "
+                "backup"
+            )
+
+
+def _next_records(txn: ReadTransaction, first: bytes) -> tuple[list[bytes], list[bytes]]:
+    """Return keys and values of the next records, a batch of them or fewer."""
+    records = txn.items("documents", first)
+    part = next(in_parts(records, BATCH, lambda record: len(record[1])), None)
+    found = [] if part is None else part.values
+    return [key for key, _ in found], [bytes(value) for _, value in found]
+
+
+@contextmanager
+def opened(path: str | os.PathLike[str]) -> Iterator[Source]:
+    """Open an index for a ``with`` block, to read one snapshot of it."""
+    store = Store(path, "r", pinned=True)
+    try:
+        try:
+            source = Source(Session(store, scheme_of(store, None, None)))
+        except SimIndexError as exc:
+            exc.located(store.path)
+            raise
+        yield source
+    finally:
+        store.close()
+
+
+Paths = Iterable[str | os.PathLike[str]]
+
+
+def merge(
+    sources: Paths,
+    destination: str | os.PathLike[str],
+    on_conflict: Conflict = "error",
+    *,
+    progress: Callable[[int], object] | None = None,
+) -> InsertReport:
+    """Make a new index of the documents of several, from their stored sketches; these are only read.
+
+    Keys, metadata, times (`Record.inserted_at`, `seen_at`), sketches and kept shingles go over, in the
+    order of the sources and, in each, of insertion; so `expire` goes by the ages that documents had, and
+    documents whose sketches are equal share one. It costs what `insert_many` of ready sketches costs. Each
+    source is read by one snapshot, which is pinned meanwhile: the space of what is removed from it is not
+    used again until the end. The destination is made in a folder beside it, with a lock, and is durable and
+    in its place when the call returns. Killed at any time, nothing is at the destination, or all; the next
+    call removes what was left beside it.
+
+    Args:
+        sources: the folders of the indexes, of one configuration and seed. The new one is laid out as the
+            first.
+        destination: a folder that does not exist or is empty.
+        on_conflict: what to do with a key that an earlier source has: "error", "skip" (the earlier document
+            stays) or "replace" (the later one does).
+        progress: called with the number of documents done so far, those that were skipped or replaced
+            included, after each commit of some 20,000.
+
+    Returns:
+        InsertReport(inserted, replaced, skipped).
+
+    Raises:
+        ConfigMismatchError: two sources of different settings or seeds, or one of texts and one of rows that
+            others made.
+        FormatError: there is something at the destination.
+        IndexLockedError: another process merges to the same destination.
+        KeyExistsError: a key is in two sources (`on_conflict` "error"); no destination was made.
+        SimIndexError: a source was compacted meanwhile, so that its snapshot has ended, and changed.
+        ValueError: no sources, another `on_conflict`, or a destination inside of a source.
+
+    >>> import simindex, tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> for name in "ab":
+    ...     with simindex.open(f"{folder.name}/{name}") as index:
+    ...         index.insert(name, f"the text of {name}")
+    >>> simindex.merge([f"{folder.name}/a", f"{folder.name}/b"], f"{folder.name}/both")
+    InsertReport(inserted=2, replaced=0, skipped=0)
+    >>> folder.cleanup()
+    """
+    require_callable("progress", progress)
+    if isinstance(sources, str | bytes | os.PathLike):
+        raise TypeError(f"sources: expected several folders, found one, {sources!r}")
+    require_conflict(on_conflict)
+    counts = [0, 0, 0]
+    with ExitStack() as stack:
+        read = [stack.enter_context(opened(source)) for source in sources]
+        if not read:
+            raise ValueError("sources: expected one index or more, found none")
+        _require_alike(read)
+        folder = place_of(destination, [source.path for source in read])
+        builder = stack.enter_context(making(folder, "merge", read[0].config, read[0].layout))
+        for source in read:
+            for batch in source.batches():
+                counts = list(map(add, counts, builder.add(batch, on_conflict)))
+                if progress is not None:
+                    progress(sum(counts))
+    return InsertReport(*counts)
+
+
+def _require_alike(sources: list[Source]) -> None:
+    first, held = sources[0], 0
+    for other in sources:
+        differing = differing_fields(first.config, other.config)
+        if differing:
+            raise ConfigMismatchError(
+                f"expected indexes of one configuration, found {first.path} and {other.path} with "
+                f"{both_values(differing)}; sketches of other settings or seeds cannot be compared",
+                differing,
+            )
+        require_alike(held, other.manifest.sources)
+        held |= other.manifest.sources
+
+
+def resketch(
+    source: str | os.PathLike[str],
+    destination: str | os.PathLike[str],
+    *,
+    num_perm: int | None = None,
+    simhash: SimHashConfig | Literal["stored"] | None = "stored",
+    containment: int | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> int:
+    """Make a new index of other settings from the sketches of one, without the documents; it is only read.
+
+    The new index is equal to one of the same documents and those settings: fewer rows are the first of more,
+    and a fingerprint is the same whatever tables it is kept in. Keys, metadata, times and kept shingles go
+    over, in the order of insertion, and documents whose new sketches are equal share one. What cannot follow
+    from a stored sketch is refused: more rows, fingerprints where there are none or of other shingles; other
+    shingles of the signature and another seed cannot be asked for. Cost, snapshot and destination: as
+    `simindex.merge`.
+
+    Args:
+        destination: a folder that does not exist or is empty.
+        num_perm: MinHash rows, at most those that are stored; 0: no MinHash, and no kept shingles. ``None``:
+            as stored.
+        simhash: the distance up to which `query_simhash` is complete, and its blocks; ``None``: no SimHash.
+            "stored": as it is.
+        containment: one in so many shingles sampled, as many as are stored or fewer (a larger number); 0: no
+            table for `query_containment`. ``None``: as stored, and 0 where there is no MinHash.
+        progress: called as ``progress(done, total)`` with documents.
+
+    Returns:
+        The number of documents.
+
+    Raises:
+        ConfigMismatchError: a setting that stored sketches do not give; `fields` names it.
+        FormatError: there is something at the destination.
+        IndexLockedError: another process makes an index for the same destination.
+        SimIndexError: the source was compacted and changed meanwhile, so that its snapshot has ended.
+        ValueError: both methods switched off, a value out of range, a destination inside of the source, or a
+            document that was brought in with nothing but the half that is to go.
+
+    >>> import simindex, tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> with simindex.open(f"{folder.name}/all") as index:
+    ...     index.insert("a", "the quick brown fox")
+    >>> simindex.resketch(f"{folder.name}/all", f"{folder.name}/small", num_perm=64, simhash=None)
+    1
+    >>> with simindex.open(f"{folder.name}/small", "r") as small:
+    ...     small.query("The quick brown fox!")[0].key
+    'a'
+    >>> folder.cleanup()
+    """
+    require_callable("progress", progress)
+    done = 0
+    with opened(source) as read:
+        config = _config_of(read.config, num_perm, simhash, containment)
+        folder = place_of(destination, [read.path])
+        with making(folder, "resketch", config, read.layout) as builder:
+            for batch in read.batches():
+                builder.add(_resketched(batch, config))
+                done += len(batch)
+                if progress is not None:
+                    progress(done, read.manifest.num_documents)
+    return done
+
+
+def _config_of(
+    stored: Config,
+    num_perm: int | None,
+    simhash: SimHashConfig | Literal["stored"] | None,
+    containment: int | None,
+) -> Config:
+    """Return the settings of the new index. Raises as `resketch`."""
+    rows = stored.num_perm if num_perm is None else num_perm
+    prints = stored.simhash if simhash == "stored" else simhash
+    kept = stored.keep_shingles if rows else 0
+    one_in = (stored.containment if rows else 0) if containment is None else containment
+    wanted = replace(stored, num_perm=rows, simhash=prints, keep_shingles=kept, containment=one_in)
+    if wanted.containment and not 0 < stored.containment <= wanted.containment:
+        sampled = f"at least the {stored.containment}" if stored.containment else "0, for none are"
+        raise ConfigMismatchError(
+            f"containment: expected {sampled} stored, found {wanted.containment}; a finer sample needs the "
+            "documents",
+            {"containment": (stored.containment, wanted.containment)},
+        )
+    if wanted.num_perm > stored.num_perm:
+        raise ConfigMismatchError(
+            f"num_perm: expected at most the {stored.num_perm} rows that are stored, found "
+            f"{wanted.num_perm}; more rows need the documents",
+            {"num_perm": (stored.num_perm, wanted.num_perm)},
+        )
+    if wanted.simhash is None:
+        return wanted
+    if stored.simhash is None:
+        raise ConfigMismatchError(
+            f"simhash: expected None, for no fingerprints are stored, found {wanted.simhash}; "
+            "they need the documents",
+            {"simhash": (None, wanted.simhash)},
+        )
+    if wanted.simhash.shingles != stored.simhash.shingles:
+        raise ConfigMismatchError(
+            f"simhash.shingles: expected {stored.simhash.shingles}, which the stored fingerprints are made "
+            f"of, found {wanted.simhash.shingles}; others need the documents",
+            {"simhash": (stored.simhash, wanted.simhash)},
+        )
+    return wanted
+
+
+def _resketched(documents: NewDocuments, config: Config) -> NewDocuments:
+    """Return documents with what is left of their sketches. Raises ValueError where nothing is."""
+    old = documents.sketches
+    sketches = SketchBatch(len(old), config.num_perm, config.keep_shingles > 0, None)
+    halves = (HAS_SIGNATURE if config.num_perm else 0) | (HAS_FINGERPRINT if config.simhash else 0)
+    sketches.present, sketches.kept = (
+        old.present & np.uint8(halves),
+        old.kept if config.keep_shingles else None,
+    )
+    if config.containment and old.samples is not None:
+        sketches.samples = old.samples.coarser(config.containment)
+    for place in np.flatnonzero((old.present > 0) & (sketches.present == 0)).tolist():
+        half, option = (
+            ("a fingerprint", "simhash")
+            if old.present[place] == HAS_FINGERPRINT
+            else ("MinHash rows", "num_perm")
+        )
+        raise ValueError(
+            f"key {documents.keys[place]!r:.80}: expected more than {half} of a document whose {option} is "
+            "to go; it would be similar to nothing. Remove it first, or keep them"
+        )
+    sketches.sources = old.sources & (OF_DOCUMENTS | OF_ROWS if config.num_perm else OF_DOCUMENTS)
+    sketches.words = np.ascontiguousarray(old.words[:, : config.bands])
+    if config.simhash:
+        sketches.fingerprints = old.fingerprints
+    return replace(documents, sketches=sketches)
