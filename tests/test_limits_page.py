@@ -16,8 +16,7 @@ from simindex.format.records import MAX_METADATA_BYTES, MAX_METADATA_DEPTH
 from simindex.inputs import Limits
 from simindex.pairs.plan import DEFAULT_CLUSTER_LIMIT, DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES
-from simindex.storage.lmdb_file import MAX_MAP_BYTES
-from simindex.storage.translation import MAX_READERS
+from simindex.storage.lmdb_file import MAX_MAP_BYTES, MAX_READERS
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "limits.md").read_text()

@@ -24,8 +24,8 @@ from simindex.changes.writer import Prepared, Writer
 from simindex.errors import IndexFullError, SimIndexError, TransactionOpenError
 from simindex.queries.scheme import Scheme
 from simindex.queries.view import Expected, PendingView, Reader, View
+from simindex.storage.lmdb_file import closed, read_only
 from simindex.storage.store import Store
-from simindex.storage.translation import closed, read_only
 
 Result = TypeVar("Result")
 

@@ -19,7 +19,7 @@ import numpy as np
 from simindex import _kernel
 from simindex.errors import CorruptIndexError
 from simindex.storage.folder import DATA_FILE, identity_of
-from simindex.storage.lmdb_file import DATABASES, Kept, open_lmdb, pages_bytes
+from simindex.storage.lmdb_file import DATABASES, Kept, open_lmdb, pages_bytes, translated
 from simindex.storage.meta_pages import wrong_fields, wrong_last_page, wrong_numbers
 from simindex.storage.page_file import (
     BIG_VALUE,
@@ -37,7 +37,6 @@ from simindex.storage.page_file import (
     read_nodes,
 )
 from simindex.storage.page_walk import MAIN, walk_file
-from simindex.storage.translation import translated
 
 RECORDS = "documents"
 """The tree of which opening proves the root alone, for LMDB reads that when it is asked for counts; the rest,

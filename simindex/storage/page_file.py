@@ -25,8 +25,7 @@ import numpy as np
 from simindex import _kernel
 from simindex.errors import CorruptIndexError
 from simindex.storage.folder import DATA_FILE
-from simindex.storage.lmdb_file import ENGINE, Kept
-from simindex.storage.translation import MAX_READERS, translated
+from simindex.storage.lmdb_file import ENGINE, MAX_READERS, Kept, translated
 
 DATABASE = struct.Struct("<IHHQQQQQ")  # padding, flags, depth, pages of three kinds, entries, root
 _META = struct.Struct("<II8xQ")  # magic, data format, (address of the map), size of the map

@@ -36,6 +36,7 @@ from simindex.storage.environment import BETWEEN_FILES, Environment, Pin, Visito
 from simindex.storage.folder import (
     DATA_FILE,
     Mode,
+    WriterLock,
     identity_of,
     keep_header,
     permissions_of,
@@ -49,17 +50,18 @@ from simindex.storage.lmdb_file import (
     DEFAULT_MAP_BYTES,
     MAX_MAP_BYTES,
     MIN_MAP_BYTES,
+    closed,
     databases_alone,
     databases_of,
     limit_of,
     never_completed,
+    read_only,
+    translated,
     used_bytes,
 )
-from simindex.storage.lock import WriterLock
 from simindex.storage.meta_pages import OlderMeta, is_unfinished
 from simindex.storage.registry import registry
 from simindex.storage.transactions import ReadTransaction, WriteTransaction, change_nothing
-from simindex.storage.translation import closed, read_only, translated
 
 Result = TypeVar("Result")
 

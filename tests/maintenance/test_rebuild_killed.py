@@ -15,7 +15,7 @@ import simindex
 from simindex import Config, IndexLockedError
 from simindex.maintenance import new_index, repair, work_folder
 from simindex.maintenance.repair import run_repair
-from simindex.storage.lock import WriterLock
+from simindex.storage.folder import WriterLock
 from simindex.storage.store import Store
 
 Work = Callable[[Path, Path], object]

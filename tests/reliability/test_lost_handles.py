@@ -40,7 +40,7 @@ from simindex import (
     Layout,
     SimIndexError,
 )
-from simindex.storage import check_at_open, environment, store, translation
+from simindex.storage import check_at_open, environment, lmdb_file, store
 from simindex.storage.environment import BETWEEN_FILES
 from simindex.storage.folder import Mode
 from simindex.storage.lmdb_file import open_lmdb
@@ -145,7 +145,7 @@ OPENING = (*STORAGE, "storage/check_at_open.py", "storage/lmdb_file.py")
 
 LIFE = (
     *STORAGE, "storage/registry.py", "storage/pages.py", "storage/lmdb_file.py", "storage/check_at_open.py",
-    "storage/lock.py", "changes/session.py", "index/index.py",
+    "changes/session.py", "index/index.py",
 )  # fmt: skip
 """Where a handle begins and ends."""
 assert all((Path(simindex.__file__).parent / name).exists() for name in LIFE)
@@ -373,7 +373,7 @@ def test_handles_say_why_the_file_cannot_be_opened_again_and_work_when_it_can(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
-        raise translation.translated(OSError(errno.EMFILE, "Too many open files"), str(path))
+        raise lmdb_file.translated(OSError(errno.EMFILE, "Too many open files"), str(path))
 
     with simindex.open(path) as index, simindex.open(path, "r") as reader:
         with monkeypatch.context() as patch:
@@ -460,18 +460,18 @@ def test_error_of_a_compaction_is_told_once(
 
 def test_disk_that_fails_is_not_a_full_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     failure = OSError(errno.EIO, "Input/output error")
-    error = translation.translated(failure, str(path))
+    error = lmdb_file.translated(failure, str(path))
     assert isinstance(error, DiskError)
     assert (error.errno, error.path) == (errno.EIO, str(path))
     assert "Free some space" not in str(error)
     # LMDB says the same of a short write, which is how a disk becomes full.
-    monkeypatch.setattr(translation, "_has_no_space", lambda _: True)
-    assert isinstance(translation.translated(failure, str(path)), IndexFullError)
+    monkeypatch.setattr(lmdb_file, "_has_no_space", lambda _: True)
+    assert isinstance(lmdb_file.translated(failure, str(path)), IndexFullError)
 
 
 def test_error_of_simindex_is_not_translated_again(path: Path) -> None:
     error = IndexFullError("full")
-    assert translation.translated(error, str(path)) is error
+    assert lmdb_file.translated(error, str(path)) is error
 
 
 def test_small_address_space_is_enough_for_a_small_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ from simindex.scaleout import PartitionError, StoreError
 from simindex.scaleout import host as host_module
 from simindex.scaleout.catalog import Catalog, Partition
 from simindex.scaleout.wire import partition_of
-from simindex.storage import translation
+from simindex.storage import lmdb_file
 
 CONFIG = Config(num_perm=64, seed=1)
 DOCUMENTS = [(number, f"a text of number {number} beside {number // 3} others") for number in range(60)]
@@ -126,9 +126,7 @@ def test_partition_that_cannot_be_used_is_named(
 def test_full_disk_of_a_node_is_named_and_nothing_acknowledged_is_lost(
     index: LocalIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        translation, "_has_no_space", lambda _: True
-    )  # asked after a write that was cut short
+    monkeypatch.setattr(lmdb_file, "_has_no_space", lambda _: True)  # asked after a write that was cut short
     more = [(number, f"another text {number} " + "x" * 200, "y" * 2_000) for number in range(100, 1_000)]
     acknowledged = list[int]()
     full = max(file.stat().st_size for file in path_of(index, 0).parent.glob("*/data.mdb")) + (300 << 10)

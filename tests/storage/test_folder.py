@@ -27,9 +27,9 @@ from simindex.storage.folder import (
     LMDB_LOCK_FILE,
     WRITER_LOCK_FILE,
     Mode,
+    WriterLock,
     require_place,
 )
-from simindex.storage.lock import WriterLock
 
 
 def test_path_that_is_a_file_is_refused_and_left_alone(tmp_path: Path) -> None:

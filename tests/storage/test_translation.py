@@ -6,7 +6,7 @@ import lmdb
 import pytest
 
 from simindex import CorruptIndexError, DiskError, FormatError, IndexFullError, ReadOnlyError, SimIndexError
-from simindex.storage.translation import MAX_READERS, read_only, translated
+from simindex.storage.lmdb_file import MAX_READERS, read_only, translated
 
 
 @pytest.mark.parametrize(

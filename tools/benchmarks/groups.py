@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from simindex.pairs.edges import SortedEdges
-from simindex.pairs.edges import Forest, edges_between
+from simindex.pairs.edges import Forest, SortedEdges, edges_between
 
 _PART = 1 << 20
 _NEAR = 1 << 12
