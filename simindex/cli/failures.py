@@ -141,7 +141,9 @@ class Commands(LazyGroup):
         "Many machines": ("scaleout",),
     }
     modules: ClassVar = (
-        dict.fromkeys(("check", "repair", "compact", "backup", "merge"), "care")
+        dict.fromkeys(("check", "repair", "compact", "backup", "merge", "resketch"), "care")
+        | dict.fromkeys(("get", "export"), "records")
+        | dict.fromkeys(("remove", "expire"), "removal")
         | dict.fromkeys(("pairs", "clusters", "join"), "pairs")
         | dict.fromkeys(("find", "passages"), "contained")
     )

@@ -1,13 +1,14 @@
-"""`simindex check`, `repair`, `compact`, `backup` and `merge`, the functions of these names as commands."""
+"""`simindex check`, `repair`, `compact`, `backup`, `merge` and `resketch`: functions that are commands."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated, get_args
 
 import typer
 
 import simindex
+from simindex import Config, SimHashConfig
 from simindex.changes.documents import Conflict
 from simindex.cli import options
 from simindex.cli.creation import open_for_change, open_for_reading
@@ -28,6 +29,10 @@ simindex repair news.simindex also-saved.simindex --json
     "compact": "simindex compact news.simindex",
     "backup": "simindex backup news.simindex backup.simindex",
     "merge": "simindex merge monday.simindex tuesday.simindex week.simindex --on-conflict replace",
+    "resketch": r"""
+simindex resketch news.simindex small.simindex --num-perm 64 --no-simhash
+simindex resketch news.simindex wider.simindex --max-distance 5
+""",
 }
 
 
@@ -129,3 +134,65 @@ def merge(
     else:
         merged = counted(report.inserted, "document")
         note(f"{merged} merged, {report.replaced:,} replaced, {report.skipped:,} skipped")
+
+
+def resketch(
+    index: options.IndexFolder,
+    destination: Annotated[
+        str, typer.Argument(metavar="DEST", help="The folder of the new index; missing, or empty.")
+    ],
+    num_perm: Annotated[
+        int | None, options.number("MinHash rows, at most those stored; 0: no MinHash.", least=0)
+    ] = None,
+    max_distance: Annotated[
+        int | None, options.number("Bits up to which SimHash search is complete, 0 to 8.", least=0)
+    ] = None,
+    blocks: Annotated[
+        int | None,
+        options.number(
+            "Blocks of a fingerprint, MAX-DISTANCE + 1 to + 6; default: by --max-distance.", least=0
+        ),
+    ] = None,
+    no_simhash: Annotated[bool, typer.Option("--no-simhash", help="Keep no SimHash fingerprint.")] = False,
+    containment: Annotated[
+        int | None, options.number("Sample one in N shingles, no finer than stored; 0: none.", least=0)
+    ] = None,
+    as_json: options.JsonSummary = False,
+) -> None:
+    """Make an index of other settings from stored sketches.
+
+    The index that has them is only read.
+    """
+    if no_simhash and (max_distance is not None or blocks is not None):
+        raise typer.BadParameter("--no-simhash excludes --max-distance and --blocks")
+    with open_for_reading(index) as stored:
+        config = stored.config
+    try:
+        simhash = None if no_simhash else _simhash(config, max_distance, blocks)
+        rows = config.num_perm if num_perm is None else num_perm
+        replace(config, num_perm=rows, keep_shingles=0, containment=containment or 0)
+    except (TypeError, ValueError) as exc:
+        raise typer.BadParameter(str(exc)) from None
+    with work_bar("documents", None) as advance:
+        done = simindex.resketch(
+            index,
+            destination,
+            num_perm=num_perm,
+            simhash=simhash,
+            containment=containment,
+            progress=advance,
+        )
+    if as_json:
+        print_json({"documents": done})
+    else:
+        note(f"{counted(done, 'document')} in {destination}")
+
+
+def _simhash(config: Config, max_distance: int | None, blocks: int | None) -> SimHashConfig | None:
+    """Return the stored settings with what was given in place of theirs."""
+    if max_distance is None and blocks is None:
+        return config.simhash
+    base = config.simhash or SimHashConfig()
+    if max_distance is not None and max_distance != base.max_distance:
+        base = replace(base, max_distance=max_distance, blocks=None)
+    return base if blocks is None else replace(base, blocks=blocks)

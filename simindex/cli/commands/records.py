@@ -1,0 +1,108 @@
+"""`simindex get` and `export`: what is stored of some documents, or of all."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated
+
+import typer
+
+from simindex.cli import options, reading
+from simindex.cli.creation import open_for_reading
+from simindex.cli.output import (
+    Reports,
+    counted,
+    json_line,
+    json_record,
+    note,
+    print_json,
+    printable,
+    shown_key,
+)
+from simindex.cli.progress import work_bar
+from simindex.inputs import Limits
+from simindex.queries.container import Record
+
+EXAMPLES = {
+    "get": r"""
+simindex get news.simindex a
+simindex get news.simindex 7 --int --json
+""",
+    "export": r"""
+simindex export news.simindex --output fingerprints.jsonl
+simindex insert fingerprints.simindex fingerprints.jsonl --fingerprint-field fingerprint --no-minhash
+""",
+}
+
+
+def get(
+    index: options.IndexFolder,
+    keys: reading.Keys = None,
+    input_: reading.KeysFile = None,
+    int_keys: reading.IntKeys = False,
+    as_json: options.JsonLines = False,
+) -> None:
+    """Show what is stored of documents: metadata, times, fingerprint. Texts are not stored.
+
+    JSON lines: one a document, as of export. Keys that are not in the index are reported, and the exit code
+    is 1.
+    """
+    wanted = reading.given_keys(keys, input_, int_keys, Limits())
+    reports = Reports("missing key")
+    with open_for_reading(index) as stored:
+        for key in wanted:
+            record = stored.get(key)
+            if record is None:
+                reports.add(options.missing_key(stored, key))
+            elif as_json:
+                print_json(json_record(record))
+            else:
+                _print(record)
+    reports.close()
+    if reports.count:
+        raise typer.Exit(1)
+
+
+def _print(record: Record) -> None:
+    """Print a record for people: a line a field, never broken, for fingerprints are copied from it."""
+    values = json_record(record)
+    metadata = None if record.metadata is None else json.dumps(values["metadata"], ensure_ascii=False)
+    values |= {"id": shown_key(record.key), "metadata": metadata}
+    values |= {name: f"{time[:16]}Z" for name, time in values.items() if name.endswith("_at")}
+    for name, value in values.items():
+        sys.stdout.write(f"{name.replace('_', ' '):11}  {printable(value or '-')}\n")
+    sys.stdout.write("\n")
+
+
+_LINES_A_TIME = 1_000
+
+
+def export(
+    index: options.IndexFolder,
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="Write to this file; - for stdout.")
+    ] = "-",
+) -> None:
+    """Write every document as a JSON line, in order of insertion.
+
+    A line is {"id", "metadata", "fingerprint", "inserted_at", "seen_at"}: the key ({"bytes": BASE64} for one
+    of bytes), the SimHash fingerprint in 16 hexadecimal digits or null, times in ISO 8601. Texts are not
+    stored, nor are MinHash signatures exported: insert --fingerprint-field fingerprint --metadata-field
+    metadata --no-minhash makes an index of the fingerprints. FILE is written anew.
+    """
+    with open_for_reading(index) as stored:
+        file = sys.stdout.buffer if output == "-" else open(output, "wb")  # noqa: SIM115 - closed below
+        try:
+            number = 0
+            with work_bar("documents", len(stored), prints_results=output == "-") as advance:
+                for number, record in enumerate(stored.values(), 1):
+                    file.write(json_line(json_record(record)))
+                    if number % _LINES_A_TIME == 0:
+                        advance(number, number)
+                advance(number, number)
+        finally:
+            if output != "-":
+                file.close()
+    if output != "-":
+        note(f"{output}: {counted(number, 'document')} written")
