@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, groupby
 from operator import attrgetter
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -45,14 +45,13 @@ from simindex.errors import SimIndexError
 from simindex.format.keys import Key
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.inputs.errors import InputError
+from simindex.pairs.edges import MOST_NUMBERS, SortedEdges
 from simindex.pairs.plan import PairPlan, plan_pairs
 from simindex.pairs.ranges import compared_tables, scheme_of_config
-from simindex.pairs.edges import SortedEdges
-from simindex.pairs.edges import MOST_NUMBERS
 from simindex.parallel import ahead, in_order
 from simindex.queries.scheme import Scheme
 from simindex.queries.search import BandQuery, FingerprintQuery, require_kept
-from simindex.sketching.sketch import OF_ROWS, Sketch, SketchBatch, require_alike
+from simindex.sketching.sketch import OF_ROWS, Sketch, require_alike
 from simindex.sketching.sketcher import Sketcher
 
 T = TypeVar("T")

@@ -14,8 +14,8 @@ import numpy as np
 from simindex.corpus.dedup.orders import KeepOrder
 from simindex.corpus.dedup.sketches import SketchFiles
 from simindex.corpus.dedup.star import agree_and_distance
-from simindex.pairs.plan import DEFAULT_MEMORY_BYTES, PairPlan
 from simindex.pairs.edges import ends_of
+from simindex.pairs.plan import DEFAULT_MEMORY_BYTES, PairPlan
 from simindex.sketching.common_shingles import CommonShingles, common_shingles, estimate_without
 from simindex.sketching.estimate import Estimate, best_estimate
 

@@ -20,9 +20,8 @@ from simindex.changes.if_new import MOST_IN_BUCKET
 from simindex.corpus.dedup.candidates import equal_rows
 from simindex.corpus.dedup.orders import KeepOrder
 from simindex.format.rows import NO_VALUE
+from simindex.pairs.edges import SortedEdges, ends_of
 from simindex.pairs.plan import PairPlan
-from simindex.pairs.edges import SortedEdges
-from simindex.pairs.edges import ends_of
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES
 
 SCORED_EDGE = np.dtype([("edge", np.uint64), ("scores", np.uint32)])

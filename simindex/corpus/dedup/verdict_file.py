@@ -22,8 +22,8 @@ from simindex.errors import SimIndexError
 from simindex.format.keys import Key
 from simindex.format.rows import NO_VALUE
 from simindex.inputs import BadRowError
-from simindex.pairs.plan import PairPlan
 from simindex.pairs.edges import ends_of
+from simindex.pairs.plan import PairPlan
 from simindex.sketching.estimate import Estimate, row_estimates
 from simindex.sketching.sketch import HAS_FINGERPRINT
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from simindex.format.keys import Key
 from simindex.index import Index
-from simindex.pairs.pair import Pair
 from simindex.pairs.edges import Forest, edges_between
+from simindex.pairs.pair import Pair
 
 _AT_ONCE = 100_000
 _BOUNDED = "{:,} groups of documents with one prefix were not compared all with all; pairs may be missing."
