@@ -31,7 +31,7 @@ from simindex.corpus.dedup.star import Star
 from simindex.corpus.dedup.verdict_file import VerdictReader, verdicts_of, write_verdicts
 from simindex.corpus.dedup.writer_loop import lines_without
 from simindex.corpus.entries import Place
-from simindex.corpus.outputs.frames import naming
+from simindex.corpus.outputs.output import naming
 from simindex.format.keys import Key
 from simindex.format.layout import FIRST_BAND_TABLE
 from simindex.imports import optional_module

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import IO, Any, TypeVar
 
-from simindex.corpus.outputs.frames import naming
+from simindex.corpus.outputs.output import naming
 from simindex.pairs.ranges import Edges
 from simindex.scaleout.actors import answer, ray_module, start
 from simindex.scaleout.errors import ScaleOutError

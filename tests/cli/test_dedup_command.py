@@ -11,7 +11,7 @@ from support.texts import FOX, SHIP, json_lines
 
 import simindex
 from simindex.corpus.dedup import deduplicate, writer_loop
-from simindex.corpus.outputs import frames
+from simindex.corpus.outputs.output import packer
 
 ROWS = [
     {"id": 1, "text": FOX, "more": [1]},
@@ -134,7 +134,6 @@ def test_dedup_counts_what_is_kept_when_the_disk_is_full(
     lines = [json.dumps({"text": f"row {number} " + "abcdefghij " * number}) for number in range(300)]
     (tmp_path / "many.jsonl").write_text("\n".join(lines) + "\n")
     monkeypatch.setattr(writer_loop, "FRAME_ROWS", 20)
-    packer = frames.packer
     written: list[int] = []
 
     def pack(content: bytes) -> bytes:
@@ -143,7 +142,10 @@ def test_dedup_counts_what_is_kept_when_the_disk_is_full(
             raise OSError(errno.ENOSPC, "No space left on device")
         return content
 
-    monkeypatch.setattr(frames, "packer", lambda name: pack if name == "out.jsonl" else packer(name))
+    packers = {"out.jsonl": pack}
+    monkeypatch.setattr(
+        "simindex.corpus.outputs.lines.packer", lambda name: packers.get(name) or packer(name)
+    )
     for workers in ("1", "2"):
         written.clear()
         result = run("dedup", "many.jsonl", "-o", "out.jsonl", "--workers", workers)

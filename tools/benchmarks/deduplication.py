@@ -26,7 +26,7 @@ from uniform import BATCH, sketches
 import simindex
 from simindex import Config
 from simindex.corpus import deduplicate
-from simindex.corpus.outputs.frames import packer
+from simindex.corpus.outputs.output import packer
 
 
 def dedup(options: dict[str, Any]) -> dict[str, Any]:

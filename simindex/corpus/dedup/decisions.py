@@ -28,19 +28,18 @@ from simindex.corpus.dedup.candidates import (
     tables_of,
     verified,
 )
-from simindex.corpus.dedup.exact import ExactComparison
 from simindex.corpus.dedup.orders import Keep, KeepOrder, by_rank, newest_first, rank_of
 from simindex.corpus.dedup.other_indexes import OtherIndexes
 from simindex.corpus.dedup.paragraphs import Paragraphs
 from simindex.corpus.dedup.results import NumberedVerdict
 from simindex.corpus.dedup.rows import READ_AHEAD, Entered, InputPart, PartRead, Rows, rows_of, rows_of_parts
 from simindex.corpus.dedup.sketches import Names, SketchedRows, SketchFiles, sketch_rows
-from simindex.corpus.dedup.star import Outcome, Star, room_by_chance
+from simindex.corpus.dedup.star import ExactComparison, Outcome, Star, room_by_chance
 from simindex.corpus.dedup.verdict_file import VerdictReader, read_verdicts, verdicts_of, write_verdicts
 from simindex.corpus.dedup.writer_loop import DecidedRows
 from simindex.corpus.entries import Entries, PathEntries, Place, shown_key
 from simindex.corpus.outputs.rows import UnfitRowError
-from simindex.corpus.text_file import TextFile
+from simindex.corpus.sqlite_files import TextFile
 from simindex.errors import SimIndexError
 from simindex.format.keys import Key
 from simindex.formulas.curve import DEFAULT_THRESHOLD

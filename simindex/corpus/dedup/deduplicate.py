@@ -13,7 +13,6 @@ from typing import Any, get_args
 from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.checks import require_int
 from simindex.config import Config
-from simindex.corpus.dedup.annotations import Annotator
 from simindex.corpus.dedup.comparison import comparison_for, leaves_out_common
 from simindex.corpus.dedup.decisions import Sorting
 from simindex.corpus.dedup.journal import JobError, Journal, State, folder_beside
@@ -22,14 +21,14 @@ from simindex.corpus.dedup.other_indexes import store_kept
 from simindex.corpus.dedup.output_files import Mode, Sink, Writing
 from simindex.corpus.dedup.paragraphs import Cut, Gathering, Level, Paragraphs, Split, cut_for
 from simindex.corpus.dedup.results import DedupReport, Removed
-from simindex.corpus.dedup.writer_loop import DecidedRows, Lines, RowAnnotator, Work
+from simindex.corpus.dedup.writer_loop import Annotator, DecidedRows, Lines, RowAnnotator, Work
 from simindex.corpus.entries import PathEntries, entries_of
 from simindex.corpus.outputs.distinct import require_distinct
 from simindex.corpus.outputs.lines import LinesOutput
 from simindex.corpus.outputs.parquet import ParquetOutput
 from simindex.corpus.outputs.rows import UnfitRowError
 from simindex.corpus.outputs.upload import absolute, upload
-from simindex.corpus.text_file import TextFile
+from simindex.corpus.sqlite_files import TextFile
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.formulas.match_odds import returned_probability
 from simindex.index import Index

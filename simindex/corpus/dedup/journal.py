@@ -14,7 +14,7 @@ from typing import Any
 
 import xxhash
 
-from simindex.corpus.outputs.frames import replacing, sync_folder
+from simindex.corpus.outputs.output import replacing, sync_folder
 from simindex.errors import SimIndexError
 from simindex.remote import is_remote
 

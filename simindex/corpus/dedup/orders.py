@@ -14,7 +14,7 @@ from simindex.corpus.dedup.journal import JobError
 from simindex.corpus.dedup.results import KeptRow
 from simindex.corpus.entries import Entry
 from simindex.corpus.outputs.rows import values_of
-from simindex.corpus.sqlite_file import SqliteFile
+from simindex.corpus.sqlite_files import SqliteFile
 from simindex.inputs import InputError
 
 Keep = str | Callable[[KeptRow], Any]

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import IO, Any, Literal, NamedTuple
 
-from simindex.corpus.dedup.annotations import row_for_a_call
 from simindex.corpus.dedup.journal import JobError, Journal
 from simindex.corpus.dedup.paragraphs import Cut
+from simindex.corpus.dedup.writer_loop import row_for_a_call
 from simindex.corpus.outputs.lines import LinesOutput
 from simindex.corpus.outputs.output import CallOutput, Output, temporary
 from simindex.corpus.outputs.parquet import ParquetOutput

@@ -19,7 +19,7 @@ from simindex import _kernel
 from simindex.changes.documents import prepare_documents
 from simindex.corpus.dedup.rows import Entered, Rows
 from simindex.corpus.entries import Place, shown_key
-from simindex.corpus.outputs.frames import naming, replacing, sync_folder, write_all
+from simindex.corpus.outputs.output import naming, replacing, sync_folder, write_all
 from simindex.format.keys import Key
 from simindex.format.records import decode_kept, encode_kept
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, Sketch, SketchBatch

@@ -17,7 +17,7 @@ from simindex.corpus.dedup.rows import Entered, Rows
 from simindex.corpus.dedup.star import Outcome, agree_and_distance
 from simindex.corpus.dedup.writer_loop import DecidedRows
 from simindex.corpus.entries import Place
-from simindex.corpus.outputs.frames import replacing
+from simindex.corpus.outputs.output import replacing
 from simindex.errors import SimIndexError
 from simindex.format.keys import Key
 from simindex.format.rows import NO_VALUE

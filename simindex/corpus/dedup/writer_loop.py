@@ -17,13 +17,15 @@ import numpy as np
 
 from simindex.corpus.dedup.journal import Journal, State
 from simindex.corpus.dedup.paragraphs import Gathering, Rest
+from simindex.corpus.dedup.results import AnnotatedRow, CheckedRow, KeptRow, Removed, SeenRow, Verdict
 from simindex.corpus.dedup.rows import Rows
-from simindex.corpus.entries import Entry
+from simindex.corpus.entries import Entry, Place
 from simindex.corpus.outputs.lines import UNDER_WAY, LinesOutput
 from simindex.corpus.outputs.output import Mark, Output
-from simindex.corpus.outputs.rows import Note
-from simindex.corpus.text_file import TextFile
+from simindex.corpus.outputs.rows import Note, values_of
+from simindex.corpus.sqlite_files import TextFile
 from simindex.imports import optional_module
+from simindex.jsonable import plain
 
 DecidedRows = tuple[Sequence[Entry], tuple[Sequence[Any], set[int]]]
 """Rows, the verdict on each as the annotator takes it (``None``: it stays), and the places of those that stay
@@ -266,3 +268,62 @@ def lines_without(
     view = memoryview(content)
     kept = b"".join([view[a:b] for a, b in zip(firsts, behinds, strict=True)]) if gone else content
     return Lines(io.BytesIO(kept), sizes, stays, memoryview(b"".join(reported)), bounded, removed)
+
+
+class Annotator:
+    """Makes the report entry and the note of each row; `texts` of kept rows are for explanations."""
+
+    def __init__(self, *, annotates: bool, texts: TextFile | None) -> None:
+        self.writes_removed, self._texts = annotates, texts
+
+    def removed(self, entry: Entry, verdict: Verdict) -> Removed:
+        """Return the report entry of a row that goes."""
+        part, texts = entry.part, self._texts
+        return Removed(
+            entry.key,
+            Place(entry.name, entry.row, None if part is None else part.number),
+            *verdict[:-1],
+            entry.number,
+            None if part is None else (part.start, part.end),
+            None if texts is None else texts.explain(entry.document, verdict.cluster),
+            texts is not None,
+            verdict.common_left_out,
+        )
+
+    def note(self, entry: Entry, removed: Removed | None) -> Note | None:
+        """Return what is written behind a row."""
+        if not self.writes_removed:
+            return None
+        if removed is None:
+            note = {"duplicate_of": None, "similarity": None, "cluster": entry.number}
+            return note | ({} if self._texts is None else {"explanation": None})
+        return {
+            "duplicate_of": removed.duplicate_of,
+            "similarity": removed.similarity,
+            "cluster": removed.cluster,
+        } | removed.explained()
+
+    def note_of_rest(self, rest: Rest) -> Note | None:
+        """Return what is written behind a row whose paragraphs were compared."""
+        if not self.writes_removed:
+            return None
+        seen = [
+            {"span": each.span, "duplicate_of": plain(each.duplicate_of), "similarity": each.similarity}
+            | each.explained()
+            for each in rest.seen
+        ]
+        return {"seen_share": round(rest.share, 4), "seen": seen}
+
+
+def row_for_a_call(row: Entry, note: Note | None) -> KeptRow | AnnotatedRow | SeenRow | CheckedRow:
+    """Return what a callable is given of a row."""
+    metadata = row.metadata
+    if row.content is not None and not isinstance(row.content, tuple | list):
+        metadata = values_of(row)
+    if note is None:
+        return KeptRow(row.key, row.document, metadata)
+    if "contamination" in note:
+        return CheckedRow(row.key, row.document, metadata, **note)
+    if "seen" in note:
+        return SeenRow(row.key, row.document, metadata, **note)
+    return AnnotatedRow(row.key, row.document, metadata, **note)

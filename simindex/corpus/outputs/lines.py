@@ -18,9 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from simindex.corpus.entries import Entry
-from simindex.corpus.outputs import frames
-from simindex.corpus.outputs.frames import naming, write_all
-from simindex.corpus.outputs.output import Mark, Output, publish, temporary
+from simindex.corpus.outputs.output import Mark, Output, naming, packer, publish, temporary, write_all
 from simindex.corpus.outputs.rows import Encoder, JsonLines, Note
 
 UNDER_WAY = 2
@@ -33,7 +31,7 @@ class LinesOutput(Output):
     def __init__(self, path: str, encoder: Encoder) -> None:
         self.path, self._partial, self._encoder = path, temporary(path), encoder
         self.in_thread = False
-        self._pack = frames.packer(path)
+        self._pack = packer(path)
         self._lines: list[bytes | memoryview] = []
         self._file: Any = None
         self._thread: ThreadPoolExecutor | None = None

@@ -13,8 +13,7 @@ from itertools import groupby
 from typing import Any
 
 from simindex.corpus.entries import Entry
-from simindex.corpus.outputs.frames import naming, sync_folder
-from simindex.corpus.outputs.output import Mark, Output, publish, temporary
+from simindex.corpus.outputs.output import Mark, Output, naming, publish, sync_folder, temporary
 from simindex.corpus.outputs.rows import Note, UnfitRowError, values_of
 from simindex.imports import optional_module
 from simindex.inputs import BatchRow

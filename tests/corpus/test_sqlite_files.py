@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from simindex.corpus.sqlite_file import SqliteFile
+from simindex.corpus.sqlite_files import SqliteFile
 
 
 def test_full_disk_is_named(tmp_path: Path) -> None:
