@@ -6,8 +6,7 @@ import hashlib
 import json
 from typing import Any
 
-from simindex.corpus.report.common_passages import shared_form
-from simindex.corpus.report.page import page_of
+from simindex.corpus.report.page import page_of, shared_form
 from simindex.jsonable import plain
 from simindex.tuning.label_curve import CURVE_TITLES
 from simindex.tuning.report import SETTING_TITLES, SamplePair, TuningReport, excerpt, name_of

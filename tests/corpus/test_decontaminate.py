@@ -15,7 +15,7 @@ from support.faults import small_frames
 import simindex
 from simindex import Config, ConfigMismatchError, SimIndexError, WordShingles
 from simindex.corpus import Contaminated, decontaminate
-from simindex.corpus.report.job_files import overview_of_journal, read_journal
+from simindex.corpus.report.overview import overview_of_journal, read_journal
 
 ITEM = "the ferry to the island leaves at nine in the morning and comes back at noon"
 WORDS = [f"w{number}" for number in range(400)]

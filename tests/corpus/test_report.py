@@ -17,11 +17,9 @@ from support.texts import any_texts, normalize_steps, textbook_shingles
 import simindex
 from simindex import CharShingles, Config, Index, Key, WordShingles
 from simindex.corpus import explain
-from simindex.corpus.report.common_passages import shared_form
 from simindex.corpus.report.overview import Member, Overview, overview_of
-from simindex.corpus.report.page import page_of
-from simindex.corpus.report.quotes import page_of_passages
-from simindex.corpus.report.report import Bounds, members_of, report_of, subject_of
+from simindex.corpus.report.page import page_of, shared_form
+from simindex.corpus.report.report import Bounds, members_of, page_of_passages, report_of, subject_of
 
 FIRST = "the ferry to the island leaves every morning at nine from the northern pier of the old harbour town"
 SECOND = FIRST.replace("nine", "ten")

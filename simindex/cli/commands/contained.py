@@ -137,7 +137,7 @@ def passages(
         found = stored.passages(text, min_words=min_words, limit=None if texts else limit)
         by_key: Mapping[Key, str] = {}
         if texts:
-            from simindex.corpus.report.texts import texts_of
+            from simindex.corpus.report.report import texts_of
 
             by_key = texts_of(reads.inputs(texts), {passage.key for passage in found})
             try:
@@ -145,7 +145,7 @@ def passages(
             except KeyError as missing:
                 raise CommandError(f"--{missing.args[0]}") from missing
         if output is not None:
-            from simindex.corpus.report.quotes import page_of_passages
+            from simindex.corpus.report.report import page_of_passages
 
             page = page_of_passages(stored, "stdin" if file == "-" else file, text, found, by_key)
             write_whole(output, page.encode())

@@ -230,7 +230,7 @@ def _one(stored: Index, search: Search, given: Mapping[str, Any]) -> tuple[Any, 
 def _explained(config: Config, document: Any, matches: Matches, rows: Inputs) -> list[_Explained | None]:
     """Return what each match shares with the document: None where one of them is not among the rows."""
     from simindex.corpus import explain
-    from simindex.corpus.report.texts import texts_of
+    from simindex.corpus.report.report import texts_of
 
     own = document[0] if isinstance(document, tuple) else None
     texts = texts_of(rows, [match.key for match in matches] + ([] if own is None else [own]))

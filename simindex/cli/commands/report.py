@@ -17,10 +17,23 @@ from simindex.cli.creation import open_for_reading
 from simindex.cli.drawing import Chart, picture_writer, print_chart, write_whole
 from simindex.cli.failures import CommandError
 from simindex.cli.output import counted, note, print_json, print_text
-from simindex.corpus.report.job_files import is_journal, overview_of_journal, read_journal
-from simindex.corpus.report.overview import Overview, overview_of
-from simindex.corpus.report.report import Bounds, Subject, members_of, report_of, subject_of, subject_of_job
-from simindex.corpus.report.texts import texts_of, texts_of_job
+from simindex.corpus.report.overview import (
+    Overview,
+    is_journal,
+    overview_of,
+    overview_of_journal,
+    read_journal,
+)
+from simindex.corpus.report.report import (
+    Bounds,
+    Subject,
+    members_of,
+    report_of,
+    subject_of,
+    subject_of_job,
+    texts_of,
+    texts_of_job,
+)
 from simindex.inputs import Inputs
 
 EXAMPLES = r"""

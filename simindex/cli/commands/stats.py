@@ -17,7 +17,7 @@ from simindex.cli.explaining import shortened
 from simindex.cli.output import counted, figure, print_json, print_table, printable
 from simindex.cli.progress import waiting_bar
 from simindex.config import Shingles, SimHashConfig, WordShingles
-from simindex.corpus.report.histograms import Histograms, histograms_of
+from simindex.corpus.report.overview import Histograms, histograms_of
 from simindex.formulas.match_odds import FOUND_PROBABILITIES
 from simindex.index import Index
 from simindex.inputs import Inputs, sound

@@ -1,21 +1,33 @@
-"""Count pairs, similarities and clusters of an index for the report.
+"""Count pairs, similarities and clusters for the report, and for `simindex stats`: of an index, or of a job.
 
-A duplicate is a document that is similar to one that was stored before it; clusters are the components of the
-pairs.
+Of an index a duplicate is a document that is similar to one that was stored before it, and clusters are the
+components of the pairs. Of a finished deduplication, which its journal knows, each cluster is a star: a kept
+document, or one of another index, or an item of `decontaminate`, and the rows that were removed because they
+are like it, or hold it.
 """
 
 from __future__ import annotations
 
+import json
+import os
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import chain, islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from simindex.config import Config
+from simindex.corpus.dedup import journal as journals
+from simindex.corpus.dedup.paragraphs import Cut
+from simindex.errors import SimIndexError
 from simindex.format.keys import Key
 from simindex.index import Index
+from simindex.inputs import Source, sound
+from simindex.jsonable import key_of
 from simindex.pairs.edges import Forest, edges_between
 from simindex.pairs.pair import Pair
 
@@ -181,3 +193,181 @@ def _cluster(group: np.ndarray, keys: list[Key], nearest: dict[int, SimilarPair]
         else:
             members.append(Member(keys[place], places.get(pair.earlier), pair.similarity, pair.distance))
     return Cluster(len(group), members)
+
+
+_NAME = "journal.json"
+
+
+def is_journal(path: str) -> bool:
+    """Return whether a folder is that of a journal, ``OUTPUT.dedup``."""
+    return os.path.isfile(os.path.join(path, _NAME))
+
+
+@dataclass
+class Finished:
+    """A finished job."""
+
+    folder: str
+    config: Config
+    threshold: float  # least similarity of a removed row
+    by_similarity: bool  # whether it compared by MinHash
+    removed_path: str
+    inputs: list[str]  # the files that it has read
+    cut: Cut | None  # how texts were cut into paragraphs, if that is what was compared
+    of_items: bool  # whether it looked for items in rows, and not for duplicates
+    state: dict[str, Any]  # the counts of the job, as its journal has them
+
+    @property
+    def noun(self) -> str:
+        """What was compared."""
+        return "document" if self.cut is None else "paragraph"
+
+
+def read_journal(folder: str) -> Finished:
+    """Return the job of a journal."""
+    path = os.path.join(folder, _NAME)
+    found = journals.read_journal(path)
+    try:
+        job, state = found["job"], found["state"]
+        config = Config.from_dict(job["config"])
+        removed = job["outputs"][1] or journals.Journal(folder, {}).removed_path
+        by_similarity = bool(config.num_perm) and job["by"] != "simhash"
+        of_items = job.get("call") == "decontaminate"
+        inputs = [path for path, *_ in job["inputs"]]
+        cut = None if job["paragraphs"] is None else Cut(*job["paragraphs"])
+    except (KeyError, TypeError, IndexError, ValueError) as exc:
+        raise SimIndexError(f"{path}: expected the journal of a deduplication, found another file") from exc
+    if state["phase"] != "done":
+        raise SimIndexError(
+            f"{folder}: expected a finished job, found one that is {state['phase']}; "
+            "start simindex dedup again with the same arguments"
+        )
+    return Finished(folder, config, job["threshold"], by_similarity, removed, inputs, cut, of_items, state)
+
+
+class _Like(NamedTuple):
+    """What a row that goes is like, or an item that it holds."""
+
+    kept: Key
+    place: tuple[str | None, int]
+    similarity: float | None
+    distance: int | None
+
+
+def _likes(row: dict[str, Any]) -> Iterator[tuple[tuple[Any, ...], _Like]]:
+    """Yield what identifies the kept row of a removed one, or each item that it holds, and how like it is."""
+    if "items" not in row:
+        place, key = (row["kept_input"], row["kept_row"]), row["duplicate_of"]
+        yield (*place, json.dumps(key)), _Like(key_of(key), place, row["similarity"], row["distance"])
+    for item in row.get("items", ()):
+        place, key = (item["item_input"], item["item_row"]), item["item"]
+        yield (*place, json.dumps(key)), _Like(key_of(key), place, item["share"], None)
+
+
+@dataclass
+class _Star:
+    """A kept document and how many were removed because of it; the first of them are members."""
+
+    members: list[Member]
+    size: int = 1
+
+
+def overview_of_journal(job: Finished, most_clusters: int, most_members: int) -> Overview:
+    """Return what there is to show of a job; memory is some 100 bytes a removed row and 200 a cluster.
+
+    Raises:
+        BadRowError: a line of the report of removed rows is none.
+        OSError: it cannot be opened.
+    """
+    stars: dict[tuple[Any, ...], _Star] = {}
+    histogram: Counter[int] = Counter()
+    removed: list[int] = []
+    with Source(job.removed_path).lines() as lines:
+        for line in sound(lines):
+            row = json.loads(line)
+            removed.append(row["number"])
+            for place, like in _likes(row):
+                star = stars.get(place)
+                if star is None:
+                    star = stars[place] = _Star([Member(like.kept, place=like.place)])
+                star.size += 1
+                similarity = like.similarity if job.by_similarity else None
+                histogram[step_of(similarity, like.distance)] += 1
+                if len(star.members) < most_members:
+                    of_row = row["input"], row["row"]
+                    star.members.append(Member(key_of(row["id"]), 0, like.similarity, like.distance, of_row))
+    documents = int(job.state["read"])
+    largest = sorted(stars.values(), key=lambda star: -star.size)[:most_clusters]
+    bounded = int(job.state["bounded"])
+    kept = "rows" if job.cut is None else "paragraphs"
+    note = f"For {bounded:,} kept {kept} a limit on candidates was hit, so they may have duplicates still."
+    return Overview(
+        documents=documents,
+        duplicates=int(job.state["removed"]),
+        num_clusters=len(stars),
+        num_pairs=sum(histogram.values()),
+        histogram=labelled(histogram, job.by_similarity, job.threshold, max(histogram, default=0)),
+        fresh=fresh_shares(documents, removed),
+        clusters=[Cluster(star.size, star.members) for star in largest],
+        notes=[note] if bounded else [],
+    )
+
+
+_AGES = 20
+
+Bars = list[tuple[str, int]]
+"""Label and count of each bar, in order."""
+
+
+class Histograms(NamedTuple):
+    """What is stored, in bars.
+
+    Attributes:
+        similarities: pairs by their similarity, or by their distance without MinHash, copies of one document
+            paired with the first of them alone.
+        buckets: buckets by the number of sketches in them: 1, 2 to 3, 4 to 7 and so on.
+        ages: documents by the time of their last touch, or of their insert, in equal stretches of time, UTC.
+    """
+
+    similarities: Bars
+    buckets: Bars
+    ages: Bars
+
+
+def histograms_of(index: Index, threshold: float) -> Histograms:
+    """Return the histograms. Cost: that of `Index.pairs`, and a reading of all records.
+
+    Args:
+        threshold: least similarity of a pair; what a bucket is follows from it, too. Without MinHash pairs
+            within the configured distance count.
+    """
+    by_similarity, simhash = bool(index.config.num_perm), index.config.simhash
+    with index.pairs(threshold, copies="first") if by_similarity else index.pairs(copies="first") as pairs:
+        sizes = pairs.bucket_sizes()
+        steps = Counter(step_of(pair.similarity, pair.distance) for pair in pairs)
+    return Histograms(
+        labelled(steps, by_similarity, threshold, simhash.max_distance if simhash else 0),
+        _by_powers(sizes),
+        _ages(index),
+    )
+
+
+def _by_powers(sizes: Counter[int]) -> Bars:
+    bars: Counter[int] = Counter()
+    for size, count in sizes.items():
+        bars[size.bit_length() - 1] += count
+    return [
+        (f"{1 << power}-{(2 << power) - 1}" if power else "1", bars[power])
+        for power in range(max(bars, default=-1) + 1)
+    ]
+
+
+def _ages(index: Index) -> Bars:
+    seconds = array("d", (record.seen_at.timestamp() for record in index.values()))
+    if not seconds:
+        return []
+    counts, edges = np.histogram(seconds, bins=_AGES if min(seconds) < max(seconds) else 1)
+    begins = (datetime.fromtimestamp(edge, UTC) for edge in edges.tolist())
+    return [
+        (f"{begin:%Y-%m-%d %H:%M:%S}", count) for begin, count in zip(begins, counts.tolist(), strict=False)
+    ]
