@@ -242,7 +242,8 @@ class Host:
         encoded = routed.encoded_keys
         metadata = routed.packed_metadata or [NIL] * len(encoded)
         keys, hashes = [unpack(key) for key in encoded], key_hashes(encoded)
-        return NewDocuments(keys, encoded, hashes, metadata, SketchBatch.joined(list(sketches)))
+        times: list[tuple[int, int | None]] = [(time, None) for time in routed.times.tolist()]
+        return NewDocuments(keys, encoded, hashes, metadata, SketchBatch.joined(list(sketches)), times)
 
     def query(self, assignment: Assignment, query: Query | Nearest, batch: SketchBatch) -> Answered:
         """Return the matches of each sketch in all partitions together.

@@ -1,7 +1,8 @@
 """Documents on their way to hosts: routed by their keys, which are encoded and hashed here.
 
 A document goes to the partition that its key says, and so does every question about that key. Texts are
-sketched where they go.
+sketched where they go. Documents have the time of their driver, each another one: so their order is that of
+one index.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from contextlib import suppress
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from simindex.changes.documents import NewDocuments, prepare_documents
+from simindex.changes.pending import current_time
 from simindex.format.keys import Key, encode_key, encode_keys, key_hashes
 from simindex.format.records import NIL, pack_metadata
 from simindex.scaleout.catalog import Catalog
@@ -28,12 +31,14 @@ class Routed(NamedTuple):
         encoded_keys: as they will be stored.
         packed_metadata: as it will be stored; ``None`` where there is none.
         partitions: number of the partition of each, uint32.
+        times: at which each is stored, int64, in microseconds, ascending.
         documents: texts, or the sketches of other documents.
     """
 
     encoded_keys: list[bytes]
     packed_metadata: list[bytes] | None
     partitions: np.ndarray
+    times: np.ndarray
     documents: list[str] | SketchBatch
 
 
@@ -57,6 +62,7 @@ class Routing:
 
     def __init__(self, catalog: Catalog, sketcher: Sketcher) -> None:
         self._sketcher, self._num_partitions = sketcher, len(catalog.partitions)
+        self._next_time, self._lock = 0, Lock()
         self._names = list(catalog.places)
         places = [self._names.index(one.place) for one in catalog.partitions]
         self._place_of = np.array(places, dtype=np.uint32)
@@ -77,6 +83,13 @@ class Routing:
         metadata = packed if any(one != NIL for one in packed) else None
         return self._routed(call, documents.encoded_keys, metadata, documents)
 
+    def _times(self, count: int) -> np.ndarray:
+        """Return ascending times for so many documents, behind those that were given before."""
+        with self._lock:
+            first = max(current_time(), self._next_time)
+            self._next_time = first + count
+        return np.arange(first, first + count, dtype=np.int64)
+
     def keys(self, encoded_keys: Sequence[bytes]) -> dict[int, list[bytes]]:
         """Return number of a partition -> its keys."""
         found: dict[int, list[bytes]] = {}
@@ -92,7 +105,7 @@ class Routing:
         metadata: list[bytes] | None,
         documents: list[str] | NewDocuments,
     ) -> dict[str, tuple[bytes, Routed]]:
-        numbers, routed = route(encoded, self._num_partitions), {}
+        numbers, times, routed = route(encoded, self._num_partitions), self._times(len(encoded)), {}
         of_place = self._place_of[numbers]
         for at, name in enumerate(self._names):
             here = np.flatnonzero(of_place == at).tolist()
@@ -104,5 +117,8 @@ class Routing:
             else:
                 own = [documents[one] for one in here]
             packed = None if metadata is None else [metadata[one] for one in here]
-            routed[name] = call, Routed([encoded[one] for one in here], packed, numbers[here], own)
+            routed[name] = (
+                call,
+                Routed([encoded[one] for one in here], packed, numbers[here], times[here], own),
+            )
         return routed
