@@ -14,13 +14,12 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from simindex.config import Config
-from simindex.errors import SimIndexError
 from simindex.format.layout import Geometry, Layout
 from simindex.format.rows import LONG_RUN, PAIR_ROW
 from simindex.pairs.edges import Forest, edges_between
 from simindex.pairs.plan import PairPlan
-from simindex.pairs.table_walk import EqualSketches, LongRuns, TableWalk
-from simindex.pairs.tables import EVERY_KEY, Piece, SketchSource, Tables, bits_of
+from simindex.pairs.table_walk import LongRuns, TableWalk
+from simindex.pairs.tables import EVERY_KEY, Piece, SketchSource, Tables
 from simindex.queries.scheme import Scheme
 from simindex.segments.directory import Directory
 from simindex.segments.memory import sketch_segment
@@ -155,13 +154,11 @@ class Edges(NamedTuple):
 
     Attributes:
         pairs: PAIR_ROW, verified, by numbers; the lower is `a`.
-        copies: PAIR_ROW, the first of equal sketches with each other one, which is `b`.
         waiting: uint32, the documents of a long run, or some of them, that are put off.
         begins: whether these are the first of their run.
     """
 
     pairs: np.ndarray = _NO_PAIRS
-    copies: np.ndarray = _NO_PAIRS
     waiting: np.ndarray = _NO_NUMBERS
     begins: bool = False
 
@@ -206,117 +203,29 @@ class Sketches:
         return self._directory.run(function, self._offsets, *arguments)
 
 
-class PieceEntries:
-    """The entries of a range that comes in pieces, a buffer at a time; see `Entries`.
-
-    What is alone with its prefix is left out, so that its sketch is not fetched.
-
-    Args:
-        pieces: in order.
-        plan: how many entries may be in memory, and the room that a run needs.
-        copies: a bit for each number that is left out, if any are.
-    """
+class BlockEntries:
+    """The entries of a block, which are in memory; see `Entries`."""
 
     total = done = 0
+    is_last = True
 
-    def __init__(
-        self, pieces: Iterator[Piece], bits: int, plan: PairPlan, copies: np.ndarray | None = None
-    ) -> None:
-        if copies is not None:
-            left_out = copies
-            pieces = (_without(piece, left_out) for piece in pieces)
-        self._pieces = entries_in_runs(pieces, bits)
-        self._room = min(plan.capacity, max(BLOCK, 2 * plan.max_run))
-        self._rest: Piece | None = None
-        self.keys, self.numbers = np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.uint32)
-        self.is_last = False
+    def __init__(self, block: Block) -> None:
+        self.keys, self.numbers = block
 
     def refill(self, begin: int) -> None:
-        """Drop the entries before `begin` and read more behind the others, as many as there is room for."""
-        keys, numbers = [self.keys[begin:]], [self.numbers[begin:]]
-        room = self._room - len(keys[0])
-        while room:
-            piece = self._rest or next(self._pieces, None)
-            if piece is None:
-                self.is_last = True
-                break
-            keys.append(piece[0][:room])
-            numbers.append(piece[1][:room])
-            self._rest = (piece[0][room:], piece[1][room:]) if len(piece[0]) > room else None
-            room -= len(keys[-1])
-        self.keys, self.numbers = np.concatenate(keys), np.concatenate(numbers)
-
-
-def _without(piece: Piece, left_out: np.ndarray) -> Piece:
-    stays = ~bits_of(left_out, piece[1])
-    return piece[0][stays], piece[1][stays]
-
-
-def entries_in_runs(pieces: Iterator[Piece], bits: int) -> Iterator[Piece]:
-    """Yield the entries that have their prefix with a neighbour. `pieces`: entries in order."""
-    free = np.uint64(64 - bits)
-    keys, numbers = np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.uint32)
-    has_left = False
-    """Whether the last entry so far has its prefix with the one before it; it waits for the next one."""
-    for more_keys, more_numbers in pieces:
-        if not len(more_keys):
-            continue
-        keys, numbers = np.concatenate([keys, more_keys]), np.concatenate([numbers, more_numbers])
-        is_equal = (keys[1:] ^ keys[:-1]) >> free == 0
-        is_in = np.zeros(len(keys), dtype=bool)
-        is_in[1:] |= is_equal
-        is_in[:-1] |= is_equal
-        is_in[0] |= has_left
-        has_left = bool(is_in[-1])
-        is_in[-1] = False
-        yield keys[is_in], numbers[is_in]
-        keys, numbers = keys[-1:], numbers[-1:]
-    if has_left:
-        yield keys, numbers
+        """Drop the entries before `begin`; no others follow."""
+        self.keys, self.numbers = self.keys[begin:], self.numbers[begin:]
 
 
 HANDED_ON = 1 << 16
 """Pairs of a batch, about."""
 
-_KEY_BITS = 64
-
 
 def walk_range(walk_plan: WalkPlan, source: Tables, place: int) -> Iterator[Edges]:
     """Yield the pairs that the `place`-th range of all tables has; long runs are put off."""
     entries = ((table, _pieces(walk_plan, table, source, place)) for table in walk_plan.tables)
-    yield from _together(compared_tables(entries, walk_plan.plan, source, walk_plan.geometry))
-
-
-def walk_table(
-    walk_plan: WalkPlan, table: int, source: Tables, place: int, copies: np.ndarray | None
-) -> Iterator[Edges]:
-    """Yield the pairs that the `place`-th range of one table has. `copies`: a bit for each number that is
-    left out, if any are."""
-    plan = walk_plan.plan
-    entries = PieceEntries(_pieces(walk_plan, table, source, place), plan.bits[table], plan, copies)
-    walk = TableWalk(
-        plan, table, entries, partial(Sketches, source, walk_plan.geometry), LongRuns.none(table)
-    )
-
-    def steps() -> Iterator[Edges]:
-        for rows in walk.steps():
-            if walk.bounded.runs:
-                raise SimIndexError(
-                    f"expected at most {plan.max_run:,} documents of one prefix, found more in table "
-                    f"{table}: what such a group is compared with goes by the ages of documents, which "
-                    "partitions do not share; give a larger max_run, or merge the partitions into one index"
-                )
-            yield Edges(rows)
-
-    yield from _together(steps(), forests=walk_plan.forests)
-
-
-def equal_sketches(walk_plan: WalkPlan, source: Tables, place: int) -> Iterator[Edges]:
-    """Yield the sketches that are equal in what is compared, of the `place`-th range of the first table."""
-    plan = walk_plan.plan
-    entries = PieceEntries(_pieces(walk_plan, 0, source, place), _KEY_BITS, plan)
-    equal = EqualSketches(plan, entries, partial(Sketches, source, walk_plan.geometry))
-    yield from _together(Edges(copies=rows) for rows in equal.steps())
+    found = compared_tables(entries, walk_plan.plan, source, walk_plan.geometry)
+    yield from _together(found, forests=walk_plan.forests)
 
 
 def _pieces(walk_plan: WalkPlan, table: int, source: Tables, place: int) -> Iterator[Piece]:
@@ -345,8 +254,7 @@ def compared_tables(
                 firsts += [part.numbers[:1]] * part.is_first
                 yield Edges.put_off(part)
                 continue
-            entries = PieceEntries(iter([(part.keys, part.numbers)]), plan.bits[table], plan)
-            yield from map(Edges, TableWalk(plan, table, entries, sketches, longs).steps())
+            yield from map(Edges, TableWalk(plan, table, BlockEntries(part), sketches, longs).steps())
         if firsts:
             longs = longs.with_table(_put_off(plan, table, sketches(*firsts)))
 
@@ -359,38 +267,32 @@ def _put_off(plan: PairPlan, table: int, firsts: Sketches) -> np.ndarray:
     return rows
 
 
-def _together(found: Iterator[Edges], *, forests: bool = False) -> Iterator[Edges]:
+def _together(found: Iterator[Edges], *, forests: bool) -> Iterator[Edges]:
     """Hand on many pairs at a time; of forests those alone that hold documents together."""
-    pairs: list[np.ndarray] = []
-    copies: list[np.ndarray] = []
-    count = 0
-
-    def joined() -> Edges:
-        edges = Edges(np.concatenate([Edges().pairs, *pairs]), np.concatenate([Edges().copies, *copies]))
-        return _forest(edges) if forests else edges
-
+    pairs, count = [_NO_PAIRS], 0
     for some in found:
         if len(some.waiting):
             yield some
             continue
         pairs.append(some.pairs)
-        copies.append(some.copies)
-        count += len(some.pairs) + len(some.copies)
+        count += len(some.pairs)
         if count >= HANDED_ON:
-            yield joined()
-            pairs, copies, count = [], [], 0
+            yield _joined(pairs, forests)
+            pairs, count = [_NO_PAIRS], 0
     if count:
-        yield joined()
+        yield _joined(pairs, forests)
 
 
-def _forest(found: Edges) -> Edges:
-    """Return pairs that hold the same documents together, fewer than there are documents; without figures."""
-    some, half = np.concatenate([found.pairs, found.copies]), len(found.pairs) + len(found.copies)
-    numbers, places = np.unique(np.concatenate([some["a"], some["b"]]), return_inverse=True)
+def _joined(some: list[np.ndarray], forests: bool) -> Edges:
+    pairs = np.concatenate(some)
+    if not forests:
+        return Edges(pairs)
+    # Pairs that hold the same documents together, fewer than there are documents; without figures.
+    numbers, places = np.unique(np.concatenate([pairs["a"], pairs["b"]]), return_inverse=True)
     forest, every = Forest(len(numbers)), np.arange(len(numbers), dtype=np.uint32)
-    forest.join(edges_between(places[:half], places[half:]))
+    forest.join(edges_between(places[: len(pairs)], places[len(pairs) :]))
     roots = forest.roots(every)
     is_joined = roots != every
     pairs = np.zeros(int(is_joined.sum()), dtype=PAIR_ROW)
     pairs["a"], pairs["b"] = numbers[roots[is_joined]], numbers[is_joined]
-    return found._replace(pairs=pairs, copies=found.copies[:0])
+    return Edges(pairs)

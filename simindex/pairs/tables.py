@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from threading import RLock
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from simindex.format.keys import Key
 from simindex.format.layout import COPY_TABLE
 from simindex.format.records import REMOVED_SKETCH
 from simindex.format.rows import MERGE_SOURCE
+from simindex.queries.container import Walk
 from simindex.queries.scheme import Scheme, scheme_of
 from simindex.queries.view import Reader, View
 from simindex.segments.directory import Directory
@@ -54,6 +55,31 @@ class Tables(SketchSource, Protocol):
 
     def copies(self) -> Piece:
         """Return (leaders, copies), uint32, of rows that are in no table, for their sketch is a leader's."""
+
+
+class Document(NamedTuple):
+    """A document; `present`: the halves of a sketch that it has."""
+
+    rank: int
+    key: Key
+    present: int
+
+
+class DocumentTables(Tables, Protocol):
+    """The tables of a partition with its documents."""
+
+    def keys(self, ranks: np.ndarray) -> list[Key | None]:
+        """Return the keys of documents by ascending ranks; ``None`` for one that is removed."""
+
+    def documents(self, ranks: np.ndarray, limit: int) -> list[list[Document]]:
+        """Return the live documents of the sketches under ascending ranks, oldest first; `limit`: documents
+        of each, at most."""
+
+    def times(self) -> np.ndarray:
+        """Return when each was inserted, int64, in microseconds; of removed documents the greatest number."""
+
+    def close(self) -> None:
+        """Let go of it."""
 
 
 def offsets_of(counts: Sequence[int], what: str) -> np.ndarray:
@@ -320,7 +346,7 @@ def _place_of(directory: Directory, source: np.void, key: int) -> int:
 
 _T = TypeVar("_T")
 
-_COPIES_AT_ONCE = 4_096
+_COPIES_AT_ONCE = _TIMES_AT_ONCE = 4_096
 
 
 class PinnedTables:
@@ -401,18 +427,27 @@ class PinnedTables:
             copies.append(ranks)
         return np.concatenate(leaders), np.concatenate(copies)
 
+    def times(self) -> np.ndarray:
+        """Return when documents were inserted, by rank; see `DocumentTables.times`."""
+        walk, found = Walk(), np.full(self.total, np.iinfo(np.int64).max)
+        while some := self.read(lambda view: walk.part(view, _TIMES_AT_ONCE)):
+            numbers = np.array([number for number, _ in some], dtype=np.uint64)
+            found[self.ranks.of(numbers)] = [record.inserted_at for _, record in some]
+        return found
+
     def keys(self, ranks: np.ndarray) -> list[Key | None]:
         """Return the keys of documents by their ranks; ``None`` for one that is removed."""
         numbers = self.ranks.numbers(ranks).tolist()
         records = self.read(lambda view: [view.record(number) for number in numbers])
         return [None if record is None else record.key for record in records]
 
-    def documents(self, ranks: np.ndarray, limit: int) -> list[list[tuple[Key, int]]]:
-        """Return the live documents of the sketches stored under some ranks, oldest first: key, and which
-        halves of a sketch it has. `limit`: documents of each, at most."""
+    def documents(self, ranks: np.ndarray, limit: int) -> list[list[Document]]:
+        """Return the live documents of the sketches stored under some ranks, oldest first; `limit`: documents
+        of each, at most."""
         numbers = self.ranks.numbers(ranks).tolist()
         found = self.read(lambda view: [view.documents_with(number, limit) for number in numbers])
-        return [[(record.key, record.present) for _, record in some] for some in found]
+        own = iter(self.ranks.of(np.array([n for some in found for n, _ in some], dtype=np.uint64)).tolist())
+        return [[Document(next(own), record.key, record.present) for _, record in some] for some in found]
 
 
 class SnapshotSketches:

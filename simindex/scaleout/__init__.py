@@ -6,7 +6,8 @@ is where; it is imported when a call needs it (``pip install 'simindex[scaleout]
 does not load this room: the first use of `simindex.scaleout` does.
 
 `deduplicate` writes a corpus without its near duplicates, found by all nodes of a Ray cluster; `plan_dedup`
-and `StagedDedup` do so by stages that any processes run over a shared folder, without Ray.
+and `StagedDedup` do so by stages that any processes run over a shared folder, without Ray, as `plan_pairs`
+and `StagedPairs` find pairs and clusters.
 `backup_index` and `restore_index` keep one index in a store, without Ray. `Sketch`, `SeenBefore`, `Query` and
 `BuildPart` are callables over batches of rows, for Ray Data, Dask, Spark and the like.
 """
@@ -29,7 +30,7 @@ from simindex.scaleout.errors import (
 )
 from simindex.scaleout.index import ScaledIndex
 from simindex.scaleout.moving import Move
-from simindex.scaleout.pair_job import ScaledPairs, clusters, pairs
+from simindex.scaleout.pair_job import ScaledPairs, StagedPairs, clusters, pairs, plan_pairs
 from simindex.scaleout.replica_actors import replicas
 
 __all__ = [
@@ -48,6 +49,7 @@ __all__ = [
     "SeenBefore",
     "Sketch",
     "StagedDedup",
+    "StagedPairs",
     "StoreBackupReport",
     "StoreError",
     "UnprovenStoreError",
@@ -62,6 +64,7 @@ __all__ = [
     "open",
     "pairs",
     "plan_dedup",
+    "plan_pairs",
     "rebalance",
     "replicas",
     "restore",

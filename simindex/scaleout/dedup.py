@@ -10,9 +10,8 @@ import os
 import pickle
 import shutil
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from itertools import islice
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -20,8 +19,9 @@ import numpy as np
 from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.checks import require_callable, require_int
 from simindex.config import Config
+from simindex.corpus.dedup.decisions import plan_of_query
 from simindex.corpus.dedup.deduplicate import Job
-from simindex.corpus.dedup.journal import JobError, digest_of
+from simindex.corpus.dedup.journal import digest_of
 from simindex.corpus.dedup.orders import Keep
 from simindex.corpus.dedup.output_files import Mode, Sink
 from simindex.corpus.dedup.results import DedupReport, Removed
@@ -34,30 +34,26 @@ from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.index import Index
 from simindex.inputs import BadRowError
 from simindex.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES
+from simindex.pairs.ranges import scheme_of_config
 from simindex.parallel import ahead
 from simindex.queries.search import Method
-from simindex.scaleout.dedup_stages import (
-    Made,
-    Stages,
-    Wanted,
-    compare_range,
-    decide,
-    lines_file,
-    missing,
-    sketch_part,
-    wanted_parts,
-    write_part,
-)
+from simindex.scaleout.dedup_stages import Made, Wanted, decide, lines_file, wanted_parts, write_part
 from simindex.scaleout.errors import UnsupportedError
-from simindex.scaleout.input_parts import PART_BYTES, parts_of
-from simindex.scaleout.tasks import Tasks, tasks_on, whole_file
-
-_STAGES_OF = "simindex-dedup-"
-"""Before the digest of a job, in the name of the folder of its stages."""
-
-_PLAN_FORMAT = 1
-
-DEFAULT_PARALLEL = 16
+from simindex.scaleout.input_parts import PART_BYTES
+from simindex.scaleout.stages import (
+    DEFAULT_PARALLEL,
+    STAGES_OF,
+    PlannedJob,
+    Stages,
+    compare_range,
+    cut_into_parts,
+    is_planned,
+    missing,
+    shared,
+    sketch_part,
+    write_plan,
+)
+from simindex.scaleout.tasks import Tasks, tasks_on
 
 Step = Callable[[str, int, int], object]
 """Is called as step(name, done, total)."""
@@ -130,21 +126,12 @@ class _StagedJob(Job):
             JobError: it was not, or the input was another one then.
         """
         assert isinstance(self._entries, PathEntries)
-        inputs, bad = self._entries.inputs, self._entries.takes_bad_rows
-        home = os.path.abspath(self._work or folder)
-        own = os.path.join(home, _STAGES_OF + self.digest())
-        stages = Stages(own, inputs, self._config, self._query, self._keep, bad, *self._bounds)
-        path = os.path.join(own, "parts")
-        if not os.path.exists(path):
-            if tasks is None:
-                raise missing("a plan for the inputs as they are now", "plan", home)
-            cut = parts_of(inputs, self._part_bytes, tasks)
-            os.makedirs(stages.sketches, exist_ok=True)
-            with whole_file(path) as file:
-                pickle.dump((tasks.parallel, *cut), file)
-        with open(path, "rb") as file:
-            parallel, parts, lines = pickle.load(file)
-        return stages._replace(parallel=parallel, parts=parts, lines=lines)
+        own = os.path.join(os.path.abspath(self._work or folder), STAGES_OF + self.digest())
+        plan = plan_of_query(scheme_of_config(self._config), self._query, *self._bounds)
+        rows = self._entries.inputs, self._keep, self._entries.takes_bad_rows
+        return cut_into_parts(
+            Stages(own, self._config, plan, self._bounds[1], *rows), self._part_bytes, tasks
+        )
 
     def _decide(self, stages: Stages, tasks: Tasks) -> None:
         """Let tasks find what is alike, and write down what goes."""
@@ -172,7 +159,7 @@ class _StagedJob(Job):
             return
         by_lines = self._copies_lines
         parts = rows_of_parts(
-            stages.inputs,
+            self._entries.inputs,
             verdicts.read,
             self._batch_size,
             self.state.read,
@@ -277,7 +264,7 @@ def deduplicate(
     return _StagedJob(tasks=tasks_on(given.pop("address"), given.pop("ray")), **given).run()
 
 
-class StagedDedup:
+class StagedDedup(PlannedJob):
     """A deduplication that `plan_dedup` has planned in a folder.
 
     The stages, in their order: `sketch`, `compare`, `decide`, `write`, `finish`. A stage begins when all of
@@ -290,11 +277,8 @@ class StagedDedup:
     Args:
         work: the folder.
 
-    Attributes:
-        digest: of the job, its arguments and inputs.
-
     Raises:
-        JobError: nothing is planned there, or by another version of simindex.
+        JobError: nothing is planned there, or another kind of job, or by another version of simindex.
 
     >>> import json, os, tempfile
     >>> folder = tempfile.TemporaryDirectory()
@@ -310,38 +294,7 @@ class StagedDedup:
     >>> folder.cleanup()
     """
 
-    def __init__(self, work: str | os.PathLike[str]) -> None:
-        self.work = os.fspath(work)
-        try:
-            with open(os.path.join(self.work, "plan"), "rb") as file:
-                if (found := pickle.load(file)) != _PLAN_FORMAT:
-                    raise JobError(f"{self.work}: expected a plan of this version, found one of {found!r}")
-                self.digest, self._arguments = pickle.load(file)
-        except FileNotFoundError:
-            raise missing("a plan", "plan", self.work) from None
-
-    def sketch(self, share: int = 1, of: int = 1) -> int:
-        """Sketch the parts of a share, `share` of 1..`of`, that are not sketched, and sort their tables;
-        returns how many parts the share has.
-
-        Raises:
-            InputError, BadRowError: as of `simindex.corpus.deduplicate`.
-        """
-        stages = self._undecided()
-        return 0 if stages is None else _shared(sketch_part, stages, range(len(stages.parts)), share, of)
-
-    def compare(self, share: int = 1, of: int = 1) -> int:
-        """Compare the ranges of a share; arguments and result as of `sketch`.
-
-        Raises:
-            JobError: a part is not sketched.
-        """
-        stages = self._undecided()
-        if stages is None:
-            return 0
-        with stages.opened() as tables:
-            count = stages.num_ranges(tables)
-        return _shared(compare_range, stages, range(count), share, of)
+    kind = "a deduplication"
 
     def decide(self) -> int:
         """Decide which rows go, in this process; returns 1, or 0 where it was decided.
@@ -349,7 +302,7 @@ class StagedDedup:
         Raises:
             JobError: a range is not compared.
         """
-        stages = self._undecided()
+        stages = self._open_stages()
         if stages is None:
             return 0
         with stages.opened() as tables:
@@ -370,7 +323,7 @@ class StagedDedup:
         with open(stages.verdicts, "rb") as file:
             verdicts = VerdictReader(file)
             wanted = wanted_parts(verdicts) if job.writes_by_parts(verdicts) else ()
-            return _shared(write_part, stages, wanted, share, of)
+            return shared(write_part, stages, wanted, share, of)
 
     def finish(
         self,
@@ -392,15 +345,8 @@ class StagedDedup:
         if not self.is_done:
             self._decided(job)
         report = job.run()
-        with whole_file(os.path.join(self.work, "done")):
-            pass
-        _remove_stages(self.work)
+        self._done()
         return report
-
-    @property
-    def is_done(self) -> bool:
-        """Whether the output is there."""
-        return os.path.exists(os.path.join(self.work, "done"))
 
     def _job(
         self,
@@ -414,8 +360,7 @@ class StagedDedup:
         # A kill before the job is marked as done would else leave neither stages nor mark.
         return _StagedJob(work=self.work, tasks=tasks, progress=progress, keeps_stages=True, **given)
 
-    def _undecided(self) -> Stages | None:
-        """Return the stages; ``None`` where all is decided."""
+    def _open_stages(self) -> Stages | None:
         stages = None if self.is_done else self._job().stages(self.work, None)
         return None if stages is None or os.path.exists(stages.verdicts) else stages
 
@@ -428,27 +373,8 @@ class StagedDedup:
         return job, stages
 
 
-def _remove_stages(work: str) -> None:
-    for name in os.listdir(work) if os.path.isdir(work) else ():
-        if name.startswith(_STAGES_OF):
-            shutil.rmtree(os.path.join(work, name), ignore_errors=True)
-
-
 def _pass_over(_: BadRowError) -> None:
     """Pass over a bad row."""
-
-
-def _shared(
-    stage: Callable[[Stages, Any], None], stages: Stages, jobs: Iterable[Any], share: int, of: int
-) -> int:
-    """Run a stage for the jobs of a share; returns how many they are."""
-    require_int("of", of, 1)
-    require_int("share", share, 1, of)
-    count = 0
-    for job in islice(jobs, share - 1, None, of):
-        stage(stages, job)
-        count += 1
-    return count
 
 
 def plan_dedup(
@@ -499,20 +425,9 @@ def plan_dedup(
     if not job.can_resume:
         raise UnsupportedError(f"plan_dedup: expected the path of an output, found {sink!r:.80}")
     work, digest = os.fspath(work), job.digest()
-    path = os.path.join(work, "plan")
-    if os.path.exists(path) and not force:
-        if (found := StagedDedup(work)).digest != digest:
-            raise JobError(f"{work}: found the plan of another job; force=True discards it")
-        if found.is_done:
-            return found
+    if is_planned(work, digest, force=force) and (found := StagedDedup(work)).is_done:
+        return found
     job.begin()
-    if force:
-        _remove_stages(work)
-        for name in ("plan", "done"):
-            with suppress(FileNotFoundError):
-                os.remove(os.path.join(work, name))
     job.stages(work, tasks)
-    with whole_file(path) as file:
-        pickle.dump(_PLAN_FORMAT, file)
-        pickle.dump((digest, given | {"force": False}), file)
+    write_plan(work, StagedDedup.kind, digest, given | {"force": False})
     return StagedDedup(work)

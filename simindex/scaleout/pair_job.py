@@ -1,142 +1,243 @@
-"""Pairs and clusters of an index over many machines, by ranges of its sorted tables.
+"""Pairs and clusters of what stages have compared: the partitions of an index, or rows of files.
 
-Hosts copy their partitions into a folder that all nodes see, and tasks walk ranges of the copies; partitions
-of this process are read where they are, by this process. Invariant: a pair comes once, and a document is in
-one cluster at most.
+Hosts copy their partitions into a folder that all nodes see, and tasks compare ranges of the copies;
+partitions of this process are read where they are, by this process. Invariant: a pair comes once, and a
+document is in one cluster at most.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import os
-from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import replace
+import pickle
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import ExitStack, closing, suppress
 from functools import partial
 from itertools import combinations, product
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any, Literal, get_args
 
 import numpy as np
 
-from simindex.checks import local_path, require_callable
+from simindex.checks import local_path, require_callable, require_int
 from simindex.config import Config
+from simindex.corpus.dedup.comparison import config_for
+from simindex.corpus.dedup.journal import JobError, digest_of
+from simindex.corpus.entries import PathEntries, entries_of
+from simindex.corpus.outputs.output import replacing
+from simindex.errors import SimIndexError
 from simindex.format.keys import Key
 from simindex.format.rows import NO_VALUE
 from simindex.formulas.curve import DEFAULT_THRESHOLD
-from simindex.pairs.clusters import Linkage, require_linkage
+from simindex.jsonable import plain
+from simindex.pairs.clusters import Linkage, group, require_linkage
 from simindex.pairs.edges import Forest, edges_between
 from simindex.pairs.pair import Pair, SnapshotIterator
-from simindex.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES, Copies, PairPlan, plan_pairs
-from simindex.pairs.ranges import Edges, WalkPlan, equal_sketches, scheme_of_config, walk_table
-from simindex.pairs.tables import MergedTables, PinnedTables, set_bits
+from simindex.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES, Copies
+from simindex.pairs.plan import plan_pairs as plan_of
+from simindex.pairs.ranges import scheme_of_config
+from simindex.pairs.tables import Document, DocumentTables, MergedTables, PinnedTables
 from simindex.queries.search import Method, require_comparable
 from simindex.remote import is_remote
 from simindex.scaleout.actors import RayCalls
 from simindex.scaleout.calls import is_local
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.errors import ScaleOutError, UnsupportedError
-from simindex.scaleout.tasks import Tasks, read_found, tasks_on, write_found
+from simindex.scaleout.input_parts import PART_BYTES
+from simindex.scaleout.stages import (
+    DEFAULT_PARALLEL,
+    STAGES_OF,
+    PlannedJob,
+    Stages,
+    compare_range,
+    cut_into_parts,
+    is_planned,
+    write_plan,
+)
+from simindex.scaleout.tasks import Tasks, tasks_on
 from simindex.sketching.estimate import row_estimates
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE
 
 _AT_ONCE = 16_384
 """Pairs, or members of clusters, whose documents are looked up in one go."""
 
-_ENTRIES_OF_A_RANGE = 1 << 20
 _EVERY = 2**62
 
 Progress = Callable[[int, int], object]
 
-_Document = tuple[Key, int]
-"""A document, and which halves of a sketch it has."""
 
+class Compared:
+    """What ranges have found, with the documents of all partitions.
 
-class Walking(NamedTuple):
-    """What the ranges of a table have in common: partitions, seen and not changed, and a folder for pairs.
-
-    Attributes:
-        table: whose pairs are found; ``None``: sketches that are equal.
-        copies: a bit for each number whose sketch equals an earlier one; ``None``: all take part.
+    Args:
+        tables: of all partitions, open.
+        walked: numbers of the ranges in order, each once it is there.
     """
 
-    folders: tuple[str, ...]
-    config: Config
-    work: str
-    walk_plan: WalkPlan
-    table: int | None = None
-    copies: np.ndarray | None = None
+    def __init__(self, stages: Stages, tables: list[DocumentTables], walked: Iterable[int]) -> None:
+        self._stages, self._tables, self._walked = stages, tables, walked
+        self._source = MergedTables(tables)
+        self._total = self._source.total
+        self._count = stages.walk(self._total).count
+        self._agree = stages.config.num_perm or NO_VALUE
+        self._estimates = row_estimates(stages.config.num_perm)
 
-    def path(self, place: int) -> str:
-        """Return the file of a range."""
-        return os.path.join(self.work, f"range-{self.table}-{place}")
+    # ---- sketches ----
 
-    @contextmanager
-    def opened(self) -> Iterator[list[PinnedTables]]:
-        """Give the snapshots of all partitions, open in this process."""
-        with ExitStack() as stack:
-            opening = (closing(PinnedTables(folder, self.config)) for folder in self.folders)
-            yield [stack.enter_context(tables) for tables in opening]
+    def _found(self) -> Iterator[np.ndarray]:
+        """Yield the pairs of sketches of all ranges, PAIR_ROW; once more where it is called again."""
+        walked, self._walked = self._walked, range(self._count)
+        most = self._stages.plan.max_run
+        for place in walked:
+            for some in self._stages.found(place, self._count):
+                if len(some.waiting):
+                    raise SimIndexError(
+                        f"expected at most {most:,} documents of one prefix, found more; give a larger "
+                        "max_run, or merge the partitions into one index: it compares such a group with the "
+                        "oldest of it"
+                    )
+                yield some.pairs
 
+    def _are_equal(self, rows: np.ndarray) -> np.ndarray:
+        """Return whether the sketches of pairs are equal in what is compared."""
+        equal: np.ndarray = rows["distance"] == 0
+        if self._stages.plan.method == "minhash":
+            equal = rows["agree"] == self._stages.config.num_perm
+        return equal
 
-def walk_of_range(common: Walking, place: int) -> None:
-    """Write the pairs of a range of a table into a file."""
-    with common.opened() as tables:
-        walk_plan, table, source = common.walk_plan, common.table, MergedTables(tables)
-        if table is None:
-            found = equal_sketches(walk_plan, source, place)
-        else:
-            found = walk_table(walk_plan, table, source, place, common.copies)
-        write_found(common.path(place), found)
+    def _are_copies(self, rows: np.ndarray) -> np.ndarray:
+        """Return whether the whole sketches of pairs are equal."""
+        are_equal: np.ndarray = (rows["distance"] == 0) & np.isin(rows["agree"], (self._agree, NO_VALUE))
+        return are_equal
 
+    def _by_age(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return (numbers of documents from the oldest on, place of each number among them), uint32."""
+        times = [np.empty(0, dtype=np.int64), *(each.times() for each in self._tables)]
+        by_age = np.argsort(np.concatenate(times), kind="stable").astype(np.uint32)
+        ages = np.empty_like(by_age)
+        ages[by_age] = np.arange(len(by_age), dtype=np.uint32)
+        return by_age, ages
 
-class Walk:
-    """The walk over ranges of all tables, one table after the other, and the documents of the pairs."""
+    # ---- documents ----
 
-    def __init__(
-        self, common: Walking, tables: list[PinnedTables], tasks: Tasks, progress: Progress | None
-    ) -> None:
-        self._common, self._tables, self._tasks, self._progress = common, tables, tasks, progress
-        self._source, self.config, self.plan = MergedTables(tables), common.config, common.walk_plan.plan
-        self.total = self._source.total
-        self._done = 0
+    def _documents(self, numbers: np.ndarray, limit: int) -> list[list[Document]]:
+        """Return the live documents of sketches by ascending numbers, oldest first; ranks are numbers."""
+        found = list[list[Document]]()
+        for part, _, ranks in self._source.parts(numbers):
+            first = int(self._source.offsets[part])
+            for some in self._tables[part].documents(ranks, limit):
+                found.append([one._replace(rank=first + one.rank) for one in some])
+        return found
 
-    def found(self) -> Generator[Edges, None, None]:
-        """Yield all pairs of sketches: where equal ones are folded, these first."""
-        walk_plan, copies = self._common.walk_plan, None
-        if self.plan.copies == "first":
-            copies = np.zeros(self.total // 8 + 1, dtype=np.uint8)
-            for found in self._ranges(None, None):
-                set_bits(copies, found.copies["b"])
-                yield found
-        for table in walk_plan.tables:
-            yield from self._ranges(table, copies)
+    def _keys(self, numbers: np.ndarray) -> list[Key]:
+        """Return the keys of documents, but of those that are removed."""
+        order = np.argsort(numbers)
+        parts = self._source.parts(numbers[order])
+        keys = [key for part, _, ranks in parts for key in self._tables[part].keys(ranks)]
+        found = dict(zip(order.tolist(), keys, strict=True))
+        return [key for place in range(len(keys)) if (key := found[place]) is not None]
 
-    def _ranges(self, table: int | None, copies: np.ndarray | None) -> Iterator[Edges]:
-        """Yield what all ranges of a table have."""
-        count = self._common.walk_plan.count
-        total = (len(self.plan.bits) + (self.plan.copies == "first")) * count
-        common = self._common._replace(table=table, copies=copies)
-        for place, _ in enumerate(self._tasks.run(walk_of_range, common, range(count))):
-            yield from read_found(common.path(place))
-            os.remove(common.path(place))
-            self._done += 1
-            if self._progress is not None:
-                self._progress(self._done, total)
+    # ---- pairs ----
 
-    def documents(self, numbers: np.ndarray, limit: int) -> list[list[_Document]]:
-        """Return the live documents of sketches by ascending numbers, oldest first."""
-        parts = self._source.parts(numbers)
-        return [some for part, _, ranks in parts for some in self._tables[part].documents(ranks, limit)]
+    def pairs(self) -> Iterator[Pair]:
+        """Yield the pairs of documents."""
+        leaders, copies = self._source.copies()
+        if self._stages.plan.copies == "first":
+            yield from self._first_pairs(leaders, copies)
+            return
+        for rows in self._found():
+            yield from self._expanded(rows, _EVERY, _EVERY)
+        yield from self._stored_copies(np.unique(leaders), lambda live: combinations(live, 2))
 
-    def keys(self, numbers: np.ndarray) -> list[Key | None]:
-        """Return the keys of documents by ascending numbers; ``None`` for one that is removed."""
-        parts = self._source.parts(numbers)
-        return [key for part, _, ranks in parts for key in self._tables[part].keys(ranks)]
+    def _first_pairs(self, leaders: np.ndarray, copies: np.ndarray) -> Iterator[Pair]:
+        """Yield the pairs in which equal documents take part by the oldest of them alone.
 
-    def copies(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return (leaders, copies): documents that are stored as copies, by number."""
-        return self._source.copies()
+        As in one index, a document whose whole sketch equals another's is in a pair with the first such one,
+        and the first of these with the first of those that are equal in what is compared.
+        """
+        ages, is_first = self._firsts(leaders, copies, self._are_copies)
+        _, is_first_equal = self._firsts(leaders, copies, self._are_equal)
+        for rows in self._found():
+            a, b, copied, equal = rows["a"], rows["b"], self._are_copies(rows), self._are_equal(rows)
+            turned = np.where(copied, is_first[b], np.where(equal, is_first_equal[b], ages[a] > ages[b]))
+            rows["a"], rows["b"] = np.where(turned, (b, a), (a, b))
+            yield from self._expanded(rows[copied & is_first[rows["a"]]], 1, _EVERY)
+            firsts = is_first[rows["b"]] & is_first_equal[rows["a"]] & (equal | is_first_equal[rows["b"]])
+            yield from self._expanded(rows[~copied & firsts], 1, 1)
+        own = np.unique(leaders)
+        yield from self._stored_copies(own[is_first[own]], lambda live: product(live[:1], live[1:]))
+
+    def _firsts(
+        self, leaders: np.ndarray, copies: np.ndarray, alike: Callable[[np.ndarray], np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return (age of the oldest document of the group of each number, whether the number is that of its
+        sketch); a group is what stored copies and pairs that are `alike` hold together."""
+        by_age, ages = self._by_age()
+        every, oldest = np.arange(self._total, dtype=np.uint32), np.full(self._total, self._total)
+        forest, sketch_of = Forest(self._total), every.copy()
+        forest.join(edges_between(leaders, copies))
+        for rows in self._found():
+            some = rows[alike(rows)]
+            forest.join(edges_between(some["a"], some["b"]))
+        roots = forest.roots(every)
+        np.minimum.at(oldest, roots, ages)
+        sketch_of[copies] = leaders
+        return oldest[roots], sketch_of[by_age[oldest[roots]]] == every
+
+    def _expanded(self, rows: np.ndarray, limit_a: int, limit_b: int) -> Iterator[Pair]:
+        """Yield the pairs of documents of pairs of sketches, so many of each at most."""
+        for first in range(0, len(rows), _AT_ONCE):
+            some = rows[first : first + _AT_ONCE]
+            numbers = np.unique(np.concatenate([some["a"], some["b"]]))
+            live = dict(zip(numbers.tolist(), self._documents(numbers, max(limit_a, limit_b)), strict=True))
+            for a, b, agree, distance in some.tolist():
+                for one, other in product(live[a][:limit_a], live[b][:limit_b]):
+                    is_turned = limit_a > 1 and one.rank > other.rank
+                    yield self._pair(*((other, one) if is_turned else (one, other)), agree, distance)
+
+    def _stored_copies(
+        self, leaders: np.ndarray, paired: Callable[[list[Document]], Iterable[tuple[Document, Document]]]
+    ) -> Iterator[Pair]:
+        """Yield the pairs of documents that one partition stores as copies of another."""
+        for first in range(0, len(leaders), _AT_ONCE):
+            for live in self._documents(leaders[first : first + _AT_ONCE], _EVERY):
+                for one, other in paired(live):
+                    yield self._pair(one, other, self._agree, 0)
+
+    def _pair(self, a: Document, b: Document, agree: int, distance: int) -> Pair:
+        present = a.present & b.present
+        bits = distance if present & HAS_FINGERPRINT else None
+        if agree == NO_VALUE or not present & HAS_SIGNATURE:
+            return Pair(a.key, b.key, None, bits)
+        return Pair(a.key, b.key, self._estimates[agree][0], bits, *self._estimates[agree][1:])
+
+    # ---- clusters ----
+
+    def clusters(self, linkage: Linkage) -> Iterator[list[Key]]:
+        """Yield the keys of each group of two live documents or more: of components in the order of their
+        numbers, of stars in that of their ages."""
+        by_age = ages = np.arange(self._total, dtype=np.uint32)
+        if linkage == "star":
+            by_age, ages = self._by_age()
+        forest = group(self._total, linkage, self._edges(linkage, ages), self._stages.memory_bytes)
+        begun: list[Key] = []
+        for members, is_last in forest.groups():
+            for first in range(0, len(members), _AT_ONCE):
+                begun += self._keys(by_age[members[first : first + _AT_ONCE]])
+            if is_last:
+                if len(begun) > 1:
+                    yield begun
+                begun = []
+
+    def _edges(self, linkage: Linkage, ages: np.ndarray) -> Iterator[tuple[np.ndarray, bool]]:
+        """Yield edges as `group` takes them: of stars those of equal sketches first."""
+        leaders, copies = self._source.copies()
+        yield edges_between(ages[leaders], ages[copies]), True
+        for are_copies in (True, False) if linkage == "star" else (False,):
+            for rows in self._found():
+                some = rows[self._are_equal(rows) == are_copies] if linkage == "star" else rows
+                yield edges_between(ages[some["a"]], ages[some["b"]]), are_copies
 
 
 class ScaledPairs(SnapshotIterator[Pair]):
@@ -146,80 +247,25 @@ class ScaledPairs(SnapshotIterator[Pair]):
     ``with`` block.
     """
 
-    def __init__(self, walk: Walk, ends: ExitStack) -> None:
-        self._walk, self._ends, self._plan = walk, ends, walk.plan
-        self._estimates = row_estimates(walk.config.num_perm)
-        self._pairs = self._all()
+    def __init__(self, pairs: Iterator[Pair], ends: ExitStack) -> None:
+        self._pairs, self._ends = pairs, ends
 
     def __next__(self) -> Pair:
-        return next(self._pairs)
+        try:
+            return next(self._pairs)
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """End the iteration. Closing twice is allowed."""
-        self._pairs.close()
+        self._pairs = iter(())
         self._ends.close()
 
-    def _all(self) -> Generator[Pair, None, None]:
-        folded = [np.empty(0, dtype=np.uint32)]
-        with self._ends, closing(self._walk.found()) as every:  # tasks end before their folder
-            for found in every:
-                folded.append(found.copies["b"])
-                yield from self._expanded(found.copies, is_copy=True)
-                yield from self._expanded(found.pairs, is_copy=False)
-            yield from self._stored_copies(np.unique(np.concatenate(folded)))
 
-    def _expanded(self, rows: np.ndarray, *, is_copy: bool) -> Iterator[Pair]:
-        """Yield the pairs of documents of pairs of sketches; of a copy `a` is the first of its equals."""
-        of_first = self._plan.copies == "first"
-        for first in range(0, len(rows), _AT_ONCE):
-            some = rows[first : first + _AT_ONCE]
-            numbers = np.unique(np.concatenate([some["a"], some["b"]]))
-            limit = 1 if of_first and not is_copy else _EVERY
-            live = dict(zip(numbers.tolist(), self._walk.documents(numbers, limit), strict=True))
-            for a, b, agree, distance in some.tolist():
-                ones = live[a][:1] if of_first else live[a]
-                for one, other in product(ones, live[b]):
-                    yield self._pair(one, other, agree, distance)
-
-    def _stored_copies(self, folded: np.ndarray) -> Iterator[Pair]:
-        """Yield the pairs of documents that one partition stores as copies of another."""
-        leaders = np.unique(self._walk.copies()[0])
-        agree, of_first = self._walk.config.num_perm or NO_VALUE, self._plan.copies == "first"
-        leaders = leaders[~np.isin(leaders, folded)]
-        for first in range(0, len(leaders), _AT_ONCE):
-            for live in self._walk.documents(leaders[first : first + _AT_ONCE], _EVERY):
-                pairs = product(live[:1], live[1:]) if of_first else combinations(live, 2)
-                for one, other in pairs:
-                    yield self._pair(one, other, agree, 0)
-
-    def _pair(self, a: _Document, b: _Document, agree: int, distance: int) -> Pair:
-        present = a[1] & b[1]
-        bits = distance if present & HAS_FINGERPRINT else None
-        if agree == NO_VALUE or not present & HAS_SIGNATURE:
-            return Pair(a[0], b[0], None, bits)
-        return Pair(a[0], b[0], self._estimates[agree][0], bits, *self._estimates[agree][1:])
-
-
-def _clusters(walk: Walk, ends: ExitStack) -> Generator[list[Key], None, None]:
-    """Yield the keys of each group of two live documents or more, in the order of their numbers."""
-    begun: list[Key] = []
+def _until_end(found: Iterator[list[Key]], ends: ExitStack) -> Iterator[list[Key]]:
     with ends:
-        forest = Forest(walk.total)
-        forest.join(edges_between(*walk.copies()))
-        for found in walk.found():
-            for rows in (found.copies, found.pairs):
-                forest.join(edges_between(rows["a"], rows["b"]))
-        for members, is_last in forest.groups():
-            for first in range(0, len(members), _AT_ONCE):
-                keys = walk.keys(members[first : first + _AT_ONCE])
-                begun += [key for key in keys if key is not None]
-            if is_last:
-                if len(begun) > 1:
-                    yield begun
-                begun = []
-
-
-_SECONDS = 30.0
+        yield from found
 
 
 def pairs(
@@ -233,14 +279,14 @@ def pairs(
     max_run: int = DEFAULT_MAX_RUN,
     memory_bytes: int = DEFAULT_MEMORY_BYTES,
     progress: Callable[[int, int], object] | None = None,
-    seconds: float = _SECONDS,
+    seconds: float = 30.0,
     work: str | os.PathLike[str] | None = None,
     address: str | None = None,
     ray: Mapping[str, Any] | None = None,
 ) -> ScaledPairs:
     """Stream all pairs of similar documents of an index over many machines, each once.
 
-    The sorted tables of all partitions are walked together, range by range, by a task on each core of the
+    The sorted tables of all partitions are compared together, range by range, by a task on each core of the
     cluster; as `Index.pairs` does it in one index. Each partition is seen as of its newest commit at the
     call, of which its host makes a copy; there is no commit over all of them.
 
@@ -248,9 +294,9 @@ def pairs(
         uri: of the catalog.
         threshold, by, max_distance, recall: as in `Index.pairs`.
         max_run: documents of one prefix, at most, all of which are compared with each other. One index
-            compares those of a longer run with the oldest; here it is an error, for partitions do not share
-            the ages of documents. A sketch counts once in each partition that has it, with `copies` "all".
-        copies: as there; the first of equal documents is that of the lowest partition, the oldest one there.
+            compares those of a longer run with the oldest; here it is an error. A sketch counts once in each
+            partition that has it.
+        copies: as there; with "first" the calling process has 24 bytes a document.
         memory_bytes: of buffers of each task.
         progress: called as ``progress(done, total)`` with ranges of tables.
         seconds: how long a place has to answer at first.
@@ -259,8 +305,8 @@ def pairs(
         address, ray: as of `simindex.scaleout.open`.
 
     Returns:
-        An iterator of `Pair`, `a` being the one of the lower partition, or stored first in the same. Used up
-        or closed it lets go of the snapshots.
+        An iterator of `Pair`; with `copies` "all" `a` is the one of the lower partition, or stored first in
+        the same. Used up or closed it lets go of the snapshots.
 
     Raises:
         ValueError: as `Index.pairs`.
@@ -268,7 +314,8 @@ def pairs(
         PlaceMissingError: a place does not answer.
         ScaleOutError: a node does not see `work`, or none is left.
     """
-    return ScaledPairs(*_walk("pairs", locals(), copies=copies))
+    compared, ends = _compared("pairs", locals(), copies)
+    return ScaledPairs(compared.pairs(), ends)
 
 
 def clusters(
@@ -282,49 +329,44 @@ def clusters(
     max_run: int = DEFAULT_MAX_RUN,
     memory_bytes: int = DEFAULT_MEMORY_BYTES,
     progress: Callable[[int, int], object] | None = None,
-    seconds: float = _SECONDS,
+    seconds: float = 30.0,
     work: str | os.PathLike[str] | None = None,
     address: str | None = None,
     ray: Mapping[str, Any] | None = None,
 ) -> Iterator[list[Key]]:
     """Stream the clusters of similar documents of an index over many machines: lists of two keys or more.
 
-    A cluster is a component: what pairs hold together, however long the chain. Each task hands on no more
-    pairs than hold together what it has found, and the calling process joins them. They are those of
-    `Index.clusters`.
+    They are those of `Index.clusters`, as far as the clocks of drivers agree: stars take documents by the
+    time at which their driver sent them. Of components each task hands on no more pairs than hold together
+    what it has found.
 
     Args:
-        linkage: "components"; stars go by the ages of documents, which partitions do not share.
+        linkage: as there.
         uri, threshold, by, max_distance, recall, max_run, progress, seconds, work, address, ray: as of
-            `pairs`. The calling process has 4 bytes a document, and 8 a copy.
-        memory_bytes: of buffers of each task.
+            `pairs`. The calling process has 8 bytes a document, and 8 a copy; of stars 16 more a document.
+        memory_bytes: of buffers of each task, and of the pairs of stars; what does not fit lies on the disk.
 
     Yields:
-        Keys, in the order of partitions, and of age in each.
+        Keys: of components in the order of partitions, and of age in each; of stars by age, the centre first.
 
     Raises:
-        UnsupportedError: stars.
         ValueError, SimIndexError, PlaceMissingError, ScaleOutError: as `pairs`.
     """
     require_linkage(linkage)
-    if linkage == "star":
-        raise UnsupportedError(
-            'clusters: linkage="star" takes documents by their ages, which partitions do not share; expected '
-            '"components", or merge the partitions into one index and ask that'
-        )
-    return _clusters(*_walk("clusters", locals(), forests=True))
+    compared, ends = _compared("clusters", locals(), forests=linkage == "components")
+    return _until_end(compared.clusters(linkage), ends)
 
 
-def _walk(
-    call: str, given: Mapping[str, Any], *, copies: Copies = "first", forests: bool = False
-) -> tuple[Walk, ExitStack]:
-    """Open the partitions; returns the walk, and what is to be closed at its end."""
-    require_callable("progress", given["progress"])
+def _compared(
+    call: str, given: Mapping[str, Any], copies: Copies = "all", *, forests: bool = False
+) -> tuple[Compared, ExitStack]:
+    """Open the partitions; returns what compares them, and what is to be closed at its end."""
+    progress = given["progress"]
+    require_callable("progress", progress)
     uri, catalog = os.fspath(given["uri"]), Catalog.load(given["uri"])
     method = given["by"], given["max_distance"], given["recall"], False, False
-    sizes, scheme = (copies, given["max_run"], given["memory_bytes"]), scheme_of_config(catalog.config)
-    plan: PairPlan = plan_pairs(scheme, given["threshold"], *method, *sizes, call)
-    half = HAS_SIGNATURE if plan.method == "minhash" else HAS_FINGERPRINT
+    sizes = copies, given["max_run"], given["memory_bytes"]
+    plan = plan_of(scheme_of_config(catalog.config), given["threshold"], *method, *sizes, call)
     is_here, above = is_local(catalog.places), given["work"]
     if above is None and is_remote(uri) and not is_here:
         raise ValueError(
@@ -339,18 +381,27 @@ def _walk(
             TemporaryDirectory(prefix="simindex-", dir=above, ignore_cleanup_errors=True)
         )
         tasks = ends.enter_context(tasks_on(given["address"], given["ray"], is_here=is_here))
-        folders = tuple(partition.path for partition in catalog.partitions)
+        folders = [partition.path for partition in catalog.partitions]
         if not is_here:
             folders = _copied(catalog, work, given["seconds"])
-        walk_plan = WalkPlan(plan, scheme.tables, 1, forests)
-        common = Walking(folders, catalog.config, work, walk_plan)
-        tables = ends.enter_context(common.opened())
+        stages = Stages(
+            work, catalog.config, plan, sizes[-1], forests=forests, indexes=folders, parallel=tasks.parallel
+        )
+        os.mkdir(stages.sketches)
+        tables = ends.enter_context(stages.opened())
         for each in tables:
-            each.read(partial(require_comparable, compares=half))
-        total = sum(each.total for each in tables)
-        count = max(2 * tasks.parallel, total // _ENTRIES_OF_A_RANGE + 1)
-        common = common._replace(walk_plan=replace(walk_plan, count=count))
-        return Walk(common, tables, tasks, given["progress"]), ends.pop_all()
+            assert isinstance(each, PinnedTables)
+            each.read(partial(require_comparable, compares=stages.compares))
+
+        def walked() -> Generator[int, None, None]:
+            count = stages.num_ranges(tables)
+            for place, _ in enumerate(tasks.run(compare_range, stages, range(count))):
+                if progress is not None:
+                    progress(place + 1, count)
+                yield place
+
+        # Tasks end before their folder.
+        return Compared(stages, tables, ends.enter_context(closing(walked()))), ends.pop_all()
     raise AssertionError("no context of these ends an error")
 
 
@@ -359,13 +410,13 @@ def _remove_empty(folder: str) -> None:
         os.rmdir(folder)
 
 
-def _copied(catalog: Catalog, work: str, seconds: float) -> tuple[str, ...]:
+def _copied(catalog: Catalog, work: str, seconds: float) -> list[str]:
     """Let hosts copy their partitions; returns the folders of the copies."""
-    calls = RayCalls(catalog)
-    calls.every("asks", "status", seconds=seconds)
-    folders = tuple(os.path.join(work, f"{number:05}") for number in range(len(catalog.partitions)))
-    to = {place: ({n: (folders[n],) for n in numbers},) for place, numbers in calls.places.items()}
-    calls.every("jobs", "each", "backup", to=to, seconds=math.inf)
+    folders = [os.path.join(work, f"{number:05}") for number in range(len(catalog.partitions))]
+    with closing(RayCalls(catalog)) as calls:
+        calls.every("asks", "status", seconds=seconds)
+        to = {place: ({n: (folders[n],) for n in numbers},) for place, numbers in calls.places.items()}
+        calls.every("jobs", "each", "backup", to=to, seconds=math.inf)
     for number, folder in enumerate(folders):
         if not os.path.isdir(folder):
             raise ScaleOutError(
@@ -374,3 +425,164 @@ def _copied(catalog: Catalog, work: str, seconds: float) -> tuple[str, ...]:
                 "under the same path"
             )
     return folders
+
+
+# ---- of files, by stages that any processes run ----
+
+Find = Literal["pairs", "components", "star"]
+"""What is written: pairs, or clusters by their linkage."""
+
+
+class StagedPairs(PlannedJob):
+    """A search for the similar pairs of files, or their clusters, that `plan_pairs` has planned in a folder.
+
+    The stages: `sketch`, `compare`, `finish`; all that is said of `StagedDedup` holds for them.
+
+    Args:
+        work: the folder.
+
+    Raises:
+        JobError: nothing is planned there, or another kind of job, or by another version of simindex.
+
+    >>> import json, os, tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> rows, found, work = (os.path.join(folder.name, name) for name in ("a.jsonl", "pairs.jsonl", "work"))
+    >>> texts = ["the same words twice", "The same words twice!", "quite other words"]
+    >>> with open(rows, "w") as file:
+    ...     file.writelines(json.dumps({"id": id, "text": text}) + chr(10) for id, text in enumerate(texts))
+    >>> job = plan_pairs(rows, found, work=work)
+    >>> job.sketch(), job.compare() > 0, job.finish()
+    (1, True, 1)
+    >>> with open(found) as file:
+    ...     print([json.loads(line)["b"] for line in file])
+    [1]
+    >>> folder.cleanup()
+    """
+
+    kind = "pairs"
+
+    def finish(self, progress: Callable[[int], object] | None = None) -> int:
+        """Write the output, a line of JSON for each pair or cluster, in this process; returns how many.
+
+        Args:
+            progress: called with the number of lines so far.
+
+        Raises:
+            JobError: a range is not compared, or the inputs have changed since they were planned.
+            SimIndexError: a group of documents is longer than `max_run`.
+        """
+        require_callable("progress", progress)
+        stages, find, count = self._open_stages(), self._arguments["find"], 0
+        if stages is None:
+            with open(os.path.join(self.work, "done"), "rb") as file:
+                return int(pickle.load(file))
+        with stages.opened() as tables, replacing(self._arguments["sink"]) as output:
+            compared = Compared(stages, tables, range(stages.num_ranges(tables)))
+            lines = map(Pair.to_dict, compared.pairs()) if find == "pairs" else _of_clusters(compared, find)
+            for count, line in enumerate(lines, 1):
+                output.write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
+                if progress is not None and count % _AT_ONCE == 0:
+                    progress(count)
+        self._done(count)
+        return count
+
+    def _open_stages(self) -> Stages | None:
+        if self.is_done:
+            return None
+        stages: Stages = self._arguments["stages"]
+        entries = _entries_of(stages.inputs, takes_bad_rows=stages.takes_bad_rows)
+        if digest_of(self._arguments["job"] | entries.digest()) != self.digest:
+            raise JobError(
+                f"{self.work}: the inputs have changed since they were planned; plan them with force=True"
+            )
+        return stages
+
+
+def _of_clusters(compared: Compared, linkage: Linkage) -> Iterator[dict[str, Any]]:
+    """Yield clusters as lines."""
+    for keys in compared.clusters(linkage):
+        yield {"documents": len(keys), "keys": list(map(plain, keys))}
+
+
+def _entries_of(sources: Any, *, takes_bad_rows: bool) -> PathEntries:
+    entries = entries_of(sources, None, _pass_over if takes_bad_rows else None)
+    if not isinstance(entries, PathEntries) or not entries.can_repeat:
+        raise UnsupportedError(
+            "plan_pairs: expected files, which every node can read; found an iterable or standard input"
+        )
+    return entries
+
+
+def _pass_over(_: object) -> None:
+    """Pass over a bad row."""
+
+
+def plan_pairs(
+    sources: Any,
+    sink: str | os.PathLike[str],
+    threshold: float = DEFAULT_THRESHOLD,
+    *,
+    work: str | os.PathLike[str],
+    find: Find = "pairs",
+    parallel: int = DEFAULT_PARALLEL,
+    skip_bad_rows: bool = False,
+    force: bool = False,
+    by: Method | None = None,
+    max_distance: int | None = None,
+    recall: float | None = None,
+    config: Config | None = None,
+    copies: Copies = "all",
+    max_run: int = DEFAULT_MAX_RUN,
+    memory_bytes: int = DEFAULT_MEMORY_BYTES,
+    part_bytes: int = PART_BYTES,
+) -> StagedPairs:
+    """Plan a search for the similar pairs of files, or their clusters, in a folder: cut the input into parts.
+
+    What is found is what `Index.pairs` and `Index.clusters` find in an index of the same rows, stored in the
+    order of the input. Called again with the same arguments it changes nothing.
+
+    Args:
+        sources: paths of files that all who run the stages can read, as of `simindex.corpus.deduplicate`.
+        sink: the path of the output, JSON lines as of ``simindex pairs --json`` or ``clusters --json``.
+        find: "pairs", or clusters: "components" or "star".
+        config: how rows are compared; default: `Config()`, and of that the half that is compared.
+        threshold, by, max_distance, recall, copies: as of `Index.pairs`.
+        max_run: rows of one prefix that are compared two by two, at most; more are an error. A sketch counts
+            once in each part that has it.
+        work, parallel, skip_bad_rows, force, memory_bytes, part_bytes: as of `plan_dedup`.
+
+    Raises:
+        JobError: the output exists, or the folder is another job's.
+        UnsupportedError: sources that only this process has.
+        ValueError: an argument is out of range.
+    """
+    if find not in get_args(Find):
+        raise ValueError(f"find: expected one of {', '.join(get_args(Find))}; found {find!r}")
+    require_int("parallel", parallel, 1)
+    require_int("part_bytes", part_bytes, 1)
+    config = config_for(config, (), by, max_distance, False, False)
+    method = by, max_distance, recall, False, False
+    copies = copies if find == "pairs" else "all"
+    plan = plan_of(scheme_of_config(config), threshold, *method, copies, max_run, memory_bytes, "plan_pairs")
+    entries = _entries_of(sources, takes_bad_rows=skip_bad_rows)
+    work, sink = os.fspath(work), os.path.abspath(local_path(sink))
+    how: dict[str, Any] = {"threshold": threshold, "by": by, "max_distance": max_distance, "recall": recall}
+    how |= {"copies": copies, "max_run": max_run, "memory_bytes": memory_bytes, "part_bytes": part_bytes}
+    job = how | {"find": find, "sink": sink, "config": config.to_dict(), "skip_bad_rows": skip_bad_rows}
+    digest = digest_of(job | entries.digest())
+    if is_planned(work, digest, force=force):
+        return StagedPairs(work)
+    if os.path.exists(sink) and not force:
+        raise JobError(f"{sink}: expected no file there, found one; force=True replaces it")
+    stages = Stages(
+        os.path.join(os.path.abspath(work), STAGES_OF + digest),
+        config,
+        plan,
+        memory_bytes,
+        entries.inputs,
+        takes_bad_rows=skip_bad_rows,
+        forests=find == "components",
+    )
+    stages = cut_into_parts(stages, part_bytes, Tasks(parallel))
+    write_plan(work, StagedPairs.kind, digest, {"stages": stages, "sink": sink, "find": find, "job": job})
+    return StagedPairs(work)

@@ -12,7 +12,7 @@ from support.hosts import rows_of, written
 
 from simindex import SimIndexError
 from simindex.corpus import deduplicate
-from simindex.scaleout import StagedDedup, UnsupportedError, dedup, plan_dedup
+from simindex.scaleout import StagedDedup, UnsupportedError, plan_dedup, stages
 
 MODES: list[tuple[str, dict[str, Any]]] = [
     ("out.jsonl", {}),
@@ -95,7 +95,7 @@ def test_a_stage_that_comes_too_early_names_the_one_that_is_missing(tmp_path: Pa
 def test_a_job_that_dies_anywhere_is_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     job = planned(tmp_path)
     for name in ("part-000000", "part-000001"):  # what a killed process leaves
-        for home in (tmp_path / "work").glob("simindex-dedup-*"):
+        for home in (tmp_path / "work").glob("simindex-stages-*"):
             (home / "sketches" / f"{name}.abc.partial").mkdir()
     for stage in (job.sketch, job.compare, job.decide):
         stage()
@@ -111,7 +111,7 @@ def test_a_job_that_dies_anywhere_is_gone_on_with(tmp_path: Path, monkeypatch: p
             job.finish(stop)
     assert planned(tmp_path).write() > 2  # the plan is the same once more
     with monkeypatch.context() as patch:  # killed before the job is marked as done
-        patch.setattr(dedup, "whole_file", mock.Mock(side_effect=KeyboardInterrupt))
+        patch.setattr(stages, "whole_file", mock.Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             job.finish()
     assert job.sketch() == 0

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from itertools import combinations
+from itertools import chain, combinations
 from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -20,19 +20,15 @@ from simindex.pairs.plan import plan_pairs
 from simindex.pairs.ranges import (
     Block,
     LongPart,
-    PieceEntries,
     Sketches,
     WalkPlan,
     bounds_of,
-    entries_in_runs,
-    equal_sketches,
     runs_of,
     scheme_of_config,
     walk_range,
-    walk_table,
 )
 from simindex.pairs.table_walk import EqualSketches
-from simindex.pairs.tables import EVERY_KEY, MergedTables, PinnedTables, merged, set_bits
+from simindex.pairs.tables import EVERY_KEY, MergedTables, PinnedTables, merged
 from simindex.sketching.estimate import row_estimates
 
 TINY = Layout(2, 7, 256)
@@ -62,29 +58,17 @@ def partitioned(
                 each.close()
 
 
-def asked_of(
-    pinned: PinnedTables, threshold: float, by: Any, count: int, copies: Any = "all", max_run: int = 1_000
-) -> WalkPlan:
+def asked_of(pinned: PinnedTables, threshold: float, by: Any, count: int) -> WalkPlan:
     given = threshold if by == "minhash" else 0.8
-    plan = plan_pairs(pinned.scheme, given, by, None, None, False, False, copies, max_run, 64 << 20)
+    plan = plan_pairs(pinned.scheme, given, by, None, None, False, False, "all", 1_000, 64 << 20)
     return WalkPlan(plan, pinned.scheme.tables, count)
 
 
 def pairs_by_range(partitions: list[PinnedTables], walk_plan: WalkPlan) -> list[tuple[int, int, int, int]]:
-    """All rows, table by table, those of each range together."""
+    """All rows, range by range."""
     source = MergedTables(partitions)
-    rows, copies, ranges = [], None, range(walk_plan.count)
-    if walk_plan.plan.copies == "first":
-        copies = np.zeros(source.total // 8 + 1, dtype=np.uint8)
-        for place in ranges:
-            for found in equal_sketches(walk_plan, source, place):
-                set_bits(copies, found.copies["b"])
-                rows += found.copies.tolist()
-    for table in walk_plan.tables:
-        for place in ranges:
-            for found in walk_table(walk_plan, table, source, place, copies):
-                rows += found.pairs.tolist()
-    return rows
+    ranges = (walk_range(walk_plan, source, place) for place in range(walk_plan.count))
+    return [row for found in chain.from_iterable(ranges) for row in found.pairs.tolist()]
 
 
 def keys_of(partitions: list[PinnedTables]) -> list[list[Any]]:
@@ -92,7 +76,7 @@ def keys_of(partitions: list[PinnedTables]) -> list[list[Any]]:
     keys = []
     for each in partitions:
         for some in each.documents(np.arange(each.ranks.total), 2**62):
-            keys.append([key for key, _ in some])
+            keys.append([document.key for document in some])
     return keys
 
 
@@ -137,24 +121,6 @@ def test_pairs_of_partitions_by_ranges_are_those_of_one_index(
     stored = {frozenset((x, y)) for some in keys for x in some for y in some if x != y}
     assert found <= wanted
     assert {pair for pair, *_ in found} | stored == {pair for pair, *_ in wanted}
-
-
-@settings(max_examples=25, deadline=None)
-@given(documents, st.sampled_from([1, 2, 5]), st.sampled_from([0.3, 0.5, 0.8]))
-def test_pairs_of_all_tables_of_a_range_are_those_of_each_table(
-    contents: Any, count: int, threshold: float
-) -> None:
-    items = list(enumerate(contents))
-    with partitioned([items[::2], items[1::2]], Config(num_perm=32)) as partitions:
-        walk_plan = asked_of(partitions[0], threshold, "minhash", count)
-        source = MergedTables(partitions)
-        for place in range(count):
-            each = list[Any]()
-            for table in walk_plan.tables:
-                for found in walk_table(walk_plan, table, source, place, None):
-                    each += found.pairs.tolist()
-            rows = [row for found in walk_range(walk_plan, source, place) for row in found.pairs.tolist()]
-            assert sorted(rows) == sorted(each)
 
 
 def test_pairs_of_runs_that_are_put_off_come_from_the_next_table_with_a_short_run() -> None:
@@ -230,16 +196,6 @@ def test_merged_sources_are_sorted_and_whole(sources: Any) -> None:
     assert found == wanted
 
 
-@given(pieces_of_keys)
-def test_entries_that_are_alone_with_their_prefix_are_left_out(pieces: list[list[int]]) -> None:
-    keys = np.sort(np.array([key for some in pieces for key in some], dtype=np.uint64)) << np.uint64(56)
-    ends = np.cumsum([len(some) for some in pieces], dtype=np.int64)
-    numbers = np.arange(len(keys), dtype=np.uint32)
-    cut = zip(np.split(keys, ends[:-1]), np.split(numbers, ends[:-1]), strict=True)
-    found = [number for _, some in entries_in_runs(cut, 8) for number in some.tolist()]
-    assert found == [number for number, key in enumerate(keys.tolist()) if (keys == key).sum() > 1]
-
-
 class Equals:
     """Sketches by number, of which every seventh one is like the first."""
 
@@ -249,11 +205,29 @@ class Equals:
         return words, numbers.astype(np.uint64)
 
 
+class Buffered:
+    """Entries of which forty are in memory at a time."""
+
+    total = done = 0
+    is_last = False
+
+    def __init__(self, keys: np.ndarray, numbers: np.ndarray) -> None:
+        self._rest = keys, numbers
+        self.keys, self.numbers = keys[:0], numbers[:0]
+
+    def refill(self, begin: int) -> None:
+        room = 40 - len(self.keys[begin:])
+        self.keys = np.concatenate([self.keys[begin:], self._rest[0][:room]])
+        self.numbers = np.concatenate([self.numbers[begin:], self._rest[1][:room]])
+        self._rest = self._rest[0][room:], self._rest[1][room:]
+        self.is_last = not len(self._rest[0])
+
+
 def test_equal_sketches_are_found_from_one_buffer_to_the_next() -> None:
     scheme = scheme_of_config(Config(num_perm=32, simhash=None))
     plan = plan_pairs(scheme, 0.7, None, None, None, False, False, "first", 20, 1 << 20)
     keys, numbers = np.full(300, 5, dtype=np.uint64), np.arange(300, dtype=np.uint32)
-    entries = PieceEntries(iter([(keys, numbers)]), 64, replace(plan, capacity=40))
+    entries = Buffered(keys, numbers)
     equal = EqualSketches(plan, entries, partial(Sketches, Equals(), scheme.tables))
     rows = [row for rows in equal.steps() for row in rows[["a", "b", "agree"]].tolist()]
     assert rows == [(number % 7, number, 32) for number in range(7, 300)]

@@ -16,8 +16,8 @@ from simindex.corpus import DedupReport, deduplicate
 from simindex.corpus.dedup import writer_loop
 from simindex.inputs import InputError
 from simindex.inputs.source import BYTE_ORDER_MARK
-from simindex.scaleout import ScaleOutError, UnsupportedError, dedup, dedup_stages
-from simindex.scaleout.dedup_stages import compare_range
+from simindex.scaleout import ScaleOutError, UnsupportedError, dedup, stages
+from simindex.scaleout.stages import compare_range
 
 
 def both(
@@ -155,7 +155,7 @@ def test_removed_rows_have_keys_of_any_kind(mark: bytes, tmp_path: Path) -> None
 def test_tables_of_several_runs_and_equal_rows_end_as_on_one_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dedup_stages, "_RUN", 5)
+    monkeypatch.setattr(stages, "_RUN", 5)
     rows = rows_of(6, 150) + rows_of(6, 150)
     tasks = both(tmp_path, [written(tmp_path / "a.jsonl", rows)], mode="annotate", threshold=0.7)
     assert tasks.num_copies > 10

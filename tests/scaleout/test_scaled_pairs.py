@@ -120,9 +120,43 @@ def test_components_are_those_of_one_index(paths: list[str], one: simindex.Index
     assert seen[-1][0] == seen[-1][1]
 
 
-def test_stars_are_refused_for_they_go_by_ages(paths: list[str], tmp_path: Path) -> None:
-    with catalog_of(tmp_path, paths) as uri, pytest.raises(scaleout.UnsupportedError, match="by their ages"):
-        scaleout.clusters(uri, linkage="star")
+@pytest.fixture(scope="module")
+def sent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, simindex.Index]]:
+    """An index over partitions and one index that the same was done to by one driver, in small batches."""
+    folder, random = tmp_path_factory.mktemp("sent"), Random(3)
+    places = {f"local:{number}": str(folder / str(number)) for number in range(3)}
+    with (
+        simindex.open(folder / "one", config=CONFIG) as one,
+        scaleout.create(folder / "catalog", CONFIG, partitions=5, places=places) as many,
+    ):
+        items = documents()
+        for index in (one, many):
+            for first in range(0, len(items), 29):
+                index.insert_many(items[first : first + 29])
+        others = random.sample(items, 120)
+        for index in (one, many):
+            index.insert_many(
+                [(key, text) for (key, _), (_, text) in zip(others, items, strict=False)],
+                on_conflict="replace",
+            )
+            index.remove_many(REMOVED)
+            index.insert_many_if_new([(f"n{number}", text) for number, (_, text) in enumerate(items)], 0.9)
+            index.touch(*(key for key, _ in items[:50]))
+        yield str(folder / "catalog"), one
+
+
+@pytest.mark.parametrize("by", ["minhash", "simhash"])
+def test_stars_and_first_pairs_are_those_of_one_index_for_one_driver(
+    sent: tuple[str, simindex.Index], by: Any
+) -> None:
+    uri, one = sent
+    stars = list(one.clusters(linkage="star", **of_method(by)))
+    assert list(scaleout.clusters(uri, linkage="star", **of_method(by))) == stars
+    assert len(stars) > 20
+    firsts = list(one.pairs(copies="first", **of_method(by)))
+    found = list(scaleout.pairs(uri, copies="first", **of_method(by)))
+    assert len(found) == len(firsts) > 100
+    assert set(found) == set(firsts)
 
 
 @pytest.mark.parametrize("seed", [3, 5, 12, 18])
@@ -203,8 +237,7 @@ def test_ranges_hand_on_no_more_pairs_than_hold_documents_together(tmp_path: Pat
         mock.patch.object(pair_job, "tasks_on", return_value=nullcontext(tasks)),
     ):
         num_pairs = len(list(scaleout.pairs(uri, 0.7, copies="first")))
-        tasks.num_edges = 0
+        num_ranges, tasks.num_edges = tasks.num_jobs["compare_range"], 0
         (cluster,) = scaleout.clusters(uri, 0.7)
     assert len(cluster) == 200
-    tables, ranges = 8, 4
-    assert 0 < tasks.num_edges < tables * ranges * len(cluster) < num_pairs
+    assert 0 < tasks.num_edges < num_ranges * len(cluster) < num_pairs

@@ -5,17 +5,20 @@ import pickle
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 from simindex import Config, Sketcher
 from simindex.scaleout import CatalogChangedError, PartitionError, ScaledIndex
+from simindex.scaleout.actors import RayCalls, Sent
 from simindex.scaleout.calls import Gathered, Group, LocalCalls
 from simindex.scaleout.catalog import Catalog, Partition
-from simindex.scaleout.dedup_stages import compare_range
+from simindex.scaleout.connections import Address
 from simindex.scaleout.host import Assignment, Host
+from simindex.scaleout.stages import compare_range
 from simindex.scaleout.tasks import read_found
 from simindex.scaleout.wire import Routing
 
@@ -110,11 +113,9 @@ class LocalTasks:
                 with own.opened() as tables:
                     path = own.range_file(job, own.num_ranges(tables))
                     self.num_copies += sum(len(of.copies()[1]) for of in tables if not job)
-                self.waiting += sum(len(found.waiting) for found in read_found(path))
-            if name == "walk_of_range":
-                self.num_edges += sum(
-                    len(some.pairs) + len(some.copies) for some in read_found(own.path(job))
-                )
+                for found in read_found(path):
+                    self.waiting += len(found.waiting)
+                    self.num_edges += len(found.pairs)
             yield answer
 
 
@@ -235,3 +236,81 @@ def rows_of(seed: int, count: int, newest: int = 20) -> list[dict[str, Any]]:
 def written(path: Path, rows: list[dict[str, Any]]) -> str:
     path.write_bytes(b"".join(json.dumps(row).encode() + b"\n" for row in rows))
     return str(path)
+
+
+# ---- calls that get lost ----
+
+
+class Engine:
+    """What Ray is asked, with some calls that nobody ever answers, nor refuses. It takes no call back: Ray's
+    actors wait for the number of one that was taken back before it was sent."""
+
+    exceptions = SimpleNamespace(
+        RayTaskError=KeyError, RayActorError=OSError, ObjectLostError=EOFError, RayError=Exception
+    )
+
+    def __init__(self) -> None:
+        self.answers = dict[int, bytes]()
+        self.waited = list[tuple[list[int], int]]()
+
+    def wait(
+        self,
+        references: Sequence[int],
+        num_returns: int = 1,
+        timeout: float = 0.0,
+        *,
+        fetch_local: bool = True,
+    ) -> tuple[list[int], list[int]]:
+        assert references
+        self.waited.append((list(references), num_returns))
+        assert fetch_local or timeout == 0
+        done = [one for one in references if one in self.answers][:num_returns]
+        if len(done) < num_returns:
+            time.sleep(timeout)
+        return done, [one for one in references if one not in done]
+
+    def get(self, asked: int | list[int], timeout: float = 0.0) -> Any:
+        if isinstance(asked, int):
+            return self.answers[asked]
+        if not all(one in self.answers for one in asked):
+            time.sleep(min(timeout, 0.05))
+            raise TimeoutError
+        return [self.answers[one] for one in asked]
+
+    def cluster_resources(self) -> list[str]:
+        return ["a", "b"]
+
+
+class Losing(RayCalls):
+    """Calls of plain hosts whose first ones at a place get lost.
+
+    Attributes:
+        lost: place -> how many.
+        sent: places, as they were called.
+        late: number of a call that is answered once another one was sent.
+    """
+
+    late: int | None = None
+
+    def __init__(self, cluster: Cluster, **lost: int) -> None:
+        super().__init__(Catalog.load(cluster.uri))
+        self._cluster, self.lost, self.sent = cluster, lost, list[str]()
+
+    @property
+    def engine(self) -> Engine:
+        assert isinstance(self._ray, Engine)
+        return self._ray
+
+    def _address_of(self, _: str) -> Address:
+        raise OSError("no host of these takes connections")
+
+    def _send_by_ray(self, place: str, call: Sent) -> None:
+        number = len(self.sent)
+        self.sent.append(place)
+        call.references.append(number)
+        if self.late is not None:
+            self.engine.answers[self.late] = pickle.dumps("late")
+        if self.sent.count(place) > self.lost.get(place, 0):
+            arguments = pickle.loads(call.arguments)
+            host, own = self._cluster.hosts[place], Assignment.of(self.catalog, place)
+            self.engine.answers[number] = pickle.dumps(getattr(host, call.method)(own, *arguments))

@@ -1,4 +1,5 @@
-"""`simindex scaleout dedup`, `plan` and `stage`: files without their near duplicates, by many processes."""
+"""`simindex scaleout dedup`, `plan` and `stage`: files without their near duplicates, or their pairs, by many
+processes."""
 
 from __future__ import annotations
 
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
 
 EXAMPLES = {
     "dedup": "simindex scaleout dedup '/shared/news/*.jsonl' -o clean.jsonl.zst --work /shared/work",
-    "plan": "simindex scaleout plan '/shared/news/*.jsonl' -o clean.jsonl --work /shared/work --parallel 64",
+    "plan": r"""
+simindex scaleout plan '/shared/news/*.jsonl' -o clean.jsonl --work /shared/work --parallel 64
+simindex scaleout plan '/shared/news/*.jsonl' -o stories.jsonl --work /shared/work --find components
+""",
     "stage": r"""
 simindex scaleout stage sketch /shared/work 3/64
 simindex scaleout stage decide /shared/work
@@ -67,20 +71,35 @@ def plan(
         typer.Option(metavar="FOLDER", help="Folder for this job alone, seen by all its processes."),
     ],
     parallel: Annotated[int, options.number("Approximate number of processes.")] = 16,
+    find: Annotated[
+        str,
+        options.word(
+            ("duplicates", "pairs", "components", "star"),
+            "Write the rows that stay, or JSON lines of similar pairs, or of clusters by their linkage.",
+        ),
+    ] = "duplicates",
     how: DedupOptions,
     reads: reading.FileOptions,
     sketch: creation.SketchOptions,
 ) -> None:
-    """Plan a deduplication over a shared folder; simindex scaleout stage runs its stages.
+    """Plan a deduplication, or a search for pairs, over a shared folder; stage runs what is planned.
 
-    The output is what dedup writes, byte for byte. Without Ray: see docs/howto/dedup-on-many-machines.md.
+    The output is what dedup writes, byte for byte, or what pairs and clusters find in an index of the rows.
+    Without Ray: see docs/howto/dedup-on-many-machines.md.
     """
     from simindex import scaleout
 
     given = how.arguments(sketch, Reports("bad row"))
     given["skip_bad_rows"] = given.pop("on_bad_row") is not None
-    scaleout.plan_dedup(_rows_of(inputs, reads), output, work=work, parallel=parallel, **given)
-    note(f"{work}: planned; run the stages sketch, compare, decide, write, finish")
+    rows = _rows_of(inputs, reads)
+    if find == "duplicates":
+        scaleout.plan_dedup(rows, output, work=work, parallel=parallel, **given)
+    else:
+        for name in ("keep", "mode", "removed"):
+            if given.pop(name) != getattr(DedupOptions, name):
+                raise typer.BadParameter(f"--{name} goes with --find duplicates")
+        scaleout.plan_pairs(rows, output, work=work, find=find, parallel=parallel, **given)  # type: ignore[arg-type] # it is one of them
+    note(f"{work}: planned; run the stages {', '.join(_STAGES)}")
 
 
 _SHARED = {"sketch": "part", "compare": "range", "write": "part"}
@@ -98,21 +117,33 @@ def stage(
     ] = "1/1",
     as_json: options.JsonSummary = False,
 ) -> None:
-    """Run a stage of a deduplication, once all of the stage before it is done; finish writes the output.
+    """Run a stage of what was planned, once all of the stage before it is done; finish writes the output.
 
-    What is there is not done again: run a stage that was killed once more.
+    What is there is not done again: run a stage that was killed once more. Pairs and clusters have nothing to
+    decide and write.
     """
     from simindex import scaleout
+    from simindex.scaleout.stages import kind_of
 
     if stage not in _STAGES:
         raise typer.BadParameter(f"STAGE: expected one of {', '.join(_STAGES)}; found {stage!r}")
     number, _, of = share.partition("/") if re.fullmatch("[0-9]{1,9}/[0-9]{1,9}", share) else "0/0"
     if not 1 <= int(number) <= int(of):
         raise typer.BadParameter(f"SHARE: expected one like 3/64, found {share!r}")
-    job = scaleout.StagedDedup(work)
-    if stage == "finish":
+    job: scaleout.StagedPairs | scaleout.StagedDedup
+    job = scaleout.StagedPairs(work) if kind_of(work) == "pairs" else scaleout.StagedDedup(work)
+    if stage == "finish" and isinstance(job, scaleout.StagedPairs):
+        with work_bar("lines", None) as advance:
+            count = job.finish(lambda done: advance(done, done))
+        if as_json:
+            print_json({"lines": count})
+        else:
+            note(f"{counted(count, 'line')} written")
+    elif stage == "finish":
+        assert isinstance(job, scaleout.StagedDedup)
+        dedup = job
         bad_rows = Reports("bad row")
-        _run_to_end(lambda tell: job.finish(tell, passed_over(bad_rows)), bad_rows, as_json)
+        _run_to_end(lambda tell: dedup.finish(tell, passed_over(bad_rows)), bad_rows, as_json)
     elif stage == "decide":
         job.decide()
     else:

@@ -1,0 +1,150 @@
+"""Pairs and clusters of files by stages that processes run over a folder, against those of one index."""
+
+import json
+import os
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from support.commands import Run
+from support.hosts import rows_of, written
+
+import simindex
+from simindex import Config, SimHashConfig
+from simindex.corpus.dedup.journal import JobError
+from simindex.scaleout import StagedDedup, StagedPairs, UnsupportedError, pair_job, plan_pairs
+
+CONFIG = Config(num_perm=64, simhash=SimHashConfig(3, shingles=simindex.WordShingles(1)))
+
+
+def rows(seed: int = 1) -> list[dict[str, Any]]:
+    """Rows of which many are alike and some equal, each with an id of its own."""
+    return [
+        row | {"id": f"r{number}"} for number, row in enumerate(rows_of(seed, 80) + rows_of(seed + 1, 80))
+    ]
+
+
+def planned(tmp_path: Path, **how: Any) -> StagedPairs:
+    for name, some in (("1.jsonl", rows()[:90]), ("2.jsonl", rows()[90:])):
+        if not (tmp_path / name).exists():
+            written(tmp_path / name, some)
+    given: dict[str, Any] = {"work": tmp_path / "work", "parallel": 2, "part_bytes": 5_000, "config": CONFIG}
+    return plan_pairs([tmp_path / "1.jsonl", tmp_path / "2.jsonl"], tmp_path / "out.jsonl", **(given | how))
+
+
+def lines_of(path: Path) -> list[Any]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def expected(folder: Path, find: str, how: dict[str, Any]) -> list[Any]:
+    """What one index of the same rows finds, as lines."""
+    with simindex.open(folder / "one", config=CONFIG) as one:
+        one.insert_many((row["id"], row["text"]) for row in rows())
+        if find == "pairs":
+            return [pair.to_dict() for pair in one.pairs(**how)]
+        found = one.clusters(linkage=find, **how)  # type: ignore[arg-type]
+        return [{"documents": len(keys), "keys": keys} for keys in found]
+
+
+@pytest.mark.parametrize("find", ["pairs", "components", "star"])
+@pytest.mark.parametrize("how", [{"threshold": 0.6}, {"by": "simhash"}], ids=["minhash", "simhash"])
+def test_stages_find_what_one_index_finds_however_they_are_shared(
+    find: Any, how: dict[str, Any], tmp_path: Path
+) -> None:
+    random, job = Random(find + repr(how)), planned(tmp_path, find=find, **how)
+    for stage in (job.sketch, job.compare):
+        of = random.randint(1, 5)
+        shares = [*range(1, of + 1), *random.choices(range(1, of + 1), k=2)]  # some run twice
+        random.shuffle(shares)
+        assert sum(stage(share, of) for share in shares) > 2
+    assert (job.decide(), job.write()) == (0, 0)
+    wanted, count = expected(tmp_path, find, how), job.finish()
+    found = lines_of(tmp_path / "out.jsonl")
+    assert count == len(found) == len(wanted) > 5
+    if find == "star":
+        assert found == wanted
+    assert sorted(map(repr, found)) == sorted(map(repr, wanted))
+    assert sorted(os.listdir(tmp_path / "work")) == ["done", "plan"]
+    assert (job.sketch(), job.compare(), job.finish()) == (0, 0, count)
+
+
+def test_of_equal_rows_the_first_alone_is_in_other_pairs_where_that_is_asked_for(tmp_path: Path) -> None:
+    job = planned(tmp_path, copies="first", threshold=0.6)
+    job.sketch()
+    job.compare()
+    job.finish()
+    wanted = expected(tmp_path, "pairs", {"threshold": 0.6, "copies": "first"})
+    assert sorted(map(repr, lines_of(tmp_path / "out.jsonl"))) == sorted(map(repr, wanted))
+
+
+def test_a_search_that_dies_anywhere_is_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job, calls = planned(tmp_path, find="components"), list[int]()
+    home = next((tmp_path / "work").glob("simindex-stages-*"))
+    (home / "sketches" / "part-000000.abc.partial").mkdir()  # what a killed process leaves
+    job.sketch(2, 2)
+    with pytest.raises(JobError, match=r"sketches of part 1 of \d+, found none; run the stage sketch"):
+        job.compare()
+    job.sketch()
+    job.compare(1, 2)
+    with pytest.raises(JobError, match=r"what range \d+ of \d+ has, found none; run the stage compare"):
+        job.finish()
+    assert not (tmp_path / "out.jsonl").exists()
+    job.compare()
+
+    def stop(count: int) -> None:
+        calls.append(count)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pair_job, "_AT_ONCE", 2)
+        with pytest.raises(KeyboardInterrupt):
+            job.finish(stop)
+    assert calls == [2]
+    assert not (tmp_path / "out.jsonl").exists()
+    assert planned(tmp_path, find="components").finish() == len(
+        expected(tmp_path, "components", {"threshold": 0.8})
+    )
+
+
+def test_a_folder_is_of_one_search_and_an_input_that_changes_is_named(tmp_path: Path) -> None:
+    job = planned(tmp_path)
+    with pytest.raises(JobError, match="found the plan of another job; force=True"):
+        planned(tmp_path, find="star")
+    with pytest.raises(JobError, match="expected a plan of a deduplication, found one of pairs"):
+        StagedDedup(tmp_path / "work")
+    with (tmp_path / "2.jsonl").open("a") as file:
+        file.write('{"id": "more", "text": "some more words"}\n')
+    with pytest.raises(JobError, match="the inputs have changed since they were planned"):
+        job.sketch()
+    (tmp_path / "out.jsonl").touch()
+    with pytest.raises(JobError, match="expected no file there, found one; force=True replaces it"):
+        planned(tmp_path, work=tmp_path / "other")
+    again = planned(tmp_path, force=True)
+    assert again.sketch() > 2
+    with pytest.raises(UnsupportedError, match="plan_pairs: expected files"):
+        plan_pairs(rows(), tmp_path / "o", work=tmp_path / "third")
+    with pytest.raises(ValueError, match="find: expected one of pairs, components, star; found 'stars'"):
+        planned(tmp_path, find="stars")
+
+
+def test_commands_plan_and_run_a_search(run: Run, tmp_path: Path) -> None:
+    written(tmp_path / "in.jsonl", rows())
+    work, output = tmp_path / "work", tmp_path / "pairs.jsonl"
+    given = (tmp_path / "in.jsonl", "-o", output, "--work", work, "--threshold", 0.6, "--find", "pairs")
+    refused = run("scaleout", "plan", *given, "--keep", "longest")
+    assert (refused.code, "--keep goes with --find duplicates" in refused.err) == (2, True)
+    assert run("scaleout", "plan", *given).err.endswith(
+        "planned; run the stages sketch, compare, decide, write, finish\n"
+    )
+    for stage in (
+        ("sketch", work, "1/2"),
+        ("sketch", work, "2/2"),
+        ("compare", work),
+        ("decide", work),
+        ("write", work),
+    ):
+        assert run("scaleout", "stage", *stage).code == 0
+    done = run("scaleout", "stage", "finish", work, "--json")
+    assert json.loads(done.out) == {"lines": len(lines_of(output))}
+    assert len(lines_of(output)) > 5
