@@ -17,15 +17,17 @@ from __future__ import annotations
 import os
 import pickle
 import socket
+import threading
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 from simindex.imports import optional_module
 from simindex.scaleout.calls import Calls, Gathered, Group, LocalCalls, To, is_local
 from simindex.scaleout.catalog import Catalog
+from simindex.scaleout.connections import Address, Connection, Connections, HostError, Server
 from simindex.scaleout.errors import ScaleOutError
 from simindex.scaleout.host import Assignment, Host
 
@@ -40,7 +42,10 @@ SHARE = 0.001
 _INLINE_BYTES = 100_000
 """Arguments of more bytes than this go to Ray's object store in any case."""
 
-_HEAD_SECONDS = 5.0
+_HEAD_SECONDS = 2.0
+
+_SETTINGS = b"\0\0\0\4\0\0\0\0\0"
+"""An empty frame of settings: with one both sides of HTTP/2 begin (RFC 9113, 3.4), and gRPC is HTTP/2."""
 
 _STOP_SECONDS = 30.0
 
@@ -77,12 +82,17 @@ def start(address: str | None, options: Mapping[str, Any] | None) -> bool:
 
 
 def _require_head(address: str) -> None:
-    """Refuse an address where nothing listens: Ray tries it for minutes, and writes its own log to stderr."""
+    """Refuse an address where no gRPC server answers: Ray tries it for half a minute and longer, and writes
+    its own log to stderr."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not (host and port.isdigit()):
         return  # "auto", "local" and the like
     try:
-        socket.create_connection((host.strip("[]"), int(port)), _HEAD_SECONDS).close()
+        with socket.create_connection((host.strip("[]"), int(port)), _HEAD_SECONDS) as head:
+            if os.environ.get("RAY_USE_TLS", "0") == "0":
+                head.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _SETTINGS)
+                if head.recv(len(_SETTINGS))[3:4] != _SETTINGS[3:4]:
+                    raise OSError("another program listens there")
     except OSError as exc:
         raise ScaleOutError(
             f"address: expected the head of a Ray cluster at {address}, found nothing that answers ({exc}); "
@@ -98,8 +108,9 @@ class HostActor:
     """
 
     def __init__(self) -> None:
-        self._host = Host()
+        self._host, self._lock = Host(), threading.Lock()
         self._assignment: tuple[bytes, Assignment] | None = None
+        self._server: Server | None = None
 
     def call(self, head: bytes, stored: bytes = b"") -> bytes:
         """Call a method of the host, with what `travelling` has packed."""
@@ -113,6 +124,13 @@ class HostActor:
         if known is None or known[0] != assignment:
             known = self._assignment = assignment, pickle.loads(assignment)
         return known[1]
+
+    def address(self) -> Address:
+        """Return where questions are answered that do not come by Ray."""
+        with self._lock:
+            if self._server is None:
+                self._server = Server(ray_module().util.get_node_ip_address(), self.call)
+            return self._server.address
 
     def close(self) -> None:
         """Close all partitions."""
@@ -154,19 +172,23 @@ class Sent:
     """A call that is under way.
 
     Attributes:
-        references: Ray's, of its answers: one each time that it was sent; any of them will do.
+        references: Ray's, of its answers: one each time that Ray was given it; any of them will do.
         arguments: as they travel, to send them again.
+        connection: by which it was sent, where it was not by Ray.
     """
 
     references: list[Any]
     group: Group
     method: str
     arguments: Any
+    connection: Connection | None = None
 
 
 _REPEAT_SECONDS = 5.0
 """After so long a question is sent again, and then after twice as long each time: a host that is slow has
 little more to do, and one call that got lost costs seconds."""
+
+_ADDRESS_SECONDS = 1.0
 
 _LOST_SECONDS = 0.2
 """After so long a call is sent again whose actor Ray has given up."""
@@ -180,6 +202,11 @@ class RayCalls(Calls):
         self._ray = ray_module()
         self._bound: dict[tuple[str, Group], Any] = {}
         self._assignments: dict[str, bytes] = {}
+        self._connections = Connections(self._address_of)
+
+    def _address_of(self, place: str) -> Address:
+        found: Address = answer(host_of(self.catalog.id, place).address.remote(), _ADDRESS_SECONDS)
+        return found
 
     def send_all(self, group: Group, method: str, *arguments: Any, to: To | None = None) -> dict[str, Sent]:
         """Call a method; see `Calls.send_all`."""
@@ -196,41 +223,84 @@ class RayCalls(Calls):
         return sent
 
     def _send(self, place: str, call: Sent) -> None:
-        """Send a call, once more where it was sent before."""
+        """Send a call: a question by a connection, where one is free, else by Ray."""
+        is_small = isinstance(call.arguments, bytes) and len(call.arguments) < _INLINE_BYTES
+        connection = self._connections.taken(place) if call.group == "asks" and is_small else None
+        if connection is None:
+            self._send_by_ray(place, call)
+            return
+        try:
+            connection.send(self._travelling(place, call)[0])
+            call.connection = connection
+        except OSError:
+            self._connections.drop(place, connection)
+            self._send_by_ray(place, call)
+
+    def _send_by_ray(self, place: str, call: Sent) -> None:
         bound = self._bound.get((place, call.group))
         if bound is None:
             bound = host_of(self.catalog.id, place).call.options(concurrency_group=call.group)
             self._bound[place, call.group] = bound
+        call.references.append(bound.remote(*self._travelling(place, call)))
+
+    def _travelling(self, place: str, call: Sent) -> tuple[Any, ...]:
         if place not in self._assignments:
             self._assignments[place] = pickle.dumps(Assignment.of(self.catalog, place), protocol=5)
-        own = travelling(self._assignments[place], call.method, call.arguments)
-        call.references.append(bound.remote(*own))
+        return travelling(self._assignments[place], call.method, call.arguments)
 
     def gather(self, sent: Mapping[str, Sent], seconds: float) -> Gathered:
         """Return what places answer; see `Calls.gather`."""
         deadline = time.monotonic() + seconds
-        try:  # where none takes long nor fails: by one call of Ray
-            references = [call.references[0] for call in sent.values()]
-            answers = self._ray.get(references, timeout=min(seconds, _REPEAT_SECONDS))
-        except self._ray.exceptions.RayError:
-            pass  # the answers stay there
-        else:
-            return Gathered(dict(zip(sent, map(pickle.loads, answers), strict=True)), {})
-        found, failure = Gathered({}, {}), None
+        found, failures = Gathered({}, {}), list[Exception]()
         for place, call in sent.items():
-            try:
-                answered = self._answered(place, call, deadline)
-                if answered is not None:
-                    found.answers[place] = pickle.loads(answered)
-                elif place in self._ray.cluster_resources():
-                    found.missing[place] = "no answer within the deadline"
-                else:
-                    found.missing[place] = f"no node of the Ray cluster has the resource {place!r}"
-            except Exception as exc:
-                failure = failure or exc
-        if failure is not None:
-            raise failure
+            with _noted(failures):
+                if call.connection is not None and (reply := self._replied(place, call, deadline)):
+                    found.answers[place] = pickle.loads(reply)
+        left = {place: call for place, call in sent.items() if call.references}
+        try:  # where none takes long nor fails: by one call of Ray
+            references = [call.references[0] for call in left.values()]
+            answers = self._ray.get(references, timeout=min(seconds, _REPEAT_SECONDS)) if left else []
+            found.answers.update(zip(left, map(pickle.loads, answers), strict=True))
+        except self._ray.exceptions.RayError:  # the answers stay there
+            for place, call in left.items():
+                with _noted(failures):
+                    self._answer(place, call, deadline, found)
+        if failures:
+            raise failures[0]
+        for place in found.answers.keys() & left.keys():
+            if left[place].group == "asks":
+                self._connections.more(place)
         return found
+
+    def _replied(self, place: str, call: Sent, deadline: float) -> bytes | None:
+        """Return the reply of a connection; ``None`` where it fails, and Ray has been given the call."""
+        connection, call.connection = call.connection, None
+        assert connection is not None
+        left = deadline - time.monotonic()
+        try:
+            reply = connection.reply(min(left, _REPEAT_SECONDS))
+        except HostError as exc:
+            self._connections.put_back(place, connection)
+            raise exc.error from None
+        except BaseException as exc:
+            self._connections.drop(place, connection)
+            if not isinstance(exc, OSError):
+                raise
+            if left > 0:
+                self._send_by_ray(place, call)
+            return None
+        self._connections.put_back(place, connection)
+        return reply
+
+    def _answer(self, place: str, call: Sent, deadline: float, found: Gathered) -> None:
+        """Take note of what one place answers, or why it does not."""
+        answered = self._answered(place, call, deadline)
+        if answered is not None:
+            found.answers[place] = pickle.loads(answered)
+        elif place in self._ray.cluster_resources():
+            found.missing[place] = "no answer within the deadline"
+        else:
+            found.missing[place] = f"no node of the Ray cluster has the resource {place!r}"
 
     def _answered(self, place: str, call: Sent, deadline: float) -> bytes | None:
         """Return the pickled answer of one place; ``None``: there is none at the deadline."""
@@ -251,7 +321,7 @@ class RayCalls(Calls):
             # Changes keep the order in which they were sent.
             if call.group == "asks" or not call.references:
                 self._bound.pop((place, call.group), None)
-                self._send(place, call)
+                self._send_by_ray(place, call)
                 pause *= 2
 
     def require_fit(self, seconds: float) -> None:
@@ -271,12 +341,25 @@ class RayCalls(Calls):
         if unfit:
             raise self.missing("create", unfit)
 
+    def close(self) -> None:
+        """Close the connections; hosts go on."""
+        self._connections.close()
+
     def stop(self) -> None:
         """End the actors of all places that have one, once their partitions are closed."""
         for place in self.places:
             with suppress(ValueError):  # there is none of that name
                 actor = self._ray.get_actor(_name_of(self.catalog.id, place), namespace=NAMESPACE)
                 end_actor(actor, runs=place in self._ray.cluster_resources())
+
+
+@contextmanager
+def _noted(failures: list[Exception]) -> Iterator[None]:
+    """Let the others be looked at, too, before an error is raised."""
+    try:
+        yield
+    except Exception as exc:
+        failures.append(exc)
 
 
 def calls_of(catalog: Catalog) -> Calls:

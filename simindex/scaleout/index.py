@@ -227,10 +227,10 @@ class ScaledIndex:
                 oldest, sent = under_way.popleft()
                 yield oldest, calls.gather(sent, seconds)
         finally:
-            # What was sent is done or refused when the call ends, whatever ended it.
-            for _, sent in under_way if group == "changes" else ():
+            # What was sent is done or refused when the call ends, whatever ended it; questions are given up.
+            for _, sent in under_way:
                 with suppress(Exception):
-                    calls.gather(sent, seconds)
+                    calls.gather(sent, seconds if group == "changes" else 0.0)
 
     # ---- changes ----
 

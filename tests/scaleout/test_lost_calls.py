@@ -2,8 +2,6 @@
 caller waits for any more is never taken back."""
 
 import pickle
-import time
-from collections.abc import Sequence
 from contextlib import closing
 from functools import cache
 from pathlib import Path
@@ -11,84 +9,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support.hosts import Cluster
+from support.hosts import Cluster, Engine, Losing
 
 from simindex.scaleout import actors, tasks
-from simindex.scaleout.actors import RayCalls, Sent
-from simindex.scaleout.catalog import Catalog
-from simindex.scaleout.host import Assignment
-
-
-class Engine:
-    """What Ray is asked, with some calls that nobody ever answers, nor refuses. It takes no call back: Ray's
-    actors wait for the number of one that was taken back before it was sent."""
-
-    exceptions = SimpleNamespace(
-        RayTaskError=KeyError, RayActorError=OSError, ObjectLostError=EOFError, RayError=Exception
-    )
-
-    def __init__(self) -> None:
-        self.answers = dict[int, bytes]()
-        self.waited = list[tuple[list[int], int]]()
-
-    def wait(
-        self,
-        references: Sequence[int],
-        num_returns: int = 1,
-        timeout: float = 0.0,
-        *,
-        fetch_local: bool = True,
-    ) -> tuple[list[int], list[int]]:
-        assert references
-        self.waited.append((list(references), num_returns))
-        assert fetch_local or timeout == 0
-        done = [one for one in references if one in self.answers][:num_returns]
-        if len(done) < num_returns:
-            time.sleep(timeout)
-        return done, [one for one in references if one not in done]
-
-    def get(self, asked: int | list[int], timeout: float = 0.0) -> Any:
-        if isinstance(asked, int):
-            return self.answers[asked]
-        if not all(one in self.answers for one in asked):
-            time.sleep(min(timeout, 0.05))
-            raise TimeoutError
-        return [self.answers[one] for one in asked]
-
-    def cluster_resources(self) -> list[str]:
-        return ["a", "b"]
-
-
-class Losing(RayCalls):
-    """Calls of plain hosts whose first ones at a place get lost.
-
-    Attributes:
-        lost: place -> how many.
-        sent: places, as they were called.
-        late: number of a call that is answered once another one was sent.
-    """
-
-    late: int | None = None
-
-    def __init__(self, cluster: Cluster, **lost: int) -> None:
-        super().__init__(Catalog.load(cluster.uri))
-        self._cluster, self.lost, self.sent = cluster, lost, list[str]()
-
-    @property
-    def engine(self) -> Engine:
-        assert isinstance(self._ray, Engine)
-        return self._ray
-
-    def _send(self, place: str, call: Sent) -> None:
-        number = len(self.sent)
-        self.sent.append(place)
-        call.references.append(number)
-        if self.late is not None:
-            self.engine.answers[self.late] = pickle.dumps("late")
-        if self.sent.count(place) > self.lost.get(place, 0):
-            arguments = pickle.loads(call.arguments)
-            host, own = self._cluster.hosts[place], Assignment.of(self.catalog, place)
-            self.engine.answers[number] = pickle.dumps(getattr(host, call.method)(own, *arguments))
 
 
 @pytest.fixture

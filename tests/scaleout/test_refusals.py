@@ -1,6 +1,7 @@
 """What a call over many machines refuses, it refuses before Ray is started."""
 
 import socket
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 from support.commands import Run
 
 from simindex import Config, scaleout
-from simindex.scaleout import ScaleOutError
+from simindex.scaleout import ScaleOutError, actors
 from simindex.scaleout.catalog import Catalog, Partition
 
 
@@ -71,6 +72,34 @@ def test_commands_look_at_options_before_ray_is_started(run: Run, uri: str, tmp_
     ]:
         done = run("scaleout", *command)
         assert (done.code, message in done.err) == (code, True), (command, done)
+
+
+@pytest.mark.parametrize("says", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"SSH-2.0-OpenSSH_9.6\r\n", b""])
+def test_another_program_at_the_address_of_the_head_is_named(says: bytes, uri: str) -> None:
+    """One that answers something else than Ray, or that ends the connection."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            with server.accept()[0] as caller:
+                caller.recv(1_000)
+                caller.sendall(says)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        address = "{}:{}".format(*server.getsockname())
+        with pytest.raises(ScaleOutError, match=f"at {address}, found nothing that answers .another program"):
+            scaleout.open(uri, address=address)
+        thread.join()
+
+
+def test_a_program_at_the_address_of_the_head_that_says_nothing_is_named(
+    uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(actors, "_HEAD_SECONDS", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = "{}:{}".format(*server.getsockname())
+        with pytest.raises(ScaleOutError, match=r"found nothing that answers \(timed out"):
+            scaleout.open(uri, address=address)
 
 
 def test_a_head_that_cannot_be_reached_is_named(run: Run, uri: str) -> None:
