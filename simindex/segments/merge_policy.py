@@ -38,7 +38,7 @@ many more. A larger index may not be in memory, and its commits would feel it.""
 
 def tier_of(entry: SegmentEntry, factor: int) -> int:
     """Return the tier of a segment: the power of the factor that its size reaches."""
-    return _tier(max(entry.num_keys, entry.num_sketches), factor)
+    return _tier(_size(entry), factor)
 
 
 def _size(entry: SegmentEntry) -> int:
