@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from simindex.changes.merges import runs_to_compact
 from simindex.changes.session import Session
 from simindex.changes.writer import Writer
 from simindex.errors import CorruptIndexError
@@ -17,7 +18,6 @@ from simindex.format.manifest import MANIFEST_KEY, encode_manifest
 from simindex.queries.view import View
 from simindex.segments.build import Puts
 from simindex.segments.merge import Merge
-from simindex.segments.merge_policy import runs_to_compact
 from simindex.storage.replacement import NewFile, replace_file
 from simindex.storage.store import MOVED_KEY
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from simindex.changes.documents import NewDocuments
 from simindex.changes.exact_duplicates import fold_copies, removal_marks
-from simindex.changes.merges import Merged, Merges
+from simindex.changes.merges import Merged, Merges, step_budget
 from simindex.changes.pending import Pending, change_of_ages, current_time
 from simindex.errors import CorruptIndexError, KeyExistsError
 from simindex.format.ages import Run, encode_run, run_key
@@ -26,7 +26,6 @@ from simindex.format.replies import DONE_KEYS, NOTES, Done, decode_done, encode_
 from simindex.queries.view import Reader, View, stored_manifest
 from simindex.segments.build import Puts, num_bytes, segment_puts
 from simindex.segments.load import COPIED_BYTES
-from simindex.segments.merge_policy import step_budget
 from simindex.storage.replacement import clear_traces
 from simindex.storage.store import Store
 from simindex.storage.transactions import ReadTransaction, WriteTransaction

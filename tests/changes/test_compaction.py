@@ -172,7 +172,7 @@ def test_commits_after_a_compaction_of_more_commits_than_the_index_had_are_found
 def test_compaction_of_too_many_segments_for_one_merge_takes_rounds(
     segmented: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("simindex.segments.merge_policy.MAX_SOURCES", 2)
+    monkeypatch.setattr("simindex.changes.merges.MAX_SOURCES", 2)
     with segmented as index:
         insert(index, BATCHES)
         assert index.stats().segments > 2

@@ -99,7 +99,7 @@ def test_sketch_of_a_removed_document_stays_for_a_copy_in_a_later_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run of segments that compaction merges may have no key left, and the sketch of a later copy."""
-    monkeypatch.setattr("simindex.segments.merge_policy.MAX_SOURCES", 1)  # one run takes 4,096 commits
+    monkeypatch.setattr("simindex.changes.merges.MAX_SOURCES", 1)  # one run takes 4,096 commits
     text = "one page of some words that has a copy"
     with simindex.open(tmp_path / "i", "x") as index:
         index.insert("leader", text)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from simindex.format.layout import MAX_SPAN, SegmentEntry
 from simindex.format.manifest import Manifest
-from simindex.segments.merge_policy import (
+from simindex.changes.merges import (
     MAX_SOURCES,
     pick_merges,
     runs_to_compact,
