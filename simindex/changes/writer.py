@@ -25,7 +25,7 @@ from simindex.format.records import REMOVED_SKETCH, encode_flags, encode_group_s
 from simindex.format.replies import DONE_KEYS, NOTES, Done, decode_done, encode_done
 from simindex.queries.view import Reader, View, stored_manifest
 from simindex.segments.build import Puts, num_bytes, segment_puts
-from simindex.segments.load import COPIED_BYTES
+from simindex.segments.directory import COPIED_BYTES
 from simindex.storage.replacement import clear_traces
 from simindex.storage.store import Store
 from simindex.storage.transactions import ReadTransaction, WriteTransaction

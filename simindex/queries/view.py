@@ -30,8 +30,7 @@ from simindex.format.records import (
     decode_record_of,
 )
 from simindex.queries.scheme import Scheme
-from simindex.segments.directory import Directory
-from simindex.segments.load import Segment, whole_form
+from simindex.segments.directory import Directory, Segment, whole_form
 from simindex.segments.memory import MemorySegment
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, OF_ROWS, SketchBatch
 from simindex.storage.transactions import ReadTransaction

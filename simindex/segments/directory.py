@@ -1,26 +1,271 @@
-"""Search all live segments of a snapshot, by the kernel.
+"""Live segments: load them, and search all of a snapshot by the kernel.
 
 Everything is one structure, the sorted table, and one operation: all entries whose key starts with these p
 bits. Band tables answer every number of rows from 1 to 8 (LSH Forest, Bawa et al. 2005); permutation tables
 every fingerprint within k bits (Manku et al. 2007); the key table external keys.
+
+Invariant: every value has the length that the manifest says before an address of it reaches the kernel.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from simindex import _kernel
 from simindex.errors import CorruptIndexError
-from simindex.format.layout import FIRST_BAND_TABLE, Geometry
-from simindex.format.rows import DIRECTORY, MATCH, MATCHES
-from simindex.segments.load import Segment
+from simindex.format.chunks import chunk_seeds, whole_segment_rows
+from simindex.format.column import Chunks
+from simindex.format.keys import segment_keys, whole_segment_key
+from simindex.format.layout import FIRST_BAND_TABLE, Geometry, SegmentEntry
+from simindex.format.rows import CHUNK_ROW, DIRECTORY, MATCH, MATCHES, SEGMENT_ROW, TABLE_ROW
+from simindex.format.seals import SEAL_BYTES, unseal
 from simindex.segments.memory import MemorySegment
-from simindex.storage.pages import MappedFile
+from simindex.storage.pages import FoundValues, MappedFile
 
 Result = TypeVar("Result")
+
+COPIED_BYTES = 1 << 15
+"""A shorter value may lie in a B-tree page, which moves with its neighbours: it is copied. A longer one
+has overflow pages of its own, which stay where they are for as long as the segment lives."""
+
+
+class WholeForm(NamedTuple):
+    """How a segment that is one value looks in memory, by its counts alone. In words of 64 bits:
+
+        chunk rows: tables, sketch column | chunk rows: bitmaps | table rows | bitmaps
+
+    Attributes:
+        rows: uint64: all but the bitmaps; addresses in it are still to be moved.
+        in_value, in_memory: of each of `rows`, 1 where it is an address in the stored value, in this memory.
+        sketch_row, table_rows: where the sketch column's chunk row and the table rows begin.
+    """
+
+    rows: bytes
+    num_words: int
+    in_value: bytes
+    in_memory: bytes
+    sketch_row: int
+    table_rows: int
+    value_bytes: int
+
+
+@lru_cache(maxsize=256)
+def whole_form(geometry: Geometry, counts: tuple[Any, ...]) -> WholeForm:
+    """Return the form of a segment of these counts: the fields of its entry behind the span."""
+    entry = SegmentEntry._make((0, 0, 0, *counts))
+    bits = np.array(geometry.bitmap_bits(entry), dtype=np.int64)
+    mapped = np.flatnonzero(bits)
+    bitmap_bytes = 8 << bits[mapped] - _kernel.MIN_BITMAP_BITS
+
+    stored = whole_segment_rows(geometry, entry)
+    bitmaps = np.zeros(len(mapped), dtype=CHUNK_ROW)
+    table_rows = np.zeros(geometry.count, dtype=TABLE_ROW)
+    tables_at = stored.nbytes + bitmaps.nbytes
+    bitmaps_at = tables_at + table_rows.nbytes
+    bitmaps["keys"] = bitmaps_at + np.cumsum(bitmap_bytes) - bitmap_bytes
+    table_rows["chunks"] = CHUNK_ROW.itemsize * np.arange(geometry.count)
+    table_rows["num_entries"] = geometry.entry_counts(entry)
+    table_rows["bitmap_bits"] = bits
+    table_rows["bitmap"][mapped] = stored.nbytes + CHUNK_ROW.itemsize * np.arange(len(mapped))
+    table_rows["bitmap_words"][mapped] = bitmaps["keys"]
+
+    sketch_row = stored.nbytes - CHUNK_ROW.itemsize
+    in_value = [
+        _places(stored, 0, "keys"),
+        _places(stored, 0, "numbers"),
+        _places(stored[-1:], sketch_row, "fingerprints"),
+    ]
+    in_memory = [
+        _places(bitmaps, stored.nbytes, "keys"),
+        _places(table_rows, tables_at, "chunks"),
+        _places(table_rows, tables_at, "bitmap")[mapped],
+        _places(table_rows, tables_at, "bitmap_words")[mapped],
+    ]
+    rows = np.concatenate([rows.view(np.uint64) for rows in (stored, bitmaps, table_rows)])
+    of_value, of_memory = np.zeros_like(rows), np.zeros_like(rows)
+    of_value[np.concatenate(in_value)] = of_memory[np.concatenate(in_memory)] = 1
+    return WholeForm(
+        rows=rows.tobytes(),
+        num_words=(bitmaps_at + int(bitmap_bytes.sum())) // 8,
+        in_value=of_value.tobytes(),
+        in_memory=of_memory.tobytes(),
+        sketch_row=sketch_row // 8,
+        table_rows=tables_at // 8,
+        value_bytes=geometry.segment_bytes(entry) + SEAL_BYTES,
+    )
+
+
+def _places(rows: np.ndarray, at: int, field: str) -> np.ndarray:
+    """Return where a field of each row lies, in words, when the rows begin at byte `at`."""
+    offset = rows.dtype.fields[field][1]  # type: ignore[index] # mypy takes rows without fields into account
+    return np.arange(at + offset, at + offset + rows.nbytes, rows.itemsize) // 8
+
+
+class Places(NamedTuple):
+    """Where the chunks of a segment lie.
+
+    Attributes:
+        firsts: int64: where the chunks of each column begin, tables before the sketch column, and the end.
+        addresses, sizes: uint64 and int64, one a chunk.
+    """
+
+    firsts: np.ndarray
+    addresses: np.ndarray
+    sizes: np.ndarray
+
+
+class Segment:
+    """A live segment: the addresses of its chunks, and what keeps them valid.
+
+    Attributes:
+        places: of its chunks; ``None`` of one that is one value.
+    """
+
+    def __init__(
+        self,
+        geometry: Geometry,
+        entry: SegmentEntry,
+        get: Callable[[bytes], Any],
+        scan: Callable[[bytes, int], FoundValues | None] | None = None,
+    ) -> None:
+        """Load from the values that `get` returns for database keys. `scan`: gives the places of many values
+        of neighbouring keys at once, or ``None``; to ask for each of 40,000 chunks by itself took a third of
+        a second."""
+        self.entry = entry
+        self.places: Places | None = None
+        self._held: list[object] = []
+        places = self._load_chunks(geometry, get, scan) if entry.chunked else self._load_whole(geometry, get)
+        self.row = SEGMENT_ROW.pack(entry.base, entry.span, *places, entry.num_sketches)
+
+    @classmethod
+    def of_value(cls, form: WholeForm, entry: SegmentEntry, value: bytes) -> Segment:
+        """Return a segment that is one value, of the value that this process has just made and stored."""
+        memory, segment = bytearray(8 * form.num_words), cls.__new__(cls)
+        place = _kernel.place_rows(form.rows, form.in_value, form.in_memory, form.table_rows, value, memory)
+        segment.entry, segment.places, segment._held = entry, None, [memory, value]
+        places = place + 8 * form.table_rows, place + 8 * form.sketch_row
+        segment.row = SEGMENT_ROW.pack(entry.base, entry.span, *places, entry.num_sketches)
+        return segment
+
+    def _load_whole(self, geometry: Geometry, get: Callable[[bytes], Any]) -> tuple[int, int]:
+        """Load a segment that is one value. Its bitmaps are not stored with it, but made anew.
+
+        Returns:
+            The addresses of the table rows and of the sketch column's chunk rows.
+        """
+        form = whole_form(geometry, self.entry[3:])
+        key = whole_segment_key(self.entry.id)
+        value = self._kept(key, get(key), form.value_bytes)
+        unseal("segments", key, value, f"segment {self.entry.id}", segment=self.entry.id)
+        memory = bytearray(8 * form.num_words)
+        self._held.append(memory)
+        try:
+            place = _kernel.place_rows(
+                form.rows, form.in_value, form.in_memory, form.table_rows, value, memory
+            )
+        except _kernel.Damage as exc:
+            table = geometry.name(exc.args[1])
+            raise CorruptIndexError(
+                f"segment {self.entry.id}, table {table}: expected keys in ascending order, found others; "
+                "restore a backup or rebuild the index",
+                segment=self.entry.id,
+                table=table,
+            ) from exc
+        return place + 8 * form.table_rows, place + 8 * form.sketch_row
+
+    def _load_chunks(
+        self,
+        geometry: Geometry,
+        get: Callable[[bytes], Any],
+        scan: Callable[[bytes, int], FoundValues | None] | None,
+    ) -> tuple[int, int]:
+        """Load a segment that is cut into chunks; returns what `_load_whole` does."""
+        layout = Chunks.of(geometry.columns(self.entry))
+        checked = np.zeros(layout.num_blocks, dtype=np.uint8)
+        keys = segment_keys(self.entry.id, layout.tables, layout.numbers)
+        bases = self._bases(keys, layout.sizes, get, scan)
+        self.places = Places(layout.firsts, bases, layout.sizes)
+        chunks, firsts = layout.rows(bases, chunk_seeds(keys), _kernel.address(checked)), layout.firsts
+        places = _kernel.address(chunks) + CHUNK_ROW.itemsize * firsts
+        table_rows = np.zeros(geometry.count, dtype=TABLE_ROW)
+        table_rows["chunks"] = places[: geometry.count]
+        table_rows["num_entries"] = geometry.entry_counts(self.entry)
+        self._join(geometry, table_rows, layout.firsts, chunks)
+        self._held += [checked, chunks, table_rows]
+        return _kernel.address(table_rows), int(places[geometry.count])
+
+    def _join(
+        self, geometry: Geometry, table_rows: np.ndarray, firsts: np.ndarray, chunks: np.ndarray
+    ) -> None:
+        """Let table rows know their fences, filters and bitmaps, which lie behind the sketch column."""
+        shapes = np.array(geometry.filter_shapes(self.entry))
+        table_rows["filter_bits"], table_rows["filter_chunks"], table_rows["filter_lines"] = shapes.T
+        table_rows["bitmap_bits"] = geometry.bitmap_bits(self.entry)
+        at, address = geometry.count + 1, _kernel.address(chunks)
+        for counts, column, words, checked in (
+            ("num_entries", "fences", "fence_words", None),
+            ("filter_lines", "filter", "filter_words", "filter_checked"),
+            ("bitmap_bits", "bitmap", "bitmap_words", "bitmap_checked"),
+        ):
+            tables = np.flatnonzero(table_rows[counts])
+            places, ends = firsts[at : at + len(tables)], firsts[at + 1 : at + len(tables) + 1]
+            at += len(tables)
+            table_rows[column][tables] = address + CHUNK_ROW.itemsize * places
+            # One of a single chunk is reached in one step.
+            is_one = ends == places + 1
+            table_rows[words][tables[is_one]] = chunks["keys"][places[is_one]]
+            if checked:
+                table_rows[checked][tables[is_one]] = chunks["checked"][places[is_one]]
+
+    def _bases(
+        self,
+        keys: np.ndarray,
+        sizes: np.ndarray,
+        get: Callable[[bytes], Any],
+        scan: Callable[[bytes, int], FoundValues | None] | None,
+    ) -> np.ndarray:
+        """Return the address of each chunk, uint64. Raises CorruptIndexError as `__init__` does.
+
+        Args:
+            keys: of the chunks, in the order of the database.
+            sizes: the bytes that each is to have.
+        """
+        found = scan(keys[0].tobytes(), len(keys)) if scan is not None and len(keys) else None
+        if found is None or not np.array_equal(found.keys, keys):
+            bases = np.zeros(len(keys), dtype=np.uint64)
+        else:
+            bases = np.where(found.lengths == sizes, found.addresses, np.uint64(0))
+            self._held += found.held
+        # The error names a value that is missing or has another length.
+        for at in np.flatnonzero(bases == 0).tolist():
+            bases[at] = self._address(get, keys[at].tobytes(), int(sizes[at]))
+        return bases
+
+    def _kept(self, key: bytes, value: Any, expected: int) -> Any:
+        """Return a value so that it lives as long as the segment."""
+        self._require_bytes(key, expected, None if value is None else len(value))
+        if isinstance(value, memoryview) and expected < COPIED_BYTES:
+            value = bytes(value)
+        if isinstance(value, bytes):
+            self._held.append(value)
+        return value
+
+    def _address(self, get: Callable[[bytes], Any], key: bytes, expected: int) -> int:
+        """Return the address of a value."""
+        return _kernel.address(self._kept(key, get(key), expected))
+
+    def _require_bytes(self, key: bytes, expected: int, found: int | None) -> None:
+        if found != expected:
+            raise CorruptIndexError(
+                f"segment {self.entry.id}, entry {key.hex()}: expected {expected} bytes, found "
+                f"{'nothing' if found is None else f'{found} bytes'}; restore a backup or rebuild the index",
+                segment=self.entry.id,
+                key=key,
+            )
 
 
 class Directory:

@@ -25,8 +25,7 @@ from simindex.format.layout import FIRST_BAND_TABLE, KEY_TABLE, Geometry, Segmen
 from simindex.format.records import REMOVED_DOCUMENT
 from simindex.format.rows import MERGE_SOURCE
 from simindex.segments.build import Puts, SegmentWriter, num_bytes
-from simindex.segments.directory import Directory
-from simindex.segments.load import Places, Segment
+from simindex.segments.directory import Directory, Places, Segment
 from simindex.storage.pages import MappedFile
 
 _AHEAD = 2

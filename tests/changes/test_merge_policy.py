@@ -6,8 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simindex.format.layout import MAX_SPAN, SegmentEntry
-from simindex.format.manifest import Manifest
 from simindex.changes.merges import (
     MAX_SOURCES,
     pick_merges,
@@ -15,6 +13,8 @@ from simindex.changes.merges import (
     step_budget,
     tier_of,
 )
+from simindex.format.layout import MAX_SPAN, SegmentEntry
+from simindex.format.manifest import Manifest
 
 
 def entries_of(*sizes: int) -> list[SegmentEntry]:

@@ -12,7 +12,7 @@ import simindex
 from simindex import CorruptIndexError, Index, Layout
 from simindex.format.layout import SegmentEntry
 from simindex.queries.view import Reader, stored_manifest
-from simindex.segments.load import Segment
+from simindex.segments.directory import Segment
 from simindex.storage.transactions import ReadTransaction
 
 

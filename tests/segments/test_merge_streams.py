@@ -9,7 +9,7 @@ from support.stored import load, table_only
 
 from simindex import Layout
 from simindex.format.layout import Geometry
-from simindex.segments.load import Places, Segment
+from simindex.segments.directory import Places, Segment
 from simindex.segments.merge import Merge, SourceStreams, System
 from simindex.storage.pages import MappedFile
 

@@ -15,8 +15,7 @@ from simindex.format.keys import segment_key
 from simindex.format.layout import KEY_TABLE, Geometry
 from simindex.format.seals import SEAL_BYTES, seal
 from simindex.segments.build import SegmentData, segment_puts
-from simindex.segments.directory import Directory
-from simindex.segments.load import Segment
+from simindex.segments.directory import Directory, Segment
 from simindex.segments.merge import Merge
 
 

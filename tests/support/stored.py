@@ -15,7 +15,7 @@ from simindex.format.header import CONFIG_KEY as CONFIG_KEY
 from simindex.format.layout import Geometry, SegmentEntry
 from simindex.format.seals import pack, seal, unpack, unseal
 from simindex.segments.build import SegmentData, segment_puts
-from simindex.segments.load import Segment
+from simindex.segments.directory import Segment
 from simindex.storage.lmdb_file import file_lengths
 from simindex.storage.store import Store
 from simindex.storage.transactions import WriteTransaction

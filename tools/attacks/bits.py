@@ -31,8 +31,7 @@ from simindex.format.layout import (
 )
 from simindex.queries.search import EACH_SEES_ALL
 from simindex.segments.build import SegmentData, segment_puts
-from simindex.segments.directory import Directory
-from simindex.segments.load import Segment
+from simindex.segments.directory import Directory, Segment
 from simindex.segments.merge import Merge
 
 BANDS, BLOCKS, DIFFERENT = 2, 4, 2

@@ -18,8 +18,7 @@ from simindex.format.column import Column
 from simindex.format.layout import Geometry, Layout
 from simindex.format.seals import SEAL_BYTES, seal
 from simindex.segments.build import segment_puts
-from simindex.segments.directory import Directory
-from simindex.segments.load import Segment
+from simindex.segments.directory import Directory, Segment
 
 _U4, _U8 = np.dtype("u4"), np.dtype("u8")
 

@@ -10,7 +10,7 @@ from simindex.format.keys import segment_key
 from simindex.format.layout import KEY_TABLE, Geometry
 from simindex.format.seals import SEAL_BYTES, seal
 from simindex.segments.build import segment_puts
-from simindex.segments.load import Segment
+from simindex.segments.directory import Segment
 
 
 @pytest.mark.parametrize("changed", [None, b"", b"other bytes"])
