@@ -15,9 +15,8 @@ from typing import Any
 from simindex.changes.pending import Pending, current_time, side_by_side
 from simindex.changes.session import Session
 from simindex.changes.writer import Writer
-from simindex.format.ages import Run
 from simindex.format.keys import Key, encode_key, key_hashes
-from simindex.format.records import StoredRecord
+from simindex.format.records import Run, StoredRecord
 from simindex.queries.view import EVERY, View
 
 _EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)

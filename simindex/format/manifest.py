@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 
 from simindex import _kernel
 from simindex.errors import CorruptIndexError
-from simindex.format.ages import Run
 from simindex.format.filters import FILTER_BITS_A_KEY, MOST_BITMAP_ENTRIES, bitmap_bits, filter_size
 from simindex.format.layout import MAX_SPAN, SegmentEntry
-from simindex.format.records import MAX_INSERTED_AT
+from simindex.format.records import MAX_INSERTED_AT, Run
 from simindex.format.seals import SEAL_BYTES, pack, seal, unpack, unseal
 from simindex.sketching.sketch import OF_DOCUMENTS, OF_ROWS
 

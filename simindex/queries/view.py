@@ -15,19 +15,22 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from simindex.errors import CorruptIndexError
-from simindex.format.ages import Run, decode_run, decode_runs, run_key
 from simindex.format.chunks import table_key
 from simindex.format.keys import encode_key, key_hashes, number_key, numbered
 from simindex.format.layout import COPY_TABLE, KEY_TABLE, SegmentEntry
 from simindex.format.manifest import MANIFEST_KEY, Manifest, decode_manifest
 from simindex.format.records import (
     REMOVED_SKETCH,
+    Run,
     StoredRecord,
     decode_flags,
     decode_group_size,
     decode_kept,
     decode_record,
     decode_record_of,
+    decode_run,
+    decode_runs,
+    run_key,
 )
 from simindex.queries.scheme import Scheme
 from simindex.segments.directory import Directory, Segment, whole_form

@@ -191,7 +191,7 @@ def test_metadata_leader_and_kept_shingles_survive_a_touch(tmp_path: Path, clock
 def test_clock_that_goes_back_expires_exactly_what_is_older(
     tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("simindex.format.ages.RUN_DOCUMENTS", 4)
+    monkeypatch.setattr("simindex.format.records.RUN_DOCUMENTS", 4)
     seconds = [50, 51, 52, 20, 21, 53, 54, 10, 11, 12, 13, 14, 55, 5]
     for limit in range(0, 60, 3):
         with simindex.open(tmp_path / str(limit), "x", SMALL) as index:
@@ -227,7 +227,7 @@ def test_expiry_after_any_changes_removes_exactly_what_is_older(
     seen_at: dict[int, int] = {}
     with ExitStack() as stack:
         clock = Clock(stack.enter_context(pytest.MonkeyPatch.context()))
-        stack.enter_context(mock.patch("simindex.format.ages.RUN_DOCUMENTS", 3))
+        stack.enter_context(mock.patch("simindex.format.records.RUN_DOCUMENTS", 3))
         folder = stack.enter_context(TemporaryDirectory(prefix="simindex-test-"))
         index = stack.enter_context(simindex.open(Path(folder) / "i", "x", SMALL))
         clock.seconds = now = 100
@@ -288,7 +288,7 @@ def test_expiry_looks_at_what_it_removes_and_a_run_more(
 def test_documents_inserted_one_by_one_share_runs(
     tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("simindex.format.ages.RUN_DOCUMENTS", 8)
+    monkeypatch.setattr("simindex.format.records.RUN_DOCUMENTS", 8)
     with simindex.open(tmp_path / "i", "x", SMALL) as index:
         for number in range(30):
             clock.seconds = number

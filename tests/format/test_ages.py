@@ -5,8 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simindex import CorruptIndexError
-from simindex.format.ages import RUN_DOCUMENTS, Run, decode_run, decode_runs, encode_run, run_key
-from simindex.format.records import MAX_INSERTED_AT
+from simindex.format.records import (
+    MAX_INSERTED_AT,
+    RUN_DOCUMENTS,
+    Run,
+    decode_run,
+    decode_runs,
+    encode_run,
+    run_key,
+)
 from simindex.format.seals import seal
 
 times = st.integers(0, MAX_INSERTED_AT)

@@ -22,7 +22,6 @@ from support.texts import SMALL, batch, removed_by
 
 import simindex
 from simindex import CheckReport, Config, FormatError, Layout, Problem, SimHashConfig, _kernel
-from simindex.format.ages import Run, encode_run, run_key
 from simindex.format.chunks import (
     encode_chunk,
     encode_sketch_chunk,
@@ -34,10 +33,13 @@ from simindex.format.keys import number_key, segment_key
 from simindex.format.layout import BITMAPS, COPY_TABLE, FILTERS, KEY_TABLE, Geometry
 from simindex.format.manifest import MANIFEST_KEY, decode_manifest, encode_manifest
 from simindex.format.records import (
+    Run,
     encode_flags,
     encode_group_size,
     encode_records,
     encode_rest,
+    encode_run,
+    run_key,
 )
 from simindex.format.seals import pack, seal, unpack, unseal
 from simindex.maintenance import subprocess_call

@@ -33,7 +33,7 @@ class IndexMachine(Questions):
         # Runs of ages so short that there are many of them.
         self.patches = ExitStack()
         self.patches.enter_context(mock.patch("time.time_ns", self.nanoseconds))
-        self.patches.enter_context(mock.patch("simindex.format.ages.RUN_DOCUMENTS", 3))
+        self.patches.enter_context(mock.patch("simindex.format.records.RUN_DOCUMENTS", 3))
 
     @initialize(
         layout=tiny_layouts,

@@ -13,18 +13,21 @@ from typing import Any
 import numpy as np
 
 from simindex import CharShingles, Config, CorruptIndexError, FormatError, SimHashConfig
-from simindex.format.ages import Run, decode_run, encode_run, run_key
 from simindex.format.bulk import decode_records
 from simindex.format.header import CONFIG_KEY, decode_header
 from simindex.format.keys import number_key, number_of
 from simindex.format.manifest import MANIFEST_KEY, decode_manifest, encode_manifest
 from simindex.format.records import (
+    Run,
     decode_flags,
     decode_group_size,
     decode_kept,
     decode_record,
     decode_record_of,
+    decode_run,
     encode_kept,
+    encode_run,
+    run_key,
 )
 from simindex.format.seals import pack, seal, unpack
 
