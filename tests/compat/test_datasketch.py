@@ -201,7 +201,7 @@ def test_signatures_of_datasketch_are_taken_and_given(tmp_path: Path) -> None:
 
 
 PROGRAM = """
-from {library} import MinHash, MinHashLSH
+from {library} import MinHash, MinHashLSH, MinHashLSHForest
 
 texts = {{
     "m1": "minhash gives an estimate of how similar two sets of words are",
@@ -218,7 +218,14 @@ lsh = MinHashLSH(threshold=0.5, num_perm=128{path})
 lsh.insert("m2", minhashes["m2"])
 lsh.insert("m3", minhashes["m3"])
 print(lsh.query(minhashes["m1"]), "m3" in lsh, lsh.is_empty())
+
+forest = MinHashLSHForest(num_perm=128{forest})
+forest.add("m2", minhashes["m2"])
+forest.add("m3", minhashes["m3"])
+forest.index()
+print(forest.query(minhashes["m1"], 1), "m3" in forest, round(minhashes["m1"].jaccard(minhashes["m2"]), 2))
 """
+FOUND = "['m2'] True False\n['m2'] True 0.84\n"
 
 
 def test_program_runs_with_one_import_changed_and_a_path_keeps_what_it_stored(
@@ -226,19 +233,22 @@ def test_program_runs_with_one_import_changed_and_a_path_keeps_what_it_stored(
 ) -> None:
     own = "simindex.compat.datasketch"
     for library in ("datasketch", own):
-        exec(PROGRAM.format(library=library, path=""), {})
-        assert capsys.readouterr().out == "['m2'] True False\n"
-    program = PROGRAM.format(library=own, path=f", path={str(tmp_path / 'i')!r}")
+        exec(PROGRAM.format(library=library, path="", forest=""), {})
+        assert capsys.readouterr().out == FOUND
+    paths = {name: f", path={str(tmp_path / name)!r}" for name in ("path", "forest")}
+    program = PROGRAM.format(library=own, **paths)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
-    assert (done.stdout, done.stderr) == ("['m2'] True False\n", "")
-    with MinHashLSH(0.5, path=tmp_path / "i") as lsh:
-        assert set(lsh.keys) == {"m2", "m3"}
-    assert simindex.check(tmp_path / "i").ok
+    assert (done.stdout, done.stderr) == (FOUND, "")
+    minhash = made("minhash gives an estimate of how similar two sets")
+    with MinHashLSH(0.5, path=tmp_path / "path") as lsh, MinHashLSHForest(path=tmp_path / "forest") as forest:
+        assert set(lsh.keys) == set(forest.keys) == {"m2", "m3"}
+        assert lsh.query(minhash) == forest.query(minhash, 1) == ["m2"]
+    assert all(simindex.check(tmp_path / name).ok for name in paths)
 
 
 def examples() -> Iterator[str]:
     """The examples in the docstrings of the datasketch that is installed, of what is offered here."""
-    for module in ("minhash", "lean_minhash", "lsh"):
+    for module in ("minhash", "lean_minhash", "lsh", "lshforest"):
         source = Path(datasketch.__file__).with_name(f"{module}.py").read_text(encoding="utf-8")
         for node in ast.walk(ast.parse(source)):
             if not isinstance(node, ast.FunctionDef | ast.ClassDef):
