@@ -13,12 +13,12 @@ import simindex
 
 def test_curve_shows_the_rows_of_a_threshold(run: Run) -> None:
     lines = run("curve").out.splitlines()
-    assert lines[0].startswith("similarity  looked at with 16 bands, 7 rows, threshold 0.8  returned")
+    assert lines[0].startswith("similarity  candidates with 16 bands, 7 rows, threshold 0.8   found")
     config = simindex.Config()
     looked_at = simindex.tuning.candidate_probability(0.8, 16, 7)
     returned = simindex.tuning.match_probability(0.8, 0.8, config)
     assert lines[17].split()[:3] == ["0.80", f"{looked_at:.4f}", f"{returned:.4f}"]
-    assert lines[23].split() == ["returned", "with", "probability", "similarity"]
+    assert lines[23].split() == ["found", "with", "probability", "similarity"]
     assert [line.split() for line in lines[24:]] == [
         [f"{odds}", f"{simindex.tuning.similarity_for(odds, 0.8, config):.3f}"] for odds in (0.5, 0.95, 0.99)
     ]
@@ -37,7 +37,7 @@ def test_curve_shows_what_a_recall_makes_of_it(run: Run) -> None:
 
 def test_curve_of_rows_without_a_threshold_shows_candidates_alone(run: Run) -> None:
     lines = run("curve", "--rows", 5).out.splitlines()
-    assert lines[0].split() == ["similarity", "looked", "at", "with", "16", "bands,", "5", "rows"]
+    assert lines[0].split() == ["similarity", "candidates", "with", "16", "bands,", "5", "rows"]
     assert len(lines) == 22
 
 
@@ -86,7 +86,7 @@ def test_curve_is_drawn_to_a_file(run: Run, tmp_path: Path) -> None:
         assert run("curve", "-o", "curve.svg", "--json").code == 0
         drawn.append((tmp_path / "curve.svg").read_text())
     assert drawn[0] == drawn[1]
-    for text in ("similarity", "probability", "looked at with 16 bands, 7 rows, threshold 0.8", "returned"):
+    for text in ("similarity", "probability", "candidates with 16 bands, 7 rows, threshold 0.8", "found"):
         assert f">{text}</text>" in drawn[0]
     assert sorted(path.name for path in tmp_path.glob("curve*")) == ["curve.png", "curve.svg"]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.commands import NO_INDEX, Run
+from support.commands import Run
 from support.texts import FOX, FOX_TOO, SHIP, has, json_lines
 
 import simindex
@@ -57,7 +57,7 @@ def test_report_says_where_it_cannot_write(run: Run, news: str) -> None:
 @pytest.mark.parametrize("arguments", [("nowhere", "-o", "page.html"), ("nowhere",)])
 def test_report_needs_an_index(run: Run, arguments: tuple[str, ...]) -> None:
     result = run("report", *arguments)
-    assert (result.code, result.err) == (1, NO_INDEX)
+    assert (result.code, result.err) == (1, "simindex: nowhere: no index, and no output of dedup\n")
 
 
 def test_report_without_a_page_prints_its_pictures(run: Run, news: str) -> None:

@@ -104,7 +104,7 @@ CHANGES = [
     ({"threshold": 0.75}, "with --threshold 0.5, and you ask for --threshold 0.75. Choose"),
     ({"keep": "newest"}, "with --keep first, and you ask for --keep newest. Choose"),
     ({"words": 2}, "was made with another config (shingles). Choose"),
-    ({"encoding": "latin-1"}, "was made of rows that were read otherwise (encoding). Choose"),
+    ({"encoding": "latin-1"}, "was made from rows that were read otherwise (encoding). Choose"),
     ({"removed": "r.jsonl"}, "with no --removed, and you ask for --removed "),
     (
         {"level": "paragraph"},

@@ -335,7 +335,7 @@ def test_done_job_is_done_and_another_one_is_refused(tmp_path: Path) -> None:
         deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", 0.7)
     with (tmp_path / "a.jsonl").open("ab") as file:
         file.write(b'{"id": 1, "text": "something else"}\n')
-    with pytest.raises(SimIndexError, match=r"of inputs that have changed since: .*a\.jsonl\. "):
+    with pytest.raises(SimIndexError, match=r"from inputs that have changed since: .*a\.jsonl\. "):
         deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl")
     assert deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", force=True).read == 601
     (tmp_path / "out.jsonl").unlink()

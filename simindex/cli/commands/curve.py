@@ -75,7 +75,7 @@ def run(
 
 
 class _Curve(NamedTuple):
-    """What is shown; without a plan only what is looked at."""
+    """What is shown; without a plan only the candidates."""
 
     bands: int
     rows: int
@@ -115,9 +115,9 @@ class _Curve(NamedTuple):
     def chart(self, steps: int) -> drawing.Chart:
         """Return both probabilities at so many equal steps of similarity."""
         points = [step / steps for step in range(steps + 1)]
-        names, values = [f"looked at with {self.title}"], [[self.looked_at(point) for point in points]]
+        names, values = [f"candidates with {self.title}"], [[self.looked_at(point) for point in points]]
         if self.plan is not None:
-            names.append("returned")
+            names.append("found")
             values.append([self.returned(point) for point in points])
         labels = [f"{point:.2f}" for point in points]
         return drawing.Chart("similarity", labels, names, values, digits=4)
@@ -140,4 +140,4 @@ def _print(curve: _Curve) -> None:
     if curve.plan is not None:
         print()
         found_at = [(f"{odds:g}", f"{similarity:.3f}") for odds, similarity in curve.found_at().items()]
-        print_table(("returned with probability", "similarity"), found_at)
+        print_table(("found with probability", "similarity"), found_at)

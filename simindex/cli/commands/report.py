@@ -15,6 +15,7 @@ import typer
 from simindex.cli import options, reading
 from simindex.cli.creation import open_for_reading
 from simindex.cli.drawing import Chart, picture_writer, print_chart, write_whole
+from simindex.cli.failures import CommandError
 from simindex.cli.output import counted, note, print_json, print_text
 from simindex.corpus.report.overview import (
     Overview,
@@ -121,6 +122,8 @@ def _overview(
         overview = overview_of_journal(job, bounds.clusters, bounds.members)
         texts = None if inputs is None else texts_of_job(inputs, job, members_of(overview))
         return subject_of_job(job), overview, texts
+    if not os.path.isdir(index):
+        raise CommandError(f"{index}: no index, and no output of dedup")
     least = 0.8 if threshold is None else threshold
     stored = opened.enter_context(open_for_reading(index))
     overview = overview_of(stored, least, bounds.clusters, bounds.members)

@@ -131,8 +131,8 @@ def _print(stats: Stats) -> None:
     print_table(("setting", "value"), _settings(stats), left=2)
     if stats.recall:
         print()
-        found_at = [f"{odds:g} returned at" for odds in FOUND_PROBABILITIES]
-        print_table(("threshold", "bits compared", "looked at", *found_at), _found(stats))
+        found_at = [f"{odds:g} found at" for odds in FOUND_PROBABILITIES]
+        print_table(("threshold", "bits compared", "candidates", *found_at), _found(stats))
     if stats.config.simhash is not None:
         print()
         print_table(("SimHash search", "cost"), _simhash(stats, stats.config.simhash))

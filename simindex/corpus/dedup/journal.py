@@ -212,13 +212,13 @@ def _changed(name: str, before: Any, after: Any) -> str:
         return (
             f"with another config ({names})"
             if name == "config"
-            else f"of rows that were read otherwise ({names})"
+            else f"from rows that were read otherwise ({names})"
         )
     known = {entry[0] for entry in before}
     changed = [entry[0] for entry in after if entry[0] in known and entry not in before]
     if changed:
-        return f"of inputs that have changed since: {', '.join(changed)!s:.200}"
-    return f"of other inputs: {', '.join(entry[0] for entry in before)!s:.200}"
+        return f"from inputs that have changed since: {', '.join(changed)!s:.200}"
+    return f"from other inputs: {', '.join(entry[0] for entry in before)!s:.200}"
 
 
 def folder_beside(output: str) -> str:
