@@ -32,7 +32,7 @@ from simindex.corpus.dedup.orders import Keep, KeepOrder, by_rank, newest_first,
 from simindex.corpus.dedup.other_indexes import OtherIndexes
 from simindex.corpus.dedup.paragraphs import Paragraphs
 from simindex.corpus.dedup.results import NumberedVerdict
-from simindex.corpus.dedup.rows import READ_AHEAD, Entered, InputPart, PartRead, Rows, rows_of, rows_of_parts
+from simindex.corpus.dedup.rows import READ_AHEAD, InputPart, PartRead, Rows, rows_of, rows_of_parts
 from simindex.corpus.dedup.sketches import Names, SketchedRows, SketchFiles, sketch_rows
 from simindex.corpus.dedup.star import ExactComparison, Outcome, Star, room_by_chance
 from simindex.corpus.dedup.verdict_file import VerdictReader, read_verdicts, verdicts_of, write_verdicts
@@ -106,7 +106,7 @@ class Sorting:
             on_bad = list if self._files is None else self._files.take_bad
             yield verdicts.decided_rows(self._ahead(rows), on_bad)
 
-    def _again(self, read: list[PartRead], skipped: int, by_lines: bool) -> Iterator[Rows | Entered]:
+    def _again(self, read: list[PartRead], skipped: int, by_lines: bool) -> Iterator[Rows]:
         """Yield the rows of the second reading."""
         files, how = self.entries, (self.batch_size, skipped)
         if not isinstance(files, PathEntries) or not files.are_here:
@@ -120,8 +120,8 @@ class Sorting:
         return ahead(rows, READ_AHEAD) if self.threads > 1 and are_files else rows
 
     def _as_before(
-        self, parts: Iterable[Rows | Entered], read: list[PartRead], skipped: int, before: object
-    ) -> Iterator[Rows | Entered]:
+        self, parts: Iterable[Rows], read: list[PartRead], skipped: int, before: object
+    ) -> Iterator[Rows]:
         """Yield the rows, and make sure that they are those of the first reading."""
         count, total = skipped, sum(part.rows for part in read)
         for rows in parts:
@@ -254,7 +254,7 @@ class Sorting:
         with closing(OtherIndexes(self.others, self.config, self.query)) as others:
             yield from others.decided(sketched, self.batch_size, first)
 
-    def _sketch(self, rows: Rows | Entered) -> SketchedRows:
+    def _sketch(self, rows: Rows) -> SketchedRows:
         return SketchedRows(rows, sketch_rows(self._sketcher, rows, self.query.compares), Names.of(rows))
 
     def _outcome(self, files: SketchFiles, exact: ExactComparison | None) -> Outcome:
@@ -312,7 +312,7 @@ class _Seen:
         if mark is None and isinstance(entries, PathEntries) and entries.are_here:
             self._are_lines = list(map(entries.inputs.has_lines, entries.inputs.paths))
 
-    def add(self, rows: Rows | Entered) -> None:
+    def add(self, rows: Rows) -> None:
         """Take note of the next rows."""
         at, numbers = 0, rows.rows
         for place, some in groupby(rows.places):
@@ -322,9 +322,9 @@ class _Seen:
             self._rows[place] += count
             at += count
 
-    def require_id_type(self, rows: Rows | Entered) -> None:
+    def require_id_type(self, rows: Rows) -> None:
         """Refuse an id of another type than the ids before; a row without one is passed over."""
-        if isinstance(rows, Rows) and {shown_key(key)[0] for key in rows.keys} == {self._id_type}:
+        if not rows.paragraphs and {shown_key(key)[0] for key in rows.keys} == {self._id_type}:
             return
         for entry in rows:
             row = entry if entry.part is None else entry.part.whole

@@ -24,7 +24,7 @@ from simindex.config import Config, WordShingles
 from simindex.corpus.dedup.deduplicate import IndexOrPath, Job
 from simindex.corpus.dedup.journal import Journal
 from simindex.corpus.dedup.output_files import Mode, Sink
-from simindex.corpus.dedup.rows import READ_AHEAD, Entered, Rows, rows_of
+from simindex.corpus.dedup.rows import READ_AHEAD, Rows, rows_of
 from simindex.corpus.dedup.writer_loop import DecidedRows, RowAnnotator
 from simindex.corpus.entries import Entries, Entry, PathEntries, Place, entries_of
 from simindex.corpus.outputs.rows import Note
@@ -271,12 +271,12 @@ class Decontamination(Job):
     def _without_bad(self, decided: Iterator[DecidedRows]) -> Iterator[DecidedRows]:
         """Yield the rows; bad ones between them go to who takes them."""
         for rows, verdicts in decided:
-            assert isinstance(rows, Rows | Entered)
+            assert isinstance(rows, Rows)
             if rows.bad and isinstance(self._entries, PathEntries):
                 self._entries.take_bad(rows.bad)
             yield rows, verdicts
 
-    def _decided(self, items: Index, rows: Rows | Entered) -> DecidedRows:
+    def _decided(self, items: Index, rows: Rows) -> DecidedRows:
         verdicts, bounded = list[list[Held] | None](), set[int]()
         documents = rows.documents
         answers = items.query_containment_many(documents, self._share, direction="in_query")

@@ -22,15 +22,22 @@ READ_AHEAD = 3
 
 
 class Rows(Sequence[Entry]):
-    """Rows of an input, in order; `bad` stood between them."""
+    """Rows of an input, or paragraphs of them, in order; `bad` stood between them.
 
-    def __init__(self, first: int) -> None:
-        self._first = first
-        self.places: list[int] = []
+    Args:
+        first: number in the whole input of the first.
+        entries: rows or paragraphs that came one by one; none: they are added as columns.
+    """
+
+    def __init__(self, first: int, entries: Sequence[Entry] = ()) -> None:
+        self._first, self._entries = first, entries
+        self.places = [entry.place for entry in entries]
         self.names: list[str] = []
-        self.rows: list[int] = []
-        self.keys: list[Any] = []
-        self.documents: list[Any] = []
+        self.rows = [entry.row for entry in entries]
+        self.paragraphs = [0 if entry.part is None else entry.part.number for entry in entries]
+        """The number of each in its row, from 1, 0 of a whole row; none where all came as columns."""
+        self.keys: list[Any] = [entry.key for entry in entries]
+        self.documents = [entry.document for entry in entries]
         self.contents: list[Any] = []
         self.num_bytes = 0
         self.bad: list[BadRowError] = []
@@ -61,6 +68,8 @@ class Rows(Sequence[Entry]):
     def __getitem__(self, index: int | slice) -> Entry | list[Entry]:
         if isinstance(index, slice):
             return self.at(range(*index.indices(len(self))))
+        if self._entries:
+            return self._entries[index]
         return Entry(
             self.first + index,
             self.places[index],
@@ -84,50 +93,13 @@ class Rows(Sequence[Entry]):
         return b"".join(whole), np.cumsum(np.fromiter(map(len, whole), dtype=np.int64, count=len(whole)))
 
 
-class Entered(list[Entry]):
-    """Rows or paragraphs that come one by one, with what `Rows` has of them; one at least."""
-
-    bad: Sequence[BadRowError] = ()
-    num_bytes = 0
-
-    @property
-    def first(self) -> int:
-        """Number in the whole input of the first row."""
-        return self[0].number
-
-    @property
-    def places(self) -> list[int]:
-        """As in `Entry`, of each."""
-        return [entry.place for entry in self]
-
-    @property
-    def rows(self) -> list[int]:
-        """As in `Entry`, of each."""
-        return [entry.row for entry in self]
-
-    @property
-    def paragraphs(self) -> list[int]:
-        """The number of each in its row, from 1; 0 where it is a whole row."""
-        return [0 if entry.part is None else entry.part.number for entry in self]
-
-    @property
-    def keys(self) -> list[Any]:
-        """As in `Entry`, of each."""
-        return [entry.key for entry in self]
-
-    @property
-    def documents(self) -> list[Any]:
-        """As in `Entry`, of each."""
-        return [entry.document for entry in self]
-
-
-def rows_of(entries: Iterable[Entry], size: int, skipped: int) -> Iterator[Rows | Entered]:
+def rows_of(entries: Iterable[Entry], size: int, skipped: int) -> Iterator[Rows]:
     """Yield at most `size` rows at a time, fewer where they take `PART_BYTES`."""
     if isinstance(entries, PathEntries):
         yield from rows_by_columns(entries.columns(), entries.takes_bad_rows, size, skipped)
         return
     for part in in_parts(islice(entries, skipped, None), size, lambda entry: bytes_of(entry.document)):
-        some = Entered(part.values)
+        some = Rows(part.values[0].number, part.values)
         some.num_bytes = part.num_bytes
         yield some
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from simindex import _kernel
 from simindex.changes.documents import prepare_documents
-from simindex.corpus.dedup.rows import Entered, Rows
+from simindex.corpus.dedup.rows import Rows
 from simindex.corpus.entries import Place, shown_key
 from simindex.corpus.outputs.output import naming, replacing, sync_folder, write_all
 from simindex.format.keys import Key
@@ -56,7 +56,7 @@ class Names(NamedTuple):
     lengths: np.ndarray  # int64: bytes of each key
 
     @classmethod
-    def of(cls, rows: Rows | Entered) -> Names:
+    def of(cls, rows: Rows) -> Names:
         """Return what some rows are called."""
         kinds, texts = np.zeros(len(rows), dtype=np.uint32), rows.keys
         if set(map(type, texts)) != {str}:
@@ -70,7 +70,7 @@ class Names(NamedTuple):
         lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
         places = np.array(rows.places, dtype=np.uint32) * len(_KINDS) + kinds
         numbers = np.array(rows.rows, dtype=np.uint64)
-        if isinstance(rows, Entered):
+        if rows.paragraphs:
             numbers += np.array(rows.paragraphs, dtype=np.uint64) * _ROWS
         return cls(places, numbers, keys, lengths)
 
@@ -78,7 +78,7 @@ class Names(NamedTuple):
 class SketchedRows(NamedTuple):
     """Some rows with their sketches."""
 
-    rows: Rows | Entered
+    rows: Rows
     sketches: SketchBatch
     names: Names
 
@@ -317,7 +317,7 @@ class SketchFiles:
         return known
 
 
-def sketch_rows(sketcher: Sketcher, rows: Rows | Entered, compares: int) -> SketchBatch:
+def sketch_rows(sketcher: Sketcher, rows: Rows, compares: int) -> SketchBatch:
     """Return the sketches of rows, `compares` the half that they are compared by; an error names the key."""
     documents = rows.documents
     if set(map(type, documents)) == {str}:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from simindex.corpus.dedup.results import NumberedVerdict, Verdict
-from simindex.corpus.dedup.rows import Entered, Rows
+from simindex.corpus.dedup.rows import Rows
 from simindex.corpus.dedup.star import Outcome, agree_and_distance
 from simindex.corpus.dedup.writer_loop import DecidedRows
 from simindex.corpus.entries import Place
@@ -96,7 +96,7 @@ class VerdictReader:
         self._has_begun = False
 
     def decided_rows(
-        self, parts: Iterable[Rows | Entered], on_bad: Callable[[Sequence[BadRowError]], object]
+        self, parts: Iterable[Rows], on_bad: Callable[[Sequence[BadRowError]], object]
     ) -> Iterator[DecidedRows]:
         """Yield rows with what was decided; `on_bad` takes what stands between them and is no row."""
         behind: int | None = None
