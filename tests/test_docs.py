@@ -32,10 +32,10 @@ from simindex import (
 from simindex.config import HASHING_VERSION
 from simindex.format.column import page_shape
 from simindex.format.header import FORMAT_VERSION
+from simindex.format.idempotency_log import DONE_KEYS, Done, decode_done, encode_done
 from simindex.format.keys import MAX_KEY_BYTES, encode_key, key_hashes
 from simindex.format.layout import Geometry, SegmentEntry
 from simindex.format.records import MAX_METADATA_BYTES, MAX_METADATA_DEPTH, decode_kept, encode_kept
-from simindex.format.replies import DONE_KEYS, Done, decode_done, encode_done
 from simindex.inputs.reader import SUFFIXES
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES
 from simindex.sketching.permutations import make_plan, plan_for

@@ -7,7 +7,7 @@
  * What each file is compared with, bit for bit, by tests/kernel/test_kernel_FILE.py:
  *
  *   sketch.c   its plain-Python twins in textbook.py; xxh64 with the xxhash package
- *   kept.c     its plain-Python twins, in textbook.py and in the test
+ *   kept_shingles.c  its plain-Python twins, in textbook.py and in the test
  *   sample.c   its plain-Python twin in textbook.py
  *   sort.c     NumPy's stable sort
  *   tables.c   plain Python over all entries; so is filters.c, in the same test
@@ -58,7 +58,7 @@ typedef struct {
     int collapse;   /* white space runs to one space, none at the ends (characters only) */
 } shingling;
 
-/* ---- kept.c: the smallest distinct hashes of a document ---- */
+/* ---- kept_shingles.c: the smallest distinct hashes of a document ---- */
 
 #define KEPT_BITS 38 /* of a shingle hash: the upper ones */
 #define MAX_KEPT ((1u << 24) - 1)

@@ -18,6 +18,7 @@ from simindex.changes.exact_duplicates import fold_copies, removal_marks
 from simindex.changes.merges import Merged, Merges, step_budget
 from simindex.changes.pending import Pending, change_of_ages, current_time
 from simindex.errors import CorruptIndexError, KeyExistsError
+from simindex.format.idempotency_log import DONE_KEYS, NOTES, Done, decode_done, encode_done
 from simindex.format.keys import key_hashes, number_key, numbered, segment_of, segment_prefix
 from simindex.format.manifest import MANIFEST_KEY, Manifest, decode_manifest, encode_manifest
 from simindex.format.records import (
@@ -29,7 +30,6 @@ from simindex.format.records import (
     flags_unverified,
     run_key,
 )
-from simindex.format.replies import DONE_KEYS, NOTES, Done, decode_done, encode_done
 from simindex.queries.view import Reader, View, stored_manifest
 from simindex.segments.build import Puts, num_bytes, segment_puts
 from simindex.segments.directory import COPIED_BYTES

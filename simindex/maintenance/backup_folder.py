@@ -20,6 +20,7 @@ from simindex.checks import local_path
 from simindex.config import differing_fields
 from simindex.errors import BackupTargetError, ConfigMismatchError, CorruptIndexError, IndexFullError
 from simindex.format.header import CONFIG_KEY
+from simindex.format.idempotency_log import DONE_KEYS
 from simindex.format.keys import segment_prefix
 from simindex.format.layout import SegmentEntry
 from simindex.format.manifest import (
@@ -31,7 +32,6 @@ from simindex.format.manifest import (
     encode_manifest,
     is_backup_of,
 )
-from simindex.format.replies import DONE_KEYS
 from simindex.format.seals import unseal
 from simindex.maintenance.backup_parts import SMALL, Counter, batched, checked
 from simindex.maintenance.work_folder import place_of, work_folder
