@@ -131,7 +131,7 @@ class NewDocuments:
             (self.key_hashes[None], relative),
             (leader_numbers[None], relative[copies] if copies else relative[:0]),
             (signed[0].T, signed[1]),
-            (scheme.permute(printed[0]), printed[1]),
+            (scheme.plan.permute(printed[0]), printed[1]),
         ]
         if scheme.tables.has_shingles:
             tables.append(self._shingles(relative))

@@ -45,7 +45,10 @@ def fold_copies(numbers: np.ndarray, batch: SketchBatch, view: View) -> tuple[di
     if scheme.tables.bands:
         table, keys = FIRST_BAND_TABLE, np.ascontiguousarray(words[:, 0])
     else:
-        table, keys = scheme.tables.first_permutation, np.ascontiguousarray(scheme.permute(fingerprints)[0])
+        table, keys = (
+            scheme.tables.first_permutation,
+            np.ascontiguousarray(scheme.plan.permute(fingerprints)[0]),
+        )
     for found, leader in view.directory.find_equal(table, keys, words, fingerprints, EQUAL_SKETCHES):
         place = places[found]
         if place in leaders:

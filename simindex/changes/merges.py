@@ -319,7 +319,8 @@ class Merges:
             2 * self._dead.get(entry.id, 0) > entry.num_keys for entry in manifest.segments
         ):
             return True
-        busy = {entry.id for merge in self.under_way for entry in merge.sources}
+        under_way = self.under_way
+        busy = {entry.id for merge in under_way for entry in merge.sources} if under_way else set()
         return bool(due_tiers(manifest.segments, busy, self._tables.layout.tier_factor))
 
     def _begin(self, manifest: Manifest, sources: list[SegmentEntry], view: View) -> Manifest:

@@ -225,7 +225,7 @@ class Pending:
         for part in newest:
             new = part.documents
             sketches = new.sketches
-            permuted = self.scheme.permute(sketches.fingerprints)
+            permuted = self.scheme.plan.permute(sketches.fingerprints)
             growing.add(new.key_hashes, sketches.words, sketches.fingerprints, permuted)
         self._growing = growing
         if not growing.room:

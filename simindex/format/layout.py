@@ -196,7 +196,7 @@ class Geometry:
             if name != "shingle" or self.has_shingles
         ]
 
-    @property
+    @cached_property
     def sketch_bytes(self) -> int:
         """Bytes of a row of the sketch column: band words, fingerprint, number."""
         return KEY_BYTES * self.bands + FINGERPRINT_BYTES + NUMBER_BYTES

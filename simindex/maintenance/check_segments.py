@@ -208,7 +208,7 @@ class Agreement:
             if tables.bands and first == FIRST_BAND_TABLE:
                 columns = (words if has.all() else words[has]).T
             else:
-                columns = self._scheme.permute(np.ascontiguousarray(fingerprints[has]))
+                columns = self._scheme.plan.permute(np.ascontiguousarray(fingerprints[has]))
             for table, column in enumerate(columns, first):
                 total = self._of_sketches[table] + self._sums.of(np.ascontiguousarray(column), numbers)
                 self._of_sketches[table] = total % 2**64

@@ -312,7 +312,7 @@ def _is_of(table: tuple[np.ndarray, np.ndarray], base: int, numbers: np.ndarray,
 
 def _unpermuted(scheme: Scheme, table: int, keys: np.ndarray) -> np.ndarray:
     """Return fingerprints from keys of a permutation table."""
-    places = scheme.permute(np.uint64(1) << np.arange(64, dtype=np.uint64))[table]
+    places = scheme.plan.permute(np.uint64(1) << np.arange(64, dtype=np.uint64))[table]
     found = np.zeros(len(keys), dtype=np.uint64)
     for bit, there in enumerate(places):
         found |= ((keys & there) != 0).astype(np.uint64) << np.uint64(bit)

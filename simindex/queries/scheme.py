@@ -11,8 +11,6 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-import numpy as np
-
 from simindex.config import Config, SimHashConfig, config_from_dict, config_to_dict, require_equal
 from simindex.errors import FormatError, SimIndexError
 from simindex.format.header import (
@@ -73,10 +71,6 @@ class Scheme:
         """HAS_SIGNATURE | HAS_FINGERPRINT, as far as a sketch can have them."""
         config = self.config
         return (HAS_SIGNATURE if config.num_perm else 0) | (HAS_FINGERPRINT if config.simhash else 0)
-
-    def permute(self, fingerprints: np.ndarray) -> np.ndarray:
-        """Return the keys of the permutation tables: uint64, shape (number of tables, n)."""
-        return self.plan.permute(fingerprints)
 
 
 def scheme_of(store: Store, config: Config | None, layout: Layout | None) -> Scheme:

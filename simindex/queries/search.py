@@ -158,7 +158,7 @@ class FingerprintQuery(NamedTuple):
 
     def prefixes(self, scheme: Scheme, batch: SketchBatch) -> tuple[np.ndarray, list[int]]:
         """Return what `find` searches; see `BandQuery.prefixes`."""
-        return scheme.permute(batch.fingerprints), list(scheme.plan.prefix_bits)
+        return scheme.plan.permute(batch.fingerprints), list(scheme.plan.prefix_bits)
 
     def find(self, view: View, batch: SketchBatch) -> Found:
         """Search the permutation tables. Any thread may."""
@@ -170,7 +170,7 @@ class FingerprintQuery(NamedTuple):
             batch.words,
             batch.fingerprints,
             batch.present,
-            scheme.permute(batch.fingerprints),
+            scheme.plan.permute(batch.fingerprints),
             scheme.plan.packed_prefixes,
             scheme.tables.first_permutation,
             self.max_distance,

@@ -202,7 +202,9 @@ def _write_tables(stages: Stages, folder: str, files: SketchFiles) -> None:
     _write(folder, _KEYS)
     _write(folder, _RANKS)
     bands = map(files.column, files.columns[: files.bands])
-    for keys in bands if compares == HAS_SIGNATURE else stages.scheme.permute(files.column("fingerprints")):
+    for keys in (
+        bands if compares == HAS_SIGNATURE else stages.scheme.plan.permute(files.column("fingerprints"))
+    ):
         wanted = np.ascontiguousarray(keys[compared])
         for first in range(0, len(wanted), _RUN):
             run = wanted[None, first : first + _RUN]

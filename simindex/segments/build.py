@@ -79,9 +79,13 @@ class SegmentData:
         Equal keys keep the order of numbers. Kinds that share their numbers are sorted as one: mostly that is
         all of them, and a document alone is few keys.
         """
-        kinds = [(*table, kind < _DISTINCT) for kind, table in enumerate(self.tables) if table[0].size]
-        for _, alike in groupby(kinds, lambda kind: id(kind[1])):
-            rows, (numbers, *_), (are_distinct, *_) = zip(*alike, strict=True)
+        kinds = [
+            (id(numbers), keys, numbers, kind < _DISTINCT)
+            for kind, (keys, numbers) in enumerate(self.tables)
+            if keys.size
+        ]
+        for _, alike in groupby(kinds, itemgetter(0)):
+            _, rows, (numbers, *_), (are_distinct, *_) = zip(*alike, strict=True)
             keys = np.ascontiguousarray(np.concatenate(rows))
             ordered, positions = np.empty_like(keys), np.empty(keys.shape, dtype=np.uint32)
             _kernel.sort_tables(keys, keys.shape[1], ordered, positions)

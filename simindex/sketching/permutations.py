@@ -113,7 +113,7 @@ class PermutationPlan:
         >>> [hex(row[0]) for row in make_plan(4, 3).permute(np.array([0xABCD], "u8"))]
         ['0xabcd', '0xabcd', '0xabcd', '0xabcd000000000000']
         """
-        permuted = np.empty((self.num_tables, len(fingerprints)), dtype=np.uint64)
+        permuted = np.empty((len(self.orders), len(fingerprints)), dtype=np.uint64)
         _kernel.permute(np.ascontiguousarray(fingerprints), *self.packed, permuted)
         return permuted
 
