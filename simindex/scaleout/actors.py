@@ -16,10 +16,9 @@ from __future__ import annotations
 
 import os
 import pickle
-import socket
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -28,7 +27,8 @@ from simindex.imports import optional_module
 from simindex.scaleout.calls import Calls, Gathered, Group, LocalCalls, To, is_local
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.connections import Address, Connection, Connections, HostError, Server
-from simindex.scaleout.errors import ScaleOutError
+from simindex.scaleout.errors import PlaceMissingError
+from simindex.scaleout.head import require_head
 from simindex.scaleout.host import Assignment, Host
 
 NAMESPACE = "simindex"
@@ -41,11 +41,6 @@ SHARE = 0.001
 
 _INLINE_BYTES = 100_000
 """Arguments of more bytes than this go to Ray's object store in any case."""
-
-_HEAD_SECONDS = 2.0
-
-_SETTINGS = b"\0\0\0\4\0\0\0\0\0"
-"""An empty frame of settings: with one both sides of HTTP/2 begin (RFC 9113, 3.4), and gRPC is HTTP/2."""
 
 _STOP_SECONDS = 30.0
 
@@ -68,36 +63,39 @@ def answer(reference: Any, seconds: float | None = None) -> Any:
         raise (exc.cause if isinstance(exc.cause, Exception) else exc) from None
 
 
-def start(address: str | None, options: Mapping[str, Any] | None) -> bool:
-    """Connect to Ray, or start it on this machine where there is none; returns whether this did it."""
-    ray = ray_module()
+def start(address: str | None, options: Mapping[str, Any] | None, places: Iterable[str] = ()) -> bool:
+    """Connect to Ray, or start it on this machine where there is none; returns whether this did it.
+
+    Args:
+        places: of which those that a new node of its own cannot have are looked for before one is started.
+
+    Raises:
+        ScaleOutError: nothing answers at the address.
+        PlaceMissingError: no Ray runs, and a new one would not have one of the places.
+    """
+    ray, given = ray_module(), dict(options or {})
     if ray.is_initialized():
         return False
-    _require_head(address or os.environ.get("RAY_ADDRESS", ""))
+    found = address or os.environ.get("RAY_ADDRESS", "")
+    require_head(found)
     quiet = {"namespace": NAMESPACE, "log_to_driver": False, "include_dashboard": False, "logging_level": 40}
     # Ray gives what it starts the lowest priority; an index is no background work.
     os.environ.setdefault("RAY_worker_niceness", "0")
-    ray.init(address=address, **(quiet | dict(options or {})))
+    others = [one for one in places if not one.startswith("node:") and one not in given.get("resources", {})]
+    if others and found in ("", "local"):
+        try:
+            if found:
+                raise ConnectionError("a Ray of its own was asked for")
+            ray.init(address="auto", **(quiet | given))
+        except ConnectionError as exc:
+            raise PlaceMissingError(
+                f"places: expected a Ray cluster that has the resources {', '.join(others)}, found none "
+                "that runs; start it with ray start --resources, or give its address",
+                reasons=dict.fromkeys(others, "no Ray cluster runs"),
+            ) from exc
+        return True
+    ray.init(address=address, **(quiet | given))
     return True
-
-
-def _require_head(address: str) -> None:
-    """Refuse an address where no gRPC server answers: Ray tries it for half a minute and longer, and writes
-    its own log to stderr."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not (host and port.isdigit()):
-        return  # "auto", "local" and the like
-    try:
-        with socket.create_connection((host.strip("[]"), int(port)), _HEAD_SECONDS) as head:
-            if os.environ.get("RAY_USE_TLS", "0") == "0":
-                head.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _SETTINGS)
-                if head.recv(len(_SETTINGS))[3:4] != _SETTINGS[3:4]:
-                    raise OSError("another program listens there")
-    except OSError as exc:
-        raise ScaleOutError(
-            f"address: expected the head of a Ray cluster at {address}, found nothing that answers ({exc}); "
-            "start it with ray start --head, or give another address"
-        ) from exc
 
 
 class HostActor:

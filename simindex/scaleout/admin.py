@@ -202,12 +202,13 @@ def _connect(
     places: Iterable[str], address: str | None, ray: Mapping[str, Any] | None
 ) -> Callable[[], object] | None:
     """Connect to Ray where places are nodes of a cluster; returns what ends the Ray that was started."""
-    where = {is_local([place]) for place in places}
+    every = list(places)
+    where = {is_local([place]) for place in every}
     if where == {True, False}:
         raise ValueError(
             f"places: expected nodes of a Ray cluster, or places in this process ({LOCAL}:NAME), found both"
         )
-    return ray_module().shutdown if where == {False} and start(address, ray) else None
+    return ray_module().shutdown if where == {False} and start(address, ray, every) else None
 
 
 def _call(catalog: Catalog, place: str, method: str, *arguments: Any) -> Any:

@@ -10,7 +10,7 @@ import pytest
 from support.commands import Run
 
 from simindex import Config, scaleout
-from simindex.scaleout import ScaleOutError, actors
+from simindex.scaleout import PlaceMissingError, ScaleOutError, head
 from simindex.scaleout.catalog import Catalog, Partition
 
 
@@ -74,7 +74,16 @@ def test_commands_look_at_options_before_ray_is_started(run: Run, uri: str, tmp_
         assert (done.code, message in done.err) == (code, True), (command, done)
 
 
-@pytest.mark.parametrize("says", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"SSH-2.0-OpenSSH_9.6\r\n", b""])
+@pytest.mark.parametrize(
+    "says",
+    [
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        b"SSH-2.0-OpenSSH_9.6\r\n",
+        b"",
+        b"\0\0\0\4\0\0\0\0\0" + b"\0\0\1\1\5\0\0\0\1\x8d",  # HTTP/2, status 404
+        b"\0\0\0\4\0\0\0\0\0" + b"\0\0\0\7\0\0\0\0\0",  # HTTP/2 that ends the connection
+    ],
+)
 def test_another_program_at_the_address_of_the_head_is_named(says: bytes, uri: str) -> None:
     """One that answers something else than Ray, or that ends the connection."""
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -95,7 +104,7 @@ def test_another_program_at_the_address_of_the_head_is_named(says: bytes, uri: s
 def test_a_program_at_the_address_of_the_head_that_says_nothing_is_named(
     uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(actors, "_HEAD_SECONDS", 0.05)
+    monkeypatch.setattr(head, "_SECONDS", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = "{}:{}".format(*server.getsockname())
         with pytest.raises(ScaleOutError, match=r"found nothing that answers \(timed out"):
@@ -116,3 +125,32 @@ def test_a_head_that_cannot_be_reached_is_named(run: Run, uri: str) -> None:
         assert done.code == 1
         assert done.err.count("\n") == 1
         assert f"{address}, found nothing that answers" in done.err
+
+
+def test_what_answers_as_ray_does_is_taken_for_it() -> None:
+    """In frames of any size: an update of the table of headers, then the status 200."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            with server.accept()[0] as caller:
+                caller.recv(1_000)
+                for byte in b"\0\0\0\4\0\0\0\0\0" + b"\0\0\3\1\5\0\0\0\1\x3f\x88\x00":
+                    caller.sendall(bytes([byte]))
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        head.require_head("{}:{}".format(*server.getsockname()))
+        thread.join()
+
+
+def test_no_ray_is_started_that_cannot_have_the_places(
+    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "local")
+    calls: list[Callable[[], Any]] = [
+        lambda: scaleout.open(uri),
+        lambda: scaleout.create(tmp_path / "new", places={"simindex:typo": str(tmp_path / "p")}),
+    ]
+    for call in calls:
+        with pytest.raises(PlaceMissingError, match=r"resources simindex:\w+, found none that runs"):
+            call()
