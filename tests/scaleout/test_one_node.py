@@ -103,6 +103,7 @@ def test_pairs_and_clusters_are_found_and_printed(run: Run, tmp_path: Path) -> N
         one.insert_many(enumerate(texts))
         wanted = {(frozenset((pair.a, pair.b)), pair.similarity) for pair in one.pairs(0.5, copies="all")}
         groups = {frozenset(keys) for keys in one.clusters(0.5)}
+        stars = list(one.clusters(0.5, "star"))
     with scaleout.pairs(tmp_path / "c", 0.5, copies="all") as pairs:
         found = [(frozenset((pair.a, pair.b)), pair.similarity) for pair in pairs]
     assert len(found) == len(set(found)) == len(wanted) > 20
@@ -111,6 +112,10 @@ def test_pairs_and_clusters_are_found_and_printed(run: Run, tmp_path: Path) -> N
         list(scaleout.clusters(tmp_path / "c", 0.5, max_run=16))
     lines = run("scaleout", "clusters", "c", "--threshold", 0.5, "--json").out.splitlines()
     assert {frozenset(json.loads(line)["keys"]) for line in lines} == groups
+    lines = run(
+        "scaleout", "clusters", "c", "--threshold", 0.5, "--linkage", "star", "--json"
+    ).out.splitlines()
+    assert [json.loads(line)["keys"] for line in lines] == stars
     with pytest.raises(ValueError, match='linkage: expected "components" or "star"'):
         scaleout.clusters(tmp_path / "c", 0.5, "stars")  # type: ignore[arg-type]
     two = run("scaleout", "pairs", "c", "--threshold", 0.5, "--limit", 2, "--copies", "all", "--json").out

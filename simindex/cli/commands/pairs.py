@@ -44,7 +44,7 @@ _MaxRun = Annotated[
     ),
 ]
 
-_Linkage = Annotated[
+LinkageChoice = Annotated[
     Linkage,
     options.word(
         get_args(Linkage),
@@ -97,7 +97,7 @@ def clusters(
     index: options.IndexFolder,
     *,
     similar: OwnPairOptions,
-    linkage: _Linkage = "components",
+    linkage: LinkageChoice = "components",
     max_run: _MaxRun = DEFAULT_MAX_RUN,
     limit: options.FirstClusters = None,
     largest: Annotated[int | None, options.number("Show the N largest clusters, largest first.")] = None,

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from simindex.cli import options
-from simindex.cli.commands.pairs import CopyChoice, print_clusters, print_pairs
+from simindex.cli.commands.pairs import CopyChoice, LinkageChoice, print_clusters, print_pairs
 from simindex.cli.commands.scaleout.common_options import Address, Uri
 from simindex.cli.progress import work_bar
 from simindex.cli.searching import PairOptions
@@ -59,15 +59,16 @@ def clusters(
     catalog: Uri,
     *,
     similar: PairOptions,
+    linkage: LinkageChoice = "components",
     max_run: _MaxRun = DEFAULT_MAX_RUN,
     limit: options.FirstClusters = None,
     work: _Work = None,
     address: Address = None,
     as_json: options.JsonLines = False,
 ) -> None:
-    """Print the clusters of similar documents of all partitions, as clusters does; they come in the order of
-    partitions, and of age in each."""
+    """Print the clusters of similar documents of all partitions, as clusters does; components come in the
+    order of partitions, and of age in each."""
     from simindex import scaleout
 
-    how = similar.arguments() | {"max_run": max_run, "work": work, "address": address}
+    how = similar.arguments() | {"linkage": linkage, "max_run": max_run, "work": work, "address": address}
     print_clusters(islice(scaleout.clusters(catalog, **how), limit), as_json)
