@@ -32,11 +32,13 @@ SCALED: dict[str, dict[str, Any]] = {
     "partitions": {"documents": 25_600, "rounds": 2, "numbers": [1, 8, 64]},
     "hosts": {"documents": 8_000, "queries": 300, "rounds": 3, "numbers": [1, 2, 4, 8, 16]},
     "restoring": {"sketches": 2_200_000},
+    "replicas": {"documents": 100_000, "queries": 20_000, "rounds": 5},
+    "building": {"documents": 1_000_000, "rounds": 2},
     "deduplicating": {"documents": 1_000_000, "rounds": 2},
     "stages": {"documents": 3_000_000, "rounds": 2},
     "hundred": {"rounds": 3, "numbers": [1, 100]},
 }
-"""Pieces of the job scaleout with their sizes, each some ten seconds long but for the last three."""
+"""Pieces of the job scaleout with their sizes, each some ten seconds long but for the last four."""
 
 
 def run(job: str, options: dict[str, Any], note: str) -> dict[str, Any] | None:

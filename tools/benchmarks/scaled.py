@@ -18,7 +18,7 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -385,6 +385,77 @@ def restoring(folder: Path, options: dict[str, Any]) -> dict[str, Any]:
     return {"documents": restored, "bytes": num_bytes, **rates}
 
 
+def used_seconds(pids: Sequence[int]) -> float:
+    """Processor seconds that processes have used so far."""
+    ticks = 0
+    for pid in pids:
+        with suppress(FileNotFoundError):
+            ticks += sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def on_core(core: int) -> list[int]:
+    """The processes that may run on this core alone: those of a node of `ray_nodes`."""
+    found = []
+    for name in os.listdir("/proc"):
+        with suppress(OSError):
+            if name.isdigit() and os.sched_getaffinity(int(name)) == {core}:
+                found.append(int(name))
+    return found
+
+
+def replicas(folder: Path, options: dict[str, Any]) -> dict[str, Any]:
+    """One replica and two by turns, driver and all on the same cores: questions a second, and processor time
+    of the replicas and of the driver a question."""
+    texts, store = asked(options["queries"]), str(folder / "store")
+    with simindex.open(folder / "index", "x") as index:
+        index.insert_many(corpus.documents(options["documents"]))
+    scaleout.backup_index(folder / "index", store)
+    found: dict[str, Any] = {kind: {"one": [], "two": [], "us_a_question": []} for kind in texts}
+    with one_node():
+        several = {"one": scaleout.replicas(store, 1), "two": scaleout.replicas(store, 2)}
+        pids = list({of["pid"] for _ in range(8) for of in several["two"].status().values()})
+        for kind, some in texts.items():
+            for number in range(options["rounds"] + 1):
+                for name, copies in several.items():
+                    began = used_seconds(pids), used_seconds([os.getpid()])
+                    rate = answered(copies, some)
+                    used = used_seconds(pids) - began[0], used_seconds([os.getpid()]) - began[1]
+                    if number:  # the first round opens files and connections
+                        found[kind][name].append(rate)
+                        found[kind]["us_a_question"].append(
+                            [name, *(each / len(some) * 1e6 for each in used)]
+                        )
+        several["two"].stop()
+    return found
+
+
+def building(folder: Path, options: dict[str, Any]) -> dict[str, Any]:
+    """An index built of lines by two nodes of one core each, by turns with one process with one worker: wall
+    seconds, and processor seconds, of the busier core and of the process."""
+    cores, source = sorted(os.sched_getaffinity(0)), folder / "in.jsonl"
+    with source.open("w", encoding="utf-8") as file:
+        texts = corpus.documents(options["documents"])
+        file.writelines(json.dumps({"id": key, "text": text}) + "\n" for key, text in texts)
+    found: dict[str, Any] = {"one_process": [], "two_nodes": []}
+    with ray_nodes(cores[0], cores[-1]) as places:
+        for number in range(options["rounds"]):
+            one = ["insert", str(folder / f"one-{number}"), str(source), "--workers", "1"]
+            found["one_process"].append(_processes(one))
+            own = {place: str(folder / f"{number}-{place[-1]}") for place in places}
+            uri = folder / f"catalog-{number}"
+            scaleout.create(uri, partitions=PARTITIONS, places=own).close()
+            began = time.perf_counter(), [used_seconds(on_core(core)) for core in {cores[0], cores[-1]}]
+            scaleout.build(str(source), uri)
+            now = [used_seconds(on_core(core)) for core in {cores[0], cores[-1]}]
+            busier = max(after - before for after, before in zip(now, began[1], strict=True))
+            found["two_nodes"].append((time.perf_counter() - began[0], busier))
+            with scaleout.open(uri) as index:
+                assert len(index) == options["documents"]
+                index.stop()
+    return {"documents": options["documents"], **found}
+
+
 def deduplicating(folder: Path, options: dict[str, Any]) -> dict[str, Any]:
     """A corpus deduplicated by two nodes of one core each, by turns with one core of one machine; lines in,
     lines out, in seconds."""
@@ -450,7 +521,10 @@ def _processes(*commands: list[str]) -> tuple[float, float]:
 
 PIECES = {
     piece.__name__: piece
-    for piece in (beside, nodes, memory, partitions, hosts, hundred, restoring, deduplicating, stages)
+    for piece in (
+        *(beside, nodes, memory, partitions, hosts, hundred),
+        *(restoring, replicas, building, deduplicating, stages),
+    )
 }
 
 
