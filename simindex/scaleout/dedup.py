@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-import numpy as np
-
 from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.checks import require_callable, require_int
 from simindex.config import Config
@@ -37,7 +35,15 @@ from simindex.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES
 from simindex.pairs.ranges import scheme_of_config
 from simindex.parallel import ahead
 from simindex.queries.search import Method
-from simindex.scaleout.dedup_stages import Made, Wanted, decide, lines_file, wanted_parts, write_part
+from simindex.scaleout.dedup_stages import (
+    Made,
+    Wanted,
+    decide,
+    lines_of_part,
+    made_file,
+    wanted_parts,
+    write_part,
+)
 from simindex.scaleout.errors import UnsupportedError
 from simindex.scaleout.input_parts import PART_BYTES
 from simindex.scaleout.stages import (
@@ -180,7 +186,7 @@ class _StagedJob(Job):
         return self._copies_lines and are_cut and self._on_removed is None
 
     def _lines_made(self, verdicts: VerdictReader, stages: Stages, tasks: Tasks) -> Iterator[Lines]:
-        """Yield the lines of the parts that are not done yet, which tasks make."""
+        """Yield the lines of the parts that are not done yet, whose report tasks write."""
         done, under_way = self.state.read, deque[Wanted]()
 
         def wanted() -> Iterator[Wanted]:
@@ -190,17 +196,11 @@ class _StagedJob(Job):
 
         for _ in tasks.run(write_part, stages, wanted()):
             one = under_way.popleft()
-            skipped = max(done - one.first, 0)
-            with open(lines_file(stages, one), "rb") as file:
+            with open(made_file(stages, one), "rb") as file:
                 made = Made(*pickle.load(file))
-                kept, reported = (
-                    int(made.sizes[:skipped][some[:skipped]].sum()) for some in (made.stays, ~made.stays)
-                )
-                file.seek(kept, os.SEEK_CUR)
-                report, bounded = memoryview(made.report)[reported:], np.array(made.bounded)
-                num_bounded = int((bounded >= skipped).sum())
-                yield Lines(file, made.sizes[skipped:], made.stays[skipped:], report, num_bounded)
-            os.remove(lines_file(stages, one))
+            source = stages.paths[one.part.part.place]
+            yield from lines_of_part(source, made, max(done - one.first, 0))
+            os.remove(made_file(stages, one))
 
 
 def deduplicate(
@@ -310,8 +310,8 @@ class StagedDedup(PlannedJob):
         return 1
 
     def write(self, share: int = 1, of: int = 1) -> int:
-        """Write the lines of a share's parts, where rows stay as the lines of JSON that they were; other
-        outputs are written by `finish` alone. Arguments and result as of `sketch`.
+        """Write the report of a share's parts, where rows stay as the lines of JSON that they were; for other
+        outputs `finish` does it. Arguments and result as of `sketch`.
 
         Raises:
             JobError: nothing is decided.

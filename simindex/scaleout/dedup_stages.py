@@ -1,4 +1,4 @@
-"""The last stages of a deduplication: decide which rows go, write the lines of a part that stay.
+"""The last stages of a deduplication: decide which rows go, write the report of a part.
 
 Invariant: as of `stages`, whose ranges are read here.
 """
@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 import pickle
-import shutil
 from collections.abc import Iterable, Iterator, Sequence
+from io import FileIO
 from itertools import chain
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ from simindex.corpus.dedup.results import NumberedVerdict, Verdict, removed_row
 from simindex.corpus.dedup.rows import PartRead, ends_of_lines
 from simindex.corpus.dedup.star import Star
 from simindex.corpus.dedup.verdict_file import VerdictReader, verdicts_of, write_verdicts
-from simindex.corpus.dedup.writer_loop import lines_without
+from simindex.corpus.dedup.writer_loop import Lines, lines_without
 from simindex.corpus.entries import Place
 from simindex.format.keys import Key
 from simindex.imports import optional_module
@@ -68,9 +68,12 @@ def _order(stages: Stages, folder: str, tables: Sequence[SketchTables], total: i
     return by_rank(stages.keep, os.path.join(folder, "order.sqlite"), ranks, total)
 
 
-# ---- write a part ----
+# ---- write the report of a part ----
 
-_LINE_END = ord("\n")
+_LINE_END = b"\n"
+
+_BLOCK_BYTES = 2 << 20
+"""Bytes of lines that are read at once: few enough for the caches."""
 
 
 class Wanted(NamedTuple):
@@ -97,71 +100,94 @@ def wanted_parts(verdicts: VerdictReader, done: int = 0) -> Iterator[Wanted]:
 
 
 class Made(NamedTuple):
-    """What is made of a part, in front of the lines that stay.
+    """What is known of a part whose lines are written.
 
     Attributes:
-        sizes: int64: bytes of each row's line, among those that stay or in the report.
-        stays: bool: whether it stays.
-        report: lines of the report of the rows that go.
+        begin: where its first line begins in the file.
+        ends: int64: where each line ends, from there on; the last of a file may lack its line end.
+        gone: places of the rows that go.
+        report: of each its line in the report.
         bounded: places of rows that stay though not all was looked at.
     """
 
-    sizes: np.ndarray
-    stays: np.ndarray
-    report: bytes
+    begin: int
+    ends: np.ndarray
+    gone: list[int]
+    report: list[bytes]
     bounded: list[int]
 
 
-def lines_file(stages: Stages, wanted: Wanted) -> str:
-    """Return the file of what is made of a part."""
-    return os.path.join(stages.folder, f"lines-{wanted.first}")
+def made_file(stages: Stages, wanted: Wanted) -> str:
+    """Return the file of what is known of a part."""
+    return os.path.join(stages.folder, f"made-{wanted.first}")
 
 
 def write_part(stages: Stages, wanted: Wanted) -> None:
-    """Write the lines of a part that stay into a file, behind what is `Made` of it.
+    """Write the report of a part's rows that go, and where its lines end.
 
     Raises:
         InputError: the part has other lines than when it was read first.
     """
     require_seen(stages.folder)
-    if os.path.exists(lines_file(stages, wanted)):
+    if os.path.exists(made_file(stages, wanted)):
         return
     part, source = wanted.part, stages.paths[wanted.part.part.place]
-    extent = part.part.extent
-    assert extent is not None
-    content = _read(source, extent)
-    ends = ends_of_lines(content)
-    if len(ends) != part.rows:
-        raise InputError(
-            source,
-            f"expected the {part.rows:,} rows that were read at first, found {len(ends):,}: the input "
-            "changed; force=True begins anew",
-        )
-    begins = np.concatenate([[0], ends[:-1]]) if len(ends) else ends
-    gone = np.array([place for place, _ in wanted.gone], dtype=np.int64)
-    spans = zip(begins[gone].tolist(), ends[gone].tolist(), strict=True)
-    report = _report_lines(stages, wanted, [bytes(content[begin:end]) for begin, end in spans])
-    made = lines_without(content, ends, gone.tolist(), report, 0)
+    assert part.part.extent is not None
+    places = [place for place, _ in wanted.gone]
+    with open(source, "rb", buffering=0) as file:
+        begin, ends = _line_ends(file, part.part.extent)
+        if len(ends) != part.rows:
+            raise InputError(
+                source,
+                f"expected the {part.rows:,} rows that were read at first, found {len(ends):,}: the input "
+                "changed; force=True begins anew",
+            )
+        begins = [0, *ends[:-1].tolist()]
+        lines = [os.pread(file.fileno(), int(ends[at]) - begins[at], begin + begins[at]) for at in places]
     bounded = [place for place, verdict in wanted.rows if verdict is None]
-    with whole_file(lines_file(stages, wanted)) as file:
-        about = Made(made.sizes, made.stays, b"".join(report), bounded)
-        pickle.dump(tuple(about), file, protocol=5)
-        shutil.copyfileobj(made.kept, file)
+    made = Made(begin, ends, places, _report_lines(stages, wanted, lines), bounded)
+    with whole_file(made_file(stages, wanted)) as file:
+        pickle.dump(tuple(made), file, protocol=5)
 
 
-def _read(path: str, extent: Extent) -> memoryview:
-    """Return some lines of a file, each with its end."""
-    room = bytearray(extent.end - extent.begin + 1)
-    view, size = memoryview(room)[: extent.end - extent.begin], 0
+def _line_ends(file: FileIO, extent: Extent) -> tuple[int, np.ndarray]:
+    """Return where some lines of a file begin, and where each ends from there on."""
+    room, begin, at = memoryview(bytearray(_BLOCK_BYTES)), extent.begin, extent.begin
+    found, last = [np.empty(0, dtype=np.int64)], b""
+    file.seek(begin)
+    while count := file.readinto(room[: extent.end - at]):
+        if at == 0 and bytes(room[: len(BYTE_ORDER_MARK)]) == BYTE_ORDER_MARK:
+            begin = len(BYTE_ORDER_MARK)
+        found.append(ends_of_lines(room[:count]) + (at - begin))
+        at, last = at + count, bytes(room[count - 1 : count])
+    if at > begin and last != _LINE_END:
+        found.append(np.array([at - begin + 1]))  # the last line of a file may have none
+    return begin, np.concatenate(found)
+
+
+def lines_of_part(path: str, made: Made, skipped: int) -> Iterator[Lines]:
+    """Yield the lines of a part that is written, some at a time, behind those that are skipped.
+
+    Raises:
+        InputError: the file is shorter than it was.
+    """
+    gone, bounded = np.array(made.gone, dtype=np.int64), np.array(made.bounded, dtype=np.int64)
     with open(path, "rb", buffering=0) as file:
-        file.seek(extent.begin)
-        while size < len(view) and (count := file.readinto(view[size:])):
-            size += count
-    if size and room[size - 1] != _LINE_END:
-        room[size] = _LINE_END  # the last line of a file may have none
-        size += 1
-    mark = len(BYTE_ORDER_MARK) if not extent.begin and room.startswith(BYTE_ORDER_MARK) else 0
-    return memoryview(room)[mark:size].toreadonly()
+        while skipped < len(made.ends):
+            first = int(made.ends[skipped - 1]) if skipped else 0
+            behind = max(int(np.searchsorted(made.ends, first + _BLOCK_BYTES)), skipped + 1)
+            ends = made.ends[skipped:behind] - first
+            content = os.pread(file.fileno(), int(ends[-1]), made.begin + first)
+            if len(content) == ends[-1] - 1:
+                content += _LINE_END
+            if len(content) != ends[-1]:
+                raise InputError(path, "expected the rows that were read first, found fewer: it has changed")
+            some = slice(*np.searchsorted(gone, (skipped, behind)).tolist())
+            num_bounded = int(((bounded >= skipped) & (bounded < behind)).sum())
+            yield lines_without(
+                content, ends, (gone[some] - skipped).tolist(), made.report[some], num_bounded
+            )
+            skipped = behind
 
 
 def _report_lines(stages: Stages, wanted: Wanted, lines: list[bytes]) -> list[bytes]:

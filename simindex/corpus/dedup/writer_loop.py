@@ -5,13 +5,12 @@ Invariant: frames end at places that follow from the rows alone, and the journal
 
 from __future__ import annotations
 
-import io
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, BinaryIO, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -52,7 +51,7 @@ class RowAnnotator(Protocol):
 class Lines(NamedTuple):
     """Rows of the input, one after the other, with the decision on each, whose lines are made already."""
 
-    kept: BinaryIO  # a file of the lines that stay, where the first of these rows begins
+    kept: memoryview  # the lines that stay
     sizes: np.ndarray  # int64: bytes of each row's line, in kept or in reported
     stays: np.ndarray  # bool: whether it is in the output
     reported: memoryview  # lines of the report
@@ -161,7 +160,7 @@ class Work:
             behind = min(max(behind, at + 1), at + FRAME_ROWS - (state.read - self._row_of_cut))
             is_end, behind = behind <= len(sizes), min(behind, len(sizes))
             (some, some_bytes), (num_kept, num_bytes) = done, (int(kept[behind]), int(kept_ends[behind]))
-            self._write_lines(self._output, lines.kept.read(num_bytes - some_bytes))
+            self._write_lines(self._output, lines.kept[some_bytes:num_bytes])
             reported = slice(int(ends[at]) - some_bytes, int(ends[behind]) - num_bytes)
             self._write_lines(self._report, lines.reported[reported])
             for each in lines.removed[at - some : behind - num_kept]:
@@ -267,7 +266,7 @@ def lines_without(
     firsts, behinds = [0, *ends[places].tolist()], [*begins[places].tolist(), len(content)]
     view = memoryview(content)
     kept = b"".join([view[a:b] for a, b in zip(firsts, behinds, strict=True)]) if gone else content
-    return Lines(io.BytesIO(kept), sizes, stays, memoryview(b"".join(reported)), bounded, removed)
+    return Lines(memoryview(kept), sizes, stays, memoryview(b"".join(reported)), bounded, removed)
 
 
 class Annotator:
