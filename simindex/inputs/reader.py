@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 from simindex.errors import SimIndexError
 from simindex.inputs import folder, remote
 from simindex.inputs.errors import BadRowError, InputError, optional_module, sound
-from simindex.inputs.formats import csv, json, jsonl, parquet, text, warc
+from simindex.inputs.formats import csv, json, parquet, text, warc
 from simindex.inputs.rows import Fields, Row
 from simindex.inputs.source import Columns, Extent, Limits, Newest, Source, Tally, gathered
 from simindex.inputs.streams import is_utf8, require_unpacker, without_packing
@@ -48,7 +48,7 @@ class Format(NamedTuple):
 
 
 FORMATS = {
-    "jsonl": Format(jsonl.read, columns=jsonl.columns, modules=["orjson"]),
+    "jsonl": Format(json.read_lines, columns=json.columns, modules=["orjson"]),
     "json": Format(json.read, modules=["orjson"]),
     "csv": Format(csv.read, has_delimiter=True),
     "tsv": Format(partial(csv.read, delimiter="\t"), has_delimiter=True),
@@ -182,12 +182,12 @@ class Inputs:
     ) -> tuple[list[Any], list[Any]]:
         """Return the keys and the documents of lines, which were read as rows before."""
         source = self._open(self._paths[place])
-        usual = jsonl.usual(source, self._fields, numbers, lines)
+        usual = json.usual(source, self._fields, numbers, lines)
         if usual is not None:
             return usual
         empty = "expected a row, found an empty line"
         found = (
-            jsonl.row_of(source, self._fields, number, line) or BadRowError(f"{source.name}:{number}", empty)
+            json.row_of(source, self._fields, number, line) or BadRowError(f"{source.name}:{number}", empty)
             for number, line in zip(numbers, lines, strict=True)
         )
         rows = list(sound(found))

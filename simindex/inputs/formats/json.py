@@ -1,19 +1,20 @@
-"""Read a JSON file: an array of objects, or one object. It is held whole."""
+"""Read JSON: an object a line, empty lines skipped, or a file with an array of objects, held whole."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from simindex.inputs.errors import BadRowError
 from simindex.inputs.rows import Fields, Row
-from simindex.inputs.source import Newest, Source
+from simindex.inputs.source import BYTE_ORDER_MARK, Columns, Newest, Source, gathered
 
 _REMEDY = "--format jsonl takes an object a line, --format text the file as one document"
 
 
 def read(source: Source, fields: Fields) -> Iterator[Row | BadRowError]:
-    """Yield the rows of a JSON file, each with the place ``name:number``, from 1."""
+    """Yield the rows of a file with an array of objects, or one object, each with the place ``name:number``,
+    from 1."""
     import orjson
 
     try:
@@ -49,3 +50,72 @@ def _no_json(source: Source, content: bytes, error: Any) -> str:
         return source.wrong_bytes()
     found = f"no JSON ({error.msg}, line {error.lineno}, column {error.colno})"
     return f"expected a JSON array of objects, found {found}; {_REMEDY}"
+
+
+# ---- lines ----
+
+
+def read_lines(source: Source, fields: Fields) -> Iterator[Row | BadRowError]:
+    """Yield the rows of a source of JSON lines."""
+    with source.lines() as lines:
+        for line in lines:
+            row = line if isinstance(line, BadRowError) else row_of(source, fields, lines.number, line)
+            if row is not None:
+                yield row
+
+
+def row_of(source: Source, fields: Fields, number: int, line: bytes) -> Row | BadRowError | None:
+    """Return the row of a line; ``None`` where it is empty."""
+    import orjson
+
+    content = line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
+    if content.isspace() or not content:
+        return None
+    try:
+        values = orjson.loads(content)
+    except orjson.JSONDecodeError as exc:
+        return BadRowError(f"{source.name}:{number}", _no_json_line(source, content, exc))
+    if isinstance(values, dict):
+        source.newest = Newest(source.name, number, content)
+        return fields.row(source.name, number, values)
+    reason = f"expected a JSON object, found {type(values).__name__}"
+    if number == 1 and isinstance(values, list):
+        reason += "; --format json takes an array of objects"
+    return BadRowError(f"{source.name}:{number}", reason)
+
+
+def columns(source: Source, fields: Fields) -> Iterator[Columns]:
+    """Yield the same rows as columns."""
+    with source.lines() as lines:
+        for some in lines.groups():
+            if isinstance(some, BadRowError):
+                yield Columns([], [], [], [], [], some)
+                continue
+            numbers = range(lines.number - len(some) + 1, lines.number + 1)
+            found = usual(source, fields, numbers, some)
+            if found is not None:
+                yield Columns([source.name] * len(some), list(numbers), *found, some)
+                continue
+            rows = (row_of(source, fields, *each) for each in zip(numbers, some, strict=True))
+            yield from gathered((row for row in rows if row is not None), source)
+
+
+def usual(
+    source: Source, fields: Fields, numbers: Sequence[int], lines: Sequence[bytes]
+) -> tuple[list[Any], list[Any]] | None:
+    """Return the keys and documents of lines, each a row as nearly all are; ``None`` where one may not be."""
+    import orjson
+
+    try:
+        values = list(map(orjson.loads, lines))
+    except orjson.JSONDecodeError:
+        return None
+    return fields.usual(source.name, numbers, values) if set(map(type, values)) == {dict} else None
+
+
+def _no_json_line(source: Source, content: bytes, error: Any) -> str:
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return source.wrong_bytes()
+    return f"expected a JSON object, found no JSON ({error.msg}, column {error.colno})"
