@@ -23,7 +23,13 @@ def read(source: Source, fields: Fields) -> Iterator[Row | BadRowError]:
         yield exc
         return
     except orjson.JSONDecodeError as exc:
-        yield BadRowError(source.name, _no_json(source, content, exc))
+        where = f"line {exc.lineno}, column {exc.colno}"
+        yield _no_json(
+            source,
+            source.name,
+            content,
+            f"a JSON array of objects, found no JSON ({exc.msg}, {where}); {_REMEDY}",
+        )
         return
     del content
     if isinstance(values, dict):
@@ -43,13 +49,13 @@ def read(source: Source, fields: Fields) -> Iterator[Row | BadRowError]:
             yield BadRowError(f"{source.name}:{number}", f"expected a JSON object, found {found}")
 
 
-def _no_json(source: Source, content: bytes, error: Any) -> str:
+def _no_json(source: Source, place: str, content: bytes, expected: str) -> BadRowError:
+    """Return the error of what is no JSON, or of another encoding."""
     try:
         content.decode()
     except UnicodeDecodeError:
-        return source.wrong_bytes()
-    found = f"no JSON ({error.msg}, line {error.lineno}, column {error.colno})"
-    return f"expected a JSON array of objects, found {found}; {_REMEDY}"
+        return BadRowError(place, source.wrong_bytes())
+    return BadRowError(place, f"expected {expected}")
 
 
 # ---- lines ----
@@ -74,7 +80,8 @@ def row_of(source: Source, fields: Fields, number: int, line: bytes) -> Row | Ba
     try:
         values = orjson.loads(content)
     except orjson.JSONDecodeError as exc:
-        return BadRowError(f"{source.name}:{number}", _no_json_line(source, content, exc))
+        expected = f"a JSON object, found no JSON ({exc.msg}, column {exc.colno})"
+        return _no_json(source, f"{source.name}:{number}", content, expected)
     if isinstance(values, dict):
         source.newest = Newest(source.name, number, content)
         return fields.row(source.name, number, values)
@@ -111,11 +118,3 @@ def usual(
     except orjson.JSONDecodeError:
         return None
     return fields.usual(source.name, numbers, values) if set(map(type, values)) == {dict} else None
-
-
-def _no_json_line(source: Source, content: bytes, error: Any) -> str:
-    try:
-        content.decode()
-    except UnicodeDecodeError:
-        return source.wrong_bytes()
-    return f"expected a JSON object, found no JSON ({error.msg}, column {error.colno})"
