@@ -188,6 +188,8 @@ little more to do, and one call that got lost costs seconds."""
 
 _ADDRESS_SECONDS = 1.0
 
+_LATE = "no answer within the deadline"
+
 _LOST_SECONDS = 0.2
 """After so long a call is sent again whose actor Ray has given up."""
 
@@ -248,16 +250,23 @@ class RayCalls(Calls):
 
     def gather(self, sent: Mapping[str, Sent], seconds: float) -> Gathered:
         """Return what places answer; see `Calls.gather`."""
-        deadline = time.monotonic() + seconds
+        began = time.monotonic()
+        deadline, until = began + seconds, began + min(seconds, _REPEAT_SECONDS)
         found, failures = Gathered({}, {}), list[Exception]()
         for place, call in sent.items():
             with _noted(failures):
-                if call.connection is not None and (reply := self._replied(place, call, deadline)):
+                if call.connection is not None and (reply := self._replied(place, call, until)):
                     found.answers[place] = pickle.loads(reply)
+                elif not call.references:
+                    if time.monotonic() < deadline:
+                        self._send_by_ray(place, call)
+                    else:
+                        found.missing[place] = _LATE
         left = {place: call for place, call in sent.items() if call.references}
         try:  # where none takes long nor fails: by one call of Ray
             references = [call.references[0] for call in left.values()]
-            answers = self._ray.get(references, timeout=min(seconds, _REPEAT_SECONDS)) if left else []
+            wait = min(max(deadline - time.monotonic(), 0.0), _REPEAT_SECONDS)
+            answers = self._ray.get(references, timeout=wait) if left else []
             found.answers.update(zip(left, map(pickle.loads, answers), strict=True))
         except self._ray.exceptions.RayError:  # the answers stay there
             for place, call in left.items():
@@ -270,13 +279,12 @@ class RayCalls(Calls):
                 self._connections.more(place)
         return found
 
-    def _replied(self, place: str, call: Sent, deadline: float) -> bytes | None:
-        """Return the reply of a connection; ``None`` where it fails, and Ray has been given the call."""
+    def _replied(self, place: str, call: Sent, until: float) -> bytes | None:
+        """Return the reply of a connection; ``None`` where it fails, or none comes until a time."""
         connection, call.connection = call.connection, None
         assert connection is not None
-        left = deadline - time.monotonic()
         try:
-            reply = connection.reply(min(left, _REPEAT_SECONDS))
+            reply = connection.reply(until - time.monotonic())
         except HostError as exc:
             self._connections.put_back(place, connection)
             raise exc.error from None
@@ -284,8 +292,6 @@ class RayCalls(Calls):
             self._connections.drop(place, connection)
             if not isinstance(exc, OSError):
                 raise
-            if left > 0:
-                self._send_by_ray(place, call)
             return None
         self._connections.put_back(place, connection)
         return reply
@@ -296,7 +302,7 @@ class RayCalls(Calls):
         if answered is not None:
             found.answers[place] = pickle.loads(answered)
         elif place in self._ray.cluster_resources():
-            found.missing[place] = "no answer within the deadline"
+            found.missing[place] = _LATE
         else:
             found.missing[place] = f"no node of the Ray cluster has the resource {place!r}"
 

@@ -171,6 +171,15 @@ def test_a_question_whose_connection_ends_or_is_slow_goes_by_ray(calls: Connecte
     assert [calls.count() for _ in range(3)] == [50] * 3
 
 
+def test_a_question_that_is_slow_is_missing_at_its_deadline(calls: Connected) -> None:
+    """Ray is not waited for once more."""
+    calls.count()
+    calls.pause = 1.0
+    found = calls.gather(calls.send_all("asks", "status"), 0.1)
+    assert list(found.missing.values()) == ["no answer within the deadline"]
+    assert (len(found.answers), len(calls.sent)) == (1, 2)
+
+
 def test_an_error_of_a_host_is_raised_once_all_have_answered(calls: Connected) -> None:
     calls.count()
     with pytest.raises(AttributeError, match="no_such_method"):
