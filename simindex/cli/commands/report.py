@@ -79,11 +79,12 @@ def run(
     reads: reading.KeyOptions,
     as_json: options.JsonObject = False,
 ) -> None:
-    """Write a page on the near duplicates of an index or a `dedup`, or on a `decontaminate`.
+    """Write a page on the near duplicates of an index or of a job.
 
-    It opens from disk and loads nothing: counts, similarities, the share of new documents along the input,
-    the largest clusters, and with --texts any two documents of a cluster side by side, with the passages
-    marked that they share. Without --output the counts and the similarities are printed as pictures.
+    The job is a `dedup` or a `decontaminate`. The page opens from disk and loads nothing: counts,
+    similarities, the share of new documents along the input, the largest clusters, and with --texts any two
+    documents of a cluster side by side, with the passages marked that they share. Without --output the counts
+    and the similarities are printed as pictures.
 
     JSON: one object, {"documents", "duplicates", "clusters", "pairs", "histogram", "fresh", "notes"}: how
     many pairs have each similarity or distance, and the share of documents that are no duplicates in equal
