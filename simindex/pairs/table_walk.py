@@ -92,9 +92,9 @@ class LongRuns(NamedTuple):
     rows: np.ndarray
 
     @classmethod
-    def none(cls, tables: int = 0) -> LongRuns:
-        """Return those of so many tables that have none."""
-        return cls([0] * (tables + 1), np.zeros(0, dtype=LONG_RUN))
+    def none(cls) -> LongRuns:
+        """Return those of no table."""
+        return cls([0], np.zeros(0, dtype=LONG_RUN))
 
     def up_to(self, table: int) -> LongRuns:
         """Return them for a walk of this table: those between that were not walked have none."""

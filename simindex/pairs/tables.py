@@ -185,12 +185,6 @@ def set_bits(bits: np.ndarray, ranks: np.ndarray) -> None:
     np.bitwise_or.at(bits, ranks >> 3, (1 << (ranks & 7)).astype(np.uint8))
 
 
-def bits_of(bits: np.ndarray, ranks: np.ndarray) -> np.ndarray:
-    """Return whether the bit of each rank is set."""
-    found: np.ndarray = bits[ranks >> 3] >> (ranks & 7).astype(np.uint8) & 1 != 0
-    return found
-
-
 class Ranks:
     """The documents of a snapshot's segments, numbered from 0 without the gaps between segments.
 
