@@ -22,13 +22,13 @@ from simindex.format.keys import Key, encode_keys, key_hashes, plain_keys
 from simindex.format.records import (
     MAX_METADATA_BYTES,
     NIL,
-    PackedRest,
     StoredRecord,
     encode_kept,
     encode_records,
     encode_rest,
     pack_metadata,
     pack_texts,
+    plain_rests,
     rests_with_kept,
 )
 from simindex.format.seals import unpack
@@ -149,14 +149,13 @@ class NewDocuments:
         """Return the database keys and values of all records."""
         samples, kept = self.sketches.samples, self.sketches.kept
         kinds: list[Any] = self.sketches.present.tolist()
-        if samples is not None:
-            counts = zip(kinds, samples.num_shingles.tolist(), samples.num_sampled.tolist(), strict=True)
-            kinds = [one if one[1] else one[0] for one in counts]  # as `StoredRecord.stored_present`
-        plain: dict[Any, PackedRest]
+        counts = None if samples is None else (samples.num_shingles.tolist(), samples.num_sampled.tolist())
         if self.times is None:
-            plain = {kind: encode_rest(inserted_at, kind) for kind in set(kinds)}
-            rests: list[Any] = list(map(plain.__getitem__, kinds))
-        else:
+            rests = plain_rests(inserted_at, kinds, counts)
+        if counts is not None and (self.times is not None or leaders):
+            each = zip(kinds, *counts, strict=True)
+            kinds = [one if one[1] else one[0] for one in each]  # as `StoredRecord.stored_present`
+        if self.times is not None:
             times = [(first, kind) for (first, _), kind in zip(self.times, kinds, strict=True)]
             plain = {time: encode_rest(*time) for time in set(times)}
             rests = list(map(plain.__getitem__, times))

@@ -25,6 +25,7 @@ from simindex.format.records import (
     encode_rest,
     encode_touched,
     flags_unverified,
+    plain_rests,
     rests_with_kept,
 )
 from simindex.format.seals import pack, seal
@@ -135,6 +136,14 @@ def test_rests_with_kept_shingles_equal_those_made_one_by_one(
         encode_rest(7, present, None, None if array is None else encode_kept(array))
         for present, array in zip(presents, arrays, strict=True)
     ]
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2**32 - 1), st.integers(0, 2**17)), max_size=9))
+def test_plain_rests_equal_those_made_one_by_one(counted: list[tuple[int, int, int]]) -> None:
+    presents, *counts = [list(each) for each in zip(*counted, strict=True)] or [[], [], []]
+    assert plain_rests(7, presents, None) == [encode_rest(7, present) for present in presents]
+    expected = [encode_rest(7, one if one[1] else one[0]) for one in counted]
+    assert plain_rests(7, presents, (counts[0], counts[1])) == expected
 
 
 @given(numbers, st.sampled_from([1, 3]), st.integers(1, 2**64 - 1))
