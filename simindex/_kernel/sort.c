@@ -65,7 +65,7 @@ void sort_u64(uint64_t *values, uint64_t *work, size_t count) { sort_run(values,
 /* Keys are hashes: one scatter by the leading bits leaves buckets of a few entries. */
 void sort_entries(const uint64_t *keys, size_t count, uint64_t *out_keys, uint32_t *out_numbers,
                   uint64_t *work_keys, uint32_t *work_numbers) {
-    enum { MAX_BITS = 12 };
+    enum { MAX_BITS = 13 };
     uint32_t starts[(1 << MAX_BITS) + 1];
     int bits = 1;
     while (bits < MAX_BITS && (size_t)4 << bits < count) bits++;
