@@ -27,7 +27,12 @@ from simindex.queries.container import Walk
 from simindex.queries.scheme import Scheme
 from simindex.queries.search import require_comparable
 from simindex.queries.view import EVERY, View
-from simindex.sketching.common_shingles import CommonShingles, common_shingles, estimate_without
+from simindex.sketching.common_shingles import (
+    CommonShingles,
+    OwnShingles,
+    common_shingles,
+    estimate_without,
+)
 from simindex.sketching.document import Texts, document_under
 from simindex.sketching.estimate import best_estimate, row_estimates
 from simindex.sketching.shingles import document_hashes
@@ -224,6 +229,7 @@ class Pairs(SnapshotIterator[Pair]):
         self._is_used_up = True
         """Whether the last step's pairs have all been taken."""
         self._common: CommonShingles | None = None
+        self._own: OwnShingles | None = None
         self._documents: dict[int, _Document] = {}
         self._groups: dict[int, Sequence[int]] = {}
         self._ended, self._ended_compared, self._ended_entries = Bounded(), 0, 0
@@ -303,7 +309,7 @@ class Pairs(SnapshotIterator[Pair]):
         """Look at the next part of a walk: its pairs, if any, are ready then."""
         try:
             if self._plan.ignore_common is not None and self._common is None:
-                self._common = self._counted(self._plan.ignore_common)
+                self._count_common(self._plan.ignore_common)
             if self._is_used_up:
                 self._step()
             self._ready.extend(self._checked(self.read(self._take)))
@@ -337,6 +343,10 @@ class Pairs(SnapshotIterator[Pair]):
         if rows is None:
             return None
         a, b = self.ranks.numbers(rows["a"]), self.ranks.numbers(rows["b"])
+        if self._own is not None and not isinstance(walk, EqualSketches):
+            may_reach = self._own.may_reach(a, b, self._plan.threshold)
+            may_reach |= rows["agree"] == self._pinned.scheme.config.num_perm  # they may be equal
+            rows, a, b = rows[may_reach], a[may_reach], b[may_reach]
         columns = a.tolist(), b.tolist(), rows["agree"].tolist(), rows["distance"].tolist()
         if not isinstance(walk, EqualSketches):
             return list(map(Found, *columns))
@@ -373,20 +383,26 @@ class Pairs(SnapshotIterator[Pair]):
 
     # ---- what is common ----
 
-    def _counted(self, share: float) -> CommonShingles:
-        """Return the shingles that more than a share of the documents have, by what they are compared by."""
+    def _count_common(self, share: float) -> None:
+        """Find the shingles that more than a share of the documents have, by what they are compared by."""
         keep = None if self._texts is not None else self._pinned.scheme.config.keep_shingles
-        return common_shingles(self._shingles, share, self._memory_bytes, keep)
+        self._common = common_shingles(
+            lambda: (hashes for _, hashes in self._shingles()), share, self._memory_bytes, keep
+        )
+        if (
+            self._texts is None
+        ):  # else a number may stand for several documents, which are equal in rows alone
+            self._own = OwnShingles(self._shingles(), self._common, keep)
 
-    def _shingles(self) -> Iterator[np.ndarray]:
-        """Yield the shingle hashes of each document; of those without kept ones nothing."""
+    def _shingles(self) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield the number and the shingle hashes of each document; of those without kept ones nothing."""
         walk = Walk()
         while found := self.read(lambda view: walk.part(view, _AT_ONCE)):
-            for _, record in found:
+            for number, record in found:
                 if self._texts is not None:
-                    yield self._texts.hashes_of(record.key)
+                    yield number, self._texts.hashes_of(record.key)
                 elif record.kept is not None:
-                    yield decode_kept(record.kept)
+                    yield number, decode_kept(record.kept)
 
     # ---- from sketches to documents ----
 

@@ -1,13 +1,19 @@
 """What is common among documents: against brute force, for any size of the parts that are counted at once."""
 
 from collections import Counter
+from itertools import combinations
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simindex.sketching.common_shingles import CommonShingles, common_shingles, estimate_without
+from simindex.sketching.common_shingles import (
+    CommonShingles,
+    OwnShingles,
+    common_shingles,
+    estimate_without,
+)
 from simindex.sketching.estimate import KEPT_VALUES
 
 Documents = list[frozenset[int]]
@@ -73,3 +79,19 @@ def test_estimate_of_documents_kept_in_part_is_within_its_error() -> None:
     # The mean of 200 is within 0.28 of 0 but for one time in 10,000, and their deviation within a fifth of 1.
     assert np.mean(off) == pytest.approx(0, abs=0.28)
     assert np.std(off) == pytest.approx(1, abs=0.2)
+
+
+@given(st.lists(st.sets(st.integers(0, 40), max_size=20), min_size=2, max_size=8), st.floats(0.05, 1.0))
+def test_own_shingles_rule_out_no_pair_that_reaches_a_threshold(
+    documents: list[set[int]], threshold: float
+) -> None:
+    """Hashes of few values, for in 256 bits others would hardly ever meet; every fifth is common."""
+    spread = [np.array(sorted(3 * hash_ << 6 for hash_ in hashes), dtype=np.uint64) for hashes in documents]
+    common = CommonShingles(np.array([15 * n << 6 for n in range(9)], dtype=np.uint64))
+    own = OwnShingles(enumerate(spread), common, None)
+    pairs = list(combinations(range(len(spread)), 2))
+    a, b = np.array(pairs, dtype=np.uint64).T
+    for (left, right), may_reach in zip(pairs, own.may_reach(a, b, threshold).tolist(), strict=True):
+        similarity = estimate_without(common, spread[left], spread[right])[0].similarity
+        assert may_reach or similarity < threshold
+    assert OwnShingles((), common, None).may_reach(a, b, threshold).all()  # nothing is known of them

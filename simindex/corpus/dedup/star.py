@@ -24,7 +24,12 @@ from simindex.format.rows import NO_VALUE
 from simindex.pairs.edges import SortedEdges, ends_of
 from simindex.pairs.plan import DEFAULT_MEMORY_BYTES, PairPlan
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES
-from simindex.sketching.common_shingles import CommonShingles, common_shingles, estimate_without
+from simindex.sketching.common_shingles import (
+    CommonShingles,
+    OwnShingles,
+    common_shingles,
+    estimate_without,
+)
 from simindex.sketching.estimate import Estimate, best_estimate
 
 SCORED_EDGE = np.dtype([("edge", np.uint64), ("scores", np.uint32)])
@@ -406,14 +411,18 @@ class ExactComparison:
         self._plan, self._num_perm, self._keep = plan, num_perm, keep
         self._files, self._kept = files, lru_cache(_AT_HAND)(files.kept)
         self._common: CommonShingles | None = None
+        self._own: OwnShingles | None = None
 
     def leave_out_common(self, share: float) -> None:
         """Compare without the shingles that more than a share of the rows have; called once all are there."""
-        self._common = common_shingles(self._shingles, share, DEFAULT_MEMORY_BYTES, self._keep)
+        self._common = common_shingles(
+            lambda: (hashes for _, hashes in self._shingles()), share, DEFAULT_MEMORY_BYTES, self._keep
+        )
+        self._own = OwnShingles(self._shingles(), self._common, self._keep)
 
-    def _shingles(self) -> Iterator[np.ndarray]:
-        hashes = map(self._files.kept, range(self._files.count))
-        return (some for some in hashes if some is not None)
+    def _shingles(self) -> Iterator[tuple[int, np.ndarray]]:
+        hashes = enumerate(map(self._files.kept, range(self._files.count)))
+        return ((number, some) for number, some in hashes if some is not None)
 
     def estimate(self, a: int, b: int, score: int) -> Estimate:
         """Return how much two rows are alike."""
@@ -432,6 +441,10 @@ class ExactComparison:
 
     def assigned(self, order: KeepOrder, links: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Settle some rows, and return the best edge of each of them that goes; see `star.assigned`."""
+        if self._own is not None:
+            a, b = (order.numbers_of(ends.astype(np.uint32)) for ends in ends_of(rows["edge"]))
+            may_reach = self._own.may_reach(a, b, self._plan.threshold)
+            rows = rows[may_reach | (_MOST - (rows["scores"] >> _HALF_SCORE) == self._num_perm)]
         if not len(rows):
             return rows
         later, earlier = (ends.astype(np.uint32) for ends in ends_of(rows["edge"]))
