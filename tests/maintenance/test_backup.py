@@ -426,6 +426,34 @@ def test_many_and_large_records_are_copied(paths: tuple[Path, Path], monkeypatch
     assert content_of(target) == content_of(path)
 
 
+Entries = dict[bytes, bytes]
+names = st.integers(0, 30).map(lambda n: b"%03d" % n)
+entries = st.dictionaries(names, st.sampled_from([b"a", b"b"]), max_size=25)
+
+
+def parts(found: Entries, size: int) -> Iterator[list[tuple[bytes, bytes]]]:
+    items = sorted(found.items())
+    return (items[first : first + size] for first in range(0, len(items), size))
+
+
+@given(entries, entries, st.booleans(), st.integers(1, 5), st.integers(1, 5))
+def test_difference_makes_one_the_other(
+    index: Entries, other: Entries, alike: bool, one: int, two: int
+) -> None:
+    backup = {**index, **dict(list(other.items())[:2])} if alike else other
+    found = difference("documents", parts(index, one), parts(backup, two))
+    assert bool(found) == (index != backup)
+    made = {key: value for key, value in backup.items() if key not in found.removed}
+    assert len(made) == len(backup) - len(found.removed)
+    assert all(made.get(key) != index[key] for key in found.changed)
+    made.update((key, index[key]) for key in found.changed)
+    if found.tail is not None:
+        last = found.tail
+        assert not made or max(made) < last
+        made.update((key, value) for key, value in index.items() if key >= last)
+    assert made == index
+
+
 @pytest.mark.parametrize("size", [1, 2, 6])
 def test_walk_in_a_circle_ends(size: int) -> None:
     """Pages of a tree that lead back have no end."""

@@ -67,6 +67,18 @@ def test_only_new_segments_are_loaded(tmp_path: Path, chunk_bytes: int) -> None:
         assert len(loaded) == 1
 
 
+def test_commit_that_changes_no_manifest_loads_nothing(tmp_path: Path) -> None:
+    with watched(tmp_path / "i") as (index, cache):
+        with index._store.reading() as txn:
+            before = cache.current(txn)
+        loaded.clear()
+        index._store.commit(lambda txn: txn.put("groups", b"key", b"value"))
+        with index._store.reading() as txn:
+            after = cache.current(txn)
+            assert after.transaction_id == txn.id > before.transaction_id
+        assert (loaded, after.directory) == ([], before.directory)
+
+
 def test_snapshot_of_an_older_transaction_is_its_own(tmp_path: Path) -> None:
     with watched(tmp_path / "i") as (index, cache), index._store.reading() as before:
         insert(index, 3)
