@@ -1,5 +1,6 @@
 """`simindex query`: every search and source, and the form of the results."""
 
+import gzip
 import json
 from pathlib import Path
 
@@ -126,6 +127,13 @@ def test_query_input_ends_at_a_bad_row_after_the_rows_before_it(run: Run, news: 
     assert result.code == 1
     assert len(result.out.splitlines()) == 3
     assert result.err == "simindex: stdin:4: expected a field 'text', found []; --text-field names another\n"
+
+
+def test_query_input_ends_where_it_cannot_be_read_on(run: Run, news: str, tmp_path: Path) -> None:
+    (tmp_path / "cut.jsonl.gz").write_bytes(gzip.compress(json_lines(ROWS))[:-6])
+    result = run("query", news, "--input", "cut.jsonl.gz", "--json")
+    assert (result.code, len(result.out.splitlines())) == (1, 3)
+    assert result.err.startswith("simindex: cut.jsonl.gz: cannot be read beyond line 3")
 
 
 def test_query_without_a_match_says_so(run: Run, news: str) -> None:

@@ -177,6 +177,7 @@ def wide_segment(**fields: object) -> Callable[[list[Any]], list[Any]]:
         ("header", lambda h: [*h[:4], 5, *h[5:]]),
         ("header", lambda h: [*h[:5], h[5][::-1], h[6]]),
         ("header", lambda h: [*h[:6], h[6] | {"num_perm": 1024}]),
+        ("header", lambda h: [*h[:6], 7]),
         ("record", lambda r: r[:2]),
         ("record", lambda r: [*r[:2], 2**63, *r[3:]]),
     ],

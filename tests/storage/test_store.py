@@ -16,6 +16,13 @@ from simindex.storage.store import Store
 from simindex.storage.transactions import WriteTransaction
 
 
+def test_index_that_is_still_being_made_is_not_read(tmp_path: Path) -> None:
+    store = Store(tmp_path / "i", "a")
+    with pytest.raises(FileNotFoundError, match="an index that was never completed"):
+        simindex.open(tmp_path / "i", "r")
+    store.close()
+
+
 @pytest.mark.parametrize("layout", [None, TINY_LAYOUT])
 def test_map_grows_under_readers_of_this_and_another_process(tmp_path: Path, layout: Layout | None) -> None:
     path = tmp_path / "i"
