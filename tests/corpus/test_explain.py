@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.texts import any_texts, normalize_steps, textbook_shingles
 
-from simindex import CharShingles, Config, SimHashConfig, WordShingles, corpus
+from simindex import CharShingles, Config, SimHashConfig, WordShingles, corpus, textbook
 from simindex.corpus import Explanation, Passage, explain
 
 configs = st.one_of(
@@ -35,17 +35,11 @@ _PIECES = st.sampled_from(
 related = st.lists(st.one_of(_PIECES, any_texts), max_size=12).map("".join)
 
 
-def jaccard(a: list[str], b: list[str]) -> float:
-    union = set(a) | set(b)
-    return len(set(a) & set(b)) / len(union) if union else 0.0
-
-
 @given(related, related, configs)
 def test_similarity_is_that_of_the_sets_of_shingles(a: str, b: str, config: Config) -> None:
     found = explain(a, b, config)
-    assert found.similarity == jaccard(
-        textbook_shingles(a, config.shingles), textbook_shingles(b, config.shingles)
-    )
+    shingles = (textbook_shingles(text, config.shingles) for text in (a, b))
+    assert found.similarity == textbook.jaccard(*shingles)
     assert bool(found.passages) == (found.similarity > 0)
 
 

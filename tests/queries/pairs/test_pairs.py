@@ -55,12 +55,6 @@ def bits_between(a: ModelDocument, b: ModelDocument) -> int:
     return textbook.hamming(a.fingerprint, b.fingerprint)
 
 
-def word_prefixes(document: ModelDocument, bits: int) -> list[int]:
-    assert document.rows is not None
-    words = [document.rows[first : first + 8] for first in range(0, len(document.rows), 8)]
-    return [int.from_bytes(bytes(word), "big") >> 64 - bits for word in words]
-
-
 def with_first_copies(
     stored: list[tuple[int, ModelDocument]], similar: set[Keys], half: str
 ) -> tuple[set[Keys], list[int]]:
@@ -116,13 +110,12 @@ def test_pairs_by_rows_equal_brute_force(
             history.remove(gone)
         stored = [(key, document) for key, document in history.stored() if document.rows is not None]
         bits, least = band_plan(threshold, 16, recall)
-        similar, agree = set(), {}
+        similar = set()
         for (a, left), (b, right) in combinations(stored, 2):
             assert left.rows is not None
             assert right.rows is not None
-            prefixes = zip(word_prefixes(left, bits), word_prefixes(right, bits), strict=True)
-            agree[a, b] = sum(x == y for x, y in zip(left.rows, right.rows, strict=True))
-            if agree[a, b] >= least and any(x == y for x, y in prefixes):
+            agree = sum(x == y for x, y in zip(left.rows, right.rows, strict=True))
+            if agree >= least and textbook.shares_prefix(left.rows, right.rows, bits):
                 similar.add((a, b))
         pairs = list(history.index.pairs(threshold, recall=recall, copies=copies))
         expected = similar if copies == "all" else with_first_copies(stored, similar, "rows")[0]

@@ -1,7 +1,6 @@
 """Which pairs of equal documents `Index.pairs` gives: a definition in plain Python, and a bound on memory."""
 
 import tracemalloc
-from collections.abc import Sequence
 from itertools import combinations, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,24 +11,17 @@ from hypothesis import strategies as st
 from support.model import Model, ModelDocument
 
 import simindex
-from simindex import Config, SimHashConfig
-from simindex.formulas.match_odds import band_plan
+from simindex import Config, SimHashConfig, textbook, tuning
 
 _WORDS = [f"w{n}" for n in range(24)]
 """Sets of nearly all of them often have equal rows and unequal fingerprints."""
 
 
-def prefixes_of(rows: Sequence[int], bits: int) -> list[int]:
-    words = (rows[first : first + 8] for first in range(0, len(rows), 8))
-    return [int.from_bytes(bytes(word), "big") >> 64 - bits for word in words]
-
-
-def are_similar(a: ModelDocument, b: ModelDocument, bits: int, least: int) -> bool:
+def are_similar(a: ModelDocument, b: ModelDocument, threshold: float) -> bool:
     assert a.rows is not None
     assert b.rows is not None
-    shared = zip(prefixes_of(a.rows, bits), prefixes_of(b.rows, bits), strict=True)
-    num_equal = sum(x == y for x, y in zip(a.rows, b.rows, strict=True))
-    return any(x == y for x, y in shared) and num_equal >= least
+    is_compared = textbook.shares_prefix(a.rows, b.rows, tuning.compared_bits(threshold, len(a.rows) // 8))
+    return is_compared and textbook.estimated_jaccard(a.rows, b.rows) >= threshold - 1e-12
 
 
 def first_of_copies(documents: list[ModelDocument], every: set[tuple[int, int]]) -> set[tuple[int, int]]:
@@ -61,11 +53,10 @@ def test_first_and_all_are_what_the_docstring_says(left_out: list[Any], threshol
     model = Model(config)
     sets = [frozenset(_WORDS) - gone for gone in left_out]
     documents = [model.document(shingles) for shingles in sets]
-    bits, least = band_plan(threshold, 8)
     every = {
         (a, b)
         for (a, left), (b, right) in combinations(enumerate(documents), 2)
-        if are_similar(left, right, bits, least)
+        if are_similar(left, right, threshold)
     }
     with TemporaryDirectory() as folder, simindex.open(f"{folder}/i", "x", config) as index:
         index.insert_many(enumerate(sets))
