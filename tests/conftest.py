@@ -25,12 +25,14 @@ LONGEST = (
     "maintenance/test_check.py",
     "howto/test_howto.py",
     "test_typed_programs.py",
+    "test_truth.py",
     "reliability/test_kills.py",
     "reliability/test_fuzzing.py",
     "reliability/test_power_cuts.py",
     "reliability/test_lost_handles.py",
     "maintenance/test_store_backups.py",
     "maintenance/test_repair.py",
+    "queries/test_containment.py",
     "formulas/test_found.py",
     "test_docs.py",
     "reliability/test_fork.py",
@@ -40,19 +42,34 @@ LONGEST = (
     "reliability/test_failures.py",
     "scaleout/test_equality.py",
     "scaleout/test_scaled_dedup.py",
+    "corpus/test_dedup_ignore_common.py",
+    "queries/pairs/test_ignore_common.py",
+    "formulas/test_agreement.py",
+    "scaleout/test_scaled_pairs.py",
+    "reliability/test_damage.py",
+    "reliability/test_loads.py",
     "cli/test_dedup_progress.py",
     "tools/test_demo.py",
     "reliability/test_killed_process.py",
     "test_memory_bounds.py",
     "reliability/test_crowd.py",
     "cli/test_usage.py",
+    "tuning/test_advice_labels.py",
+    "scaleout/test_moving.py",
+    "reliability/test_damaged_files.py",
+    "maintenance/test_backup.py",
+    "storage/test_ballast.py",
+    "formulas/test_curve.py",
+    "reliability/test_rescue.py",
+    "corpus/test_dedup_killed.py",
+    "queries/clusters/test_clusters.py",
     "scaleout/test_two_nodes.py",
     "scaleout/test_keeping.py",
     "scaleout/test_one_node.py",
     "scaleout/test_scaled_build.py",
     "scaleout/test_replicas.py",
 )
-"""Files of five seconds of processor time and more, or that wait for long. A process takes a file at a time,
+"""Files of four seconds of processor time and more, or that wait for long. A process takes a file at a time,
 and would go on alone with one of these that came last. Those that start nodes of Ray, which must answer in
 time, come last of them, when types and package are done."""
 
@@ -61,6 +78,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--all", action="store_true", help="run whole campaigns (marked as long) and all examples"
     )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Let `pytest` without a path end in minutes: a process a core, and without the longest files."""
+    config.option.is_short = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    config.option.is_short &= not config.getoption("--all")
+    is_worker = hasattr(config, "workerinput")  # which would start workers of its own
+    if config.option.is_short and not is_worker and getattr(config.option, "numprocesses", 0) is None:
+        config.option.numprocesses, config.option.dist = "logical", "loadfile"
+        config.option.loadscopereorder = False
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    if not config.option.is_short:
+        return None
+    return f"without the {len(LONGEST)} longest files of tests; `pytest tests` runs them, too"
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    is_left_out = config.option.is_short and collection_path in {_TESTS / name for name in LONGEST}
+    return True if is_left_out else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -1,10 +1,10 @@
-"""The order in which `tools/test` has the files of tests."""
+"""Which files of tests a run has, and in which order."""
 
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from conftest import LONGEST, pytest_collection_modifyitems
+from conftest import LONGEST, pytest_collection_modifyitems, pytest_ignore_collect
 
 TESTS = Path(__file__).parents[1]
 
@@ -35,3 +35,11 @@ def test_longest_files_come_first_and_others_stay_in_order() -> None:
     assert [item.path for item in items] == [
         TESTS / name for name in (LONGEST[0], LONGEST[1], "b.py", "a.py", "b.py")
     ]
+
+
+def test_longest_files_are_left_out_where_no_path_is_given() -> None:
+    config = mock.Mock()
+    for is_short in (False, True):
+        config.option.is_short = is_short
+        assert pytest_ignore_collect(TESTS / LONGEST[0], config) is (True if is_short else None)
+        assert pytest_ignore_collect(TESTS / "test_index.py", config) is None
