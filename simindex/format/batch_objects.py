@@ -18,7 +18,7 @@ from simindex.sketching.sketch import SketchBatch
 
 _MAGIC = "simindex batch"
 
-VERSION = 1
+VERSION = 2
 
 _KEY = b"batch"
 
@@ -29,9 +29,10 @@ class Batch(NamedTuple):
     Attributes:
         state: of the index behind the commit; see `state_of`.
         writer: random id of the handle that wrote it.
-        time: of its documents and touches, in microseconds since 1970-01-01 UTC.
+        time: of its touches, and of its documents, in microseconds since 1970-01-01 UTC.
         touched: encoded keys that were seen at `time`.
         notes: of calls that may be repeated, as they are stored: database key and value.
+        times: of each of its documents, where they have others than `time`.
     """
 
     state: str
@@ -42,6 +43,7 @@ class Batch(NamedTuple):
     keys: list[bytes]
     metadata: list[bytes]
     notes: list[tuple[bytes, bytes]]
+    times: list[int]
     sketches: SketchBatch
 
 
@@ -63,16 +65,18 @@ def encode_batch(batch: Batch) -> bytes:
     if (samples := sketches.samples) is not None:
         counts = samples.num_shingles.astype("<u4").tobytes(), samples.num_sampled.astype("<u4").tobytes()
         columns += [samples.one_in, samples.hashes.astype("<u8").tobytes(), *counts]
-    return seal("meta", _KEY, pack([_MAGIC, VERSION, *batch[:-1], columns]))
+    times = np.array(batch.times, dtype="<i8").tobytes()
+    return seal("meta", _KEY, pack([_MAGIC, VERSION, *batch[:-2], times, columns]))
 
 
 def decode_batch(content: bytes, where: str) -> Batch:
     """Return a batch."""
     fields = unpack(unseal("meta", _KEY, content, f"{where}: batch of a journal"))
     try:
-        magic, version, state, writer, time, removed, touched, keys, metadata, notes, columns = fields
+        magic, version, *fields = fields
         if (magic, version) != (_MAGIC, VERSION):
             raise ValueError(f"{magic!r:.40} {version!r:.20}")
+        state, writer, time, removed, touched, keys, metadata, notes, times, columns = fields
         num_perm, sources, origin, words, fingerprints, present, kept, *sampled = columns
         sketches = SketchBatch(len(keys), num_perm, kept is not None, origin)
         sketches.sources = sources
@@ -99,6 +103,7 @@ def decode_batch(content: bytes, where: str) -> Batch:
         keys,
         metadata,
         [(key, value) for key, value in notes],
+        np.frombuffer(times, dtype="<i8").tolist(),
         sketches,
     )
 

@@ -92,7 +92,7 @@ class CommitLog:
             if backup is None or self._states(backup, names)[-1:] != [state]:
                 self._require_newest(backup, names, state)
                 self.backup()
-            opening = Batch(state, self._writer, 0, [], [], [], [], [], SketchBatch(0, 0, False, None))
+            opening = Batch(state, self._writer, 0, [], [], [], [], [], [], SketchBatch(0, 0, False, None))
             self._last += 1
             if self._objects.create(f"{LOG}/{batch_name(self._last)}", encode_batch(opening)):
                 return
@@ -191,6 +191,7 @@ def _batch_of(pending: Pending, prepared: Prepared, writer: str) -> Batch:
         documents.encoded_keys,
         documents.packed_metadata,
         [] if prepared.done is None else [encode_done(prepared.done)],
+        [first for first, _ in documents.times or ()],
         documents.sketches,
     )
 
@@ -245,4 +246,6 @@ def _touch(pending: Pending, view: View, keys: list[bytes]) -> None:
 
 def _documents(batch: Batch) -> NewDocuments:
     keys = [unpack(key) for key in batch.keys]
-    return NewDocuments(keys, batch.keys, key_hashes(batch.keys), batch.metadata, batch.sketches)
+    times: list[tuple[int, int | None]] = [(time, None) for time in batch.times]
+    hashes = key_hashes(batch.keys)
+    return NewDocuments(keys, batch.keys, hashes, batch.metadata, batch.sketches, times or None)

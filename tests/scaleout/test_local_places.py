@@ -88,10 +88,13 @@ def test_partitions_move_and_are_restored_under_open_handles(tmp_path: Path) -> 
         with scaleout.open(uri) as other:
             assert len(other) == 121
             other.insert("last", "acknowledged after the backup")
+            other.insert_many((f"late {number}", f"stored behind it {number}") for number in range(9))
+            times = {key: other[key].inserted_at for key in other}
+            assert len(set(times.values())) == len(times) == 131
     shutil.rmtree(tmp_path / "d")
     assert sorted(scaleout.restore(uri, "local:d", {"local:a": str(tmp_path / "a")})) == [3]
     with scaleout.open(uri) as index:
-        assert len(index) == 122
+        assert {key: index[key].inserted_at for key in index} == times
         assert index.check()
 
 
