@@ -47,6 +47,7 @@ class Chart:
         values: the rows' values, for each name.
         digits: behind the point, of values in a table; shares of 1 have four, counts none.
         title: above the picture in a file.
+        along: what several values have in common, beside a picture: "probability".
         root: whether the length of a bar goes with the square root of its value, so that small counts are
             seen beside large ones.
     """
@@ -57,6 +58,7 @@ class Chart:
     values: Sequence[Sequence[float]]
     digits: int = 0
     title: str = ""
+    along: str = ""
     root: bool = False
 
 
@@ -131,7 +133,7 @@ def _draw(axes: Any, chart: Chart) -> None:
     if chart.root:
         axes.set_yscale("function", functions=(lambda v: abs(v) ** 0.5, lambda v: v**2))
     if len(chart.names) > 1:
-        axes.set_ylabel("probability" if chart.digits else "")
+        axes.set_ylabel(chart.along)
         axes.legend()
     axes.grid(visible=True, alpha=0.4)
     axes.set_axisbelow(True)

@@ -120,7 +120,7 @@ class _Curve(NamedTuple):
             names.append("found")
             values.append([self.returned(point) for point in points])
         labels = [f"{point:.2f}" for point in points]
-        return drawing.Chart("similarity", labels, names, values, digits=4)
+        return drawing.Chart("similarity", labels, names, values, digits=4, along="probability")
 
     def as_json(self, similarity: float) -> dict[str, object]:
         shown: dict[str, object] = {
