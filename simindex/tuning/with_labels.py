@@ -20,7 +20,8 @@ _MOST_BITS = 8
 """The largest distance that SimHash can be built for."""
 
 _CLEARLY = 0.005
-"""Other shingles are advised where they are better by more than this."""
+"""Other shingles are advised where they are better by more than this; of those that reach what is asked for
+equally well, the ones with the best F1."""
 
 _JUDGING = 0.5
 """Share of the labels that the advised point's intervals are made for, as if half had chosen and half judged.
@@ -69,7 +70,9 @@ def with_labels(
 
     curves = [curve(name_of(each), of.similarities, _THRESHOLDS) for each, of in zip(tried, by, strict=True)]
     worths = [goal.of(each.best) for each in curves]
-    at = 0 if worths[0] >= max(worths) - _CLEARLY else worths.index(max(worths))
+    near = [place for place, worth in enumerate(worths) if worth >= max(worths) - _CLEARLY]
+    best = max(near, key=lambda place: curves[place].best.f1)
+    at = 0 if 0 in near and curves[0].best.f1 >= curves[best].best.f1 - _CLEARLY else best
     simhash = curve("SimHash", -bits.astype(float), [-distance for distance in range(_MOST_BITS + 1)])
     contained = curve(f"containment, {name_of(shingles)}", by[0].containments, _THRESHOLDS)
     settings = settings_for(

@@ -99,6 +99,16 @@ def test_wanted_precision_raises_the_threshold_and_wanted_recall_lowers_it() -> 
     assert precise.labels.skipped == 1
 
 
+def test_of_shinglings_that_reach_the_goal_the_one_with_the_better_f1_is_advised() -> None:
+    """Three have a precision of 1 at a recall of 0.9 or more; two of them miss nothing there."""
+    labels = labels_of(MEASURES["CharShingles 4"] >= 0.7, list(range(0, len(FIRST), 29)))
+    found = tuning.tune(LICENCES, labels, recall=0.9)
+    points = [curve.best for curve in found.curves[:-2]]
+    reached = [point for point in points if point.recall.value >= 0.9 and point.precision.value == 1]
+    assert len(reached) >= 3
+    assert min(point.f1 for point in reached) < 0.99 < found.curves[0].best.f1
+
+
 def test_texts_that_lie_within_longer_ones_are_told_by_containment() -> None:
     dice = random.Random(1)
     words = [f"word{number}" for number in range(3_000)]
