@@ -12,6 +12,7 @@ missed only where no shared shingle is sampled, whose chance is said, or where `
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -340,12 +341,11 @@ class ContainmentQuery(NamedTuple):
             found.truncated = asked.leave_out(np.setdiff1d(order, rarest))
             met = view.directory.find_entries(table, shingle_keys(asked.looked_up), EVERY)
         if len(met) <= _AT_ONCE:  # a third of what arrays take
-            counted: dict[int, list[int]] = {}
-            for number, place, *_ in met.tolist():
-                of_number = counted.setdefault(number, [0, 0])
-                of_number[0] += 1
-                of_number[1] += place < asked.num_sampled
-            return [(n, a, b) for n, (a, b) in sorted(counted.items()) if self._is_enough(asked, b)]
+            of_all = of_sample = Counter(met["number"].tolist())
+            if asked.is_whole:
+                of_sample = Counter(met["number"][met["query"] < asked.num_sampled].tolist())
+            each = ((number, of_all[number], of_sample[number]) for number in sorted(of_all))
+            return [one for one in each if self._is_enough(asked, one[2])]
         numbers, places, hits = np.unique(met["number"], return_inverse=True, return_counts=True)
         is_sampled = met["query"] < asked.num_sampled
         of_sampled = np.bincount(places, weights=is_sampled, minlength=len(numbers)).astype(np.int64)
