@@ -129,6 +129,15 @@ def test_each_combination_of_methods_answers_or_says_what_it_has_not(tmp_path: P
         assert len(index) == 2
 
 
+@pytest.mark.parametrize("turn", [1, -1])
+def test_whole_sketches_and_bare_fingerprints_are_inserted_by_one_call(tmp_path: Path, turn: int) -> None:
+    sketches = [("whole", Sketch.from_rows(range(128), 5)), ("bare", Sketch.from_fingerprint(7))][::turn]
+    with simindex.open(tmp_path / "i") as index:
+        index.insert_many(sketches)
+        stored = {key: (index[key].sketch.rows is None, index[key].sketch.fingerprint) for key in index}
+    assert stored == {"whole": (False, 5), "bare": (True, 7)}
+
+
 def test_bare_fingerprint_is_refused_where_there_is_no_simhash(tmp_path: Path) -> None:
     bare = Sketch.from_fingerprint(7)
     with simindex.open(tmp_path / "i", "x", MINHASH_ONLY) as index:
