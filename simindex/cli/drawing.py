@@ -82,20 +82,29 @@ def print_chart(chart: Chart) -> None:
     print_table((chart.across, *chart.names, "by their square root" if chart.root else ""), rows)
 
 
-def picture_writer(path: str | None) -> Callable[[Sequence[Chart]], None]:
+def is_page(path: str | None) -> bool:
+    """Return whether a file is to be a page and no pictures, by its ending."""
+    return path is not None and path.lower().endswith((".html", ".htm"))
+
+
+def picture_writer(path: str | None, or_page: bool = False) -> Callable[[Sequence[Chart]], None]:
     """Return what draws charts, one below the other, to a file; without a path it draws nothing.
 
     Asked for before the work, so that what is missing is said at once.
 
+    Args:
+        or_page: whether the file may be a page, for which nothing is drawn.
+
     Raises:
-        typer.BadParameter: a file that is neither .svg nor .png.
+        typer.BadParameter: a file of another ending.
         MissingPackageError: matplotlib is not installed.
     """
-    if path is None:
+    if path is None or (or_page and is_page(path)):
         return lambda _charts: None
     kind = Path(path).suffix.lower().removeprefix(".")
     if kind not in ("svg", "png"):
-        raise typer.BadParameter(f"--output: expected a file with the ending .svg or .png, found {path!r}")
+        endings = ".html, .svg or .png" if or_page else ".svg or .png"
+        raise typer.BadParameter(f"--output: expected a file with the ending {endings}, found {path!r}")
     matplotlib = optional_module("matplotlib", "--output")
     figures = optional_module("matplotlib.figure", "--output")
 

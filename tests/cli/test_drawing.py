@@ -5,12 +5,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.commands import Run
 from support.texts import has
 
 from simindex.cli.drawing import Chart, picture_writer
 
 COUNTS = [[4.0, 0.0, 1.0, 9.0], [1.0, 2.0]]
 SHARES = [[0.0, 0.1, 0.25, 1.0], [1.0, 0.5, 0.75, 0.0]]
+
+
+@pytest.mark.parametrize(
+    ("command", "endings"),
+    [("tune a.jsonl", ".html, .svg or .png"), ("report a", ".html, .svg or .png"), ("curve", ".svg or .png")],
+)
+def test_other_files_than_pages_and_pictures_are_refused(run: Run, command: str, endings: str) -> None:
+    result = run(*command.split(), "-o", "a.pdf")
+    assert (result.code, result.out) == (2, "")
+    assert f"--output: expected a file with the ending {endings}, found 'a.pdf'" in result.err
 
 
 def drawn(charts: list[Chart], folder: Path) -> list[np.ndarray]:

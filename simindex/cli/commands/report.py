@@ -14,7 +14,7 @@ import typer
 
 from simindex.cli import options, reading
 from simindex.cli.creation import open_for_reading
-from simindex.cli.drawing import Chart, picture_writer, print_chart, write_whole
+from simindex.cli.drawing import Chart, is_page, picture_writer, print_chart, write_whole
 from simindex.cli.failures import CommandError
 from simindex.cli.output import counted, note, print_json, print_text
 from simindex.corpus.report.overview import (
@@ -91,14 +91,13 @@ def run(
     parts of the input.
     """
     bounds = Bounds(most_clusters, members, text_length, texts_length)
-    is_page = output is not None and not output.lower().endswith((".svg", ".png"))
-    if texts and not is_page:
+    draw = picture_writer(output, or_page=True)
+    if texts and not is_page(output):
         raise typer.BadParameter("--texts goes with a page, --output FILE.html")
     inputs = reads.inputs(texts) if texts else None
-    draw = picture_writer(None if is_page else output)
     with contextlib.ExitStack() as opened:
         subject, overview, found = _overview(opened, index, threshold, inputs, bounds)
-        if is_page:
+        if is_page(output):
             write_whole(output or "", report_of(subject, overview, found, bounds).encode())
     charts = _charts(subject, overview)
     draw(charts)

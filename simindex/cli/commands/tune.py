@@ -13,7 +13,7 @@ import typer
 
 from simindex import Config, tuning
 from simindex.cli import creation, options, reading
-from simindex.cli.drawing import Chart, picture_writer, print_chart, write_whole
+from simindex.cli.drawing import Chart, is_page, picture_writer, print_chart, write_whole
 from simindex.cli.failures import CommandError
 from simindex.cli.output import note, print_json, print_table, print_text
 from simindex.cli.progress import work_bar
@@ -33,7 +33,7 @@ _Output = Annotated[
         "-o",
         "--output",
         metavar="FILE",
-        help="Write a page, with pairs to label; or pictures, .svg or .png (needs matplotlib).",
+        help="Write a page, .html, with pairs to label; or pictures, .svg or .png (needs matplotlib).",
     ),
 ]
 _Pairs = Annotated[
@@ -94,8 +94,7 @@ def run(
     """
     reading.require_ids(sample, reads)
     earlier = None if check is None else _read(check)
-    is_page = output is not None and not output.lower().endswith((".svg", ".png"))
-    draw = picture_writer(None if is_page else output)
+    draw = picture_writer(output, or_page=True)
     cut = creation.CreationOptions(words=words, chars=chars, normalize=normalize)
     rows = reads.inputs(sample, key_from="line")
     with work_bar("texts", None) as advance:
@@ -108,7 +107,7 @@ def run(
             progress=lambda done: advance(done, 0),
         )
     reading.note_tally(rows.tally, reads.encoding)
-    if output is not None and is_page:
+    if output is not None and is_page(output):
         write_whole(output, page_of_tuning(report, shlex.join(sample)).encode())
         note(f"simindex: {output}: open it, label the pairs, and give what it saves as --pairs")
     draw(_charts(report))
