@@ -89,6 +89,7 @@ def s3_store() -> Iterator[str]:
 
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
+    _one_at_a_time(server)
     host, port = server.get_host_and_port()
     before = fsspec.config.conf.get("s3")
     fsspec.config.conf["s3"] = {
@@ -107,6 +108,17 @@ def s3_store() -> Iterator[str]:
         else:
             fsspec.config.conf["s3"] = before
         server.stop()
+
+
+def _one_at_a_time(server: Any) -> None:
+    """Let a server answer one request after the other: its conditional puts look first and write then."""
+    application, lock = server._server.app, threading.Lock()
+
+    def answered(environ: Any, start_response: Any) -> list[bytes]:
+        with lock:
+            return list(application(environ, start_response))
+
+    server._server.app = answered
 
 
 @contextmanager
