@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -81,7 +81,7 @@ class Spool(Generic[T]):
         self._path, self._count = path, 0
         self._values: Iterable[T] | None = values
 
-    def __iter__(self) -> Iterator[T]:
+    def __iter__(self) -> Generator[T, None, None]:
         if self._values is None:
             with open(self._path, "rb") as file:
                 for _ in range(self._count):
@@ -117,11 +117,11 @@ class PathEntries:
         """Let rows that come but once wait in a file from now on."""
         self._spool = Spool(path, self._read())
 
-    def _read(self) -> Iterator[tuple[int, Columns]]:
+    def _read(self) -> Generator[tuple[int, Columns], None, None]:
         for some in self.inputs.columns():
             yield self.inputs.place, some
 
-    def columns(self) -> Iterator[tuple[int, Columns]]:
+    def columns(self) -> Generator[tuple[int, Columns], None, None]:
         """Yield the rows some at a time, each with its place among the sources; bad rows with them."""
         return self._read() if self._spool is None else iter(self._spool)
 

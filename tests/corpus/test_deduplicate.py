@@ -1,8 +1,10 @@
 """deduplicate: what stays, what is told of what goes, and in which form."""
 
+import gc
 import gzip
 import json
 import lzma
+import os
 from pathlib import Path
 from typing import Any
 
@@ -311,6 +313,19 @@ def test_bad_row_is_named_and_what_was_done_is_kept(tmp_path: Path, monkeypatch:
     assert report.read == 610
     deduplicate(path, tmp_path / "whole.jsonl", on_bad_row=bad.append)
     assert (tmp_path / "out.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+
+
+def test_bad_row_leaves_no_input_open(tmp_path: Path) -> None:
+    source = tmp_path / "rows.jsonl"
+    source.write_bytes(b'{"id": 1, "text": "one of two"}\nno row\n{"id": 3, "text": "behind it"}\n')
+    gc.disable()  # which would close it at some later time
+    try:
+        with pytest.raises(BadRowError):
+            deduplicate(source, tmp_path / "out.jsonl")
+        opened = [Path(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd")]
+        assert source not in [link.readlink() for link in opened if link.exists()]
+    finally:
+        gc.enable()
 
 
 def test_torn_gzip_is_named(tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ Invariant: they are the rows of `Entry` one by one, with the same numbers, names
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from itertools import islice
 from sys import getsizeof
 from typing import Any, NamedTuple, overload
@@ -105,25 +106,30 @@ def rows_of(entries: Iterable[Entry], size: int, skipped: int) -> Iterator[Rows]
 
 
 def rows_by_columns(
-    columns: Iterable[tuple[int, Columns]], takes_bad_rows: bool, size: int, skipped: int, first: int = 0
+    columns: Generator[tuple[int, Columns], None, None],
+    takes_bad_rows: bool,
+    size: int,
+    skipped: int,
+    first: int = 0,
 ) -> Iterator[Rows]:
     """Yield rows some at a time, as `rows_of` does; where it cannot be read on, those before that, too."""
     rows, number = Rows(first + skipped), 0
     try:
-        for place, some in columns:
-            begin = min(max(skipped - number, 0), len(some.keys))
-            number += len(some.keys)
-            while begin < len(some.keys):
-                end = min(begin + size - len(rows), len(some.keys))
-                rows.add(place, some, begin, end)
-                begin = end
-                if len(rows) == size or rows.num_bytes >= PART_BYTES:
-                    full, rows = rows, Rows(rows.first + len(rows))
-                    yield full
-            if some.error is not None:
-                if not takes_bad_rows:
-                    raise some.error
-                rows.bad.append(some.error)
+        with closing(columns):  # a bad row leaves it under way
+            for place, some in columns:
+                begin = min(max(skipped - number, 0), len(some.keys))
+                number += len(some.keys)
+                while begin < len(some.keys):
+                    end = min(begin + size - len(rows), len(some.keys))
+                    rows.add(place, some, begin, end)
+                    begin = end
+                    if len(rows) == size or rows.num_bytes >= PART_BYTES:
+                        full, rows = rows, Rows(rows.first + len(rows))
+                        yield full
+                if some.error is not None:
+                    if not takes_bad_rows:
+                        raise some.error
+                    rows.bad.append(some.error)
     except Exception:
         if rows:
             yield rows
@@ -153,7 +159,7 @@ class InputPart(NamedTuple):
     extent: Extent | None  # the lines of it; None: all of it
 
 
-def columns_of_part(inputs: Inputs, part: InputPart) -> Iterator[tuple[int, Columns]]:
+def columns_of_part(inputs: Inputs, part: InputPart) -> Generator[tuple[int, Columns], None, None]:
     """Yield the rows of a part some at a time, each with the place of its source; bad rows with them."""
     for some in inputs.columns_of(part.place, part.extent):
         yield part.place, some
