@@ -14,6 +14,7 @@ import socket
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import cached_property
 from itertools import islice
 from typing import Any, ClassVar, NamedTuple
 
@@ -265,15 +266,19 @@ class SketchTables:
 
     def documents(self, ranks: np.ndarray, limit: int) -> list[list[Document]]:
         """Return the rows that have the sketches of some rows, in order; see `DocumentTables`."""
-        leaders, copies = self.copies()
-        order = np.lexsort((copies, leaders))
-        leaders, copies = leaders[order], copies[order]
+        leaders, copies = self._copies_by_leader
         ends = (np.searchsorted(leaders, ranks, side) for side in ("left", "right"))
         own = [[rank, *copies[begin:end][: limit - 1]] for rank, begin, end in zip(ranks, *ends, strict=True)]
         rows = np.array([row for some in own for row in some], dtype=np.uint32)
         named = zip(rows.tolist(), self.origins(rows), strict=True)
         found = (Document(row, key, present) for row, (key, _, present) in named)
         return [list(islice(found, len(some))) for some in own]
+
+    @cached_property
+    def _copies_by_leader(self) -> Piece:
+        leaders, copies = self.copies()
+        order = np.lexsort((copies, leaders))
+        return leaders[order], copies[order]
 
     def times(self) -> np.ndarray:
         """Return one time for all rows, whose order is that of their numbers."""
