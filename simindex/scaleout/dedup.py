@@ -55,6 +55,8 @@ from simindex.scaleout.stages import (
     cut_into_parts,
     is_planned,
     missing,
+    pass_over,
+    require_files,
     shared,
     sketch_part,
     write_plan,
@@ -95,11 +97,7 @@ class _StagedJob(Job):
         self._bounds, self._keeps_stages = (max_run, memory_bytes), keeps_stages
         self._step: Step = on_step or (lambda *_: None)
         super().__init__(sources, sink, threshold, workers=1, **others)
-        if not isinstance(self._entries, PathEntries) or not self._entries.can_repeat:
-            raise UnsupportedError(
-                "scaleout.deduplicate: expected files, which every node can read; found an iterable or "
-                "standard input"
-            )
+        require_files(self._entries, "scaleout.deduplicate")
 
     def _described(self) -> dict[str, Any]:
         return super()._described() | {"part_bytes": self._part_bytes}
@@ -355,7 +353,7 @@ class StagedDedup(PlannedJob):
     ) -> _StagedJob:
         given = dict(self._arguments)
         if given.pop("skip_bad_rows"):
-            given["on_bad_row"] = on_bad_row or _pass_over
+            given["on_bad_row"] = on_bad_row or pass_over
         tasks = nullcontext(Tasks())
         # A kill before the job is marked as done would else leave neither stages nor mark.
         return _StagedJob(work=self.work, tasks=tasks, progress=progress, keeps_stages=True, **given)
@@ -371,10 +369,6 @@ class StagedDedup(PlannedJob):
         if not os.path.exists(stages.verdicts):
             raise missing("what was decided", "decide", self.work)
         return job, stages
-
-
-def _pass_over(_: BadRowError) -> None:
-    """Pass over a bad row."""
 
 
 def plan_dedup(
@@ -419,7 +413,7 @@ def plan_dedup(
     del given["work"], given["parallel"]
     require_int("parallel", parallel, 1)
     of_job = {name: value for name, value in given.items() if name != "skip_bad_rows"}
-    on_bad = _pass_over if skip_bad_rows else None
+    on_bad = pass_over if skip_bad_rows else None
     tasks = Tasks(parallel)
     job = _StagedJob(work=work, tasks=nullcontext(tasks), on_bad_row=on_bad, **of_job)
     if not job.can_resume:

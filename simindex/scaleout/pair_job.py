@@ -43,7 +43,7 @@ from simindex.remote import is_remote
 from simindex.scaleout.actors import RayCalls
 from simindex.scaleout.calls import is_local
 from simindex.scaleout.catalog import Catalog
-from simindex.scaleout.errors import ScaleOutError, UnsupportedError
+from simindex.scaleout.errors import ScaleOutError
 from simindex.scaleout.input_parts import PART_BYTES
 from simindex.scaleout.stages import (
     DEFAULT_PARALLEL,
@@ -53,6 +53,8 @@ from simindex.scaleout.stages import (
     compare_range,
     cut_into_parts,
     is_planned,
+    pass_over,
+    require_files,
     write_plan,
 )
 from simindex.scaleout.tasks import Tasks, tasks_on
@@ -505,16 +507,7 @@ def _of_clusters(compared: Compared, linkage: Linkage) -> Iterator[dict[str, Any
 
 
 def _entries_of(sources: Any, *, takes_bad_rows: bool) -> PathEntries:
-    entries = entries_of(sources, None, _pass_over if takes_bad_rows else None)
-    if not isinstance(entries, PathEntries) or not entries.can_repeat:
-        raise UnsupportedError(
-            "plan_pairs: expected files, which every node can read; found an iterable or standard input"
-        )
-    return entries
-
-
-def _pass_over(_: object) -> None:
-    """Pass over a bad row."""
+    return require_files(entries_of(sources, None, pass_over if takes_bad_rows else None), "plan_pairs")
 
 
 def plan_pairs(

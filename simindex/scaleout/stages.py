@@ -28,7 +28,7 @@ from simindex.corpus.dedup.journal import JobError
 from simindex.corpus.dedup.orders import Keep, rank_of
 from simindex.corpus.dedup.rows import InputPart, columns_of_part, rows_by_columns
 from simindex.corpus.dedup.sketches import Names, SketchFiles, sketch_rows
-from simindex.corpus.entries import Place
+from simindex.corpus.entries import PathEntries, Place
 from simindex.corpus.outputs.output import naming
 from simindex.format.keys import Key
 from simindex.format.layout import FIRST_BAND_TABLE
@@ -37,7 +37,7 @@ from simindex.pairs.plan import PairPlan
 from simindex.pairs.ranges import Edges, WalkPlan, scheme_of_config, walk_range
 from simindex.pairs.tables import Document, DocumentTables, MergedTables, Piece, PinnedTables, merged
 from simindex.queries.scheme import Scheme
-from simindex.scaleout.errors import ScaleOutError
+from simindex.scaleout.errors import ScaleOutError, UnsupportedError
 from simindex.scaleout.input_parts import parts_of
 from simindex.scaleout.tasks import Tasks, read_found, whole_file, whole_folder, write_found
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE
@@ -156,6 +156,19 @@ class Stages(NamedTuple):
 def missing(what: str, stage: str, folder: str) -> JobError:
     """Return the error that a stage has to be run first."""
     return JobError(f"{folder}: expected {what}, found none; run the stage {stage} first, or once more")
+
+
+def require_files(entries: object, call: str) -> PathEntries:
+    """Return the rows of files; refuse what only this process can read, or only once."""
+    if not isinstance(entries, PathEntries) or not entries.can_repeat:
+        raise UnsupportedError(
+            f"{call}: expected files, which every node can read; found an iterable or standard input"
+        )
+    return entries
+
+
+def pass_over(_: object) -> None:
+    """Pass over a bad row."""
 
 
 # ---- sketch a part ----
