@@ -21,7 +21,7 @@ from simindex.format.keys import Key
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.formulas.match_odds import band_plan
 from simindex.index import Index
-from simindex.pairs.pair import Pair, SnapshotIterator
+from simindex.pairs.pair import Pair, PairStream
 from simindex.queries.matches import Answers, Match
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES, Method, method_of
 from simindex.sketching.hash_family import origin_of
@@ -129,7 +129,7 @@ def _require_comparable(a: Index, b: Index) -> None:
         )
 
 
-class Joined(SnapshotIterator[Pair]):
+class Joined(PairStream):
     """The pairs of two collections; see `join`. Not thread-safe.
 
     Attributes:
@@ -151,23 +151,11 @@ class Joined(SnapshotIterator[Pair]):
         self.bounded = 0
         self._how, self._asked, self._is_turned = how, asked, is_turned
         self._keys_are_metadata = keys_are_metadata
-        self._progress, self._opened = progress, opened
-        self._pairs = self._all(walked)
+        self._progress = progress
+        super().__init__(self._all(walked), opened)
 
     def __repr__(self) -> str:
         return f"<pairs of a join by {self._how.method}, {self.read:,} document{'s'[: self.read != 1]} read>"
-
-    def __next__(self) -> Pair:
-        try:
-            return next(self._pairs)
-        except BaseException:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        """End the iteration, and let go of snapshots and temporary files. Closing twice is allowed."""
-        self._pairs = iter(())
-        self._opened.close()
 
     def _all(self, walked: Iterator[tuple[Key, Any]]) -> Iterator[Pair]:
         for part in in_parts(walked, _PART, lambda row: bytes_of(row[1])):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -73,6 +74,25 @@ class Pair:
             "exact": self.exact,
             "standard_error": self.standard_error,
         } | left_out
+
+
+class PairStream(SnapshotIterator[Pair]):
+    """Pairs as they are found, and what is open until their end."""
+
+    def __init__(self, pairs: Iterator[Pair], opened: ExitStack) -> None:
+        self._pairs, self._opened = pairs, opened
+
+    def __next__(self) -> Pair:
+        try:
+            return next(self._pairs)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End the iteration, and let go of snapshots and temporary files. Closing twice is allowed."""
+        self._pairs = iter(())
+        self._opened.close()
 
 
 class Bounded(NamedTuple):

@@ -33,7 +33,7 @@ from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.jsonable import plain
 from simindex.pairs.clusters import Linkage, group, require_linkage
 from simindex.pairs.edges import Forest, edges_between
-from simindex.pairs.pair import Pair, SnapshotIterator
+from simindex.pairs.pair import Pair, PairStream
 from simindex.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES, Copies
 from simindex.pairs.plan import plan_pairs as plan_of
 from simindex.pairs.ranges import scheme_of_config
@@ -242,27 +242,12 @@ class Compared:
                 yield edges_between(ages[some["a"]], ages[some["b"]]), are_copies
 
 
-class ScaledPairs(SnapshotIterator[Pair]):
+class ScaledPairs(PairStream):
     """All similar pairs of an index over many machines, each once; see `simindex.scaleout.pairs`.
 
     Not thread-safe. The snapshots that are walked are let go of at the end, by `close`, or at the end of a
     ``with`` block.
     """
-
-    def __init__(self, pairs: Iterator[Pair], ends: ExitStack) -> None:
-        self._pairs, self._ends = pairs, ends
-
-    def __next__(self) -> Pair:
-        try:
-            return next(self._pairs)
-        except BaseException:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        """End the iteration. Closing twice is allowed."""
-        self._pairs = iter(())
-        self._ends.close()
 
 
 def _until_end(found: Iterator[list[Key]], ends: ExitStack) -> Iterator[list[Key]]:
