@@ -36,19 +36,14 @@ def fold_copies(numbers: np.ndarray, batch: SketchBatch, view: View) -> tuple[di
     # Counted in bytes: for one document an array's comparison would cost as much as the search.
     if not are_printed or present.tobytes().count(scheme.whole_sketch) < len(present):
         is_whole = (present == scheme.whole_sketch) & (fingerprints != 0 if scheme.config.simhash else True)
-        words, fingerprints, places = (
-            words[is_whole],
-            fingerprints[is_whole],
-            np.flatnonzero(is_whole).tolist(),
-        )
+        words, fingerprints = words[is_whole], fingerprints[is_whole]
+        places = np.flatnonzero(is_whole).tolist()
     dead: dict[int, bool] = {}
     if scheme.tables.bands:
         table, keys = FIRST_BAND_TABLE, np.ascontiguousarray(words[:, 0])
     else:
-        table, keys = (
-            scheme.tables.first_permutation,
-            np.ascontiguousarray(scheme.plan.permute(fingerprints)[0]),
-        )
+        table = scheme.tables.first_permutation
+        keys = np.ascontiguousarray(scheme.plan.permute(fingerprints)[0])
     for found, leader in view.directory.find_equal(table, keys, words, fingerprints, EQUAL_SKETCHES):
         place = places[found]
         if place in leaders:

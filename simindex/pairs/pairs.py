@@ -389,9 +389,8 @@ class Pairs(SnapshotIterator[Pair]):
         self._common = common_shingles(
             lambda: (hashes for _, hashes in self._shingles()), share, self._memory_bytes, keep
         )
-        if (
-            self._texts is None
-        ):  # else a number may stand for several documents, which are equal in rows alone
+        # With texts a number may stand for several documents, which are equal in rows alone.
+        if self._texts is None:
             self._own = OwnShingles(self._shingles(), self._common, keep)
 
     def _shingles(self) -> Iterator[tuple[int, np.ndarray]]:

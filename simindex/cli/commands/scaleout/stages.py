@@ -18,6 +18,7 @@ from simindex.cli.progress import work_bar
 if TYPE_CHECKING:
     from simindex.corpus import DedupReport
     from simindex.inputs import Inputs
+    from simindex.scaleout import StagedDedup, StagedPairs
 
 EXAMPLES = {
     "dedup": "simindex scaleout dedup '/shared/news/*.jsonl' -o clean.jsonl.zst --work /shared/work",
@@ -130,20 +131,11 @@ def stage(
     number, _, of = share.partition("/") if re.fullmatch("[0-9]{1,9}/[0-9]{1,9}", share) else "0/0"
     if not 1 <= int(number) <= int(of):
         raise typer.BadParameter(f"SHARE: expected one like 3/64, found {share!r}")
-    job: scaleout.StagedPairs | scaleout.StagedDedup
-    job = scaleout.StagedPairs(work) if kind_of(work) == "pairs" else scaleout.StagedDedup(work)
-    if stage == "finish" and isinstance(job, scaleout.StagedPairs):
-        with work_bar("lines", None) as advance:
-            count = job.finish(lambda done: advance(done, done))
-        if as_json:
-            print_json({"lines": count})
-        else:
-            note(f"{counted(count, 'line')} written")
-    elif stage == "finish":
-        assert isinstance(job, scaleout.StagedDedup)
-        dedup = job
-        bad_rows = Reports("bad row")
-        _run_to_end(lambda tell: dedup.finish(tell, passed_over(bad_rows)), bad_rows, as_json)
+    is_of_pairs = kind_of(work) == scaleout.StagedPairs.kind
+    job: StagedPairs | StagedDedup
+    job = scaleout.StagedPairs(work) if is_of_pairs else scaleout.StagedDedup(work)
+    if stage == "finish":
+        _finish(job, as_json)
     elif stage == "decide":
         job.decide()
     else:
@@ -154,6 +146,22 @@ def stage(
 def _rows_of(inputs: list[str], reads: reading.FileOptions) -> Inputs:
     reading.require_ids(inputs, reads)
     return reads.inputs(inputs, key_from="line", whole_rows=True)
+
+
+def _finish(job: StagedPairs | StagedDedup, as_json: bool) -> None:
+    """Write the output, and print what was written."""
+    from simindex import scaleout
+
+    if isinstance(job, scaleout.StagedDedup):
+        bad_rows = Reports("bad row")
+        _run_to_end(lambda tell: job.finish(tell, passed_over(bad_rows)), bad_rows, as_json)
+        return
+    with work_bar("lines", None) as advance:
+        count = job.finish(lambda done: advance(done, done))
+    if as_json:
+        print_json({"lines": count})
+    else:
+        note(f"{counted(count, 'line')} written")
 
 
 def _run_to_end(
