@@ -1,7 +1,7 @@
 /* Crowded buckets: of the entries of one table that share a query's prefix, those that are compared.
  *
  * Unlike documents share a prefix by chance; many more than chance puts there are boilerplate or made on purpose, and
- * whoever fills one bucket would slow down each query that meets it. So a crowded bucket is cut to the entries around
+ * one full bucket would slow down each query that meets it. So a crowded bucket is cut to the entries around
  * the place of the key in order of (key, number), where those lie that share most bits with it. Invariant: which they
  * are follows from the entries alone, not from the segments that they lie in.
  *

@@ -80,7 +80,7 @@ _BLOCKS: ContextVar[tuple[_Block, ...]] = ContextVar("simindex_transactions", de
 
 
 def _current_task() -> object | None:
-    """Return the asyncio task that runs on this thread, if any. Whoever has one has imported asyncio."""
+    """Return the asyncio task that runs on this thread, if any. A thread with one has imported asyncio."""
     current_task = getattr(sys.modules.get("asyncio"), "current_task", None)
     if current_task is None:
         return None

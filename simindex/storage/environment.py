@@ -1,7 +1,7 @@
 """One open LMDB environment, which all handles of a process on the same file share: its gate and its pins.
 
-The gate counts who is inside of a transaction, and keeps everybody out for growth, closing, changing files
-and fork. Invariant: whoever is inside keeps the map where it is.
+The gate counts threads inside of a transaction, and keeps all threads out for growth, closing, changing
+files and fork. Invariant: a thread inside keeps the map where it is.
 """
 
 from __future__ import annotations
@@ -386,7 +386,7 @@ class Alone(Visitor):
     def __enter__(self) -> Alone:
         try:
             self._environment.stop(holder=self)
-            # Before the map is touched: whoever comes in later must not go by addresses from before.
+            # Before the map is touched: a thread that comes in later must not use addresses from before.
             self._environment.map_generation = next(_generations)
             return self
         except BaseException:
@@ -453,7 +453,7 @@ def begun(env: lmdb.Environment, *, buffers: bool) -> lmdb.Transaction:
 
     LMDB writes the number down, which keeps the pages of that state, and then copies the meta page of its
     parity. A reader that the system halts between the two for the length of two commits copies a later state
-    than it says, and whoever knows states by their numbers would have two of one. Nobody has come to write
+    than it says, and a reader that knows states by their numbers would have two of one. No commit has written
     over that page while no meta page has a later number, or while the next to begin gets the same one.
     """
     begin: Any = env.begin  # its types tell views from copies; who uses them does not

@@ -159,7 +159,7 @@ def second_header(path: str) -> bytes:
 def keep_header(path: str, header: bytes) -> None:
     """Write the second copy of the header: it lies there whole and durable, or not at all.
 
-    Whoever cannot (a full disk) goes on without; the next writer tries again.
+    A writer that cannot (a full disk) goes on without; the next writer tries again.
     """
     new = os.path.join(path, _NEW_HEADER_FILE)
     with contextlib.suppress(OSError):

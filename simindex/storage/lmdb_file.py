@@ -35,7 +35,7 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _HARDLY_FREE_BYTES = 1 << 20
 
 # What LMDB says of tree pages that lead nowhere, or in a circle, or have less room than their header says;
-# whoever met one has a bad transaction.
+# a transaction that met one is bad.
 _DAMAGE = (
     lmdb.CorruptedError
     | lmdb.PageNotFoundError

@@ -5,8 +5,8 @@ the nodes of pages are read by the kernel (`trees.c`), which follows no page tha
 in it, fill it without gaps or overlaps, and have keys of 1 to 16 bytes (in a branch the first may have none),
 in strictly ascending order.
 
-Invariant: no offset behind the end of the file is read; a file that somebody cuts short while it is mapped
-kills the process, so whoever must not die reads in a child.
+Invariant: no offset behind the end of the file is read; a file that is cut short while it is mapped kills
+the process, so a process that must go on reads in a child.
 """
 
 from __future__ import annotations

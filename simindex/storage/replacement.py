@@ -214,7 +214,7 @@ def _make_durable(store: Store, new: Path) -> None:
 def _get_ahead_of(store: Store, number: int) -> None:
     """Let the old file's transactions have no smaller numbers than the new file's, which goes on from them.
 
-    By an even number: whoever reads takes the meta page of that parity, and the other one's state has pages
+    By an even number: a reader takes the meta page of that parity, and the other one's state has pages
     that the next commit may use again.
     """
     environment = store.environment()
