@@ -201,8 +201,8 @@ def _record(number: int, content: bytes) -> StoredRecord:
     if type(fields) is list and len(fields) in _NUM_FIELDS:
         record = StoredRecord(*fields)
         if type(fields[3]) is list and _are_counts(fields[3]):
-            present, num_shingles, num_sampled = fields[3]
-            record = record._replace(present=present, num_shingles=num_shingles, num_sampled=num_sampled)
+            plain, rest, (present, num_shingles, num_sampled) = record[:3], record[4:7], fields[3]
+            record = StoredRecord(*plain, present, *rest, num_shingles, num_sampled)
         key: Any = record.key
         inserted_at, present = record.inserted_at, record.present
         if (
@@ -228,11 +228,14 @@ def _record(number: int, content: bytes) -> StoredRecord:
 
 def _are_counts(present: list[Any]) -> bool:
     """Whether these are HAS_ bits, distinct shingles, and those of them that are sampled."""
-    if len(present) != 3 or set(map(type, present)) != {int}:
+    if list(map(type, present)) != _THREE_INTS:
         return False
-    _, num_shingles, num_sampled = map(int, present)
+    num_shingles: int
+    _, num_shingles, num_sampled = present
     return 0 < num_shingles <= MOST_SHINGLES and 0 <= num_sampled <= num_shingles
 
+
+_THREE_INTS = [int, int, int]
 
 MOST_SHINGLES = 2**32 - 1
 """Of a document; more than a text of 1 GiB has."""

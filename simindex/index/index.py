@@ -625,16 +625,11 @@ class Index:
         ('page', 'part of stored', 1.0, 0.7, True)
         >>> folder.cleanup()
         """
-        return self.query_containment_many(
-            [document],
-            threshold,
-            direction=direction,
-            limit=limit,
-            exact=exact,
-            texts=texts,
-            ignore_common=ignore_common,
-            sample=sample,
-        )[0]
+        most = self._queries.max_candidates
+        query = ContainmentQuery(threshold, direction, limit, exact, texts, most, ignore_common, sample)
+        query.require(self.config)
+        with self._store.reading() as txn:
+            return query.matches(self._reader.view(txn), document)
 
     def document_frequency(self, document: Document) -> dict[Any, int]:
         """Return how many stored documents have each sampled shingle of a document.
