@@ -6,7 +6,6 @@ option given for an existing index is compared with what is stored, and only tha
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
@@ -26,7 +25,7 @@ from simindex.config import (
 from simindex.errors import IndexLockedError
 from simindex.index import Index
 from simindex.index import open as open_index
-from simindex.storage.folder import DATA_FILE
+from simindex.storage.folder import is_index
 
 
 def seed_of(text: str | int) -> int | str:
@@ -176,7 +175,7 @@ def open_for_insert(path: str, options: CreationOptions, wait: float = 0.0) -> I
     Args:
         wait: seconds to wait for another writer.
     """
-    is_new = not os.path.exists(os.path.join(path, DATA_FILE))
+    is_new = not is_index(path)
     config = options.config(Config()) if is_new and options.given() else None
     try:
         index = open_index(path, "a", config, timeout=wait)

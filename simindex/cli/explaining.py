@@ -61,17 +61,14 @@ def print_explanation(
     Args:
         whole: with all that is not shared, and all of a long passage.
     """
-    shares = [f"{share:.0%} of {printable(name)}" for name, share in zip(names, _shares(found), strict=True)]
+    shared = zip(names, (found.share_a, found.share_b), strict=True)
+    shares = [f"{share:.0%} of {printable(name)}" for name, share in shared]
     passages = counted(len(found.passages), "passage")
     sys.stdout.write(f"similarity {found.similarity:.3f}, exact; {' and '.join(shares)} shared, {passages}\n")
     for place, (name, text) in enumerate(zip(names, texts, strict=True)):
         sys.stdout.write(f"\n{printable(name)}\n")
         spans = [(passage[2 * place], passage[2 * place + 1]) for passage in found.passages]
         _print_pieces([(shortened(piece, whole), number) for piece, number in marked(text, spans)])
-
-
-def _shares(found: Explanation) -> tuple[float, float]:
-    return found.share_a, found.share_b
 
 
 def _print_pieces(pieces: Sequence[tuple[str, int | None]]) -> None:

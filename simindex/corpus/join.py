@@ -25,7 +25,7 @@ from simindex.pairs.pair import Pair, PairStream
 from simindex.queries.matches import Answers, Match
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES, Method, method_of
 from simindex.sketching.hash_family import origin_of
-from simindex.storage.folder import DATA_FILE
+from simindex.storage.folder import is_index
 
 _PART = 512
 """Documents that are asked for at a time."""
@@ -173,11 +173,6 @@ class Joined(PairStream):
         other = match.metadata if self._keys_are_metadata else match.key
         a, b = (other, key) if self._is_turned else (key, other)
         return Pair(a, b, match.similarity, match.distance, match.exact, match.standard_error)
-
-
-def is_index(path: str | os.PathLike[str]) -> bool:
-    """Whether an index lies at a path, and not a file or folder of documents."""
-    return os.path.isfile(os.path.join(os.fspath(path), DATA_FILE))
 
 
 def _opened(side: Any, max_candidates: int, opened: ExitStack) -> Index | None:

@@ -136,6 +136,11 @@ def identity_of(path: str) -> tuple[int, int]:
     return stat.st_dev, stat.st_ino
 
 
+def is_index(path: str | os.PathLike[str]) -> bool:
+    """Whether an index lies at a path, and not a file or folder of documents."""
+    return os.path.isfile(os.path.join(path, DATA_FILE))
+
+
 def sync_folder(path: Path) -> None:
     """Make new names in a folder durable."""
     with contextlib.suppress(PermissionError):

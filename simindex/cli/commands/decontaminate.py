@@ -17,8 +17,8 @@ from simindex.cli.output import Reports, counted, figure, note, print_json, prin
 from simindex.config import Config, WordShingles
 from simindex.corpus.dedup.decontaminate import DEFAULT_SHARE, Decontamination, DecontaminationReport
 from simindex.corpus.dedup.output_files import Mode
-from simindex.corpus.join import is_index
 from simindex.jsonable import plain
+from simindex.storage.folder import is_index
 
 _MOST_SHOWN = 20
 

@@ -17,8 +17,8 @@ from simindex.cli.explaining import print_explanation
 from simindex.cli.failures import CommandError
 from simindex.cli.output import print_json
 from simindex.corpus import explain
-from simindex.corpus.join import is_index
 from simindex.inputs import Limits, read_text
+from simindex.storage.folder import is_index
 
 EXAMPLES = r"""
 simindex explain page.txt README.md

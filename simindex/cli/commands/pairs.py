@@ -23,7 +23,7 @@ from simindex.pairs.clusters import Linkage
 from simindex.pairs.pair import Bounded, Pair
 from simindex.pairs.plan import DEFAULT_MAX_RUN, Copies
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES
-from simindex.storage.folder import DATA_FILE
+from simindex.storage.folder import is_index
 
 _A_TIME = 1_000
 _COLUMNS = ("a", "b", "similarity", "distance")
@@ -145,9 +145,9 @@ def join(
     """
     if a == b == "-":
         raise typer.BadParameter("expected at most one side on standard input, found two")
-    if _is_index(a) and _is_index(b) and os.path.samefile(a, b):
+    if is_index(a) and is_index(b) and os.path.samefile(a, b):
         raise CommandError(f"{a}: the same index twice; simindex pairs has the pairs within one")
-    for side in filter(_is_index, (a, b)):
+    for side in filter(is_index, (a, b)):
         with open_for_reading(side) as stored:
             similar.require(stored)
     from simindex import corpus
@@ -166,16 +166,12 @@ def join(
 
 def _side(side: str, reads: reading.FileOptions) -> str | Inputs:
     """Return an index's path, or what reads an input."""
-    if _is_index(side):
+    if is_index(side):
         return side
     try:
         return reads.inputs([side])
     except FileNotFoundError as exc:
         raise CommandError(f"{side}: no index, file or folder there") from exc
-
-
-def _is_index(side: str) -> bool:
-    return os.path.isfile(os.path.join(side, DATA_FILE))
 
 
 def note_bounded(bounded: Bounded, max_run: int, what: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import xxhash
 
-from simindex.corpus.outputs.output import replacing, sync_folder
+from simindex.corpus.outputs.output import replacing, sync
 from simindex.errors import SimIndexError
 from simindex.remote import is_remote
 
@@ -103,7 +103,7 @@ class Journal:
         with replacing(path) as file:
             file.write(json.dumps(sealed).encode())
         self.durable = State(**state)
-        sync_folder(self.folder)
+        sync(self.folder)
 
     def drop(self) -> None:
         """Remove it, with all that the job has in its folder."""

@@ -19,7 +19,7 @@ from simindex import _kernel
 from simindex.changes.documents import prepare_documents
 from simindex.corpus.dedup.rows import Rows
 from simindex.corpus.entries import Place, shown_key
-from simindex.corpus.outputs.output import naming, replacing, sync_folder, write_all
+from simindex.corpus.outputs.output import naming, replacing, sync, write_all
 from simindex.format.keys import Key
 from simindex.format.records import decode_kept, encode_kept
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, Sketch, SketchBatch
@@ -199,7 +199,7 @@ class SketchFiles:
                 os.fsync(opened.fileno())
         with replacing(self._path(_MARK)) as file:
             file.write(json.dumps(self.mark).encode())
-        sync_folder(self._folder)
+        sync(self._folder)
 
     def remove(self) -> None:
         """Remove the folder."""

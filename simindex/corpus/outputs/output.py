@@ -64,13 +64,14 @@ def replacing(path: str) -> Iterator[IO[bytes]]:
         os.replace(path + ".partial", path)
 
 
-def sync_folder(path: str) -> None:
-    """Make the names in a folder durable."""
-    folder = os.open(path or ".", os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+def sync(path: str) -> None:
+    """Make a file durable, or the names in a folder."""
+    with naming(path):
+        file = os.open(path or ".", os.O_RDONLY)
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)
 
 
 Mark = Callable[[], Any]
@@ -134,4 +135,4 @@ def publish(path: str) -> None:
     if os.path.exists(temporary(path)):
         with naming(path):
             os.replace(temporary(path), path)
-        sync_folder(os.path.dirname(path))
+        sync(os.path.dirname(path))

@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import Any
 
 from simindex.corpus.entries import Entry
-from simindex.corpus.outputs.output import Mark, Output, naming, publish, sync_folder, temporary
+from simindex.corpus.outputs.output import Mark, Output, naming, publish, sync, temporary
 from simindex.corpus.outputs.rows import Note, UnfitRowError, values_of
 from simindex.imports import optional_module
 from simindex.inputs import BatchRow
@@ -56,9 +56,9 @@ class ParquetOutput(Output):
     def sync(self) -> None:
         """Make the parts durable."""
         for path in self._unsynced:
-            _sync(path)
+            sync(path)
         self._unsynced = []
-        sync_folder(self._folder)
+        sync(self._folder)
 
     def mark(self) -> Mark:
         """Return what returns what `begin_at` goes on from."""
@@ -82,7 +82,7 @@ class ParquetOutput(Output):
         with naming(self._partial), self._parquet.ParquetWriter(self._partial, schema) as writer:
             for number in range(parts):
                 writer.write_table(self._parquet.read_table(self._part(number), schema=schema))
-        _sync(self._partial)
+        sync(self._partial)
 
     def publish(self) -> None:
         """Give the complete file its name; may be called again."""
@@ -139,12 +139,3 @@ def _text(value: Any) -> str:
 def _batch_of(pair: tuple[Entry, Note | None]) -> int:
     content = pair[0].content
     return id(content.batch) if isinstance(content, BatchRow) else 0
-
-
-def _sync(path: str) -> None:
-    with naming(path):
-        file = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(file)
-        finally:
-            os.close(file)
