@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from simindex.imports import optional_module
+from simindex.errors import optional_module
 
 DEFAULT_ID, DEFAULT_TEXT = "id", "text"
 

@@ -12,16 +12,18 @@
     ├── DiskError            (OSError)       the disk failed
     ├── ReadOnlyError        (TypeError)     a change through a handle opened with "r"
     ├── ClosedError          (ValueError)    a handle used after close, or in a forked child
-    └── InputError           (ValueError)    an input or a remote path cannot be read
+    ├── InputError           (ValueError)    an input or a remote path cannot be read
+    └── MissingPackageError  (ModuleNotFoundError) a package is not installed that only some calls need
 
 Misuse of an argument raises the plain ``TypeError`` or ``ValueError``. A message says what was
-expected, what was found, where, and what to do. Reading files adds its own: `simindex.inputs.errors`.
+expected, what was found, where, and what to do. Reading files adds its own: `simindex.inputs.rows`.
 """
 
 from __future__ import annotations
 
 import errno
-from typing import Self
+import importlib
+from typing import Any, Self
 
 
 class SimIndexError(Exception):
@@ -190,3 +192,31 @@ def reason_of(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return "not enough memory"
     return str(error).strip() or type(error).__name__
+
+
+class MissingPackageError(SimIndexError, ModuleNotFoundError):
+    """A package is not installed that simindex does not require, but this call does.
+
+    The attribute `name` is that of the package.
+    """
+
+
+def optional_module(name: str, purpose: str, package: str = "") -> Any:
+    """Import a module of a package that simindex does not require.
+
+    Args:
+        name: of the module.
+        purpose: what needs it; the beginning of the message.
+        package: what has to be installed for it; default: the first part of the name.
+
+    Raises:
+        MissingPackageError: the package is not installed; the message says how to get it.
+    """
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as exc:
+        if exc.name is None or not f"{name}.".startswith(f"{exc.name}."):
+            raise
+        package = package or name.partition(".")[0]
+        message = f"{purpose} needs {package}; install it with: pip install {package}"
+        raise MissingPackageError(message, name=package) from exc

@@ -1,15 +1,19 @@
 """Paths of other machines, by `fsspec`: s3://, gs://, https:// and whatever else it has a package for.
 
-Credentials and settings are fsspec's: from the environment, from `~/.config/fsspec`.
+Credentials and settings are fsspec's: from the environment, from `~/.config/fsspec`. Each error names the
+path as it was given. Invariant: a file that ends before its known size is an error.
 """
 
 from __future__ import annotations
 
+import errno
+import io
 import re
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, BinaryIO, NamedTuple, cast
 
-from simindex.errors import InputError, reason_of
-from simindex.imports import MissingPackageError, optional_module
+from simindex.errors import InputError, MissingPackageError, optional_module, reason_of
 
 _PATH = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*(?:::[a-zA-Z][a-zA-Z0-9+.-]*)*://")
 
@@ -62,3 +66,144 @@ def _options(path: str) -> dict[str, Any]:
         return {}
     web = optional_module("aiohttp", f"{path}: a web address", package="'simindex[remote]'")
     return {"client_kwargs": {"timeout": web.ClientTimeout(total=None, sock_connect=60, sock_read=300)}}
+
+
+_BUFFER_BYTES = 1 << 20
+_OF_A_VERSION = (
+    *("ETag", "etag", "Content-MD5", "md5Hash", "Digest", "content_md5"),
+    *("Last-Modified", "LastModified", "last_modified", "mtime", "updated", "modified", "created"),
+)
+"""What file systems call that by which a version of a file is known."""
+
+
+def name_of(path: str) -> str:
+    """Return the path by whose suffixes a file is known: without the query of a web address.
+
+    >>> name_of("https://host/a.jsonl.gz?key=1"), name_of("zip://a.csv::s3://b/c.zip"), name_of("a?.csv")
+    ('https://host/a.jsonl.gz', 'zip://a.csv', 'a?.csv')
+    """
+    if not is_remote(path):
+        return path
+    first = next((piece for piece in path.split("::") if piece.partition("://")[2]), path)
+    return re.split("[?#]", first, maxsplit=1)[0] if is_web(first) else first
+
+
+@contextmanager
+def naming(path: str) -> Iterator[None]:
+    """Name a remote path in whatever is raised about it: as an ``OSError``, or an `InputError`."""
+    try:
+        yield
+    except FileNotFoundError as exc:
+        raise FileNotFoundError(errno.ENOENT, "no such file, or none that may be seen", path) from exc
+    except PermissionError as exc:
+        raise PermissionError(errno.EACCES, reason_of(exc), path) from exc
+    except InputError:
+        raise
+    except Exception as exc:  # each file system raises errors of its own
+        raise InputError(path, f"cannot be reached: {reason_of(exc)}") from exc
+
+
+def info(path: str) -> dict[str, Any]:
+    """Return what the file system knows of a file.
+
+    Raises:
+        FileNotFoundError: there is none.
+        InputError: it is a folder, or cannot be reached.
+    """
+    system, inner = place_of(path)
+    with naming(path):
+        found: dict[str, Any] = system.info(inner)
+    if found.get("type") == "directory":
+        fitting = f"{path.rstrip('/')}/*.jsonl.zst"
+        raise InputError(
+            path, f"expected a file, found a folder; name its files by a pattern, like {fitting}"
+        )
+    return found
+
+
+def num_bytes(path: str) -> int | None:
+    """Return the size of a file, or ``None`` if its server does not tell."""
+    size = info(path).get("size")
+    return None if size is None else int(size)
+
+
+def version(path: str) -> list[Any]:
+    """Return what identifies a file: path, size, and the tag or time of its version, where there is
+    one."""
+    found = info(path)
+    marks = [str(found[name]) for name in _OF_A_VERSION if found.get(name) is not None]
+    return [path, found.get("size"), *marks[:1]]
+
+
+def exists(path: str) -> bool:
+    """Return whether there is a file or folder, as the file system sees it now."""
+    system, inner = place_of(path)
+    system.invalidate_cache()
+    with naming(path):
+        return bool(system.exists(inner))
+
+
+def fitting(path: str) -> list[str]:
+    """Return what a pattern fits, by name; a path that is none, or fits nothing, as it is.
+
+    In a web address only "*" is a mark, for "?" begins its query.
+    """
+    first, chain, rest = path.partition("::")
+    if not any(mark in first for mark in ("*" if is_web(first) else "*?[")):
+        return [path]
+    system, inner = place_of(path)
+    system.invalidate_cache()
+    with naming(path):
+        found = [name for name, about in system.glob(inner, detail=True).items() if about["type"] == "file"]
+    return sorted(system.unstrip_protocol(name) + chain + rest for name in found) or [path]
+
+
+def opened(path: str) -> BinaryIO:
+    """Open a file to be read from its beginning to its stated size; an earlier end is an error."""
+    size = num_bytes(path)
+    system, inner = place_of(path)
+    with naming(path):
+        # A web server need not know ranges: its file comes as one answer.
+        options = {"block_size": 0} if is_web(path) else {}
+        file = system.open(inner, "rb", **options)
+    return cast("BinaryIO", io.BufferedReader(_Sequential(system, file, size), _BUFFER_BYTES))
+
+
+@contextmanager
+def opened_to_seek(path: str) -> Iterator[Any]:
+    """Open a file for the length of the block, to be read here and there; gives fsspec's own."""
+    system, inner = place_of(path)
+    with naming(path):
+        file = system.open(inner, "rb")
+    with file:
+        yield file
+
+
+class _Sequential(io.RawIOBase):
+    """The bytes of a file of fsspec, counted."""
+
+    def __init__(self, system: Any, file: Any, size: int | None) -> None:
+        self._system = system  # of an archive: it closes its files when no one refers to it
+        self._file, self._size, self._position = file, size, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True  # `tell` is what is asked for
+
+    def tell(self) -> int:
+        return self._position
+
+    def readinto(self, buffer: Any) -> int:
+        chunk = self._file.read(len(buffer))
+        if not chunk and self._size is not None and self._position < self._size:
+            raise EOFError(f"expected {self._size:,} bytes, found an end after {self._position:,}")
+        buffer[: len(chunk)] = chunk
+        self._position += len(chunk)
+        return len(chunk)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()

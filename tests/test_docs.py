@@ -30,11 +30,9 @@ from simindex import (
     textbook,
 )
 from simindex.config import HASHING_VERSION
-from simindex.format.column import page_shape
-from simindex.format.header import FORMAT_VERSION
-from simindex.format.idempotency_log import DONE_KEYS, Done, decode_done, encode_done
 from simindex.format.keys import MAX_KEY_BYTES, encode_key, key_hashes
-from simindex.format.layout import Geometry, SegmentEntry
+from simindex.format.layout import Geometry, SegmentEntry, page_shape
+from simindex.format.meta import DONE_KEYS, FORMAT_VERSION, Done, decode_done, encode_done
 from simindex.format.records import MAX_METADATA_BYTES, MAX_METADATA_DEPTH, decode_kept, encode_kept
 from simindex.inputs.reader import SUFFIXES
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES

@@ -11,7 +11,7 @@ import simindex
 from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.format.keys import MAX_KEY_BYTES
 from simindex.format.layout import MAX_SPAN
-from simindex.format.manifest import MAX_NUMBER
+from simindex.format.meta import MAX_NUMBER
 from simindex.format.records import MAX_METADATA_BYTES, MAX_METADATA_DEPTH
 from simindex.inputs import Limits
 from simindex.pairs.plan import DEFAULT_CLUSTER_LIMIT, DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import pytest
 
-from simindex.parallel import ahead, in_order, num_workers
+from simindex.batching import ahead, in_order, num_workers
 
 
 def test_threads_end_before_what_they_work_on_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +134,7 @@ def test_thread_ahead_takes_no_more_than_said_and_ends_with_who_takes_its_values
 def test_program_ends_although_an_error_holds_what_is_read_ahead(tmp_path: Path) -> None:
     program = """
         import sys
-        from simindex.parallel import ahead
+        from simindex.batching import ahead
 
         def fail():
             values = ahead(range(100), 2)

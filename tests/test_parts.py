@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simindex.batching import bytes_of, bytes_of_item, in_parts
-from simindex.parallel import in_order
+from simindex.batching import bytes_of, bytes_of_item, in_order, in_parts
 
 
 @given(st.lists(st.integers(0, 300)), st.integers(1, 7))
@@ -99,7 +98,7 @@ def test_what_is_no_item_takes_nothing(item: object) -> None:
 
 
 def test_threads_take_only_so_many_bytes_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("simindex.parallel.AHEAD_BYTES", 100)
+    monkeypatch.setattr("simindex.batching.AHEAD_BYTES", 100)
     taken = itertools.count()
 
     def lengths() -> Iterator[int]:

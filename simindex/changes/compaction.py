@@ -14,7 +14,7 @@ from simindex.changes.writer import Writer
 from simindex.errors import CorruptIndexError
 from simindex.format.keys import number_key, segment_prefix
 from simindex.format.layout import SegmentEntry
-from simindex.format.manifest import MANIFEST_KEY, encode_manifest
+from simindex.format.meta import MANIFEST_KEY, encode_manifest
 from simindex.queries.view import View
 from simindex.segments.build import Puts
 from simindex.segments.merge import Merge

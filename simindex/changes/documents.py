@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from simindex.batching import Part, bytes_of_item, in_parts
+from simindex.batching import Part, bytes_of_item, in_order, in_parts, num_workers
 from simindex.format.chunks import shingle_keys
 from simindex.format.keys import Key, encode_keys, key_hashes, plain_keys
 from simindex.format.records import (
@@ -32,7 +32,6 @@ from simindex.format.records import (
     rests_with_kept,
 )
 from simindex.format.seals import unpack
-from simindex.parallel import in_order, num_workers
 from simindex.queries.scheme import Scheme
 from simindex.segments.build import Puts, SegmentData
 from simindex.sketching.sample import num_entries

@@ -16,7 +16,7 @@ from functools import lru_cache
 
 from simindex.format.keys import number_key, segment_prefix, table_of
 from simindex.format.layout import FILTERS, MAX_SPAN, Layout, SegmentEntry
-from simindex.format.manifest import Manifest
+from simindex.format.meta import Manifest
 from simindex.queries.scheme import Scheme
 from simindex.queries.view import View
 from simindex.segments.build import Puts

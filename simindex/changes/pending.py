@@ -24,8 +24,8 @@ import numpy as np
 
 from simindex.changes.documents import NewDocuments
 from simindex.errors import SimIndexError
-from simindex.format.idempotency_log import Done
 from simindex.format.keys import number_key
+from simindex.format.meta import Done
 from simindex.format.records import MAX_INSERTED_AT, Run, StoredRecord, decode_record, encode_touched
 from simindex.queries.scheme import Scheme
 from simindex.queries.view import PendingView, View

@@ -142,7 +142,7 @@ class Commands(LazyGroup):
     }
     modules: ClassVar = (
         dict.fromkeys(("check", "repair", "compact", "backup", "merge", "resketch"), "care")
-        | dict.fromkeys(("get", "export"), "records")
+        | dict.fromkeys(("get", "list", "export"), "records")
         | dict.fromkeys(("remove", "expire"), "removal")
         | dict.fromkeys(("pairs", "clusters", "join"), "pairs")
         | dict.fromkeys(("find", "passages"), "contained")

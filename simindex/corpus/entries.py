@@ -13,13 +13,14 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from simindex import remote
 from simindex.arrow import keyed_documents
 from simindex.batching import bytes_of, in_parts
 from simindex.changes.documents import repeatable
 from simindex.checks import require_many
 from simindex.errors import SimIndexError
 from simindex.format.keys import Key, encode_key
-from simindex.inputs import BadRowError, Columns, Fields, InputError, Inputs, remote
+from simindex.inputs import BadRowError, Columns, Fields, InputError, Inputs
 from simindex.inputs.folder import Selection
 from simindex.remote import is_remote
 

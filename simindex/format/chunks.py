@@ -13,14 +13,15 @@ from typing import NamedTuple
 import numpy as np
 
 from simindex import _kernel
-from simindex.format.column import Column, page_shape
 from simindex.format.layout import (
     ENTRY_BYTES,
     FINGERPRINT_BYTES,
     KEY_BYTES,
     NUMBER_BYTES,
+    Column,
     Geometry,
     SegmentEntry,
+    page_shape,
 )
 from simindex.format.rows import CHUNK_ROW, STRIDES
 from simindex.format.seals import SEAL_BYTES, SEAL_SEEDS, seal

@@ -9,10 +9,19 @@ is mended but bytes of a text file that are not of its encoding (`formats.text`)
 packages that simindex does not require are imported when an input needs them.
 """
 
-from simindex.inputs.errors import BadRowError, InputError, MissingPackageError, optional_module, sound
+from simindex.errors import InputError, MissingPackageError, optional_module
 from simindex.inputs.formats.text import read_text
 from simindex.inputs.reader import FORMATS, Inputs, Reading
-from simindex.inputs.rows import Fields, KeyFrom, Row, RowByContent, parse_fingerprint, tidy_path
+from simindex.inputs.rows import (
+    BadRowError,
+    Fields,
+    KeyFrom,
+    Row,
+    RowByContent,
+    parse_fingerprint,
+    sound,
+    tidy_path,
+)
 from simindex.inputs.source import BatchRow, Cells, Columns, Limits, Newest, Source, Tally
 
 __all__ = [

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
 
-from simindex.inputs.errors import BadRowError, NoTextError
-from simindex.inputs.rows import Row
+from simindex.inputs.rows import BadRowError, NoTextError, Row
 from simindex.inputs.source import Source, Tally
 from simindex.storage.folder import DATA_FILE, WRITER_LOCK_FILE
 

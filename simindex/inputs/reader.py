@@ -15,11 +15,11 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from simindex.errors import SimIndexError
-from simindex.inputs import folder, remote
-from simindex.inputs.errors import BadRowError, InputError, optional_module, sound
+from simindex import remote
+from simindex.errors import InputError, SimIndexError, optional_module
+from simindex.inputs import folder
 from simindex.inputs.formats import csv, json, parquet, text, warc
-from simindex.inputs.rows import Fields, Row
+from simindex.inputs.rows import BadRowError, Fields, Row, sound
 from simindex.inputs.source import Columns, Extent, Limits, Newest, Source, Tally, gathered
 from simindex.inputs.streams import is_utf8, require_unpacker, without_packing
 from simindex.remote import is_remote

@@ -3,23 +3,43 @@
 Invariant: what is no document is a `BadRowError`, a value that the reader yields in its turn; it is never
 mended, and no key is made that was not asked for: one made of the place is the same tomorrow, when another
 row stands there. The base of a fingerprint is an argument, never guessed: the digits of a hexadecimal number
-may all be decimal ones.
+may all be decimal ones. An error can be pickled, for an input may be read by another process than the one
+that tells it; a file that is missing or may not be opened is the plain ``OSError``.
 """
 
 from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import xxhash
 
+from simindex.errors import InputError
 from simindex.format.keys import encode_key
 from simindex.format.records import is_flat, pack_metadata
-from simindex.inputs.errors import BadRowError, InputError
 from simindex.sketching.sketch import Sketch
+
+T = TypeVar("T")
+
+
+class BadRowError(InputError):
+    """A row is no document. Inputs yield it in its turn and do not raise it, so that reading can go on."""
+
+
+class NoTextError(BadRowError):
+    """A file that should be text is something binary."""
+
+
+def sound(rows: Iterable[T | BadRowError]) -> Iterator[T]:
+    """Yield rows, or lines; the first that is none is raised."""
+    for row in rows:
+        if isinstance(row, BadRowError):
+            raise row
+        yield row
+
 
 _FORMS = {
     16: (r"(?:0[xX])?[0-9a-fA-F]{1,16}", "1 to 16 hexadecimal digits", "10 reads decimal numbers"),

@@ -17,11 +17,11 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any, NamedTuple, cast
 
+from simindex import remote
 from simindex.batching import bytes_of
 from simindex.checks import require_int
-from simindex.inputs import remote
-from simindex.inputs.errors import BadRowError, InputError, NoTextError, reason_of
-from simindex.inputs.rows import Row, tidy_path
+from simindex.errors import InputError, reason_of
+from simindex.inputs.rows import BadRowError, NoTextError, Row, tidy_path
 from simindex.inputs.streams import MAX_READ_AHEAD, PACKINGS, Stream, is_utf8
 from simindex.remote import is_remote
 

@@ -17,8 +17,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, BinaryIO, cast
 
-from simindex.inputs import remote
-from simindex.inputs.errors import optional_module
+from simindex import remote
+from simindex.errors import optional_module
 from simindex.remote import is_remote
 
 PACKINGS = (".gz", ".xz", ".zst")

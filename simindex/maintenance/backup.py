@@ -15,17 +15,24 @@ from typing import NamedTuple, Protocol
 
 from simindex.checks import local_path, require_callable
 from simindex.errors import BackupTargetError
-from simindex.format.header import CONFIG_KEY
 from simindex.format.layout import SegmentEntry
-from simindex.format.manifest import Manifest, decode_manifest
+from simindex.format.meta import CONFIG_KEY, Manifest, decode_manifest
 from simindex.maintenance.backup_folder import open_folder
-from simindex.maintenance.backup_parts import SMALL, Counter, segment_parts
+from simindex.maintenance.backup_parts import (
+    SMALL,
+    Counter,
+    Piece,
+    SealedSegment,
+    checked_value,
+    pieces_of,
+    sealed_segment,
+    segment_parts,
+)
 from simindex.maintenance.backup_store import open_target
 from simindex.maintenance.object_store import open_store, prove
 from simindex.maintenance.reports import BackupReport, StoreBackupReport
 from simindex.queries.scheme import Scheme, scheme_of
 from simindex.queries.view import stored_manifest
-from simindex.segments.portable import Piece, SealedSegment, checked_value, pieces_of, sealed_segment
 from simindex.storage.store import Store
 from simindex.storage.transactions import ReadTransaction
 

@@ -19,12 +19,12 @@ from simindex.changes.writer import clear_unnamed
 from simindex.checks import local_path
 from simindex.config import differing_fields
 from simindex.errors import BackupTargetError, ConfigMismatchError, CorruptIndexError, IndexFullError
-from simindex.format.header import CONFIG_KEY
-from simindex.format.idempotency_log import DONE_KEYS
 from simindex.format.keys import segment_prefix
 from simindex.format.layout import SegmentEntry
-from simindex.format.manifest import (
+from simindex.format.meta import (
     BACKUP_KEY,
+    CONFIG_KEY,
+    DONE_KEYS,
     MANIFEST_KEY,
     Manifest,
     decode_manifest,
@@ -33,11 +33,18 @@ from simindex.format.manifest import (
     is_backup_of,
 )
 from simindex.format.seals import unseal
-from simindex.maintenance.backup_parts import SMALL, Counter, batched, checked
+from simindex.maintenance.backup_parts import (
+    SMALL,
+    Counter,
+    Piece,
+    SealedSegment,
+    batched,
+    checked,
+    sealed_segment,
+)
 from simindex.maintenance.work_folder import place_of, work_folder
 from simindex.queries.scheme import Scheme, scheme_of
 from simindex.queries.view import stored_manifest
-from simindex.segments.portable import Piece, SealedSegment, sealed_segment
 from simindex.storage.folder import DATA_FILE
 from simindex.storage.store import Store
 from simindex.storage.transactions import ReadTransaction, WriteTransaction

@@ -25,13 +25,27 @@ from simindex.format.backup_objects import (
     encode_entries,
     part_of,
 )
-from simindex.format.header import CONFIG_KEY, decode_header
 from simindex.format.layout import SegmentEntry
-from simindex.format.manifest import BACKUP_KEY, MANIFEST_KEY, Manifest, decode_manifest
-from simindex.maintenance.backup_parts import SMALL, Counter, checked, cut, segment_parts
+from simindex.format.meta import (
+    BACKUP_KEY,
+    CONFIG_KEY,
+    MANIFEST_KEY,
+    Manifest,
+    decode_header,
+    decode_manifest,
+)
+from simindex.maintenance.backup_parts import (
+    SMALL,
+    Counter,
+    Digest,
+    Piece,
+    SealedSegment,
+    checked,
+    cut,
+    segment_parts,
+)
 from simindex.maintenance.object_store import Objects, StoreError
 from simindex.queries.scheme import Scheme
-from simindex.segments.portable import Digest, Piece, SealedSegment
 from simindex.storage.store import MOVED_KEY, Store
 from simindex.storage.transactions import ReadTransaction
 

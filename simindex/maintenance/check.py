@@ -15,10 +15,19 @@ from typing import Any, Literal
 
 from simindex.checks import local_path, require_callable
 from simindex.errors import CorruptIndexError, SimIndexError
-from simindex.format.header import CONFIG_KEY, decode_header
-from simindex.format.idempotency_log import DONE_KEYS, NOTES, decode_done
 from simindex.format.keys import NUMBER_KEY_BYTES, number_of, segment_of
-from simindex.format.manifest import BACKUP_KEY, MANIFEST_KEY, Manifest, decode_manifest, is_backup_of
+from simindex.format.meta import (
+    BACKUP_KEY,
+    CONFIG_KEY,
+    DONE_KEYS,
+    MANIFEST_KEY,
+    NOTES,
+    Manifest,
+    decode_done,
+    decode_header,
+    decode_manifest,
+    is_backup_of,
+)
 from simindex.maintenance.check_documents import Documents, Sum
 from simindex.maintenance.check_segments import SegmentCheck
 from simindex.maintenance.reports import MOST_PROBLEMS, CheckReport, Problem

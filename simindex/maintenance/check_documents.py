@@ -16,7 +16,7 @@ from simindex.errors import CorruptIndexError
 from simindex.format.bulk import NO_LEADER, Records, decode_records
 from simindex.format.keys import NUMBER_KEY_BYTES, number_of, numbers_of
 from simindex.format.layout import SegmentEntry
-from simindex.format.manifest import Manifest
+from simindex.format.meta import Manifest
 from simindex.format.records import Run, decode_flags, decode_group_size, decode_record, decode_run
 from simindex.maintenance.reports import Problem
 from simindex.queries.scheme import Scheme

@@ -15,9 +15,8 @@ import numpy as np
 from simindex.errors import CorruptIndexError
 from simindex.format.bulk import NO_LEADER
 from simindex.format.chunks import hashes_of_shingle_keys
-from simindex.format.column import Chunks
 from simindex.format.keys import segment_keys, whole_segment_key
-from simindex.format.layout import COPY_TABLE, FIRST_BAND_TABLE, KEY_TABLE, Geometry, SegmentEntry
+from simindex.format.layout import COPY_TABLE, FIRST_BAND_TABLE, KEY_TABLE, Chunks, Geometry, SegmentEntry
 from simindex.maintenance.check_documents import DOCUMENT, Documents, Found, Sum
 from simindex.maintenance.reports import Problem
 from simindex.maintenance.stored_tables import StoredTables

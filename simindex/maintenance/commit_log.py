@@ -32,9 +32,8 @@ from simindex.changes.writer import Prepared, Writer
 from simindex.errors import BackupTargetError, ClosedError
 from simindex.format.backup_objects import StoredBackup
 from simindex.format.batch_objects import Batch, batch_name, decode_batch, encode_batch, state_of
-from simindex.format.idempotency_log import decode_done, encode_done
 from simindex.format.keys import encode_keys, key_hashes, number_of
-from simindex.format.manifest import decode_manifest
+from simindex.format.meta import decode_done, decode_manifest, encode_done
 from simindex.format.records import decode_record
 from simindex.format.seals import unpack
 from simindex.maintenance.backup import backup_index

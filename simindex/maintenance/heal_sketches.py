@@ -22,9 +22,9 @@ from simindex.errors import CorruptIndexError
 from simindex.format.chunks import Chunk, WholeSegment, read_chunk, read_whole_segment, seals_of_sketches
 from simindex.format.keys import whole_segment_key
 from simindex.format.layout import FIRST_BAND_TABLE, KEY_TABLE, SegmentEntry
+from simindex.maintenance.backup_parts import Piece, pieces_of
 from simindex.maintenance.stored_tables import SegmentSamples, StoredTables
 from simindex.queries.scheme import Scheme
-from simindex.segments.portable import Piece, pieces_of
 
 
 class Rows(NamedTuple):

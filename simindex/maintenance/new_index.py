@@ -30,7 +30,7 @@ from simindex.errors import ConfigMismatchError, CorruptIndexError, SimIndexErro
 from simindex.format.bulk import NO_LEADER, Records, decode_records
 from simindex.format.keys import NUMBER_KEY_BYTES, numbers_of
 from simindex.format.layout import Layout
-from simindex.format.manifest import Manifest
+from simindex.format.meta import Manifest
 from simindex.format.records import NIL, decode_kept
 from simindex.format.seals import pack
 from simindex.maintenance.stored_tables import StoredSamples

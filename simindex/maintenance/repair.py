@@ -21,9 +21,8 @@ from simindex.changes.documents import NewDocuments
 from simindex.checks import local_path, require_callable
 from simindex.errors import CorruptIndexError, SimIndexError
 from simindex.format.bulk import NO_LEADER, Records, decode_records
-from simindex.format.header import CONFIG_KEY, Header, decode_header
 from simindex.format.keys import NUMBER_KEY_BYTES, Key, numbers_of
-from simindex.format.manifest import MANIFEST_KEY, Manifest, decode_manifest
+from simindex.format.meta import CONFIG_KEY, MANIFEST_KEY, Header, Manifest, decode_header, decode_manifest
 from simindex.format.records import FLAGS_BYTES, decode_flags
 from simindex.maintenance.check_documents import runs_of, times_of_runs
 from simindex.maintenance.heal_sketches import Rows, SegmentRemains
@@ -33,7 +32,6 @@ from simindex.maintenance.subprocess_call import Send, run
 from simindex.maintenance.work_folder import forget
 from simindex.queries.scheme import Scheme, scheme_of_header
 from simindex.storage.folder import require_place, second_header
-from simindex.storage.meta_pages import with_last_commit
 from simindex.storage.page_file import (
     META_PAGES,
     OVERFLOW,
@@ -43,7 +41,7 @@ from simindex.storage.page_file import (
     pinned_pages,
     read_nodes,
 )
-from simindex.storage.page_walk import FREE, Walked, entries_of, values_of, walk_file
+from simindex.storage.page_walk import FREE, Walked, entries_of, values_of, walk_file, with_last_commit
 
 _PAGES_AT_ONCE = 4096
 META_LOST = "a meta page of LMDB is lost; this may be the state of the commit before the last"

@@ -13,20 +13,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from simindex.batching import in_order
 from simindex.checks import require_callable
 from simindex.errors import CorruptIndexError
 from simindex.format.backup_objects import Part, StoredBackup, decode_entries, part_of
-from simindex.format.header import CONFIG_KEY, decode_header
 from simindex.format.layout import SegmentEntry
-from simindex.format.manifest import MANIFEST_KEY, decode_manifest
+from simindex.format.meta import CONFIG_KEY, MANIFEST_KEY, decode_header, decode_manifest
+from simindex.maintenance.backup_parts import Digest, Piece, checked_value, pieces_of
 from simindex.maintenance.backup_store import PARTS, pieces_in, read_manifest
 from simindex.maintenance.commit_log import replay
 from simindex.maintenance.object_store import MissingObjectError, Objects, open_store
 from simindex.maintenance.reports import RestoreReport
 from simindex.maintenance.work_folder import place_of, work_folder
-from simindex.parallel import in_order
 from simindex.queries.scheme import Scheme, scheme_of_header
-from simindex.segments.portable import Digest, Piece, checked_value, pieces_of
 from simindex.storage.folder import WriterLock
 from simindex.storage.replacement import new_file
 from simindex.storage.transactions import WriteTransaction

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self, SupportsIndex, TypeVar, overload
 
+from simindex.errors import optional_module
 from simindex.format.keys import Key
 from simindex.html_table import table
-from simindex.imports import optional_module
 from simindex.jsonable import plain
 
 _T = TypeVar("_T")

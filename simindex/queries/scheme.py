@@ -13,16 +13,18 @@ from functools import cached_property
 
 from simindex.config import Config, SimHashConfig, config_from_dict, config_to_dict, require_equal
 from simindex.errors import FormatError, SimIndexError
-from simindex.format.header import (
+from simindex.format.layout import Geometry, Layout
+from simindex.format.meta import (
     CONFIG_KEY,
     IDENTITY_BYTES,
+    MANIFEST_KEY,
     Header,
+    Manifest,
     decode_header,
     encode_header,
+    encode_manifest,
     is_sealed_header,
 )
-from simindex.format.layout import Geometry, Layout
-from simindex.format.manifest import MANIFEST_KEY, Manifest, encode_manifest
 from simindex.sketching.hash_family import origin_of
 from simindex.sketching.permutations import PermutationPlan, make_plan, plan_for
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE

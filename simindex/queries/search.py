@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from simindex import _kernel
-from simindex.batching import Part, bytes_of, in_parts
+from simindex.batching import Part, bytes_of, in_order, in_parts, num_workers
 from simindex.checks import require_int
 from simindex.config import Config
 from simindex.format.keys import Key
@@ -28,7 +28,6 @@ from simindex.format.rows import MATCH, NO_VALUE
 from simindex.formulas.curve import DEFAULT_THRESHOLD, MAX_PREFIX_BITS, ROW_BITS, compared_bits
 from simindex.formulas.estimator import similarity_table
 from simindex.formulas.match_odds import BandPlan, band_plan, estimate_cut, exact_plan
-from simindex.parallel import in_order, num_workers
 from simindex.queries.matches import Match, Matches
 from simindex.queries.scheme import Scheme
 from simindex.queries.view import EVERY, View

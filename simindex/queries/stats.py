@@ -7,7 +7,7 @@ from typing import Any
 
 from simindex.config import Config
 from simindex.format.layout import ENTRY_BYTES
-from simindex.format.manifest import Manifest
+from simindex.format.meta import Manifest
 from simindex.formulas.curve import compared_bits, expected_recall, rows_for
 from simindex.formulas.match_odds import FOUND_PROBABILITIES, similarity_for
 from simindex.html_table import of_bytes, table

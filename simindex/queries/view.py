@@ -18,7 +18,7 @@ from simindex.errors import CorruptIndexError
 from simindex.format.chunks import table_key
 from simindex.format.keys import encode_key, key_hashes, number_key, numbered
 from simindex.format.layout import COPY_TABLE, KEY_TABLE, SegmentEntry
-from simindex.format.manifest import MANIFEST_KEY, Manifest, decode_manifest
+from simindex.format.meta import MANIFEST_KEY, Manifest, decode_manifest
 from simindex.format.records import (
     REMOVED_SKETCH,
     Run,

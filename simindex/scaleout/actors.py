@@ -23,7 +23,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from simindex.imports import optional_module
+from simindex.errors import optional_module
 from simindex.scaleout.calls import Calls, Gathered, Group, LocalCalls, To, is_local
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.connections import Address, Connection, Connections, HostError, Server

@@ -12,8 +12,8 @@ from typing import Any
 import xxhash
 
 from simindex.config import Config
+from simindex.errors import optional_module
 from simindex.formulas.curve import DEFAULT_THRESHOLD
-from simindex.imports import optional_module
 from simindex.index import Index
 from simindex.scaleout.tasks import whole_folder
 from simindex.sketching.sketcher import Sketcher

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
+from simindex.batching import ahead
 from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.checks import require_callable, require_int
 from simindex.config import Config
@@ -33,7 +34,6 @@ from simindex.index import Index
 from simindex.inputs import BadRowError
 from simindex.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES
 from simindex.pairs.ranges import scheme_of_config
-from simindex.parallel import ahead
 from simindex.queries.search import Method
 from simindex.scaleout.dedup_stages import (
     Made,

@@ -21,9 +21,8 @@ from simindex.corpus.dedup.star import Star
 from simindex.corpus.dedup.verdict_file import VerdictReader, verdicts_of, write_verdicts
 from simindex.corpus.dedup.writer_loop import Lines, lines_without
 from simindex.corpus.entries import Place
+from simindex.errors import InputError, optional_module
 from simindex.format.keys import Key
-from simindex.imports import optional_module
-from simindex.inputs.errors import InputError
 from simindex.inputs.source import BYTE_ORDER_MARK, Extent
 from simindex.pairs.tables import DocumentTables, MergedTables
 from simindex.scaleout.stages import SketchTables, Stages, require_seen

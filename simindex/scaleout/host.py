@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from simindex.batching import num_workers
 from simindex.changes.documents import Conflict, NewDocuments
 from simindex.config import Config, require_equal
 from simindex.errors import ClosedError, ConfigMismatchError, KeyExistsError, ReadOnlyError, SimIndexError
@@ -31,7 +32,6 @@ from simindex.maintenance.backup import backup_index
 from simindex.maintenance.object_store import StoreError, open_store, prove
 from simindex.maintenance.reports import RestoreReport
 from simindex.maintenance.restore import restore_index
-from simindex.parallel import num_workers
 from simindex.queries.search import Query
 from simindex.scaleout.answers import Answered
 from simindex.scaleout.catalog import Catalog

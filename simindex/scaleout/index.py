@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar, overload
 
 from simindex.arrow import Table, documents_of, keyed_documents, keys_of
-from simindex.batching import bytes_of, bytes_of_item, in_parts
+from simindex.batching import bytes_of, bytes_of_item, in_order, in_parts, num_workers
 from simindex.changes.documents import DEFAULT_BATCH_SIZE, Conflict, InsertReport, prepared_batches
 from simindex.changes.expiry import limit_of
 from simindex.changes.if_new import OnMatch
@@ -28,7 +28,6 @@ from simindex.format.keys import Key, encode_key
 from simindex.formulas.curve import DEFAULT_RECALL, DEFAULT_THRESHOLD, prefix_bits_for
 from simindex.maintenance.check import Level
 from simindex.maintenance.reports import StoreBackupReport
-from simindex.parallel import in_order, num_workers
 from simindex.queries.container import Record
 from simindex.queries.matches import Matches
 from simindex.queries.search import (

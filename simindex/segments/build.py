@@ -21,7 +21,6 @@ from simindex.format.chunks import (
     encode_whole_segment,
     encode_words_chunk,
 )
-from simindex.format.filters import FilterShape
 from simindex.format.keys import segment_key, whole_segment_key
 from simindex.format.layout import (
     BITMAPS,
@@ -29,6 +28,7 @@ from simindex.format.layout import (
     FENCES,
     FILTERS,
     KEY_BYTES,
+    FilterShape,
     Geometry,
     SegmentEntry,
 )

@@ -18,13 +18,12 @@ import numpy as np
 from simindex import _kernel
 from simindex.errors import CorruptIndexError
 from simindex.format.chunks import chunk_seeds, whole_segment_rows
-from simindex.format.column import Chunks
 from simindex.format.keys import segment_keys, whole_segment_key
-from simindex.format.layout import FIRST_BAND_TABLE, Geometry, SegmentEntry
+from simindex.format.layout import FIRST_BAND_TABLE, Chunks, Geometry, SegmentEntry
 from simindex.format.rows import CHUNK_ROW, DIRECTORY, MATCH, MATCHES, SEGMENT_ROW, TABLE_ROW
 from simindex.format.seals import SEAL_BYTES, unseal
 from simindex.segments.memory import MemorySegment
-from simindex.storage.pages import FoundValues, MappedFile
+from simindex.storage.page_file import FoundValues, MappedFile
 
 Result = TypeVar("Result")
 

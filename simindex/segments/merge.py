@@ -26,7 +26,7 @@ from simindex.format.records import REMOVED_DOCUMENT
 from simindex.format.rows import MERGE_SOURCE
 from simindex.segments.build import Puts, SegmentWriter, num_bytes
 from simindex.segments.directory import Directory, Places, Segment
-from simindex.storage.pages import MappedFile
+from simindex.storage.page_file import MappedFile
 
 _AHEAD = 2
 """Chunks of a source that are asked for beyond the one that is read: the disk reads them while this one is

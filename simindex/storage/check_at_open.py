@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import operator
 import os
 import time
 
@@ -18,15 +19,18 @@ import numpy as np
 
 from simindex import _kernel
 from simindex.errors import CorruptIndexError
-from simindex.storage.folder import DATA_FILE, identity_of
+from simindex.storage.folder import BALLAST_FILE, DATA_FILE, identity_of
 from simindex.storage.lmdb_file import DATABASES, Kept, open_lmdb, pages_bytes, translated
-from simindex.storage.meta_pages import wrong_fields, wrong_last_page, wrong_numbers
 from simindex.storage.page_file import (
     BIG_VALUE,
+    COMMIT_AT,
     LONGEST_METAS,
+    MAGIC,
+    META_BYTES,
     META_PAGES,
     MOST_DEPTH,
     NO_PAGE,
+    PAGE_HEADER_BYTES,
     SUB_TREE,
     DatabaseRecord,
     Meta,
@@ -36,7 +40,7 @@ from simindex.storage.page_file import (
     pages_of_values,
     read_nodes,
 )
-from simindex.storage.page_walk import MAIN, walk_file
+from simindex.storage.page_walk import MAIN, walk_file, wrong_fields, wrong_last_page, wrong_numbers
 
 RECORDS = "documents"
 """The tree of which opening proves the root alone, for LMDB reads that when it is asked for counts; the rest,
@@ -49,6 +53,10 @@ _PAGES_AT_ONCE = 256
 _ATTEMPTS = 100
 _PAUSE_SECONDS, _LOOKS = 0.005, 10
 _REMEDY = "restore a backup, or save what is left with simindex repair"
+
+
+_LONGEST_UNFINISHED = 1 << 16
+"""Bytes; twice what the first commit takes."""
 
 
 def open_proven(
@@ -249,3 +257,23 @@ def _walk(file: PageFile, name: str, record: DatabaseRecord, path: str, levels: 
 def _damaged(path: str, tree: str, what: str, page: int | None = None) -> CorruptIndexError:
     where = [DATA_FILE, *filter(None, [tree]), *([] if page is None else [f"page {page}"])]
     return CorruptIndexError(f"{path}: {', '.join(where)}: {what}; {_REMEDY}", path=path)
+
+
+def is_unfinished(path: str) -> bool:
+    """Whether the making of a data file was cut off before its first commit was durable.
+
+    LMDB writes its two meta pages at the beginning and syncs them with that commit: a power cut before it may
+    leave any part of them, and what there is of them has seen no commit. An index has had one, and a ballast
+    behind it, and is not as short but for a while.
+    """
+    data = os.path.join(path, DATA_FILE)
+    if os.path.exists(os.path.join(path, BALLAST_FILE)) or not os.path.exists(data):
+        return False
+    if os.path.getsize(data) > _LONGEST_UNFINISHED:
+        return False
+    with open(data, "rb") as file:
+        pages = [file.read(mmap.PAGESIZE)[:META_BYTES] for _ in range(META_PAGES)]
+    magic = MAGIC.to_bytes(4, "little")
+    are_new = [page[PAGE_HEADER_BYTES:].startswith(magic) and not any(page[COMMIT_AT:]) for page in pages]
+    are_missing = [not any(page) for page in pages]
+    return any(are_missing) and all(map(operator.or_, are_new, are_missing)) and any(map(len, pages))

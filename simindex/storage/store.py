@@ -30,12 +30,12 @@ import lmdb
 
 from simindex.checks import local_path, require_int, require_seconds
 from simindex.errors import ClosedError, FormatError, IndexFullError, IndexLockedError, SimIndexError
-from simindex.storage.check_at_open import open_proven
-from simindex.storage.disk_reserve import Space, require_room
-from simindex.storage.environment import BETWEEN_FILES, Environment, Pin, Visitor, begun
+from simindex.storage.check_at_open import is_unfinished, open_proven
+from simindex.storage.environment import BETWEEN_FILES, Environment, Pin, Visitor, begun, registry
 from simindex.storage.folder import (
     DATA_FILE,
     Mode,
+    Space,
     WriterLock,
     identity_of,
     keep_header,
@@ -43,6 +43,7 @@ from simindex.storage.folder import (
     require_permissions,
     require_place,
     require_plain_files,
+    require_room,
     sync_folder,
 )
 from simindex.storage.lmdb_file import (
@@ -59,8 +60,7 @@ from simindex.storage.lmdb_file import (
     translated,
     used_bytes,
 )
-from simindex.storage.meta_pages import OlderMeta, is_unfinished
-from simindex.storage.registry import registry
+from simindex.storage.page_file import META_BYTES, META_PAGES
 from simindex.storage.transactions import ReadTransaction, WriteTransaction, change_nothing
 
 Result = TypeVar("Result")
@@ -623,3 +623,32 @@ class Store:
         self.require_in_place()
         sizes = txn.sizes()
         return {"file_bytes": os.stat(self.data).st_size, "used_bytes": sum(sizes.values()), **sizes}
+
+
+class OlderMeta:
+    """The meta page that a commit is about to write over, as it was before.
+
+    Where that write fails, LMDB puts back the number alone, beside the roots of the commit that failed
+    (`mdb_env_write_meta`). Nothing tells these bytes from a stored commit whose number was damaged.
+    """
+
+    def __init__(self, data: str, page_bytes: int, commit: int) -> None:
+        self._data, self._at = data, commit % META_PAGES * page_bytes
+        self._bytes = self._read()
+
+    def put_back(self) -> None:
+        """Write it as it was, if the commit has changed it; nothing happens where the disk fails again."""
+        with contextlib.suppress(OSError):
+            if self._read() != self._bytes:
+                file = os.open(self._data, os.O_WRONLY | os.O_CLOEXEC)
+                try:
+                    os.pwrite(file, self._bytes, self._at)
+                finally:
+                    os.close(file)
+
+    def _read(self) -> bytes:
+        file = os.open(self._data, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.pread(file, META_BYTES, self._at)
+        finally:
+            os.close(file)

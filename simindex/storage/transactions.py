@@ -15,8 +15,7 @@ from simindex.errors import CorruptIndexError, SimIndexError
 from simindex.storage.check_at_open import RECORDS
 from simindex.storage.environment import Environment, Pin, Visitor
 from simindex.storage.lmdb_file import translated
-from simindex.storage.page_file import DatabaseRecord
-from simindex.storage.pages import FoundValues, MappedFile, PageMap
+from simindex.storage.page_file import DatabaseRecord, FoundValues, MappedFile, PageMap
 
 _PART_BYTES, _PART_ENTRIES = 1 << 22, 512
 """About as many values are copied at a time, by their mean length."""

@@ -10,8 +10,8 @@ from support.stored import store_values
 import simindex
 from simindex import Config, CorruptIndexError, KeyExistsError, TransactionOpenError
 from simindex.changes.documents import NewDocuments, prepare_documents
-from simindex.format.idempotency_log import NOTES, Done, encode_done
 from simindex.format.keys import encode_key
+from simindex.format.meta import NOTES, Done, encode_done
 from simindex.scaleout.partition import Partition
 
 CONFIG = Config(num_perm=16)

@@ -14,7 +14,7 @@ from simindex.changes.merges import (
     tier_of,
 )
 from simindex.format.layout import MAX_SPAN, SegmentEntry
-from simindex.format.manifest import Manifest
+from simindex.format.meta import Manifest
 
 
 def entries_of(*sizes: int) -> list[SegmentEntry]:

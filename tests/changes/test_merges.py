@@ -18,7 +18,7 @@ from simindex import Index, IndexFullError, Layout
 from simindex.changes.merges import Merged, Merges
 from simindex.format.keys import segment_key, table_of
 from simindex.format.layout import FILTERS, KEY_TABLE, Geometry, SegmentEntry
-from simindex.format.manifest import Manifest
+from simindex.format.meta import Manifest
 from simindex.format.records import REMOVED_DOCUMENT, REMOVED_SKETCH
 from simindex.queries.scheme import Scheme
 from simindex.queries.view import View

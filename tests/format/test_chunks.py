@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from support.texts import uint64s
 
 from simindex.format.chunks import encode_chunk, encode_sketch_chunk, table_key
-from simindex.format.column import Column
 from simindex.format.keys import segment_key, segment_of
+from simindex.format.layout import Column
 
 
 @given(st.integers(0, 300), st.sampled_from([None, 0, 1, 16]))

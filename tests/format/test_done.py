@@ -3,7 +3,7 @@
 import pytest
 
 from simindex import CorruptIndexError
-from simindex.format.idempotency_log import MAX_ANSWER_BYTES, NOTES, Done, decode_done, encode_done
+from simindex.format.meta import MAX_ANSWER_BYTES, NOTES, Done, decode_done, encode_done
 from simindex.format.seals import pack, seal
 
 CALL = bytes(range(16))

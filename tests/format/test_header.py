@@ -7,8 +7,8 @@ from support.texts import uint64s
 
 from simindex import Config, FormatError, Layout, SimHashConfig, WordShingles
 from simindex.config import config_from_dict, config_to_dict
-from simindex.format.header import CONFIG_KEY, FORMAT_VERSION, MAGIC, Header, decode_header, encode_header
 from simindex.format.layout import Geometry
+from simindex.format.meta import CONFIG_KEY, FORMAT_VERSION, MAGIC, Header, decode_header, encode_header
 from simindex.format.seals import pack, seal, unpack, unseal
 
 layouts = st.builds(Layout, st.integers(2, 100), st.integers(1, 2**20), st.integers(1, 2**28))

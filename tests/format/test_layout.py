@@ -6,8 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simindex import Layout
-from simindex.format.column import Chunks, Column, page_shape
-from simindex.format.filters import filter_lines, filter_size
 from simindex.format.layout import (
     BITMAPS,
     COPY_TABLE,
@@ -15,8 +13,13 @@ from simindex.format.layout import (
     FILTERS,
     FIRST_BAND_TABLE,
     KEY_TABLE,
+    Chunks,
+    Column,
     Geometry,
     SegmentEntry,
+    filter_lines,
+    filter_size,
+    page_shape,
 )
 
 

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simindex import CorruptIndexError
-from simindex.format.filters import MOST_BITMAP_ENTRIES, bitmap_bits, filter_size
-from simindex.format.layout import SegmentEntry
-from simindex.format.manifest import (
+from simindex.format.layout import MOST_BITMAP_ENTRIES, SegmentEntry, bitmap_bits, filter_size
+from simindex.format.meta import (
     MANIFEST_KEY,
     Manifest,
     decode_manifest,

@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from support.servers import in_memory, served
 
-from simindex.inputs import InputError, Inputs, MissingPackageError, Row, remote
+from simindex import remote
+from simindex.inputs import InputError, Inputs, MissingPackageError, Row
 from simindex.remote import place_of
 
 LINES = b"".join(b'{"id": %d, "text": "a text of a few words, number %d"}\n' % (n, n) for n in range(2_000))

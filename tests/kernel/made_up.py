@@ -11,7 +11,7 @@ import numpy as np
 from simindex import _kernel
 from simindex.format import rows
 from simindex.format.chunks import chunk_rows
-from simindex.format.column import page_shape
+from simindex.format.layout import page_shape
 from simindex.format.rows import STRIDES
 
 

@@ -12,7 +12,7 @@ from support.stored import places_in_filter
 from support.texts import uint64s
 
 from simindex import _kernel
-from simindex.format.column import page_shape
+from simindex.format.layout import page_shape
 from simindex.format.rows import MATCH, MERGE_SOURCE
 
 ALL = 2**40

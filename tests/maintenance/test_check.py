@@ -28,10 +28,9 @@ from simindex.format.chunks import (
     encode_words_chunk,
     read_chunk,
 )
-from simindex.format.column import Column
 from simindex.format.keys import number_key, segment_key
-from simindex.format.layout import BITMAPS, COPY_TABLE, FILTERS, KEY_TABLE, Geometry
-from simindex.format.manifest import MANIFEST_KEY, decode_manifest, encode_manifest
+from simindex.format.layout import BITMAPS, COPY_TABLE, FILTERS, KEY_TABLE, Column, Geometry
+from simindex.format.meta import MANIFEST_KEY, decode_manifest, encode_manifest
 from simindex.format.records import (
     Run,
     encode_flags,

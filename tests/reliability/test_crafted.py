@@ -13,10 +13,9 @@ from support.stored import store_values, stored_values
 
 import simindex
 from simindex import Config, ConfigMismatchError, CorruptIndexError, FormatError, Layout, SimHashConfig
-from simindex.format.header import CONFIG_KEY
 from simindex.format.keys import number_key
 from simindex.format.layout import SegmentEntry
-from simindex.format.manifest import MANIFEST_KEY
+from simindex.format.meta import CONFIG_KEY, MANIFEST_KEY
 from simindex.format.seals import pack, seal, unpack, unseal
 from simindex.maintenance.check import run_check
 from simindex.storage.folder import HEADER_FILE

@@ -14,9 +14,8 @@ from support.stored import flipped, store_values, stored_values
 
 import simindex
 from simindex import Config, CorruptIndexError, Index, Key, Layout, SimHashConfig
-from simindex.format.column import page_shape
 from simindex.format.keys import WHOLE_SEGMENT, number_key, segment_key
-from simindex.format.layout import COPY_TABLE, FENCES, FILTERS, KEY_TABLE
+from simindex.format.layout import COPY_TABLE, FENCES, FILTERS, KEY_TABLE, page_shape
 
 DAMAGED = Config(num_perm=32, simhash=SimHashConfig(3, 4))
 

@@ -41,10 +41,9 @@ from simindex import (
     SimIndexError,
 )
 from simindex.storage import check_at_open, environment, lmdb_file, store
-from simindex.storage.environment import BETWEEN_FILES
+from simindex.storage.environment import BETWEEN_FILES, registry
 from simindex.storage.folder import Mode
 from simindex.storage.lmdb_file import open_lmdb
-from simindex.storage.registry import registry
 
 SMALL = Config(num_perm=16)
 WORDS = [f"w{n}" for n in range(40)]
@@ -144,7 +143,7 @@ STORAGE = ("storage/store.py", "storage/folder.py", "storage/environment.py")
 OPENING = (*STORAGE, "storage/check_at_open.py", "storage/lmdb_file.py")
 
 LIFE = (
-    *STORAGE, "storage/registry.py", "storage/pages.py", "storage/lmdb_file.py", "storage/check_at_open.py",
+    *STORAGE, "storage/page_file.py", "storage/lmdb_file.py", "storage/check_at_open.py",
     "changes/session.py", "index/index.py",
 )  # fmt: skip
 """Where a handle begins and ends."""
@@ -281,7 +280,7 @@ def test_opening_again_that_is_interrupted_anywhere_can_be_done_again(path: Path
     for at in steps(stride):
         with simindex.open(path) as index:
             index._store.environment().failure = BETWEEN_FILES
-            interrupted = Interruption(at, (*OPENING, "registry.py")).during(lambda: len(index))
+            interrupted = Interruption(at, OPENING).during(lambda: len(index))
             for _ in range(2):
                 assert len(index) == 20
                 index.compact()

@@ -8,9 +8,8 @@ from support.stored import crowded, layouts, table_only
 
 from simindex import Layout, _kernel
 from simindex.format.chunks import encode_words_chunk
-from simindex.format.filters import FilterShape, filter_size
 from simindex.format.keys import segment_key
-from simindex.format.layout import FILTERS, KEY_TABLE, Geometry, SegmentEntry
+from simindex.format.layout import FILTERS, KEY_TABLE, FilterShape, Geometry, SegmentEntry, filter_size
 from simindex.segments.build import FilterWriter, SegmentData, SegmentWriter, segment_puts
 
 

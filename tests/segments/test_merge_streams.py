@@ -11,7 +11,7 @@ from simindex import Layout
 from simindex.format.layout import Geometry
 from simindex.segments.directory import Places, Segment
 from simindex.segments.merge import Merge, SourceStreams, System
-from simindex.storage.pages import MappedFile
+from simindex.storage.page_file import MappedFile
 
 CHUNK = 5 * 339
 GEOMETRY = Geometry(0, 0, Layout(2, CHUNK, 1 << 15))

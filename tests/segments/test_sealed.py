@@ -8,7 +8,7 @@ from support.stored import flipped
 import simindex
 from simindex import CorruptIndexError, Layout
 from simindex.format.layout import Geometry
-from simindex.segments.portable import SealedSegment, checked_value, pieces_of, sealed_segment
+from simindex.maintenance.backup_parts import SealedSegment, checked_value, pieces_of, sealed_segment
 
 Values = dict[bytes, bytes]
 

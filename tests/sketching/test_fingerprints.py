@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.texts import uint64s
 
 from simindex import Sketch
-from simindex.sketching.fingerprints import fingerprints_of
+from simindex.sketching.sketch import fingerprints_of
 
 
 @given(st.lists(uint64s))

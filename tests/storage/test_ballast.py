@@ -16,8 +16,7 @@ import pytest
 
 import simindex
 from simindex import Config, Index, IndexFullError, Layout
-from simindex.storage.disk_reserve import Space, ballast_bytes
-from simindex.storage.folder import BALLAST_FILE
+from simindex.storage.folder import BALLAST_FILE, Space, ballast_bytes
 from simindex.storage.store import Store
 
 SMALL = Config(num_perm=64)
@@ -202,8 +201,8 @@ class FullDisk:
         self.room = 0
         self._path = path
         self._statvfs, self._allocate = os.statvfs, os.posix_fallocate
-        monkeypatch.setattr("simindex.storage.disk_reserve.os.statvfs", self.statvfs)
-        monkeypatch.setattr("simindex.storage.disk_reserve.os.posix_fallocate", self.allocate)
+        monkeypatch.setattr("simindex.storage.folder.os.statvfs", self.statvfs)
+        monkeypatch.setattr("simindex.storage.folder.os.posix_fallocate", self.allocate)
 
     def statvfs(self, path: Path) -> os.statvfs_result:
         found = list(self._statvfs(path))
@@ -274,7 +273,7 @@ def test_compaction_goes_by_the_longest_file_of_the_process(
         before = lengths(tmp_path / "i")
         with monkeypatch.context() as patch:
             longest = before["data.mdb"]
-            patch.setattr("simindex.storage.disk_reserve.resource.getrlimit", lambda _: (longest, longest))
+            patch.setattr("simindex.storage.folder.resource.getrlimit", lambda _: (longest, longest))
             with pytest.raises(IndexFullError, match=f"limit of {longest} \\(RLIMIT_FSIZE\\)") as raised:
                 index.compact()
         assert raised.value.needed_bytes is not None
@@ -353,7 +352,7 @@ def test_file_system_that_cannot_allocate_ahead_takes_inserts_all_the_same(
     def unsupported(*_: object) -> None:
         raise OSError(errno.EOPNOTSUPP, "Operation not supported")
 
-    monkeypatch.setattr("simindex.storage.disk_reserve.os.posix_fallocate", unsupported)
+    monkeypatch.setattr("simindex.storage.folder.os.posix_fallocate", unsupported)
     with simindex.open(tmp_path / "i", "x", SMALL, max_bytes=MIB) as index:
         filled = Filled(index, 1)
         filled.insert(50)

@@ -13,8 +13,9 @@ import simindex
 from simindex import CorruptIndexError
 from simindex.maintenance.check import run_check
 from simindex.maintenance.repair import META_LOST
-from simindex.storage.meta_pages import OlderMeta, wrong_numbers
 from simindex.storage.page_file import COMMIT_AT, metas_of, read_pages
+from simindex.storage.page_walk import wrong_numbers
+from simindex.storage.store import OlderMeta
 
 _COMMITS = 9
 

@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 import simindex
 from simindex import Config, Layout, Sketch, _kernel
 from simindex.queries.search import FingerprintQuery
-from simindex.storage import pages
+from simindex.storage import page_file
 from simindex.storage.folder import Mode
-from simindex.storage.page_file import DatabaseRecord, read_pages
-from simindex.storage.pages import FoundValues, MappedFile, PageMap
+from simindex.storage.page_file import DatabaseRecord, FoundValues, MappedFile, PageMap, read_pages
 from simindex.storage.transactions import ReadTransaction
 
 lengths = st.integers(0, 40) | st.integers(1_900, 2_200) | st.integers(4_000, 4_200) | st.integers(0, 70_000)
@@ -180,7 +179,7 @@ def test_unknown_engine_takes_the_slow_way_and_the_results_are_right(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: tuple[int, int], mode: Mode
 ) -> None:
     path = made(tmp_path / "i")
-    monkeypatch.setattr(pages, "engine_of", lambda _env: engine)
+    monkeypatch.setattr(page_file, "engine_of", lambda _env: engine)
 
     def looked_into(*_: object) -> None:
         raise AssertionError("a page of an unknown engine was read")
@@ -214,7 +213,7 @@ def test_engine_of_this_machine_is_asked_and_known(tmp_path: Path, monkeypatch: 
         assert index.query(TEXTS[0], 0.9)
         environment = index._store._environment
         assert environment is not None
-        assert pages.engine_of(environment.env) in pages.KNOWN_ENGINES
+        assert page_file.engine_of(environment.env) in page_file.KNOWN_ENGINES
     assert all(found)
     assert len(found) > 10
 
@@ -233,7 +232,7 @@ def test_engine_with_other_pages_has_no_map(tmp_path: Path, monkeypatch: pytest.
         with env.begin(buffers=True) as txn:
             value = cast("memoryview", txn.get(b"key"))
             assert PageMap.around(env, value, num_pages) is None
-            monkeypatch.setattr(pages, "engine_of", lambda _env: (0, 9))
+            monkeypatch.setattr(page_file, "engine_of", lambda _env: (0, 9))
             assert PageMap.around(env, value, num_pages) is None
 
 
@@ -245,7 +244,7 @@ def test_no_memory_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(ctypes, "string_at", fail)
     with pytest.raises(MemoryError, match="no memory to read 8 bytes"):
-        pages._bytes_at(1 << 20, 8)
+        page_file._bytes_at(1 << 20, 8)
 
 
 def made_with_large_filters(path: Path) -> Path:

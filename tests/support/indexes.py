@@ -8,9 +8,8 @@ import pytest
 
 import simindex
 from simindex import Config, CorruptIndexError, FormatError, Index, Layout, SimHashConfig
-from simindex.format.idempotency_log import DONE_KEYS
 from simindex.format.keys import segment_key, segment_of
-from simindex.format.manifest import decode_manifest
+from simindex.format.meta import DONE_KEYS, decode_manifest
 from simindex.maintenance.check import run_check
 from simindex.maintenance.reports import Problem
 from simindex.storage.folder import Mode

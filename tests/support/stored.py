@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from simindex import Layout
 from simindex.errors import CorruptIndexError
-from simindex.format.header import CONFIG_KEY as CONFIG_KEY
 from simindex.format.layout import Geometry, SegmentEntry
+from simindex.format.meta import CONFIG_KEY as CONFIG_KEY
 from simindex.format.seals import pack, seal, unpack, unseal
 from simindex.segments.build import SegmentData, segment_puts
 from simindex.segments.directory import Segment

@@ -18,7 +18,6 @@ import numpy as np
 
 from attacks.children import HANG, RIGHT, SIGNAL, TYPED, UNTYPED, WRONG, run_child
 from simindex import CorruptIndexError, _kernel, textbook
-from simindex.format.column import page_shape
 from simindex.format.layout import (
     BITMAPS,
     COPY_TABLE,
@@ -28,6 +27,7 @@ from simindex.format.layout import (
     KEY_TABLE,
     Geometry,
     Layout,
+    page_shape,
 )
 from simindex.queries.search import EACH_SEES_ALL
 from simindex.segments.build import SegmentData, segment_puts

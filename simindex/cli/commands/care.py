@@ -13,8 +13,7 @@ from simindex.changes.documents import Conflict
 from simindex.cli import options
 from simindex.cli.creation import open_for_change, open_for_reading
 from simindex.cli.failures import CommandError
-from simindex.cli.output import counted, note, print_json, print_report
-from simindex.cli.progress import bytes_bar, work_bar
+from simindex.cli.output import bytes_bar, counted, note, print_json, print_report, work_bar
 
 EXAMPLES = {
     "check": """

@@ -14,8 +14,17 @@ import typer
 from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.cli import creation, options, reading
 from simindex.cli.failures import INTERRUPTED, REPORTED, CommandError, describe, in_options
-from simindex.cli.output import Reports, counted, figure, note, print_json
-from simindex.cli.progress import JobProgress, Show, job_bar, shows_progress
+from simindex.cli.output import (
+    JobProgress,
+    Reports,
+    Show,
+    counted,
+    figure,
+    job_bar,
+    note,
+    print_json,
+    shows_progress,
+)
 from simindex.cli.searching import require_of_method
 from simindex.config import Config, SimHashConfig
 from simindex.corpus.dedup.deduplicate import Job

@@ -21,8 +21,7 @@ from simindex.changes.documents import DEFAULT_BATCH_SIZE, InsertReport
 from simindex.cli import creation, options, reading
 from simindex.cli.command import Command
 from simindex.cli.failures import INTERRUPTED, REPORTED, CommandError, describe, in_options
-from simindex.cli.output import Reports, counted, figure, note, print_json
-from simindex.cli.progress import Advance, shows_progress, work_bar
+from simindex.cli.output import Advance, Reports, counted, figure, note, print_json, shows_progress, work_bar
 from simindex.format.keys import Key
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.index import Index

@@ -13,8 +13,7 @@ import typer
 from simindex.cli import options, reading
 from simindex.cli.creation import open_for_reading
 from simindex.cli.failures import CommandError
-from simindex.cli.output import counted, figure, note, print_json, print_table, shown_key
-from simindex.cli.progress import Advance, work_bar
+from simindex.cli.output import Advance, counted, figure, note, print_json, print_table, shown_key, work_bar
 from simindex.cli.searching import OwnPairOptions, StoredPairOptions
 from simindex.format.keys import Key
 from simindex.inputs import Inputs

@@ -11,6 +11,7 @@ from simindex.cli import options, reading
 from simindex.cli.containing import print_contained, require_samples
 from simindex.cli.creation import is_given, open_for_reading
 from simindex.cli.output import (
+    Advance,
     counted,
     figure,
     note,
@@ -18,8 +19,9 @@ from simindex.cli.output import (
     print_json,
     print_table,
     shown_key,
+    shows_progress,
+    work_bar,
 )
-from simindex.cli.progress import Advance, shows_progress, work_bar
 from simindex.cli.reading import batches
 from simindex.cli.searching import Search
 from simindex.config import Config

@@ -1,9 +1,10 @@
-"""`simindex get` and `export`: what is stored of some documents, or of all."""
+"""`simindex get`, `list` and `export`: what is stored of some documents, or of all."""
 
 from __future__ import annotations
 
 import json
 import sys
+from itertools import islice
 from typing import Annotated
 
 import typer
@@ -19,15 +20,19 @@ from simindex.cli.output import (
     print_json,
     printable,
     shown_key,
+    work_bar,
 )
-from simindex.cli.progress import work_bar
 from simindex.inputs import Limits
+from simindex.jsonable import plain
 from simindex.queries.container import Record
 
 EXAMPLES = {
     "get": r"""
 simindex get news.simindex a
 simindex get news.simindex 7 --int --json
+""",
+    "list": r"""
+simindex list news.simindex --limit 10
 """,
     "export": r"""
 simindex export news.simindex --output fingerprints.jsonl
@@ -73,6 +78,24 @@ def _print(record: Record) -> None:
     for name, value in values.items():
         sys.stdout.write(f"{name.replace('_', ' '):11}  {printable(value or '-')}\n")
     sys.stdout.write("\n")
+
+
+def list(  # noqa: A001 - as the command is called
+    index: options.IndexFolder,
+    limit: Annotated[int | None, options.number("The oldest N only.")] = None,
+    as_json: options.JsonLines = False,
+) -> None:
+    """Print the keys, one a line, in the order of insertion.
+
+    A key stands as it is, with unprintable characters escaped; what does not survive that (line ends, bytes,
+    the difference of 5 and "5") does in the JSON lines: {"id": KEY}, a key of bytes being {"bytes": BASE64}.
+    """
+    with open_for_reading(index) as stored:
+        for key in islice(stored, limit):
+            if as_json:
+                print_json({"id": plain(key)})
+            else:
+                sys.stdout.write(shown_key(key) + "\n")
 
 
 _LINES_A_TIME = 1_000

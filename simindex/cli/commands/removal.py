@@ -12,8 +12,7 @@ import typer
 from simindex.cli import options, reading
 from simindex.cli.creation import open_for_change
 from simindex.cli.failures import INTERRUPTED, CommandError
-from simindex.cli.output import Reports, counted, note, print_json
-from simindex.cli.progress import waiting_bar, work_bar
+from simindex.cli.output import Reports, counted, note, print_json, waiting_bar, work_bar
 from simindex.format.keys import Key
 from simindex.inputs import sound
 from simindex.jsonable import plain

@@ -14,8 +14,7 @@ from simindex.cli.containing import require_samples
 from simindex.cli.creation import open_for_reading
 from simindex.cli.drawing import Chart
 from simindex.cli.explaining import shortened
-from simindex.cli.output import counted, figure, print_json, print_table, printable
-from simindex.cli.progress import waiting_bar
+from simindex.cli.output import counted, figure, print_json, print_table, printable, waiting_bar
 from simindex.config import Shingles, SimHashConfig, WordShingles
 from simindex.corpus.report.overview import Histograms, histograms_of
 from simindex.formulas.match_odds import FOUND_PROBABILITIES

@@ -15,8 +15,7 @@ from simindex import Config, tuning
 from simindex.cli import creation, options, reading
 from simindex.cli.drawing import Chart, is_page, picture_writer, print_chart, write_whole
 from simindex.cli.failures import CommandError
-from simindex.cli.output import note, print_json, print_table, print_text
-from simindex.cli.progress import work_bar
+from simindex.cli.output import note, print_json, print_table, print_text, work_bar
 from simindex.jsonable import plain
 from simindex.tuning.label_curve import CURVE_TITLES
 from simindex.tuning.page import page_of_tuning

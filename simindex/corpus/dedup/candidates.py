@@ -15,11 +15,11 @@ from typing import NamedTuple
 import numpy as np
 
 from simindex import _kernel
+from simindex.batching import ahead
 from simindex.corpus.dedup.sketches import SketchFiles, band_name
 from simindex.format.rows import NO_VALUE, PAIR_ROW
 from simindex.pairs.edges import edges_between, ends_of
 from simindex.pairs.plan import PairPlan
-from simindex.parallel import ahead
 from simindex.sketching.permutations import PermutationPlan
 
 ENTRIES = 2 << 20

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from simindex.batching import ahead, in_order
 from simindex.changes.documents import READY_BATCHES
 from simindex.config import Config
 from simindex.corpus.dedup.candidates import (
@@ -40,14 +41,12 @@ from simindex.corpus.dedup.writer_loop import DecidedRows
 from simindex.corpus.entries import Entries, PathEntries, Place, shown_key
 from simindex.corpus.outputs.rows import UnfitRowError
 from simindex.corpus.sqlite_files import TextFile
-from simindex.errors import SimIndexError
+from simindex.errors import InputError, SimIndexError
 from simindex.format.keys import Key
 from simindex.formulas.curve import DEFAULT_THRESHOLD
-from simindex.inputs.errors import InputError
 from simindex.pairs.edges import MOST_NUMBERS, SortedEdges
 from simindex.pairs.plan import PairPlan, plan_pairs
 from simindex.pairs.ranges import compared_tables, scheme_of_config
-from simindex.parallel import ahead, in_order
 from simindex.queries.scheme import Scheme
 from simindex.queries.search import BandQuery, FingerprintQuery, require_kept
 from simindex.sketching.sketch import OF_ROWS, Sketch, require_alike

@@ -19,6 +19,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 import simindex.index as face
+from simindex.batching import ahead, in_order, num_workers
 from simindex.changes.documents import DEFAULT_BATCH_SIZE, READY_BATCHES
 from simindex.config import Config, WordShingles
 from simindex.corpus.dedup.deduplicate import IndexOrPath, Job
@@ -32,7 +33,6 @@ from simindex.format.keys import Key
 from simindex.index import Index
 from simindex.inputs import BadRowError, Source
 from simindex.jsonable import key_of, plain
-from simindex.parallel import ahead, in_order, num_workers
 from simindex.queries.containment import ContainmentMatches
 from simindex.sketching.shingles import shingle_hashes
 from simindex.storage.folder import DATA_FILE

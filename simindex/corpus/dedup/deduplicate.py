@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, get_args
 
+from simindex.batching import num_workers
 from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.checks import require_int
 from simindex.config import Config
@@ -33,7 +34,6 @@ from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.formulas.match_odds import returned_probability
 from simindex.index import Index
 from simindex.inputs import BadRowError
-from simindex.parallel import num_workers
 from simindex.queries.search import BandQuery, Method
 
 IndexOrPath = Index | str | os.PathLike[str]

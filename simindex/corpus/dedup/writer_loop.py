@@ -23,7 +23,7 @@ from simindex.corpus.outputs.lines import UNDER_WAY, LinesOutput
 from simindex.corpus.outputs.output import Mark, Output
 from simindex.corpus.outputs.rows import Note, values_of
 from simindex.corpus.sqlite_files import TextFile
-from simindex.imports import optional_module
+from simindex.errors import optional_module
 from simindex.jsonable import plain
 
 DecidedRows = tuple[Sequence[Entry], tuple[Sequence[Any], set[int]]]

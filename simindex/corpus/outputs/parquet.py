@@ -15,7 +15,7 @@ from typing import Any
 from simindex.corpus.entries import Entry
 from simindex.corpus.outputs.output import Mark, Output, naming, publish, sync, temporary
 from simindex.corpus.outputs.rows import Note, UnfitRowError, values_of
-from simindex.imports import optional_module
+from simindex.errors import optional_module
 from simindex.inputs import BatchRow
 from simindex.jsonable import plain
 

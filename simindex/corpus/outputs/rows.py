@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from simindex.corpus.entries import Entry
-from simindex.imports import optional_module
+from simindex.errors import optional_module
 from simindex.inputs import BatchRow, Cells, InputError
 from simindex.jsonable import plain
 

@@ -10,7 +10,8 @@ import os
 import posixpath
 from contextlib import suppress
 
-from simindex.inputs import InputError, remote
+from simindex import remote
+from simindex.inputs import InputError
 from simindex.remote import is_remote, place_of
 
 _SHOW_WHOLE_OBJECTS = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"})

@@ -13,8 +13,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any, cast
 
-from simindex.inputs.errors import BadRowError, InputError
-from simindex.inputs.rows import Fields, Row
+from simindex.errors import InputError
+from simindex.inputs.rows import BadRowError, Fields, Row
 from simindex.inputs.source import Cells, Lines, Newest, Source
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from simindex.inputs.errors import BadRowError
-from simindex.inputs.rows import Fields, Row
+from simindex.inputs.rows import BadRowError, Fields, Row
 from simindex.inputs.source import BYTE_ORDER_MARK, Columns, Newest, Source, gathered
 
 _REMEDY = "--format jsonl takes an object a line, --format text the file as one document"

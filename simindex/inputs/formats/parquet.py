@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
+from simindex import remote
 from simindex.batching import PART_BYTES
-from simindex.inputs import remote
-from simindex.inputs.errors import BadRowError, InputError, reason_of
-from simindex.inputs.rows import Fields, Row
+from simindex.errors import InputError, reason_of
+from simindex.inputs.rows import BadRowError, Fields, Row
 from simindex.inputs.source import BatchRow, Newest, Source
 from simindex.remote import is_remote
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from simindex.inputs.errors import BadRowError
-from simindex.inputs.rows import Fields, Row
+from simindex.inputs.rows import BadRowError, Fields, Row
 from simindex.inputs.source import Limits, Newest, Source
 
 

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from simindex.inputs.errors import BadRowError, InputError, reason_of
-from simindex.inputs.rows import Fields, Row
+from simindex.errors import InputError, reason_of
+from simindex.inputs.rows import BadRowError, Fields, Row
 from simindex.inputs.source import Newest, Source
 from simindex.inputs.streams import Stream
 

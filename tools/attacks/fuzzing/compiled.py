@@ -14,8 +14,7 @@ import numpy as np
 from attacks import bits
 from simindex import CharShingles, Config, CorruptIndexError, Sketcher, WordShingles, _kernel, textbook
 from simindex.format.chunks import expected_seals
-from simindex.format.column import Column
-from simindex.format.layout import Geometry, Layout
+from simindex.format.layout import Column, Geometry, Layout
 from simindex.format.seals import SEAL_BYTES, seal
 from simindex.segments.build import segment_puts
 from simindex.segments.directory import Directory, Segment

@@ -14,9 +14,8 @@ import numpy as np
 
 from simindex import CharShingles, Config, CorruptIndexError, FormatError, SimHashConfig
 from simindex.format.bulk import decode_records
-from simindex.format.header import CONFIG_KEY, decode_header
 from simindex.format.keys import number_key, number_of
-from simindex.format.manifest import MANIFEST_KEY, decode_manifest, encode_manifest
+from simindex.format.meta import CONFIG_KEY, MANIFEST_KEY, decode_header, decode_manifest, encode_manifest
 from simindex.format.records import (
     Run,
     decode_flags,

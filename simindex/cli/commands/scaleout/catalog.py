@@ -11,9 +11,8 @@ from simindex import Config
 from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.checks import require_seconds
 from simindex.cli import creation, options, reading
-from simindex.cli.commands.scaleout.common_options import Address, PlacesOrHere, Uri, places_of
-from simindex.cli.output import counted, figure, note, print_json, print_table, shown_key
-from simindex.cli.progress import work_bar
+from simindex.cli.options import Address, PlacesOrHere, Uri, places_of
+from simindex.cli.output import counted, figure, note, print_json, print_table, shown_key, work_bar
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.formulas.match_odds import band_plan
 

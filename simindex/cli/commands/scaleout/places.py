@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from simindex.cli import options
-from simindex.cli.commands.scaleout.common_options import Address, Places, Uri, places_of
+from simindex.cli.options import Address, Places, Uri, places_of
 from simindex.cli.output import counted, figure, note, print_json, print_table
 
 EXAMPLES = {

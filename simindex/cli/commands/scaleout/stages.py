@@ -11,9 +11,8 @@ import typer
 
 from simindex.cli import creation, options, reading
 from simindex.cli.commands.dedup import DedupOptions, OutputFile, note_missed, passed_over
-from simindex.cli.commands.scaleout.common_options import Address
-from simindex.cli.output import Reports, counted, figure, note, print_json
-from simindex.cli.progress import work_bar
+from simindex.cli.options import Address
+from simindex.cli.output import Reports, counted, figure, note, print_json, work_bar
 
 if TYPE_CHECKING:
     from simindex.corpus import DedupReport

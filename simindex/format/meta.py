@@ -1,22 +1,131 @@
-"""Encode the manifest: the live segments and the counters.
+"""Encode what the database `meta` holds: the header, the manifest, and the idempotency log.
 
-Invariant: what is decoded agrees with itself: every field has its type and range, ids are given once, the
-ranges of segments ascend, and no segment holds more than its range has room for.
+The header says how all else is read; the manifest has the live segments and the counters, the idempotency log
+ids of calls with their replies.
+
+Invariants: magic, seal and version of the header stay where and what they are, so that any version can refuse
+the files of another. What a later version adds without changing what stands here (a kind of table, a way to
+code) it names in the header; a reader that does not know the name refuses the index. A manifest that is
+decoded agrees with itself: every field has its type and range, ids are given once, the ranges of segments
+ascend, and no segment holds more than its range has room for. There are at most `NOTES` replies, for each
+takes the slot of the one that many before it; so a call that is repeated sooner than that answers what it
+answered, and does nothing twice.
 """
 
 from __future__ import annotations
 
 import operator
+from dataclasses import astuple
 from itertools import chain, starmap
 from typing import Any, NamedTuple
 
 from simindex import _kernel
-from simindex.errors import CorruptIndexError
-from simindex.format.filters import FILTER_BITS_A_KEY, MOST_BITMAP_ENTRIES, bitmap_bits, filter_size
-from simindex.format.layout import MAX_SPAN, SegmentEntry
+from simindex.errors import CorruptIndexError, FormatError
+from simindex.format.layout import (
+    FILTER_BITS_A_KEY,
+    KIND_NAMES,
+    MAX_SPAN,
+    MOST_BITMAP_ENTRIES,
+    Layout,
+    SegmentEntry,
+    TableKind,
+    bitmap_bits,
+    filter_size,
+)
 from simindex.format.records import MAX_INSERTED_AT, Run
 from simindex.format.seals import SEAL_BYTES, pack, seal, unpack, unseal
 from simindex.sketching.sketch import OF_DOCUMENTS, OF_ROWS
+
+MAGIC = "simindex"
+
+FORMAT_VERSION = 2
+"""Version of the file format. A reader refuses any other."""
+
+CONFIG_KEY = b"config"
+
+IDENTITY_BYTES = 16
+
+FEATURES: tuple[str, ...] = ()
+"""What a header can ask of a reader beyond this version of the format."""
+
+
+class Header(NamedTuple):
+    """What an index is.
+
+    Attributes:
+        blocks: of a fingerprint; 0 without SimHash.
+        identity: 16 random bytes, drawn at creation, which the index's backups share.
+    """
+
+    layout: Layout
+    blocks: int
+    kinds: list[TableKind]
+    config: dict[str, Any]
+    identity: bytes
+
+
+def encode_header(header: Header) -> bytes:
+    """Return the sealed header."""
+    layout, kinds = list(astuple(header.layout)), [list(kind) for kind in header.kinds]
+    fields = [MAGIC, FORMAT_VERSION, FEATURES, layout, header.blocks, kinds, header.config, header.identity]
+    return seal("meta", CONFIG_KEY, pack(fields))
+
+
+def is_sealed_header(value: bytes | memoryview) -> bool:
+    """Return whether a value is as it was written, whatever it says and to whichever version."""
+    try:
+        unseal("meta", CONFIG_KEY, value, "header")
+    except CorruptIndexError:
+        return False
+    return True
+
+
+def decode_header(value: bytes | memoryview, where: str) -> Header:
+    """Return the header."""
+    if MAGIC.encode() not in bytes(value[: len(MAGIC) + 8]):
+        raise FormatError(f"{where}: expected a simindex header, found other data; not an index")
+    fields = unpack(unseal("meta", CONFIG_KEY, value, "header"))
+    if not isinstance(fields, list) or len(fields) < 2 or fields[0] != MAGIC:
+        raise FormatError(f"{where}: expected a simindex header, found {fields!r:.100}; not an index")
+    if fields[1] != FORMAT_VERSION:
+        raise FormatError(
+            f"{where}: expected format version {FORMAT_VERSION}, found {fields[1]!r:.20}; "
+            "open it with the simindex version that wrote it, or upgrade simindex"
+        )
+    # The required version comes first: a later version may have made the fields behind it.
+    features = fields[2] if len(fields) > 2 else None
+    _require_known("features", features, FEATURES, where)
+    try:
+        _, _, _, layout, blocks, kinds, config, identity = fields
+        _require_known("kinds of tables", [kind[0] for kind in kinds], KIND_NAMES, where)
+        rows = [TableKind(name, first, n, tuple(widths), block) for name, first, n, widths, block in kinds]
+        tier_factor, entries_per_chunk, chunk_bytes = layout
+        cut = Layout(tier_factor, entries_per_chunk, chunk_bytes)
+        header = Header(cut, blocks, rows, config, identity)
+    except FormatError:
+        raise
+    except (TypeError, ValueError, LookupError) as exc:
+        raise _strange(fields, where) from exc
+    has_identity = type(identity) is bytes and len(identity) == IDENTITY_BYTES
+    if type(blocks) is not int or not isinstance(config, dict) or not has_identity:
+        raise _strange(fields, where)
+    return header
+
+
+def _require_known(what: str, found: object, known: tuple[str, ...], where: str) -> None:
+    if not isinstance(found, list):
+        raise FormatError(f"{where}: header: expected {what}, found {found!r:.100}")
+    unknown = [name for name in found if name not in known]
+    if unknown:
+        raise FormatError(
+            f"{where}: the index needs {what} that this version of simindex does not know: "
+            f"{', '.join(map(str, unknown))}; upgrade simindex"
+        )
+
+
+def _strange(fields: object, where: str) -> FormatError:
+    return FormatError(f"{where}: expected a header of format {FORMAT_VERSION}, found {fields!r:.300}")
+
 
 MANIFEST_KEY = b"manifest"
 
@@ -172,3 +281,60 @@ def _contradiction(expected: str, found: object) -> CorruptIndexError:
         f"manifest: expected {expected}, found {found!r:.200}; restore a backup or rebuild the index",
         key=MANIFEST_KEY,
     )
+
+
+NOTES = 256
+"""Notes of an index."""
+
+CALL_BYTES = 16
+"""Of the id of a call."""
+
+MAX_ANSWER_BYTES = 1_024
+"""Of what a call answered, packed, so that a note lies in its page."""
+
+_NAME = b"done "
+DONE_KEYS = frozenset([_NAME + b"%02x" % slot for slot in range(NOTES)])
+"""The database keys of all notes. They stand behind the key of the header, which has to come first."""
+
+
+class Done(NamedTuple):
+    """A note of a call.
+
+    Attributes:
+        call: its id, 16 bytes.
+        answer: what it answered: a value of msgpack.
+    """
+
+    turn: int
+    call: bytes
+    answer: Any
+
+
+def encode_done(done: Done) -> tuple[bytes, bytes]:
+    """Return the database key and the sealed value of a note."""
+    if len(done.call) != CALL_BYTES:
+        raise ValueError(f"call: expected an id of {CALL_BYTES} bytes, found {len(done.call)}")
+    packed = pack(done.answer)
+    if len(packed) > MAX_ANSWER_BYTES:
+        raise ValueError(f"answer: expected at most {MAX_ANSWER_BYTES} bytes, found {len(packed)}")
+    key = _key_of(done.turn)
+    return key, seal("meta", key, pack(done))
+
+
+def decode_done(key: bytes, value: bytes | memoryview) -> Done:
+    """Return the note under a database key."""
+    fields = unpack(unseal("meta", key, value, f"note {key!r:.40}"))
+    if isinstance(fields, list) and len(fields) == len(Done._fields):
+        turn, call, _ = fields
+        is_turn = type(turn) is int and 0 <= turn < 2**63 and _key_of(turn) == key
+        if is_turn and type(call) is bytes and len(call) == CALL_BYTES:
+            return Done._make(fields)
+    raise CorruptIndexError(
+        f"note {key!r:.40}: expected the turn, the id and the answer of a call, found {fields!r:.200}; "
+        "restore a backup or rebuild the index",
+        key=key,
+    )
+
+
+def _key_of(turn: int) -> bytes:
+    return _NAME + b"%02x" % (turn % NOTES)
