@@ -78,8 +78,6 @@ def keyed_documents(
             is no key or document; and in its turn a row with a null.
         MissingPackageError: pyarrow is not installed.
     """
-    if type(items) is list and key is text is metadata is None:
-        return items  # nearly always
     if metadata is not None and (isinstance(metadata, str) or not all(isinstance(n, str) for n in metadata)):
         raise TypeError(f"metadata: expected a list of names of columns, found {metadata!r:.80}")
     if not is_table(items):

@@ -125,7 +125,7 @@ class NewDocuments:
         if halves != {HAS_SIGNATURE | HAS_FINGERPRINT}:
             has_rows, has_print = (present & HAS_SIGNATURE) > 0, (present & HAS_FINGERPRINT) > 0
             signed, printed = (words[has_rows], own[has_rows]), (fingerprints[has_print], own[has_print])
-        leader_numbers = np.array([leaders[copy] for copy in copies], dtype=np.uint64)
+        leader_numbers = np.array(list(map(leaders.__getitem__, copies)), dtype=np.uint64)
         tables = [
             (self.key_hashes[None], relative),
             (leader_numbers[None], relative[copies] if copies else relative[:0]),
@@ -160,8 +160,10 @@ class NewDocuments:
             rests = list(map(plain.__getitem__, times))
         if kept is not None:
             rests = rests_with_kept(rests, kept)
-        touched = [at for at, (_, last) in enumerate(self.times or ()) if last is not None]
-        for at in {*leaders, *touched}:
+        special = set(leaders)
+        if self.times is not None:
+            special.update(at for at, (_, last) in enumerate(self.times) if last is not None)
+        for at in special:
             own, (first, last) = None if kept is None else kept[at], self._times(at, inserted_at)
             packed = None if own is None else encode_kept(own)
             rests[at] = encode_rest(first, kinds[at], leaders.get(at), packed, last)
@@ -305,18 +307,18 @@ def prepared_batches(
     in memory, and at most `AHEAD_BYTES` and two batches, whatever the number and the length of the items.
     Its threads end with the generator: close it.
     """
-    threads = num_workers(workers)
     parts = in_parts(items, batch_size, bytes_of_item)
     begin = next(parts, None)
     if begin is None:
         return
-    is_full, parts = begin.is_full, chain([begin], parts)
+    threads = num_workers(workers) if begin.is_full or workers is not None else 1
+    parts = chain([begin], parts)
     del begin  # it would be held to the end
 
     def prepare(part: Part[tuple[Any, ...]]) -> NewDocuments:
         return prepare_documents(part.values, sketcher, compares)
 
-    if not is_full or threads == 1:
+    if threads == 1:
         yield from map(prepare, parts)
     else:
         num_bytes = attrgetter("num_bytes")

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -285,8 +285,16 @@ class Writer:
         if not manifest.num_documents:
             manifest = manifest._replace(sources=0)
         if merging:
-            written = num_bytes([*puts, *records, *touched])
-            merged = self._merged(manifest, pending.size, written, view)
+
+            def budget() -> int:
+                written = num_bytes([*puts, *records, *touched])
+                return step_budget(scheme.tables.layout.tier_factor, manifest, pending.size, written)
+
+            if self.merges.under_way or self.merges.is_due(committed):
+                stored = {entry.id for entry in committed.segments}
+                merged = self.merges.advance(manifest, stored, budget(), view)
+            else:
+                merged = self.merges.pause(manifest, budget)
         else:
             merged = self.merges.pause(manifest)
         if flags:
@@ -296,15 +304,6 @@ class Writer:
         if newest and merged.manifest is manifest:
             prepared.newest, prepared.before = newest, committed
         return prepared
-
-    def _merged(self, manifest: Manifest, num_changes: int, num_bytes: int, view: View) -> Merged:
-        """Return what merging goes with a commit that changes and writes so much."""
-        factor = self._scheme.tables.layout.tier_factor
-        budget = partial(step_budget, factor, manifest, num_changes, num_bytes)
-        if not (self.merges.under_way or self.merges.is_due(self.manifest)):
-            return self.merges.pause(manifest, budget)
-        stored = {entry.id for entry in self.manifest.segments}
-        return self.merges.advance(manifest, stored, budget(), view)
 
     def commit(self, prepared: Prepared) -> None:
         """Make a prepared change durable. No read transaction of this thread may be open."""

@@ -109,10 +109,10 @@ def plain_rests(
         counts: distinct and sampled shingles, where the index has a shingle table.
     """
     time = _packed_time(inserted_at)
-    packed = {value: pack(value) for value in set(present).union(*(counts or ()))}.__getitem__
     if counts is None:
-        plain = {kind: (_FOUR_FIELDS, time + packed(kind)) for kind in set(present)}
+        plain = {kind: (_FOUR_FIELDS, time + pack(kind)) for kind in set(present)}
         return list(map(plain.__getitem__, present))
+    packed = {value: pack(value) for value in set(present).union(*counts)}.__getitem__
     fields = zip(repeat(time + _THREE_COUNTS), map(packed, present), *(map(packed, each) for each in counts))
     rests = list(zip(repeat(_FOUR_FIELDS), map(b"".join, fields)))
     for place in [place for place, count in enumerate(counts[0]) if not count]:

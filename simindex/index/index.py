@@ -345,8 +345,7 @@ class Index:
             TypeError, ValueError: a bad document; the message names its key, or of a null the row and
                 column. The batches before its own are stored, nothing of its own is.
         """
-        rows = keyed_documents(items, id, text, metadata)
-        require_many("insert_many", "items", rows, "insert(key, document)")
+        rows = _rows_of("insert_many", items, id, text, metadata)
         require_conflict(on_conflict)
         require_callable("progress", progress)
         require_int("batch_size", batch_size, 1)
@@ -955,8 +954,7 @@ class Index:
         require_callable("on_match", on_match)
         require_callable("progress", progress)
         require_int("batch_size", batch_size, 1)
-        rows = keyed_documents(items, id, text, metadata)
-        require_many("insert_many_if_new", "items", rows, "insert_if_new(key, document)")
+        rows = _rows_of("insert_many_if_new", items, id, text, metadata)
         self._session.writer()
         with closing(prepared_batches(rows, self._sketcher, batch_size, workers, query.compares)) as batches:
             return insert_many_if_new(self._session, query, batches, on_conflict, touch, on_match, progress)
@@ -1364,6 +1362,17 @@ class Index:
         with self._store.reading() as txn:
             manifest, figures = self._reader.view(txn).manifest, self._store.figures(txn)
         return make_stats(self.path, self._session.scheme, manifest, figures)
+
+
+def _rows_of(
+    call: str, items: Iterable[tuple[Any, ...]] | Table, key: str | None, text: str | None, columns: Any
+) -> Iterable[tuple[Any, ...]]:
+    """Return the items of a call, with a table's rows in its place; a list, as they mostly are, as it is."""
+    if type(items) is list and key is text is columns is None:
+        return items
+    rows = keyed_documents(items, key, text, columns)
+    require_many(call, "items", rows, f"{call.replace('_many', '')}(key, document)")
+    return rows
 
 
 def open(  # noqa: A001 - the name is the public one, as in h5py and shelve

@@ -46,7 +46,7 @@ class Visitor:
 
 
 class Visit(Visitor):
-    """A visitor for a ``with`` block."""
+    """Keeps an environment open and its map in place for a ``with`` block; bind what it gives."""
 
     __slots__ = ("_gate",)
 
@@ -275,17 +275,9 @@ class Environment:
         """Whether nothing is wrong but that its file is closed."""
         return self.failure == BETWEEN_FILES
 
-    def inside(self) -> Visit:
-        """Keep the environment open and its map in place for a ``with`` block; bind what it gives."""
-        return Visit(self.gate)
-
-    def alone(self) -> Alone:
-        """Keep every transaction of this process out for a ``with`` block; bind what it gives."""
-        return Alone(self)
-
     def info(self, field: Literal["map_size", "last_txnid"]) -> int:
         """Return a figure of LMDB's. The caller is not inside."""
-        with self.inside() as _visit:
+        with Visit(self.gate) as _visit:
             return int(self.env.info()[field])
 
     def stop(self, timeout: float | None = None, holder: Visitor | None = None) -> bool:
@@ -334,8 +326,6 @@ class Environment:
         Raises:
             CorruptIndexError: one of them is damaged.
         """
-        if self.are_records_proven:
-            return
         _, pages, mapped = self.look(txn)
         record = txn.get(RECORDS.encode())
         if pages is not None and record is not None:
@@ -370,7 +360,7 @@ class Environment:
         Raises:
             SimIndexError: no address space; every handle opens the file again at its next call.
         """
-        with self.alone() as _alone:
+        with Alone(self) as _alone:
             try:
                 self.env.set_mapsize(size)
             except lmdb.Error as exc:
@@ -384,7 +374,8 @@ class Environment:
 
 
 class Alone(Visitor):
-    """Keeps everybody out for a ``with`` block. Addresses from before it are void."""
+    """Keeps every transaction of this process out for a ``with`` block; bind what it gives. Addresses from
+    before it are void."""
 
     __slots__ = ("_environment",)
 
@@ -516,13 +507,13 @@ class Registry:
                     environment.handles.discard(leaving)
                 if not environment.handles:
                     # Calls of other threads end first: their addresses lie in the map.
-                    with environment.alone() as _alone:
+                    with Alone(environment) as _alone:
                         self.environments.pop(identity, None)
                         environment.env.close()
 
     def give_up(self, dead: Environment) -> None:
         """Close an environment that was left between two files, if that is still to be done."""
-        with self.lock, dead.alone() as _alone:
+        with self.lock, Alone(dead) as _alone:
             if self.environments.get(dead.identity) is dead:
                 del self.environments[dead.identity]
             dead.env.close()

@@ -31,7 +31,16 @@ import lmdb
 from simindex.checks import local_path, require_int, require_seconds
 from simindex.errors import ClosedError, FormatError, IndexFullError, IndexLockedError, SimIndexError
 from simindex.storage.check_at_open import is_unfinished, open_proven
-from simindex.storage.environment import BETWEEN_FILES, Environment, Pin, Visitor, begun, registry
+from simindex.storage.environment import (
+    BETWEEN_FILES,
+    Alone,
+    Environment,
+    Pin,
+    Visit,
+    Visitor,
+    begun,
+    registry,
+)
 from simindex.storage.folder import (
     DATA_FILE,
     Mode,
@@ -194,7 +203,7 @@ class Store:
             for environment in registry.environments.values():
                 if environment.folder != folder or not environment.databases or environment.failure:
                     continue
-                with environment.inside() as _visit, environment.env.begin() as txn:
+                with Visit(environment.gate) as _visit, environment.env.begin() as txn:
                     if not self._moved_away(environment, txn):
                         continue
                 environment.handles.add(self)
@@ -205,7 +214,7 @@ class Store:
         """Open the databases of an environment, if that is still to be done; whether there are any."""
         while not environment.databases:
             try:
-                with environment.inside() as _visit:
+                with Visit(environment.gate) as _visit:
                     environment.databases = databases_of(environment.env, self.path)
                 break
             except lmdb.MapResizedError:  # a writer was quicker than this opening
@@ -248,7 +257,7 @@ class Store:
         if self._header is None:
             return
         key, value = self._header
-        with environment.inside() as _visit, environment.env.begin() as txn:
+        with Visit(environment.gate) as _visit, environment.env.begin() as txn:
             found = txn.get(key, db=environment.databases["meta"])
         if found != value:
             raise FormatError(
@@ -260,7 +269,7 @@ class Store:
         """Create the databases with their first values, in one commit."""
         environment = self.environment()
         try:
-            with environment.inside() as _visit, environment.env.begin(write=True) as txn:
+            with Visit(environment.gate) as _visit, environment.env.begin(write=True) as txn:
                 databases = {name: environment.env.open_db(name.encode(), txn=txn) for name in DATABASES}
                 txn.put(header_key, header, db=databases["meta"])
                 txn.put(manifest_key, manifest, db=databases["meta"])
@@ -454,7 +463,7 @@ class Store:
     def _reopen(self) -> None:
         """Change over to the file that now lies at the path."""
         environment = self.environment()
-        with registry.lock, environment.alone() as _alone:
+        with registry.lock, Alone(environment) as _alone:
             identity = identity_of(self.data)
             if identity == environment.identity and not environment.is_broken:
                 return  # another thread was first
@@ -524,7 +533,7 @@ class Store:
         if now - self._checked_readers > _READER_CHECK_SECONDS:
             # Slots of killed readers pin pages until somebody looks.
             self._checked_readers = now
-            with environment.inside() as _visit:
+            with Visit(environment.gate) as _visit:
                 environment.env.reader_check()
         if self._lock is not None:
             self._lock.require_held()
@@ -535,11 +544,12 @@ class Store:
         while True:
             older: OlderMeta | None = None
             try:
-                with environment.inside() as _visit:
+                with Visit(environment.gate) as _visit:
                     env = environment.env
                     with env.begin(write=True) as txn:
                         older = OlderMeta(self.data, env.stat()["psize"], txn.id())
-                        environment.prove_records(txn)
+                        if not environment.are_records_proven:
+                            environment.prove_records(txn)
                         result = change(WriteTransaction(txn, environment.databases))
                         number = txn.id()
                         if usable is not None and used_bytes(env, txn, environment.databases) > usable:

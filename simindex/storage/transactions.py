@@ -98,13 +98,6 @@ class ReadTransaction(Visitor):
             if isinstance(error, SimIndexError):
                 error.located(self._path)
 
-    def _database(self, name: str) -> lmdb._Database:
-        """Return a database for LMDB to follow its tree."""
-        environment = self.environment
-        if name == RECORDS:
-            environment.prove_records(self._txn)
-        return environment.databases[name]
-
     def get(self, database: str, key: bytes) -> memoryview | None:
         """Return a value, or ``None``.
 
@@ -112,9 +105,9 @@ class ReadTransaction(Visitor):
             CorruptIndexError: it lies on a page that belongs elsewhere: it may be an older one of that key.
                 Or it is the first record that is asked for, and the tree of them is damaged.
         """
-        environment = self.environment  # no call for each record: see `_database`
-        if not environment.are_records_proven:
-            self._database(database)
+        environment = self.environment
+        if not environment.are_records_proven and database == RECORDS:
+            environment.prove_records(self._txn)
         found: Any = self._txn.get(key, db=environment.databases[database])
         pages = self._pages
         if (
@@ -178,7 +171,9 @@ class ReadTransaction(Visitor):
         proven before LMDB steps on them, for it ends the process on a page that is no leaf."""
         walk: Iterator[tuple[Any, Any]] | None = None
         wanted, most = first, _FIRST_ENTRIES
-        with self._txn.cursor(db=self._database(database)) as cursor:
+        if not self.environment.are_records_proven and database == RECORDS:
+            self.environment.prove_records(self._txn)
+        with self._txn.cursor(db=self.environment.databases[database]) as cursor:
             while True:
                 found, is_damaged = self._sound_entries(database, wanted, most)
                 if not found and is_damaged:

@@ -41,7 +41,7 @@ from simindex import (
     SimIndexError,
 )
 from simindex.storage import check_at_open, environment, lmdb_file, store
-from simindex.storage.environment import BETWEEN_FILES, registry
+from simindex.storage.environment import BETWEEN_FILES, Alone, registry
 from simindex.storage.folder import Mode
 from simindex.storage.lmdb_file import open_lmdb
 
@@ -400,7 +400,7 @@ def test_index_that_takes_the_place_of_another_while_all_are_kept_out_is_not_rea
         look, keepers = environment.bytes_in_place, list[threading.Thread]()
 
         def keep_out() -> None:
-            with environment.alone() as _alone:
+            with Alone(environment) as _alone:
                 pass
 
         def replace_and_look(data: str) -> int | None:

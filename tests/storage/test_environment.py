@@ -7,17 +7,18 @@ from pathlib import Path
 import pytest
 from support.stored import bare_store, held, put
 
+from simindex.storage.environment import Alone, Visit
 from simindex.storage.store import Store
 
 
 def test_block_inside_is_counted_by_the_gate(tmp_path: Path) -> None:
     store = bare_store(tmp_path / "i")
     environment = store.environment()
-    with environment.inside() as _visit:
+    with Visit(environment.gate) as _visit:
         assert not environment.gate.is_empty
         assert not environment.stop(0)
     assert environment.gate.is_empty
-    with pytest.raises(ZeroDivisionError), environment.inside() as _visit:
+    with pytest.raises(ZeroDivisionError), Visit(environment.gate) as _visit:
         _ = 1 // 0
     assert environment.gate.is_empty
     store.close()
@@ -27,11 +28,11 @@ def test_alone_keeps_others_out_and_makes_addresses_void(tmp_path: Path) -> None
     store = bare_store(tmp_path / "i")
     environment = store.environment()
     before = environment.map_generation
-    with environment.alone() as _alone:
+    with Alone(environment) as _alone:
         assert environment.gate.is_stopped
     assert not environment.gate.is_stopped
     assert environment.map_generation == before + 1
-    with pytest.raises(ZeroDivisionError), environment.alone() as _alone:
+    with pytest.raises(ZeroDivisionError), Alone(environment) as _alone:
         _ = 1 // 0
     assert not environment.gate.is_stopped
     assert environment.map_generation == before + 2
@@ -49,7 +50,7 @@ def test_wait_for_another_holder_that_is_broken_off_does_not_let_everybody_in(
     is_alone, end_now = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with environment.alone() as _alone:
+        with Alone(environment) as _alone:
             is_alone.set()
             end_now.wait(20)
 
@@ -61,7 +62,7 @@ def test_wait_for_another_holder_that_is_broken_off_does_not_let_everybody_in(
     assert is_alone.wait(20)
     with monkeypatch.context() as patch:
         patch.setattr(environment.gate, "_wait", interrupt)
-        with pytest.raises(KeyboardInterrupt), environment.alone() as _alone:
+        with pytest.raises(KeyboardInterrupt), Alone(environment) as _alone:
             pass
     assert environment.gate.is_stopped
     end_now.set()

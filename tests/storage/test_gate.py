@@ -12,7 +12,7 @@ from support.processes import run_in_threads
 
 import simindex
 from simindex import SimIndexError
-from simindex.storage.environment import Gate, Visitor
+from simindex.storage.environment import Alone, Gate, Visitor
 
 
 def test_call_that_was_broken_off_does_not_stay_inside(
@@ -31,7 +31,7 @@ def test_call_that_was_broken_off_does_not_stay_inside(
             patch.setattr(Gate, "_wait", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
             with pytest.raises(KeyboardInterrupt):
                 environment.stop()
-            with pytest.raises(KeyboardInterrupt), environment.alone() as _alone:
+            with pytest.raises(KeyboardInterrupt), Alone(environment) as _alone:
                 pass
         check(index, [0])
 
