@@ -44,7 +44,7 @@ def _normalize_steps(value: str | Iterable[str] | None) -> tuple[str, ...]:
     for name in names:
         if name not in NORMALIZE_STEPS:
             raise ValueError(f"normalize: expected steps out of {', '.join(NORMALIZE_STEPS)}; found {name!r}")
-    return tuple(step for step in NORMALIZE_STEPS if step in names)
+    return tuple(filter(names.__contains__, NORMALIZE_STEPS))
 
 
 @dataclass(frozen=True)

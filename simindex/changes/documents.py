@@ -208,8 +208,10 @@ class InsertReport(NamedTuple):
 def prepare_documents(items: list[tuple[Any, ...]], sketcher: Sketcher, compares: int = 0) -> NewDocuments:
     """Check, encode and sketch items of (key, document) or (key, document, metadata). `compares`: the half of
     a sketch that they will be compared by; 0: they will not."""
-    lengths = set(map(len, items)) if set(map(type, items)) <= {tuple, list} else set()
-    if not lengths or not lengths <= {2, 3}:
+    if not set(map(type, items)) <= {tuple, list}:
+        _require_items(items)
+    lengths = set(map(len, items))
+    if not lengths <= {2, 3}:
         _require_items(items)
     keys, documents = list(map(itemgetter(0), items)), list(map(itemgetter(1), items))
     if not set(map(type, documents)) <= _REPEATABLE:

@@ -13,9 +13,11 @@ document is still there or not.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -52,8 +54,8 @@ from simindex.queries.view import Reader, View, stored_manifest
 from simindex.segments.build import Puts, num_bytes, segment_puts
 from simindex.segments.directory import COPIED_BYTES
 from simindex.sketching.sketch import SketchBatch
-from simindex.storage.replacement import clear_traces
-from simindex.storage.store import Store
+from simindex.storage.folder import COMPACT_FOLDER
+from simindex.storage.store import MOVED_KEY, Store
 from simindex.storage.transactions import ReadTransaction, WriteTransaction
 
 
@@ -345,11 +347,18 @@ def _removed_sketches(txn: ReadTransaction) -> list[int]:
 
 def clear_unnamed(store: Store, manifest: Manifest) -> None:
     """Take back what a merge, a compaction or a backup that was killed has left."""
-    clear_traces(store)
+    shutil.rmtree(Path(store.path) / COMPACT_FOLDER, ignore_errors=True)
     with store.reading() as txn:
+        is_marked = txn.get("meta", MOVED_KEY) is not None
         unnamed = sorted(stored_segments(txn) - {entry.id for entry in manifest.segments})
-    if unnamed:
-        store.commit(lambda txn: [txn.delete_prefix("segments", segment_prefix(i)) for i in unnamed], True)
+
+    def change(txn: WriteTransaction) -> None:
+        txn.delete("meta", MOVED_KEY)
+        for segment in unnamed:
+            txn.delete_prefix("segments", segment_prefix(segment))
+
+    if is_marked or unnamed:
+        store.commit(change, True)
 
 
 def stored_segments(txn: ReadTransaction) -> set[int]:

@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import importlib.util
 import inspect
+import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, get_type_hints
@@ -39,7 +40,7 @@ class LazyGroup(typer.core.TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - as typer calls it
         """Return the names of all commands."""
-        return [name for names in self.groups.values() for name in names]
+        return [*itertools.chain.from_iterable(self.groups.values())]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command by its name, or `None`."""
@@ -92,7 +93,7 @@ def with_options(run: Callable[..., None]) -> Callable[..., None]:
     `heading` they stand under in the help.
     """
     hints = get_type_hints(run, include_extras=True)
-    options: dict[str, tuple[str, ...]] = {}
+    options: dict[str, list[str]] = {}
     parameters: list[inspect.Parameter] = []
     for name, parameter in inspect.signature(run).parameters.items():
         kind = hints[name]
@@ -100,16 +101,11 @@ def with_options(run: Callable[..., None]) -> Callable[..., None]:
             parameters.append(parameter.replace(annotation=kind, kind=inspect.Parameter.KEYWORD_ONLY))
             continue
         of_fields = get_type_hints(kind, include_extras=True)
-        options[name] = tuple(field.name for field in dataclasses.fields(kind))
-        parameters += [
-            inspect.Parameter(
-                field.name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=field.default,
-                annotation=of_fields[field.name],
-            )
-            for field in dataclasses.fields(kind)
-        ]
+        options[name] = []
+        for field in dataclasses.fields(kind):
+            options[name].append(field.name)
+            how = {"default": field.default, "annotation": of_fields[field.name]}
+            parameters.append(inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, **how))
 
     @functools.wraps(run)
     def call(**values: Any) -> None:

@@ -181,7 +181,7 @@ def open_for_insert(path: str, options: CreationOptions, wait: float = 0.0) -> I
         index = open_index(path, "a", config, timeout=wait)
     except IndexLockedError as exc:
         raise _locked(path, exc) from exc
-    if is_new:
+    if is_new or not options.given():
         return index
     try:
         require_equal(index.config, options.config(index.config))

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
-import sys
-from typing import Any, ClassVar
 
-import typer
-
-from simindex.cli.command import LazyGroup
-from simindex.cli.output import note
 from simindex.errors import KeyExistsError, SimIndexError
 
 INTERRUPTED = 130
@@ -114,64 +107,3 @@ def in_options(message: str) -> str:
     for call, option in _CALLS.items():
         message = message.replace(call, option)
     return message
-
-
-class Commands(LazyGroup):
-    """The commands, with their errors in one line."""
-
-    package = "simindex.cli.commands"
-    groups: ClassVar = {
-        "Build": ("insert", "remove", "expire"),
-        "Ask": (
-            "query",
-            "find",
-            "passages",
-            "pairs",
-            "clusters",
-            "join",
-            "explain",
-            "get",
-            "list",
-            "export",
-            "stats",
-        ),
-        "Deduplicate a corpus": ("dedup", "decontaminate", "report"),
-        "Choose settings": ("tune", "curve", "resketch"),
-        "Look after": ("check", "repair", "compact", "backup", "merge"),
-        "Many machines": ("scaleout",),
-    }
-    modules: ClassVar = (
-        dict.fromkeys(("check", "repair", "compact", "backup", "merge", "resketch"), "care")
-        | dict.fromkeys(("get", "list", "export"), "records")
-        | dict.fromkeys(("remove", "expire"), "removal")
-        | dict.fromkeys(("pairs", "clusters", "join"), "pairs")
-        | dict.fromkeys(("find", "passages"), "contained")
-    )
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find a command; of those that other programs have, say what is here in their place."""
-        if args[0] == "help":
-            ctx.fail("'help' is an option: simindex --help, or simindex COMMAND --help")
-        if args[0] == "version":
-            ctx.fail("'version' is an option: simindex --version")
-        return super().resolve_command(ctx, args)
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run a command; see `typer.core.TyperGroup`."""
-        try:
-            result = super().invoke(ctx)
-            sys.stdout.flush()
-        except BrokenPipeError:
-            # The reader (`| head`) has what it wanted. Without this, Python would complain at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(0) from None
-        except KeyboardInterrupt:
-            note("simindex: interrupted")
-            raise typer.Exit(INTERRUPTED) from None
-        except REPORTED as exc:
-            wrong = wrong_option(exc)
-            if wrong is not None:
-                raise typer.BadParameter(wrong[1], param_hint=f"'{wrong[0]}'") from exc
-            note(f"simindex: {describe(exc)}")
-            raise typer.Exit(getattr(exc, "exit_code", 1)) from exc
-        return result

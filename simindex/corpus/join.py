@@ -24,7 +24,7 @@ from simindex.index import Index
 from simindex.pairs.pair import Pair, PairStream
 from simindex.queries.matches import Answers, Match
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES, Method, method_of
-from simindex.sketching.hash_family import origin_of
+from simindex.sketching.sketch import origin_of
 from simindex.storage.folder import is_index
 
 _PART = 512

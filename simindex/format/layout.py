@@ -378,10 +378,11 @@ class Geometry:
         counts = 1, 1, self.bands, self.permutations, shingles, 1, self.count, self.count, self.bands
         words = KEY_BYTES, 0, 0
         widths = entry, entry, entry, entry, entry, sketch, words, words, words
+        blocks = *[_kernel.TABLE_BLOCK] * 5, self.sketches_per_block, *[_kernel.WORDS_BLOCK] * 3
         return [
-            TableKind(name, first, count, width, Column(first, 0, 1, width).block)
-            for name, first, count, width in zip(KIND_NAMES, firsts, counts, widths, strict=True)
-            if name != "shingle" or self.has_shingles
+            TableKind(*kind)
+            for kind in zip(KIND_NAMES, firsts, counts, widths, blocks, strict=True)
+            if kind[0] != "shingle" or self.has_shingles
         ]
 
     @cached_property

@@ -144,7 +144,7 @@ class Inputs:
         self._source: Source | None = None
         self._tally = Tally()
         for path in self._paths:
-            self._read(self._open(path))
+            self._require_there(path)
         if self._reading.delimiter is not None and not any(
             FORMATS[name].has_delimiter for name in map(self._format_of, self._paths)
         ):
@@ -284,28 +284,30 @@ class Inputs:
             raise InputError("stdin", f"expected a file, for .{name} cannot be read from a pipe")
         return format_
 
+    def _require_there(self, path: str) -> None:
+        """Refuse an input that is missing, or cannot be read here."""
+        self._format(self._open(path))
+        if path == "-" or os.path.isdir(path):
+            return
+        if is_remote(path):
+            remote.info(path)  # refuses what is missing, and a folder
+        elif not os.path.exists(path):
+            raise FileNotFoundError(errno.ENOENT, "no such file or folder", path)
+        require_unpacker(path)
+
     def _read(self, source: Source) -> Rows:
         format_ = self._format(source)
-        if source.path == "-":
-            return format_.read(source, self._fields)
-        if os.path.isdir(source.path):
+        if source.path != "-" and os.path.isdir(source.path):
             named_table = _named_table if self._reading.format is None else None
             return folder.read(
                 source, self._selection, lambda file: format_.read(file, self._fields), named_table
             )
-        if is_remote(source.path):
-            remote.info(source.path)  # refuses what is missing, and a folder
-        elif not os.path.exists(source.path):
-            raise FileNotFoundError(errno.ENOENT, "no such file or folder", source.path)
-        require_unpacker(source.path)
         return format_.read(source, self._fields)
 
     def _read_columns(self, source: Source) -> Iterator[Columns]:
         format_ = self._format(source)
         if format_.columns is None or not (source.path == "-" or _is_file(source.path)):
             return gathered(self._read(source), source)
-        if source.path != "-":
-            require_unpacker(source.path)
         return format_.columns(source, self._fields)
 
 
@@ -325,10 +327,13 @@ def _is_file(path: str) -> bool:
     return is_remote(path) or os.path.isfile(path)
 
 
+_MARKS = frozenset("*?[")
+
+
 def _fitting(path: str) -> list[str]:
     """Return what a pattern fits, by name; a path that is none, or fits nothing, as it is."""
     if is_remote(path):
         return remote.fitting(path)
-    if path == "-" or not any(mark in path for mark in "*?[") or os.path.exists(path):
+    if path == "-" or _MARKS.isdisjoint(path) or os.path.exists(path):
         return [path]
     return sorted(glob.glob(path, recursive=True)) or [path]

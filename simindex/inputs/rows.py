@@ -13,6 +13,7 @@ import base64
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import xxhash
@@ -167,13 +168,15 @@ class Fields:
         """
         key: Any = values.get(self.id)
         document: Any = "" if self.keys_only and key is not None else values.get(self.document)
-        if type(document) is not str or self.fingerprint is not None or not _is_usual_key(key):
+        is_short = type(key) is str and len(key) <= _SHORT_KEY
+        is_usual = is_short or (type(key) is int and key.bit_length() < 64)
+        if not is_usual or type(document) is not str or self.fingerprint is not None:
             try:
                 key, document = self._checked(f"{name}:{number}", key, document, values)
             except BadRowError as error:
                 return error
         made = values.get(self.id) is None and self.key_from == "content"
-        metadata = self._metadata(values)
+        metadata = self._metadata(values) if self._keeps_metadata else None
         if metadata is not None and not (isinstance(metadata, dict) and is_flat(metadata)):
             try:
                 pack_metadata(metadata)
@@ -188,8 +191,7 @@ class Fields:
         >>> Fields().usual("a.jsonl", [3, 4], [{"id": 7, "text": "a ship"}, {"id": 8, "text": "left"}])
         ([7, 8], ['a ship', 'left'])
         """
-        wants_more = self.metadata or self.metadata_from is not None
-        if wants_more or self.keys_only or self.fingerprint is not None:
+        if self._keeps_metadata or self.keys_only or self.fingerprint is not None:
             return None
         keys: list[Any] = [row.get(self.id) for row in rows]
         documents = [row.get(self.text) for row in rows]
@@ -200,18 +202,21 @@ class Fields:
             return [f"{path}:{number}" for number in numbers], documents
         if set(map(type, keys)) == {str}:
             return (keys, documents) if max(map(len, keys)) <= _SHORT_KEY else None
-        return (keys, documents) if all(map(_is_usual_key, keys)) else None
+        are_numbers = set(map(type, keys)) == {int} and max(map(int.bit_length, keys)) < 64
+        return (keys, documents) if are_numbers else None
 
-    @property
+    @cached_property
     def document(self) -> str:
         """The field of a row's document."""
         return self.text if self.fingerprint is None else self.fingerprint
 
+    @cached_property
+    def _keeps_metadata(self) -> bool:
+        return self.metadata or self.metadata_from is not None
+
     def _metadata(self, values: dict[str, Any]) -> Any:
         if self.metadata_from is not None:
             return values.get(self.metadata_from)
-        if not self.metadata:
-            return None
         own = (self.id, self.document)
         return {name: value for name, value in values.items() if name not in own} or None
 
@@ -280,10 +285,3 @@ def from_json(key: object) -> object:
         except ValueError:
             return key
     return key
-
-
-def _is_usual_key(key: object) -> bool:
-    """Return whether a key is surely one that an index takes, as nearly all are."""
-    if type(key) is str:
-        return len(key) <= _SHORT_KEY
-    return type(key) is int and key.bit_length() < 64

@@ -57,7 +57,8 @@ def standard_input() -> BinaryIO:
 
 
 def _packing(path: str) -> str:
-    return next((suffix for suffix in PACKINGS if remote.name_of(path).lower().endswith(suffix)), "")
+    name = remote.name_of(path).lower()
+    return next(filter(name.endswith, PACKINGS), "")
 
 
 class _Counted:

@@ -25,9 +25,8 @@ from simindex.format.meta import (
     encode_manifest,
     is_sealed_header,
 )
-from simindex.sketching.hash_family import origin_of
 from simindex.sketching.permutations import PermutationPlan, make_plan, plan_for
-from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE
+from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, origin_of
 from simindex.storage.folder import keep_header, second_header
 from simindex.storage.store import Store
 

@@ -10,10 +10,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-import xxhash
 
 from simindex import _kernel
-from simindex.config import Config, config_to_dict
 
 ROUNDS, BLOCK_ROWS = _kernel.ROUNDS, _kernel.BLOCK_ROWS
 """Rounds in which each shingle goes to one row, and the rows among which a round chooses."""
@@ -98,17 +96,3 @@ def band_words(rows: np.ndarray) -> np.ndarray:
     """
     low = np.ascontiguousarray((rows & 0xFF).astype(np.uint8))
     return low.view(">u8").astype(np.uint64)
-
-
-def origin_of(config: Config) -> bytes:
-    """Return a digest of the settings that a sketch depends on."""
-    stored = config_to_dict(config)
-    simhash = stored["simhash"]
-    parts = (
-        stored["hashing"],
-        stored["shingles"],
-        simhash and simhash["shingles"],
-        config.num_perm,
-        config.hash_seed,
-    )
-    return xxhash.xxh3_64_digest(repr(parts).encode())

@@ -14,13 +14,29 @@ from itertools import chain
 from typing import Any, overload
 
 import numpy as np
+import xxhash
 
 from simindex import _kernel
-from simindex.config import Config
+from simindex.config import Config, config_to_dict
 from simindex.errors import ConfigMismatchError
 from simindex.formulas.estimator import similarity_table
-from simindex.sketching.hash_family import band_words, origin_of
+from simindex.sketching.hash_family import band_words
 from simindex.sketching.sample import Sample, Samples
+
+
+def origin_of(config: Config) -> bytes:
+    """Return a digest of the settings that a sketch depends on."""
+    stored = config_to_dict(config)
+    simhash = stored["simhash"]
+    parts = (
+        stored["hashing"],
+        stored["shingles"],
+        simhash and simhash["shingles"],
+        config.num_perm,
+        config.hash_seed,
+    )
+    return xxhash.xxh3_64_digest(repr(parts).encode())
+
 
 _HEXADECIMAL = re.compile(r"(?:0[xX])?[0-9a-fA-F]{1,16}")
 

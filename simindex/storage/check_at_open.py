@@ -137,8 +137,9 @@ def prove_meta_pages(file: int, path: str) -> None:
         CorruptIndexError: a meta page is damaged.
     """
     octets = np.frombuffer(os.pread(file, LONGEST_METAS, 0), dtype=np.uint8)
-    if any(metas_of(octets)[1]):
-        for page, message in wrong_fields(octets):
+    page_bytes, metas = metas_of(octets)
+    if any(metas):
+        for page, message in wrong_fields(octets, page_bytes, metas):
             raise _damaged(path, "", message, page)
 
 

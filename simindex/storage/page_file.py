@@ -27,6 +27,7 @@ import struct
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import lmdb
@@ -38,8 +39,9 @@ from simindex.storage.folder import DATA_FILE
 from simindex.storage.lmdb_file import ENGINE, MAX_READERS, Kept, translated
 
 DATABASE = struct.Struct("<IHHQQQQQ")  # padding, flags, depth, pages of three kinds, entries, root
-_META = struct.Struct("<II8xQ")  # magic, data format, (address of the map), size of the map
-_LAST = struct.Struct("<QQ")  # last page, transaction
+_META = struct.Struct("<II8xQ" + 2 * DATABASE.format.lstrip("<") + "QQ")
+"""Magic, data format, (address of the map), size of the map; free list, names; last page, transaction."""
+
 MAGIC, _DATA_FORMAT = 0xBEEFC0DE, 1
 
 PAGE_HEADER_BYTES = 16
@@ -65,14 +67,14 @@ HEADER = np.dtype(
 )
 """Of a page; `num_pages` is of the first page of a large value: how many it has."""
 
-META_BYTES = PAGE_HEADER_BYTES + _META.size + 2 * DATABASE.size + _LAST.size
+META_BYTES = PAGE_HEADER_BYTES + _META.size
 """Of a meta page; LMDB writes nothing behind them."""
 
 COMMIT_AT = META_BYTES - 8
 """Where in a meta page the number of its commit lies."""
 
-_LEAST_PAGE, _MOST_PAGE = 512, 1 << 15
-LONGEST_METAS = META_PAGES * _MOST_PAGE
+_PAGE_SIZES: tuple[int, ...] = 512, 1024, 2048, 4096, 8192, 16384, 32768
+LONGEST_METAS = META_PAGES * _PAGE_SIZES[-1]
 """Bytes at the beginning of a file that have both meta pages, whatever the size of a page."""
 
 _MORE_PAGES = 1 << 16
@@ -170,7 +172,7 @@ class PageFile:
         known = self.meta.last_page + 1
         return known if known <= 2 * self.num_pages + _MORE_PAGES else self.num_used
 
-    @property
+    @cached_property
     def num_used(self) -> int:
         """Pages that the state of `meta` knows of, as far as the file holds them."""
         return min(self.meta.last_page + 1, self.num_pages)
@@ -182,25 +184,21 @@ class PageFile:
 
 def meta_of(content: bytes) -> Meta | None:
     """Return a meta page, of its first `META_BYTES`; ``None`` for other bytes."""
-    if len(content) < META_BYTES or _META.unpack_from(content, PAGE_HEADER_BYTES)[:2] != (
-        MAGIC,
-        _DATA_FORMAT,
-    ):
+    if len(content) < META_BYTES:
         return None
-    at = PAGE_HEADER_BYTES + _META.size
-    free = DatabaseRecord.of(content[at : at + DATABASE.size])
-    main = DatabaseRecord.of(content[at + DATABASE.size : at + 2 * DATABASE.size])
-    if free is None or main is None:
+    magic, data_format, _, *fields = _META.unpack_from(content, PAGE_HEADER_BYTES)
+    free, main = DatabaseRecord(*fields[:8]), DatabaseRecord(*fields[8:16])
+    if (magic, data_format) != (MAGIC, _DATA_FORMAT) or max(free.depth, main.depth) > MOST_DEPTH:
         return None
-    return Meta(free, main, *_LAST.unpack_from(content, at + 2 * DATABASE.size))
+    return Meta(free, main, *fields[16:])
 
 
 def metas_of(octets: np.ndarray) -> tuple[int, list[Meta | None]]:
     """Return the size of a page and both meta pages, ``None`` for one that is none."""
-    sizes = [_LEAST_PAGE << shift for shift in range(7) if _LEAST_PAGE << shift <= _MOST_PAGE]
+    sizes = _PAGE_SIZES
     first = meta_of(octets[:META_BYTES].tobytes())
     if first is not None and first.free.pad in sizes:
-        sizes = [first.free.pad]
+        sizes = (first.free.pad,)
     for size in sizes:
         second = meta_of(octets[size : size + META_BYTES].tobytes())
         if second is not None and second.free.pad == size:

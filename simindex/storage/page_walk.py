@@ -51,12 +51,11 @@ Wrong = tuple[int, str]
 """Number of a meta page, and what was expected and found."""
 
 
-def wrong_fields(octets: np.ndarray) -> Iterator[Wrong]:
+def wrong_fields(octets: np.ndarray, page_bytes: int, metas: list[Meta | None]) -> Iterator[Wrong]:
     """Yield what contradicts the fields that LMDB writes the same into every meta page of an index.
 
-    `octets` are a file, or so much of its beginning as has both meta pages.
+    `octets` are a file, or so much of its beginning as has both meta pages, which `metas_of` has read.
     """
-    page_bytes, metas = metas_of(octets)
     for page, meta in enumerate(metas):
         if meta is None:
             yield page, "expected a meta page of LMDB, found other bytes"
@@ -370,7 +369,7 @@ class Walked:
 def walk_file(file: PageFile) -> Walked:
     """Walk all trees of a file and account for every page."""
     usage = Usage(file.num_known, file.num_used)
-    wrong = {**dict(wrong_numbers(file)), **dict(wrong_fields(file.octets))}
+    wrong = {**dict(wrong_numbers(file)), **dict(wrong_fields(file.octets, *metas_of(file.octets)))}
     findings = [Finding(message, page=page) for page, message in wrong.items()]
     free = walk_tree(file, FREE, file.meta.free, usage)
     _read_free_list(free, usage)

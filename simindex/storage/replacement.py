@@ -250,12 +250,3 @@ def _keep_owner(file: int, old: os.stat_result) -> None:
         except PermissionError:
             mode &= ~0o070 | (mode & 0o007) << 3
     os.fchmod(file, mode)
-
-
-def clear_traces(store: Store) -> None:
-    """Take back what a compaction that was killed has left."""
-    shutil.rmtree(Path(store.path) / COMPACT_FOLDER, ignore_errors=True)
-    with store.reading() as txn:
-        marked = txn.get("meta", MOVED_KEY) is not None
-    if marked:
-        store.commit(lambda txn: txn.delete("meta", MOVED_KEY), True)

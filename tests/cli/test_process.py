@@ -58,7 +58,7 @@ UNUSED = {"rich", "orjson", "backports", "compression.zstd", "pyarrow", "matplot
     ("arguments", "commands", "unused"),
     [
         (["--help"], [], UNUSED | {"numpy", "lmdb", "simindex.index"}),
-        (["list", "i"], ["list"], UNUSED | {"simindex.corpus", "simindex.maintenance", "simindex.tuning"}),
+        (["list", "i"], ["records"], UNUSED | {"simindex.corpus", "simindex.maintenance", "simindex.tuning"}),
         (
             ["query", "i", FOX],
             ["query"],

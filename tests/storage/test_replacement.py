@@ -11,8 +11,9 @@ from support.stored import bare_store, held, put
 
 import simindex
 from simindex import IndexFullError
+from simindex.changes.writer import clear_unnamed
+from simindex.format.meta import Manifest
 from simindex.storage.folder import COMPACT_FOLDER
-from simindex.storage.replacement import clear_traces
 from simindex.storage.store import Store
 
 
@@ -84,9 +85,9 @@ def test_mark_in_a_file_that_is_in_its_place_counts_for_nothing_and_is_taken_bac
     (tmp_path / "i" / COMPACT_FOLDER / "data.mdb").write_bytes(b"half a copy")
     reader = Store(tmp_path / "i", "r")
     assert held(reader, "meta")[b"moved"] == b"1"
-    clear_traces(store)
+    clear_unnamed(store, Manifest())
     assert held(reader, "meta") == {b"config": b"header", b"manifest": b"one"}
     assert not (tmp_path / "i" / COMPACT_FOLDER).exists()
-    clear_traces(store)  # without effect
+    clear_unnamed(store, Manifest())  # without effect
     reader.close()
     store.close()

@@ -203,8 +203,9 @@ def run(
         feed = _Feed(rows, skip_bad_rows, advance, is_stored)
         matched = None if if_new is None else _Matched(if_new, simhash, as_json)
         report = _insert(target, feed, on_conflict, batch_size, workers, matched)
-    reading.note_tally(rows.tally, reads.encoding)
-    _summarise(report, feed, rows.tally, time.monotonic() - began, as_json, matched)
+    tally = rows.tally
+    reading.note_tally(tally, reads.encoding)
+    _summarise(report, feed, tally, time.monotonic() - began, as_json, matched)
 
 
 class _Matched:

@@ -63,10 +63,14 @@ def _no_json(source: Source, place: str, content: bytes, expected: str) -> BadRo
 def read_lines(source: Source, fields: Fields) -> Iterator[Row | BadRowError]:
     """Yield the rows of a source of JSON lines."""
     with source.lines() as lines:
-        for line in lines:
-            row = line if isinstance(line, BadRowError) else row_of(source, fields, lines.number, line)
-            if row is not None:
-                yield row
+        for some in lines.groups():
+            if isinstance(some, BadRowError):
+                yield some
+                continue
+            for number, line in enumerate(some, lines.number - len(some) + 1):
+                row = row_of(source, fields, number, line)
+                if row is not None:
+                    yield row
 
 
 def row_of(source: Source, fields: Fields, number: int, line: bytes) -> Row | BadRowError | None:
