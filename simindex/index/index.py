@@ -209,7 +209,7 @@ class Index:
                 self._end_of_copy()
 
     def __enter__(self) -> Self:
-        self._store.require_open()
+        self._store.environment()
         return self
 
     def __exit__(
@@ -1183,7 +1183,7 @@ class Index:
         ...     report.ok, report.problems
         (True, ())
         """
-        self._store.require_open()
+        self._store.environment()
         from simindex.maintenance.check import check
 
         return check(self._store.path, level, progress=progress)

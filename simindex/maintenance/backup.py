@@ -11,24 +11,23 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from simindex.checks import local_path, require_callable
 from simindex.errors import BackupTargetError
 from simindex.format.layout import SegmentEntry
 from simindex.format.meta import CONFIG_KEY, Manifest, decode_manifest
-from simindex.maintenance.backup_folder import open_folder
+from simindex.maintenance.backup_folder import FolderTarget, open_folder
 from simindex.maintenance.backup_parts import (
     SMALL,
     Counter,
     Piece,
-    SealedSegment,
     checked_value,
     pieces_of,
     sealed_segment,
     segment_parts,
 )
-from simindex.maintenance.backup_store import open_target
+from simindex.maintenance.backup_store import StoreTarget, open_target
 from simindex.maintenance.object_store import open_store, prove
 from simindex.maintenance.reports import BackupReport, StoreBackupReport
 from simindex.queries.scheme import Scheme, scheme_of
@@ -116,39 +115,8 @@ def backup_index(
     )
 
 
-class Target(Protocol):
-    """Where the engine puts what it copies.
-
-    Attributes:
-        manifest: of the older backup; an empty one where there is none.
-    """
-
-    manifest: Manifest
-
-    @property
-    def name(self) -> str:
-        """Its path or uri."""
-
-    def prepare(self, segment_bytes: int, other_bytes: int) -> None:
-        """Refuse a backup of so many bytes that has no room. Raises IndexFullError."""
-
-    def reuses(self, segment: SealedSegment) -> bool:
-        """Return whether the older backup has this segment, which stays."""
-
-    def put(self, entry: SegmentEntry, pieces: list[Piece], values: list[bytes]) -> None:
-        """Take the next values of a segment."""
-
-    def end(self, entry: SegmentEntry) -> None:
-        """Take note that all values of a segment have come."""
-
-    def drop(self, segment: int) -> None:
-        """Forget the values of a segment that a merge has replaced."""
-
-    def pin(self) -> None:
-        """Take note that the snapshot is about to be pinned."""
-
-    def finish(self, txn: ReadTransaction, stored: bytes, manifest: Manifest) -> None:
-        """Take what is not in segments, on the snapshot whose segments have all come."""
+Target = FolderTarget | StoreTarget
+"""Where the engine puts what it copies."""
 
 
 class _Copied(NamedTuple):

@@ -241,30 +241,25 @@ class Segment:
             self._held += found.held
         # The error names a value that is missing or has another length.
         for at in np.flatnonzero(bases == 0).tolist():
-            bases[at] = self._address(get, keys[at].tobytes(), int(sizes[at]))
+            key = keys[at].tobytes()
+            bases[at] = _kernel.address(self._kept(key, get(key), int(sizes[at])))
         return bases
 
     def _kept(self, key: bytes, value: Any, expected: int) -> Any:
         """Return a value so that it lives as long as the segment."""
-        self._require_bytes(key, expected, None if value is None else len(value))
+        if value is None or len(value) != expected:
+            found = "nothing" if value is None else f"{len(value)} bytes"
+            raise CorruptIndexError(
+                f"segment {self.entry.id}, entry {key.hex()}: expected {expected} bytes, found {found}; "
+                "restore a backup or rebuild the index",
+                segment=self.entry.id,
+                key=key,
+            )
         if isinstance(value, memoryview) and expected < COPIED_BYTES:
             value = bytes(value)
         if isinstance(value, bytes):
             self._held.append(value)
         return value
-
-    def _address(self, get: Callable[[bytes], Any], key: bytes, expected: int) -> int:
-        """Return the address of a value."""
-        return _kernel.address(self._kept(key, get(key), expected))
-
-    def _require_bytes(self, key: bytes, expected: int, found: int | None) -> None:
-        if found != expected:
-            raise CorruptIndexError(
-                f"segment {self.entry.id}, entry {key.hex()}: expected {expected} bytes, found "
-                f"{'nothing' if found is None else f'{found} bytes'}; restore a backup or rebuild the index",
-                segment=self.entry.id,
-                key=key,
-            )
 
 
 class Directory:

@@ -180,7 +180,8 @@ def _prove(file: PageFile, path: str, *, of_records: bool) -> None:
             levels = (
                 min(record.depth - 1, 1) if name == RECORDS else record.depth - (name not in _READ_AT_OPENING)
             )
-        _walk(file, name, record, path, levels)
+        if min(record.depth, levels) > 0:
+            _walk(file, name, record, path, levels)
     if databases and not of_records:
         for page, message in wrong_last_page(file, databases.values()):
             raise _damaged(path, "", message, page)
@@ -244,8 +245,7 @@ def _walk(file: PageFile, name: str, record: DatabaseRecord, path: str, levels: 
                 what = "a leaf page" if are_leaves else "a branch page"
                 raise _damaged(path, name, f"expected {what}, found damage", int(part[np.argmin(is_sound)]))
             big = nodes[nodes["flags"] == BIG_VALUE] if are_leaves else nodes[:0]
-            lost = big["page"][~pages_of_values(file, big)[1]]
-            if len(lost):
+            if len(big) and len(lost := big["page"][~pages_of_values(file, big)[1]]):
                 raise _damaged(
                     path, name, "expected values within the file, found damage", int(part[lost[0]])
                 )

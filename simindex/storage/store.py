@@ -299,10 +299,6 @@ class Store:
     def _lost(self, environment: Environment) -> ClosedError:
         return closed(self.path, f"{environment.failure}; close this handle and open the index again")
 
-    def require_open(self) -> None:
-        """Raise ClosedError when the handle is closed, or a writer's was forked."""
-        self.environment()
-
     @property
     def is_abandoned(self) -> bool:
         """Whether it is a writer's handle that was inherited through fork()."""
@@ -360,7 +356,7 @@ class Store:
 
     def refresh(self) -> None:
         """Let go of a pinned snapshot; the next call takes the newest, and those under way keep theirs."""
-        self.require_open()
+        self.environment()
         self._end_pin()
 
     def _end_pin(self) -> None:

@@ -180,7 +180,7 @@ def test_closed_store_says_so_and_frees_the_writer_lock(tmp_path: Path) -> None:
         Store(tmp_path / "i", "a")
     store.close()
     store.close()
-    for call in (store.environment, store.require_open, store.refresh, store.reading().__enter__):
+    for call in (store.environment, store.refresh, store.reading().__enter__):
         with pytest.raises(ClosedError, match="the index is closed; open it again"):
             call()
     assert not store.is_abandoned
