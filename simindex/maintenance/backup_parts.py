@@ -48,26 +48,29 @@ class Piece(NamedTuple):
     """One stored value of a segment.
 
     Attributes:
-        column: what it is a chunk of; ``None``: it is the whole segment.
+        column: what it is a chunk of, and `chunk`, which one; ``None``: it is the whole segment.
     """
 
     key: bytes
     column: Column | None
     entries: int
     num_bytes: int
+    chunk: int = 0
 
 
 def pieces_of(geometry: Geometry, entry: SegmentEntry) -> list[Piece]:
     """Return the values that a segment consists of, in the order of their keys."""
     if not entry.chunked:
         return [Piece(whole_segment_key(entry.id), None, 1, geometry.segment_bytes(entry) + SEAL_BYTES)]
-    pieces = []
-    for column in geometry.columns(entry):
-        for chunk in range(column.chunks):
-            count = min(column.per_chunk, column.total - chunk * column.per_chunk)
-            key = segment_key(entry.id, column.table, chunk)
-            pieces.append(Piece(key, column, count, column.chunk_bytes(count)))
-    return pieces
+    return [piece for column in geometry.columns(entry) for piece in pieces_of_column(entry, column)]
+
+
+def pieces_of_column(entry: SegmentEntry, column: Column) -> Iterator[Piece]:
+    """Yield the chunks of a column, in order."""
+    for chunk in range(column.chunks):
+        count = min(column.per_chunk, column.total - chunk * column.per_chunk)
+        key = segment_key(entry.id, column.table, chunk)
+        yield Piece(key, column, count, column.chunk_bytes(count), chunk)
 
 
 def checked_value(entry: SegmentEntry, piece: Piece, value: bytes | memoryview | None) -> bytes:

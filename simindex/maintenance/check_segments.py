@@ -15,8 +15,16 @@ import numpy as np
 from simindex.errors import CorruptIndexError
 from simindex.format.bulk import NO_LEADER
 from simindex.format.chunks import hashes_of_shingle_keys
-from simindex.format.keys import segment_keys, whole_segment_key
-from simindex.format.layout import COPY_TABLE, FIRST_BAND_TABLE, KEY_TABLE, Chunks, Geometry, SegmentEntry
+from simindex.format.layout import (
+    BITMAPS,
+    COPY_TABLE,
+    FENCES,
+    FILTERS,
+    FIRST_BAND_TABLE,
+    KEY_TABLE,
+    SegmentEntry,
+)
+from simindex.maintenance.backup_parts import Piece, pieces_of
 from simindex.maintenance.check_documents import DOCUMENT, Documents, Found, Sum
 from simindex.maintenance.reports import Problem
 from simindex.maintenance.stored_tables import StoredTables
@@ -24,15 +32,6 @@ from simindex.queries.scheme import Scheme
 from simindex.segments.build import Puts, SegmentWriter
 from simindex.sketching.sample import num_entries, sample_top
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE
-
-
-def chunk_places(tables: Geometry, entry: SegmentEntry) -> dict[bytes, tuple[int, int, int]]:
-    """Return database key -> (table, chunk, bytes) of the values of a chunked segment."""
-    layout = Chunks.of(tables.columns(entry))
-    keys = (bytes(key) for key in segment_keys(entry.id, layout.tables, layout.numbers))
-    columns = layout.tables.tolist(), layout.numbers.tolist(), layout.sizes.tolist()
-    return dict(zip(keys, zip(*columns, strict=True), strict=True))
-
 
 Differ = Callable[[str, str, np.ndarray | None], None]
 """Called with a message, the name of a table, and the relative numbers of documents concerned if they are
@@ -274,6 +273,9 @@ class Agreement:
             self._differ(message, "sketches", leaders[gone])
 
 
+_DERIVED = {FENCES: "fences of ", FILTERS: "filter of ", BITMAPS: "bitmap of "}
+
+
 class SegmentCheck:
     """The check of one live segment."""
 
@@ -287,6 +289,7 @@ class SegmentCheck:
         """Args: values: everything that is stored under the segment's id; found: called with each problem."""
         self._scheme, self._entry, self._values, self._found = scheme, entry, values, found
         self._tables = scheme.tables
+        self._pieces = {piece.key: piece for piece in pieces_of(scheme.tables, entry)}
 
     def _report(self, message: str, table: str | None = None, **where: object) -> None:
         entry = self._entry
@@ -294,37 +297,27 @@ class SegmentCheck:
         problem = Problem("segment", message, "segments", segment=entry.id, table=table, numbers=numbers)
         self._found(Problem(**{**vars(problem), **where}))
 
+    def _report_piece(self, message: str, piece: Piece) -> None:
+        name = None
+        if piece.column is not None:
+            kind = piece.column.table & BITMAPS  # the highest bits
+            name = _DERIVED.get(kind, "") + self._tables.name(piece.column.table - kind)
+        self._report(message, name, chunk=piece.chunk, first_key=piece.key.hex())
+
     # ---- what is stored at all ----
 
     def check_values(self) -> set[bytes]:
         """Prove that there are the values that the manifest names, each of its length."""
-        entry, lost = self._entry, set[bytes]()
-        places: dict[bytes, tuple[int, int, int | None]] = {whole_segment_key(entry.id): (-1, 0, None)}
-        if entry.chunked:
-            places = {**chunk_places(self._tables, entry)}
-        for key, (table, chunk, size) in places.items():
+        lost = set[bytes]()
+        for key, piece in self._pieces.items():
             value = self._values.get(key)
-            if value is None or (size is not None and len(value) != size):
-                what = "nothing" if value is None else f"{len(value)} bytes"
-                expected = "a value" if size is None else f"{size} bytes"
-                self._report(
-                    f"expected {expected}, found {what}", self.name(table), chunk=chunk, first_key=key.hex()
-                )
+            if value is None or len(value) != piece.num_bytes:
+                found = "nothing" if value is None else f"{len(value)} bytes"
+                self._report_piece(f"expected {piece.num_bytes} bytes, found {found}", piece)
                 lost.add(key)
-        for key in self._values.keys() - places.keys():
+        for key in self._values.keys() - self._pieces.keys():
             self._report("expected no such value of a live segment, found one", first_key=key.hex())
         return lost
-
-    def name(self, table: int) -> str | None:
-        """Return the name of a table by the number in its database keys; ``None`` for a whole segment."""
-        for kind in self._tables.kinds:
-            if kind.first <= table < kind.first + kind.num_tables:
-                if kind.name in ("fence", "filter", "bitmap"):
-                    of = table - kind.first + (FIRST_BAND_TABLE if kind.name == "bitmap" else 0)
-                    what = "fences" if kind.name == "fence" else kind.name
-                    return f"{what} of {self._tables.name(of)}"
-                return self._tables.name(table)
-        return None
 
     # ---- what the values say ----
 
@@ -378,9 +371,9 @@ class SegmentCheck:
             stored = self._values.get(key)
             if stored is None or len(stored) != len(value) or _are_equal(stored, value):
                 continue
-            table, chunk, _ = chunk_places(self._tables, self._entry).get(key, (-1, 0, 0))
-            message = "expected the bytes that its table's entries give, found others"
-            self._report(message, self.name(table), chunk=chunk, first_key=key.hex())
+            self._report_piece(
+                "expected the bytes that its table's entries give, found others", self._pieces[key]
+            )
 
     def differ(self, message: str, table: str, numbers: np.ndarray | None = None) -> None:
         """Report a table that does not agree with what it follows from; numbers: relative, of documents."""

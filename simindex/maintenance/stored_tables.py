@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -14,15 +14,13 @@ from simindex.format.chunks import (
     read_chunk,
     read_whole_segment,
 )
-from simindex.format.keys import segment_key, whole_segment_key
+from simindex.format.keys import whole_segment_key
 from simindex.format.layout import Geometry, SegmentEntry
 from simindex.format.seals import unseal
+from simindex.maintenance.backup_parts import Get, pieces_of_column
 from simindex.queries.view import View
 from simindex.sketching.sample import Samples, num_entries
 from simindex.storage.transactions import ReadTransaction
-
-Get = Callable[[bytes], "bytes | memoryview | None"]
-"""Returns the stored value of a database key."""
 
 
 class StoredTables:
@@ -50,12 +48,10 @@ class StoredTables:
         """Yield database key and rows, ``None`` where they are missing, of each chunk of a table of a chunked
         segment, or of the sketch column behind the tables."""
         column = self._geometry.columns(self._entry)[table]
-        for chunk in range(column.chunks):
-            count = min(column.per_chunk, column.total - chunk * column.per_chunk)
-            key = segment_key(self._entry.id, table, chunk)
-            value = self._get(key)
-            is_there = value is not None and len(value) == column.chunk_bytes(count)
-            yield key, read_chunk(key, column, count, value or b"") if is_there else None
+        for piece in pieces_of_column(self._entry, column):
+            value = self._get(piece.key)
+            is_there = value is not None and len(value) == piece.num_bytes
+            yield piece.key, read_chunk(piece.key, column, piece.entries, value or b"") if is_there else None
 
     def entries(self, table: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield (keys, numbers) of a sorted table, a chunk at a time."""
