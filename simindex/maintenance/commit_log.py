@@ -231,16 +231,13 @@ def _apply(batch: Batch, writer: Writer, pending: Pending, view: View) -> None:
     pending.inserted_at = batch.time
     if batch.removed:
         writer.remove(pending, view, batch.removed)
-    _touch(pending, view, batch.touched)
+    if batch.touched:
+        known = view.find_keys(batch.touched, key_hashes(batch.touched))
+        pending.touch(number for number, _ in known.values())
     if batch.keys:
         writer.insert(pending, view, _documents(batch), "replace")
     for key, value in batch.notes:
         pending.done = decode_done(key, value)
-
-
-def _touch(pending: Pending, view: View, keys: list[bytes]) -> None:
-    if keys:
-        pending.touch(number for number, _ in view.find_keys(keys, key_hashes(keys)).values())
 
 
 def _documents(batch: Batch) -> NewDocuments:

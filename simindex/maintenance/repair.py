@@ -12,6 +12,7 @@ import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -338,7 +339,8 @@ class _Repair:
             self._salvage.notes.append(f"{num_removed} {REMOVED_FOUND}")
         orphans = [self._sound(entries) for entries in self._salvage.by_number()]
         if orphans:
-            removed = self._removed() | self._marks_of_unreached()
+            # Numbers are given once, so a mark on any page holds.
+            removed = self._removed | self._marks_of(self._salvage.by_number())
             known = None if self._salvage.are_orphans_current else self._known(remains)
             unreached = _joined(orphans)
             found = _joined([found, unreached.of(self._are_evident(unreached, removed, known))])
@@ -402,13 +404,10 @@ class _Repair:
         ]
         return np.array(are_kept, dtype=bool)
 
+    @cached_property
     def _removed(self) -> set[int]:
-        """Return the numbers that the tree of marks still reaches."""
+        """The numbers that the tree of marks still reaches."""
         return {int(n) for e in self._salvage.reached("removed") for n in numbers_of(e["octets"])}
-
-    def _marks_of_unreached(self) -> set[int]:
-        """Return the numbers that a mark on any page names: one is given once, so an old mark holds."""
-        return self._marks_of(self._salvage.by_number())
 
     def _marks_of(self, parts: Iterable[np.ndarray]) -> set[int]:
         """Return the numbers of the marks among some entries whose seals fit."""
@@ -472,10 +471,9 @@ class _Repair:
 
     def _note_lost(self, part: SegmentRemains, numbers: np.ndarray) -> None:
         """Take note of numbers in the key table that have neither a record nor a mark."""
-        removed = self._removed()
         lost = np.setdiff1d(part.key_numbers, numbers).tolist()
         for number in lost:
-            if number in removed:
+            if number in self._removed:
                 continue
             if self._lost and self._lost[-1][1] == number:
                 self._lost[-1] = self._lost[-1][0], number + 1
