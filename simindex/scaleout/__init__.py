@@ -1,8 +1,8 @@
 """An index over many machines: the same calls, over partitions that Ray's actors hold.
 
 `create` makes a catalog and its partitions, `open` gives the index of a catalog. Each partition is an
-ordinary index in a folder of one machine. Ray carries the calls, restarts what died and says which machine
-is where; it is imported when a call needs it (``pip install 'simindex[scaleout]'``). Importing `simindex`
+ordinary index in a folder of one machine. Ray starts hosts, restarts what died and says which machine is
+where; it is imported when a call needs it (``pip install 'simindex[scaleout]'``). Importing `simindex`
 does not load this room: the first use of `simindex.scaleout` does.
 
 `deduplicate` writes a corpus without its near duplicates, found by all nodes of a Ray cluster; `plan_dedup`

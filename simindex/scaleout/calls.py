@@ -7,16 +7,16 @@ calls Ray's actors. A place that is missing in the answers is named, with the re
 from __future__ import annotations
 
 import threading
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, NamedTuple
 
 from simindex.scaleout.catalog import Catalog
+from simindex.scaleout.connections import Group
 from simindex.scaleout.errors import PlaceMissingError
 from simindex.scaleout.host import Assignment, Host
-
-Group = Literal["changes", "asks", "jobs"]
 
 OnMissing = Literal["partial", "wait", "raise"]
 
@@ -39,6 +39,21 @@ class Gathered(NamedTuple):
     missing: dict[str, str]
 
 
+class Replied(NamedTuple):
+    """What a method of a host has returned, or raised."""
+
+    answer: Any
+    error: Exception | None
+
+
+def replied(method: Callable[..., Any], *arguments: Any) -> Replied:
+    """Call a method."""
+    try:
+        return Replied(method(*arguments), None)
+    except Exception as exc:
+        return Replied(None, exc)
+
+
 class Calls(ABC):
     """The hosts of one version of a catalog. Safe to share between threads."""
 
@@ -51,9 +66,24 @@ class Calls(ABC):
         what `gather` takes."""
 
     @abstractmethod
+    def _reply(self, sent: Any, seconds: float) -> Replied | str:
+        """Return what a place answers within so many seconds, or why it does not."""
+
     def gather(self, sent: Mapping[str, Any], seconds: float) -> Gathered:
         """Return what places answer within so many seconds; an error of a host is raised, when all are
         done."""
+        until, found, failures = time.monotonic() + seconds, Gathered({}, {}), list[Exception]()
+        for place, one in sent.items():
+            reply = self._reply(one, until - time.monotonic())
+            if isinstance(reply, str):
+                found.missing[place] = reply
+            elif reply.error is None:
+                found.answers[place] = reply.answer
+            else:
+                failures.append(reply.error)
+        if failures:
+            raise failures[0]
+        return found
 
     def require_fit(self, seconds: float) -> None:  # noqa: B027 - a host in this process fits
         """Refuse places where no host can run, before one is made there."""
@@ -120,11 +150,8 @@ class LocalCalls(Calls):
         """Call a method; see `Calls.send_all`."""
         own = dict.fromkeys(self.places, ()) if to is None else to
 
-        def call(place: str) -> Any:
-            try:
-                return self._call(place, method, *own[place], *arguments)
-            except Exception as exc:
-                return _Failure(exc)
+        def call(place: str) -> Replied:
+            return replied(self._call, place, method, *own[place], *arguments)
 
         return dict(zip(own, (self._threads.map if len(own) > 1 else map)(call, own), strict=True))
 
@@ -138,12 +165,9 @@ class LocalCalls(Calls):
                 _hosts[self.catalog.id, place] = self._used[place], count + 1
             return self._used[place]
 
-    def gather(self, sent: Mapping[str, Any], seconds: float) -> Gathered:  # noqa: ARG002 - they are there
-        """Return what places answered; see `Calls.gather`."""
-        for found in sent.values():
-            if isinstance(found, _Failure):
-                raise found.error
-        return Gathered(dict(sent), {})
+    def _reply(self, sent: Any, seconds: float) -> Replied | str:  # noqa: ARG002 - it is there
+        found: Replied = sent
+        return found
 
     def close(self) -> None:
         """Close the partitions that no other handle of this process uses."""
@@ -156,7 +180,3 @@ class LocalCalls(Calls):
                     _hosts[self.catalog.id, place] = host, count - 1
                 else:
                     host.close()
-
-
-class _Failure(NamedTuple):
-    error: Exception

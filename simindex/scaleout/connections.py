@@ -1,32 +1,45 @@
-"""Connections from drivers to hosts, by which questions go past Ray.
+"""Connections from drivers to hosts, by which all calls go; Ray starts hosts and says where they are.
 
-A call of Ray costs the driver some 0.25 ms of processor time a host, one by a connection a tenth of that.
-Only questions go here: where a connection fails in any way, the call is made by Ray, which starts hosts again
-and knows which are gone. A frame is its length, 16 hexadecimal digits, and a pickle; a host reads none before
-the other side has sent the token that Ray has handed it.
+A call of Ray costs the driver some 0.25 ms of processor time a host, one by a connection a tenth of that. A
+call whose connection fails is made again, to wherever its host is by then: so only what may be repeated is
+called. The changes of a driver to a host go one after the other, as they were sent. A frame is its length, 16
+hexadecimal digits, and a pickle; a host reads none before the other side has sent the token that Ray has
+handed it.
 """
 
 from __future__ import annotations
 
 import hmac
-import pickle
+import math
 import secrets
 import socket
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+Group = Literal["changes", "asks", "jobs"]
+
+_THREADS: dict[Group, int] = {"changes": 1, "asks": 4, "jobs": 1}
+"""Calls of a group that wait for one host at a time, but for small questions, which take no thread."""
 
 _SIZE_BYTES = 16
 
+_AT_ONCE_BYTES = 100_000
+"""Frames of fewer bytes are sent by the thread that calls."""
+
 _CONNECT_SECONDS = 1.0
 
-_AGAIN_SECONDS = 30.0
-"""After so long a host is tried again to which no connection could be made."""
+_AGAIN_SECONDS = 0.1
+"""Behind a connection that has failed."""
 
-MOST = 4
-"""Connections of one driver to a host: so many questions are under way at a time."""
+_MOST_FREE = 4
+
+_LOST_PEER = {"TCP_KEEPIDLE": 3, "TCP_KEEPINTVL": 3, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 12_000}
+"""A connection to a machine that is gone fails after 12 seconds."""
 
 
 class Address(NamedTuple):
@@ -42,7 +55,7 @@ class Server:
 
     Args:
         host: address of this machine that drivers see.
-        answer: returns the reply to a frame; what it raises is raised at the other side.
+        answer: returns the reply to a frame, and raises nothing.
     """
 
     def __init__(self, host: str, answer: Callable[[bytes], bytes]) -> None:
@@ -60,12 +73,7 @@ class Server:
         with connection.socket, suppress(OSError):
             token = connection.exactly(len(self.address.token))
             while hmac.compare_digest(token, self.address.token):
-                frame = connection.received()
-                try:
-                    reply = b"\1" + self._answer(frame)
-                except Exception as exc:
-                    reply = b"\0" + pickle.dumps(exc)
-                connection.send(reply)
+                connection.send(self._answer(connection.reply()))
 
     def close(self) -> None:
         """Take no more connections."""
@@ -73,18 +81,32 @@ class Server:
 
 
 class Connection:
-    """One side of a connection. Its methods raise OSError where the other side is gone or late."""
+    """One side of a connection, for one frame and its reply at a time. Its methods raise OSError where the
+    other side is gone or late."""
 
     def __init__(self, connected: socket.socket) -> None:
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in _LOST_PEER.items():
+            if hasattr(socket, name):
+                connected.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
         self.socket = connected
 
-    def send(self, frame: bytes) -> None:
+    @classmethod
+    def to(cls, address: Address) -> Connection:
+        """Return a connection to a host."""
+        connected = socket.create_connection((address.host, address.port), _CONNECT_SECONDS)
+        connected.sendall(address.token)
+        return cls(connected)
+
+    def send(self, frame: bytes, seconds: float | None = None, /) -> None:
         """Send a frame."""
+        self.socket.settimeout(seconds)
         self.socket.sendall(b"%016x" % len(frame) + frame)
 
-    def received(self) -> bytes:
+    def reply(self, seconds: float = math.inf) -> bytes:
         """Return the next frame."""
+        self.socket.settimeout(None if seconds == math.inf else max(seconds, 0.001))
         return self.exactly(int(self.exactly(_SIZE_BYTES), 16))
 
     def exactly(self, size: int) -> bytes:
@@ -99,73 +121,133 @@ class Connection:
             parts.append(self.socket.recv(min(size, 1 << 20)))
         return b"".join(parts)
 
-    def reply(self, seconds: float) -> bytes:
-        """Return what is replied to the frame that was sent, within so many seconds, or raise it."""
-        self.socket.settimeout(max(seconds, 0.001))
-        frame = self.received()
-        if not frame[0]:
-            raise HostError(pickle.loads(frame[1:]))
-        return frame[1:]
+    def end(self) -> None:
+        """Close it, and let who waits for a reply wait no more."""
+        with suppress(OSError):  # it has ended already
+            self.socket.shutdown(socket.SHUT_RDWR)
+        self.socket.close()
 
 
-class HostError(Exception):
-    """What a host has raised."""
+@dataclass
+class Sent:
+    """A frame that is under way.
 
-    def __init__(self, error: Exception) -> None:
-        self.error = error
+    Attributes:
+        until: when it is given up, by the clock of `time.monotonic`.
+        connection: that carries it now.
+        answer: of the thread that sends it, again and again; ``None``: the caller has sent it.
+        why: why it was sent again the last time.
+    """
+
+    name: str
+    group: Group
+    frame: bytes
+    until: float = math.inf
+    connection: Connection | None = None
+    answer: Future[bytes | None] | None = None
+    why: str = ""
 
 
 class Connections:
     """Connections of one driver to hosts, each used for one call at a time. Safe to share between threads.
 
     Args:
-        address_of: returns the address of the host of a place.
+        connect: makes a connection to the host of a name. Raises OSError where there is none now.
     """
 
-    def __init__(self, address_of: Callable[[str], Address]) -> None:
-        self._address_of, self._lock = address_of, threading.Lock()
+    def __init__(self, connect: Callable[[str], Connection]) -> None:
+        self._connect, self._lock, self._is_closed = connect, threading.Lock(), False
         self._free: dict[str, list[Connection]] = {}
-        self._count: dict[str, int] = {}
-        self._failed: dict[str, float] = {}
+        self._threads: dict[tuple[str, Group], ThreadPoolExecutor] = {}
 
-    def taken(self, place: str) -> Connection | None:
-        """Return a free connection; ``None`` where there is none."""
+    def send(self, name: str, group: Group, frame: bytes, *, by_thread: bool = False) -> Sent:
+        """Send a frame to a host: a small question at once, where a connection is free."""
+        sent = Sent(name, group, frame)
+        if group == "asks" and len(frame) < _AT_ONCE_BYTES and not by_thread and (free := self._taken(name)):
+            try:
+                free.send(frame, _CONNECT_SECONDS)
+                sent.connection = free
+                return sent
+            except OSError:
+                free.end()
+        self._send_by_thread(sent)
+        return sent
+
+    def _send_by_thread(self, sent: Sent) -> None:
         with self._lock:
-            free = self._free.get(place)
+            of = sent.name, sent.group
+            if of not in self._threads:
+                self._threads[of] = ThreadPoolExecutor(_THREADS[sent.group], thread_name_prefix="simindex")
+            sent.answer = self._threads[of].submit(self._repeated, sent)
+
+    def _repeated(self, sent: Sent) -> bytes | None:
+        """Send a frame until there is a reply; ``None``: it was given up before."""
+        while time.monotonic() < sent.until and not self._is_closed:
+            try:
+                sent.connection = self._taken(sent.name) or self._connect(sent.name)
+                return self._replied(sent, sent.frame)
+            except OSError as exc:
+                sent.why = str(exc)
+                time.sleep(_AGAIN_SECONDS)
+        return None
+
+    def _replied(self, sent: Sent, frame: bytes | None = None) -> bytes:
+        """Return the reply that a connection brings, after it has sent a frame that was not sent yet."""
+        connection = sent.connection
+        assert connection is not None
+        try:
+            if frame is not None:
+                connection.send(frame)
+            reply = connection.reply(sent.until - time.monotonic())
+        except BaseException:
+            connection.end()
+            raise
+        finally:
+            sent.connection = None
+        with self._lock:
+            free = self._free.setdefault(sent.name, [])
+            if len(free) < _MOST_FREE and not self._is_closed:
+                free.append(connection)
+                return reply
+        connection.end()
+        return reply
+
+    def _taken(self, name: str) -> Connection | None:
+        with self._lock:
+            free = self._free.get(name)
             return free.pop() if free else None
 
-    def put_back(self, place: str, connection: Connection) -> None:
-        """Let a connection whose reply was read be taken again."""
-        with self._lock:
-            self._free.setdefault(place, []).append(connection)
-
-    def drop(self, place: str, connection: Connection) -> None:
-        """Close a connection that has failed, or whose reply was not waited for."""
-        connection.socket.close()
-        with self._lock:
-            self._count[place] -= 1
-
-    def more(self, place: str) -> None:
-        """Make a connection to a host that answers, where there is room for one."""
-        with self._lock:
-            has_failed = time.monotonic() < self._failed.get(place, 0.0) + _AGAIN_SECONDS
-            if has_failed or self._count.get(place, 0) >= MOST:
-                return
-            self._count[place] = self._count.get(place, 0) + 1
+    def reply(self, sent: Sent, seconds: float) -> bytes | None:
+        """Return the reply to a frame; ``None``: there is none within so many seconds, and it is given up."""
+        sent.until = time.monotonic() + seconds
+        if sent.answer is None:
+            try:
+                return self._replied(sent)
+            except OSError:
+                if time.monotonic() >= sent.until:
+                    return None
+                self._send_by_thread(sent)
+        assert sent.answer is not None
         try:
-            address = self._address_of(place)
-            connected = socket.create_connection((address.host, address.port), _CONNECT_SECONDS)
-            connected.sendall(address.token)
-        except Exception:  # Ray carries the calls then
-            with self._lock:
-                self._count[place] -= 1
-                self._failed[place] = time.monotonic()
-            return
-        self.put_back(place, Connection(connected))
+            return sent.answer.result(
+                None if seconds == math.inf else max(0.0, sent.until - time.monotonic())
+            )
+        except TimeoutError:
+            give_up(sent)
+            return None
 
     def close(self) -> None:
-        """Close all that are free."""
-        with self._lock:
-            for connection in [one for free in self._free.values() for one in free]:
-                connection.socket.close()
-            self._free = {}
+        """End all of them, once what is under way has its reply or was given up."""
+        self._is_closed = True
+        for threads in self._threads.values():
+            threads.shutdown()
+        for free in self._free.values():
+            while free:
+                free.pop().end()
+
+
+def give_up(sent: Sent) -> None:
+    """Wait for a reply no more."""
+    sent.until = 0.0
+    if sent.connection is not None:
+        sent.connection.end()

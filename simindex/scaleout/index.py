@@ -41,8 +41,9 @@ from simindex.queries.search import (
     sketched,
 )
 from simindex.scaleout.answers import Answered, ScaledAnswers, ScaledCheckReport, ScaledMatches, ScaledStats
-from simindex.scaleout.calls import Calls, Gathered, Group, OnMissing
+from simindex.scaleout.calls import Calls, Gathered, OnMissing
 from simindex.scaleout.catalog import Catalog
+from simindex.scaleout.connections import Group
 from simindex.scaleout.errors import CatalogChangedError, PartitionError, PlaceMissingError, UnsupportedError
 from simindex.scaleout.if_new import Scratch, Settled, settle
 from simindex.scaleout.moving import require_store

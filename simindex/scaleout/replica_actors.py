@@ -15,8 +15,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import xxhash
 
@@ -30,15 +31,16 @@ from simindex.scaleout.actors import (
     NAMESPACE,
     THREADS,
     HostActor,
-    Sent,
+    RayCalls,
     answer,
+    connected,
     end_actor,
     ray_module,
     start,
-    travelling,
 )
-from simindex.scaleout.calls import Calls, Gathered, Group, To
+from simindex.scaleout.calls import Replied, To
 from simindex.scaleout.catalog import Catalog, Partition
+from simindex.scaleout.connections import Connection, Group, Sent, give_up
 from simindex.scaleout.errors import ScaleOutError, UnsupportedError
 from simindex.scaleout.host import Assignment
 from simindex.scaleout.index import ScaledIndex
@@ -109,15 +111,26 @@ class ReplicaActor(HostActor):
         self._remove()
 
 
-class ReplicaCalls(Calls):
+class _Asked(NamedTuple):
+    """A question that is under way; any of its frames will do."""
+
+    method: str
+    frame: bytes
+    sent: list[Sent]
+
+
+class ReplicaCalls(RayCalls):
     """Calls of replicas in turn; each holds all partitions."""
 
     def __init__(self, catalog: Catalog, actors: list[Any]) -> None:
         super().__init__(catalog)
-        self._ray, self._actors, self._turn = ray_module(), actors, count()
+        self._actors, self._turn = {str(number): actor for number, actor in enumerate(actors)}, count()
         self._seconds: dict[str, deque[float]] = {}
 
-    def send_all(self, group: Group, method: str, *arguments: Any, to: To | None = None) -> dict[str, Sent]:
+    def _connected(self, name: str) -> Connection:
+        return connected(self._actors[name])
+
+    def send_all(self, group: Group, method: str, *arguments: Any, to: To | None = None) -> dict[str, Any]:
         """Call a method at one replica; see `Calls.send_all`."""
         own = () if to is None else to[_PLACE]
         of_partition = arguments[-1] if method == "each" else None
@@ -126,49 +139,40 @@ class ReplicaCalls(Calls):
                 f"{of_partition or method}: expected a question, for replicas are read only; change the "
                 "index that they are copies of, back it up, and open replicas anew"
             )
-        sent = Sent([], group, method, pickle.dumps((*own, *arguments), protocol=5))
-        self._send(sent)
-        return {_PLACE: sent}
+        others = pickle.dumps(arguments, protocol=5)
+        frame = pickle.dumps((b"", method, own, others), protocol=5)
+        return {_PLACE: _Asked(method, frame, [self._send(group, frame)])}
 
-    def _send(self, call: Sent) -> None:
-        actor = self._actors[next(self._turn) % len(self._actors)]
-        bound = actor.call.options(concurrency_group=call.group)
-        call.references.append(bound.remote(*travelling(b"", call.method, call.arguments)))
+    def _send(self, group: Group, frame: bytes) -> Sent:
+        return self._connections.send(str(next(self._turn) % len(self._actors)), group, frame, by_thread=True)
 
-    def gather(self, sent: Mapping[str, Sent], seconds: float) -> Gathered:
-        """Return the first answer; see `Calls.gather`."""
-        (call,) = sent.values()
-        began, lost, why = time.monotonic(), self._ray.exceptions, "no replica has answered in time"
-        known = self._seconds.setdefault(call.method, deque(maxlen=_REMEMBERED))
+    def _reply(self, asked: Any, seconds: float) -> Replied | str:
+        """Return the first answer."""
+        began, sent, done = time.monotonic(), asked.sent, set[Future[bytes | None]]()
+        known = self._seconds.setdefault(asked.method, deque(maxlen=_REMEMBERED))
         pause = sorted(known)[int(_PERCENTILE * len(known))] if len(known) >= _LEAST_KNOWN else _FIRST_SECONDS
-        while True:
-            left = max(0.0, began + seconds - time.monotonic())
-            for reference in self._ray.wait(call.references, timeout=min(left, pause))[0]:
-                try:
-                    found = pickle.loads(answer(reference))
-                except (lost.RayActorError, lost.ObjectLostError) as exc:
-                    call.references.remove(reference)
-                    why = f"the last replica that was called is gone: {str(exc).splitlines()[0]}"
-                    time.sleep(min(left, _AGAIN_SECONDS))
-                else:
-                    known.append(time.monotonic() - began)
-                    return Gathered({_PLACE: found}, {})
-            if not left:
-                return Gathered({}, {_PLACE: why})
-            if len(call.references) < len(self._actors):
-                self._send(call)
+        while left := max(0.0, began + seconds - time.monotonic()):
+            done, _ = wait([one.answer for one in sent if one.answer], min(left, pause), FIRST_COMPLETED)
+            if done:
+                known.append(time.monotonic() - began)
+                break
+            if len(sent) < len(self._actors):
+                sent.append(self._send(sent[0].group, asked.frame))
             pause = max(2 * pause, 0.01)
+        for one in sent:
+            give_up(one)
+        reply = done.pop().result() if done else None
+        if reply is None:
+            return f"no replica has answered in time; {sent[-1].why}"
+        return pickle.loads(reply)  # type: ignore[no-any-return] # of `HostActor.call`
 
     def stop(self) -> None:
         """End all replicas, and remove their copies."""
-        for actor in self._actors:
+        for actor in self._actors.values():
             end_actor(actor)
 
 
 _START_SECONDS = 30.0
-
-_AGAIN_SECONDS = 0.1
-"""After so long a call is sent again whose replica is gone."""
 
 
 def replicas(
@@ -217,7 +221,7 @@ def replicas(
         uris = [open_store(source).uri]
     name = xxhash.xxh3_64_hexdigest("\n".join(uris).encode("utf-8", "surrogateescape"))
     started, module = start(address, ray), ray_module()
-    actor = module.remote(num_cpus=cores, concurrency_groups=THREADS)(ReplicaActor)
+    actor = module.remote(num_cpus=cores, max_concurrency=THREADS)(ReplicaActor)
     actors, made = list[Any](), list[Any]()
     for number in range(count):
         named: dict[str, Any] = {"name": f"replicas/{name}/{number}", "namespace": NAMESPACE}
@@ -241,7 +245,7 @@ def replicas(
                 f"count: expected {cores:g} free cores of the Ray cluster for each of {count} replicas, "
                 f"found them for {len(up)} within {_START_SECONDS:g} s; ask for fewer, or start nodes"
             )
-        configs = [actor.config.options(concurrency_group="jobs").remote() for actor in actors]
+        configs = [actor.config.remote() for actor in actors]
         config, *_ = [answer(reference) for reference in configs]
     except BaseException:
         for one in made:

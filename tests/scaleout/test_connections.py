@@ -1,18 +1,21 @@
-"""Questions that go past Ray: each gets its own reply, or Ray is asked."""
+"""Calls by connections: each gets its own reply, what was lost is called again, and a deadline holds."""
 
 import pickle
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import cache
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from support.hosts import Cluster, Engine, Losing
+from support.hosts import Cluster, Connected
 
 from simindex.scaleout import actors
-from simindex.scaleout.connections import MOST, Address, Connections, HostError, Server
+from simindex.scaleout.calls import replied
+from simindex.scaleout.connections import Address, Connection, Connections, Group, Server
 
 
 @contextmanager
@@ -26,36 +29,12 @@ def serving(answer: Callable[[bytes], bytes]) -> Iterator[Server]:
 
 def test_frames_of_any_size_come_back_in_order() -> None:
     with serving(lambda frame: frame[::-1]) as server:
-        connections = Connections(lambda _: server.address)
-        connections.more("a")
-        connection = connections.taken("a")
-        assert connection is not None
+        connection = Connection.to(server.address)
         for size in (0, 1, 7, 100_000, 5_000_000):
             frame = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
             connection.send(frame)
             assert connection.reply(10) == frame[::-1]
-        connections.put_back("a", connection)
-        connections.close()
-
-
-def test_what_a_host_raises_is_raised_and_the_connection_goes_on() -> None:
-    def answer(frame: bytes) -> bytes:
-        if frame == b"bad":
-            raise KeyError("no such key")
-        return frame
-
-    with serving(answer) as server:
-        connections = Connections(lambda _: server.address)
-        connections.more("a")
-        connection = connections.taken("a")
-        assert connection is not None
-        connection.send(b"bad")
-        with pytest.raises(HostError) as raised:
-            connection.reply(10)
-        assert (type(raised.value.error), raised.value.error.args) == (KeyError, ("no such key",))
-        connection.send(b"good")
-        assert connection.reply(10) == b"good"
-        connections.drop("a", connection)
+        connection.end()
 
 
 def test_without_the_token_nothing_is_read() -> None:
@@ -66,136 +45,169 @@ def test_without_the_token_nothing_is_read() -> None:
         return frame
 
     with serving(answer) as server:
-        connections = Connections(lambda _: server.address._replace(token=bytes(16)))
-        connections.more("a")
-        connection = connections.taken("a")
-        assert connection is not None
-        connection.send(b"some")
-        with pytest.raises(OSError, match=r"ended|reset"):
+        connection = Connection.to(server.address._replace(token=bytes(16)))
+        with suppress(OSError):  # the other side may have ended it by now
+            connection.send(b"some")
+        with pytest.raises(OSError, match=r"ended|reset|Broken"):
             connection.reply(10)
-        connections.drop("a", connection)
+        connection.end()
     assert frames == []
 
 
-def test_there_are_a_few_connections_and_one_that_cannot_be_made_is_not_tried_at_once() -> None:
-    tried = list[str]()
+def test_a_connection_is_used_again_and_few_stay() -> None:
+    made = list[Connection]()
 
-    def address_of(place: str) -> Address:
-        tried.append(place)
-        if place == "b":
-            raise TimeoutError
-        return server.address
+    def connect(_: str) -> Connection:
+        made.append(Connection.to(server.address))
+        return made[-1]
 
-    with serving(bytes) as server:
-        connections = Connections(address_of)
-        for _ in range(MOST + 3):
-            connections.more("a")
-            connections.more("b")
-        assert (tried.count("a"), tried.count("b")) == (MOST, 1)
-        found = [connections.taken("a") for _ in range(MOST + 1)]
-        assert [one is None for one in found] == [False] * MOST + [True]
-        for connection in found[:MOST]:
-            connections.drop("a", connection)  # type: ignore[arg-type] # it is one
-        connections.more("a")
-        assert connections.taken("b") is None
+    with serving(lambda frame: frame) as server:
+        connections = Connections(connect)
+        groups: list[Group] = ["asks", "changes"]
+        for group in groups:
+            for number in range(20):
+                sent = connections.send("a", group, b"%d" % number)
+                assert connections.reply(sent, 10) == b"%d" % number
+        assert len(made) == 1
+        many = [connections.send("a", "asks", bytes(200_000)) for _ in range(20)]
+        assert [len(connections.reply(sent, 10) or b"") for sent in many] == [200_000] * 20
+        assert len(made) <= 5
         connections.close()
-        assert connections.taken("a") is None
-
-
-class Connected(Losing):
-    """Calls of plain hosts that take connections, too.
-
-    Attributes:
-        servers: of places.
-        asked: how many frames came.
-        pause: seconds before the next frame is answered.
-    """
-
-    def __init__(self, cluster: Cluster) -> None:
-        super().__init__(cluster)
-        self.servers, self.asked, self.pause = dict[str, Server](), 0, 0.0
-
-    def _address_of(self, place: str) -> Address:
-        host = self._cluster.hosts[place]
-
-        def answer(frame: bytes) -> bytes:
-            self.asked += 1
-            pause, self.pause = self.pause, 0.0
-            time.sleep(pause)
-            assignment, method, arguments = pickle.loads(frame)
-            return pickle.dumps(getattr(host, method)(pickle.loads(assignment), *pickle.loads(arguments)))
-
-        self.servers[place] = Server("127.0.0.1", answer)
-        return self.servers[place].address
-
-    def count(self) -> int:
-        found = self.gather(self.send_all("asks", "status"), 30)
-        assert not found.missing
-        return sum(sum(of["documents"].values()) for of in found.answers.values())
+    assert all(connection.socket.fileno() == -1 for connection in made)
 
 
 @pytest.fixture
-def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Connected]:
-    monkeypatch.setattr(actors, "_REPEAT_SECONDS", 0.5)
-    monkeypatch.setattr(actors, "ray_module", cache(Engine))
+def calls(tmp_path: Path) -> Iterator[Connected]:
     cluster = Cluster(tmp_path, partitions=2)
     cluster.insert(0, 50)
     calls = Connected(cluster)
     yield calls
     calls.close()
-    for server in calls.servers.values():
-        server.close()
     cluster.close()
 
 
-def test_the_first_question_goes_by_ray_and_the_next_by_connections(calls: Connected) -> None:
-    assert [calls.count() for _ in range(5)] == [50] * 5
-    assert (sorted(calls.sent), calls.asked) == (["a", "b"], 8)
-    calls.gather(calls.send_all("changes", "status"), 30)
-    assert len(calls.sent) == 4  # changes keep their order: Ray's
+def count(calls: Connected) -> int:
+    found = calls.gather(calls.send_all("asks", "status"), 30)
+    assert not found.missing
+    return sum(sum(of["documents"].values()) for of in found.answers.values())
 
 
-def test_a_question_whose_connection_ends_or_is_slow_goes_by_ray(calls: Connected) -> None:
-    assert calls.count() == calls.count() == 50
+@pytest.mark.parametrize("lost", [1, 3])
+def test_a_question_that_got_lost_is_asked_again(calls: Connected, lost: int) -> None:
+    for _ in range(2):  # by a thread, and by a connection that is there
+        calls.lost["b"] = lost
+        calls.frames.clear()
+        assert count(calls) == 50
+        assert sorted(place for place, _ in calls.frames) == ["a"] + ["b"] * (lost + 1)
+
+
+def test_changes_that_got_lost_are_made_once_and_in_their_order(calls: Connected) -> None:
+    def sent(number: int) -> dict[str, object]:
+        to: dict[str, tuple[Any, ...]] = {place: (b"%16d" % number, {}) for place in calls.places}
+        return calls.send_all("changes", "status_of", to=to)
+
+    order = dict[str, list[bytes]](a=[], b=[])
+    for place, host in calls.cluster.hosts.items():
+
+        def noted(_: object, call: bytes, __: object, place: str = place) -> bytes:
+            order[place].append(call)
+            return call
+
+        host.status_of = noted  # type: ignore[attr-defined] # a change of this test alone
+    calls.lost["b"] = 2
+    under_way = [sent(number) for number in range(4)]
+    for number, one in enumerate(under_way):
+        assert set(calls.gather(one, 30).answers.values()) == {b"%16d" % number}
+    assert order["a"] == [b"%16d" % number for number in range(4)]
+    assert order["b"] == [b"%16d" % number for number in (0, 0, 0, 1, 2, 3)]
+
+
+def test_a_host_that_is_started_elsewhere_is_called_there(calls: Connected) -> None:
+    assert count(calls) == 50
+    calls.cluster.end("b")
+    calls.servers.pop("b").close()
     for free in calls._connections._free.values():
         for connection in free:
             connection.socket.shutdown(2)
-    assert calls.count() == 50
-    assert len(calls.sent) == 4
-    assert calls.count() == 50  # by new ones
-    assert len(calls.sent) == 4
-    calls.pause = 1.0  # longer than is waited for
-    assert calls.count() == 50
-    assert len(calls.sent) == 5
-    time.sleep(0.6)  # the late reply is not that of the next question
-    assert [calls.count() for _ in range(3)] == [50] * 3
+    assert count(calls) == 50
 
 
-def test_a_question_that_is_slow_is_missing_at_its_deadline(calls: Connected) -> None:
-    """Ray is not waited for once more."""
-    calls.count()
-    calls.pause = 1.0
+def test_what_nobody_answers_is_missing_at_the_deadline(calls: Connected) -> None:
+    for _ in range(2):
+        calls.lost["b"] = 1_000
+        found = calls.gather(calls.send_all("asks", "status"), 0.3)
+        assert (set(found.answers), found.missing) == ({"a"}, {"b": "no answer within the deadline"})
+        calls.lost["b"] = 0
+        assert count(calls) == 50
+
+
+def test_a_place_that_no_node_has_is_named(calls: Connected) -> None:
+    calls._ray.cluster_resources = lambda: ["a"]
+    calls.lost["b"] = 1_000
     found = calls.gather(calls.send_all("asks", "status"), 0.1)
-    assert list(found.missing.values()) == ["no answer within the deadline"]
-    assert (len(found.answers), len(calls.sent)) == (1, 2)
+    assert found.missing == {"b": "no node of the Ray cluster has the resource 'b'"}
+
+
+def test_a_call_that_is_slow_is_missing_at_its_deadline(calls: Connected) -> None:
+    assert count(calls) == 50
+    calls.pause = 1.0
+    groups: list[Group] = ["asks", "changes"]
+    for group in groups:
+        found = calls.gather(calls.send_all(group, "status"), 0.1)
+        assert set(found.missing.values()) == {"no answer within the deadline"}
+    calls.pause = 0.0
+    assert count(calls) == 50
 
 
 def test_an_error_of_a_host_is_raised_once_all_have_answered(calls: Connected) -> None:
-    calls.count()
+    assert count(calls) == 50
     with pytest.raises(AttributeError, match="no_such_method"):
         calls.gather(calls.send_all("asks", "no_such_method"), 30)
-    assert len(calls.sent) == 2
-    assert calls.count() == 50
+    assert len(calls.frames) == 4
+    assert count(calls) == 50
 
 
 def test_many_threads_ask_at_once(calls: Connected) -> None:
-    calls.count()
     found = list[int]()
     threads = [
-        threading.Thread(target=lambda: found.extend(calls.count() for _ in range(20))) for _ in range(8)
+        threading.Thread(target=lambda: found.extend(count(calls) for _ in range(20))) for _ in range(8)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert found == [50] * 160
+
+
+def test_an_actor_that_cannot_be_reached_is_called_by_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    class GoneError(Exception):
+        pass
+
+    answers = {"frame": b"reply"}
+
+    def get(reference: object, timeout: float) -> object:
+        if isinstance(reference, str) and reference not in answers:
+            time.sleep(min(timeout, 0.05))
+            raise TimeoutError
+        return answers[reference] if isinstance(reference, str) else reference
+
+    errors = SimpleNamespace(RayError=GoneError, GetTimeoutError=TimeoutError)
+    monkeypatch.setattr(actors, "ray_module", lambda: SimpleNamespace(get=get, exceptions=errors))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = Address("127.0.0.1", free.getsockname()[1], bytes(16))
+    actor = SimpleNamespace(
+        address=SimpleNamespace(remote=lambda: address),
+        call=SimpleNamespace(remote=lambda frame: frame.decode()),
+    )
+    connections = Connections(lambda _: actors.connected(actor))
+    groups: list[Group] = ["changes", "asks", "asks"]
+    for group in groups:
+        assert connections.reply(connections.send("a", group, b"frame"), 10) == b"reply"
+    assert connections.reply(connections.send("a", "changes", b"never"), 0.2) is None
+    connections.close()
+
+
+def test_what_a_host_raises_survives_its_way() -> None:
+    found = pickle.loads(pickle.dumps(replied(int, "none")))
+    assert isinstance(found.error, ValueError)

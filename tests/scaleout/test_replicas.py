@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import ray
 from support.ray_nodes import one_node
 from support.truth import texts
 
@@ -95,13 +96,17 @@ def test_replicas_of_a_catalog_hold_all_partitions(tmp_path: Path) -> None:
         index.insert_many(enumerate(TEXTS))
         index.backup()
         expected = index.query_many(TEXTS, 0.3)
-    with scaleout.replicas(uri, 1, cores=0) as copies:
+    with scaleout.replicas(uri, 1, cores=0, folder=str(tmp_path / "copies")) as copies:
         assert copies.query_many(TEXTS, 0.3) == expected
-        copies.stop()
-    with pytest.raises(PlaceMissingError, match="gone"):
-        ScaledIndex(uri, copies.catalog, lambda _: copies._hosts).query(
-            TEXTS[0], seconds=0.5, on_missing="raise"
-        )
+        for actor in copies._calls._actors.values():  # type: ignore[attr-defined] # they are of replicas
+            ray.kill(actor)
+
+        def ask() -> None:
+            while True:  # until it is gone
+                copies.query(TEXTS[0], seconds=0.5, on_missing="raise")
+
+        with pytest.raises(PlaceMissingError, match=r"no replica has answered in time; .*actor"):
+            ask()
 
 
 def test_too_few_cores_are_an_error(

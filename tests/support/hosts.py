@@ -5,18 +5,19 @@ import pickle
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 from simindex import Config, Sketcher
-from simindex.scaleout import CatalogChangedError, PartitionError, ScaledIndex
-from simindex.scaleout.actors import RayCalls, Sent
-from simindex.scaleout.calls import Gathered, Group, LocalCalls
+from simindex.scaleout import CatalogChangedError, PartitionError, ScaledIndex, actors
+from simindex.scaleout.actors import RayCalls
+from simindex.scaleout.calls import LocalCalls, Replied, replied
 from simindex.scaleout.catalog import Catalog, Partition
-from simindex.scaleout.connections import Address
+from simindex.scaleout.connections import Connection, Group, Server
 from simindex.scaleout.host import Assignment, Host
 from simindex.scaleout.stages import compare_range
 from simindex.scaleout.tasks import read_found
@@ -46,7 +47,8 @@ class PickledCalls(LocalCalls):
     ) -> dict[str, Any]:
         own = dict.fromkeys(self.places, ()) if to is None else to
         there = {place: those for place, those in own.items() if place not in self.away}
-        return dict.fromkeys(own) | super().send_all(group, method, *arguments, to=there)
+        sent = super().send_all(group, method, *arguments, to=there)
+        return {place: sent[place] if place in sent else self.away[place] for place in own}
 
     def _call(self, place: str, method: str, *arguments: Any) -> Any:
         carried = pickle.dumps((Assignment.of(self.catalog, place), *arguments))
@@ -57,11 +59,8 @@ class PickledCalls(LocalCalls):
             raise pickle.loads(pickle.dumps(exc)) from exc
         return pickle.loads(pickle.dumps(answer))
 
-    def gather(self, sent: Mapping[str, Any], seconds: float) -> Gathered:
-        assert seconds >= 0
-        there = {place: found for place, found in sent.items() if place not in self.away}
-        missing = {place: self.away[place] for place in sent if place in self.away}
-        return super().gather(there, seconds)._replace(missing=missing)
+    def _reply(self, sent: Replied | str, seconds: float) -> Replied | str:
+        return sent if isinstance(sent, str) else super()._reply(sent, seconds)
 
 
 class LocalIndex(ScaledIndex):
@@ -238,79 +237,43 @@ def written(path: Path, rows: list[dict[str, Any]]) -> str:
     return str(path)
 
 
-# ---- calls that get lost ----
+# ---- connections ----
 
 
-class Engine:
-    """What Ray is asked, with some calls that nobody ever answers, nor refuses. It takes no call back: Ray's
-    actors wait for the number of one that was taken back before it was sent."""
-
-    exceptions = SimpleNamespace(
-        RayTaskError=KeyError, RayActorError=OSError, ObjectLostError=EOFError, RayError=Exception
-    )
-
-    def __init__(self) -> None:
-        self.answers = dict[int, bytes]()
-        self.waited = list[tuple[list[int], int]]()
-
-    def wait(
-        self,
-        references: Sequence[int],
-        num_returns: int = 1,
-        timeout: float = 0.0,
-        *,
-        fetch_local: bool = True,
-    ) -> tuple[list[int], list[int]]:
-        assert references
-        self.waited.append((list(references), num_returns))
-        assert fetch_local or timeout == 0
-        done = [one for one in references if one in self.answers][:num_returns]
-        if len(done) < num_returns:
-            time.sleep(timeout)
-        return done, [one for one in references if one not in done]
-
-    def get(self, asked: int | list[int], timeout: float = 0.0) -> Any:
-        if isinstance(asked, int):
-            return self.answers[asked]
-        if not all(one in self.answers for one in asked):
-            time.sleep(min(timeout, 0.05))
-            raise TimeoutError
-        return [self.answers[one] for one in asked]
-
-    def cluster_resources(self) -> list[str]:
-        return ["a", "b"]
-
-
-class Losing(RayCalls):
-    """Calls of plain hosts whose first ones at a place get lost.
+class Connected(RayCalls):
+    """Calls of plain hosts by connections, without Ray.
 
     Attributes:
-        lost: place -> how many.
-        sent: places, as they were called.
-        late: number of a call that is answered once another one was sent.
+        servers: of places, as they were started.
+        frames: (place, method) of the calls that came.
+        lost: place -> how many calls end without a reply, done or not.
+        pause: seconds before a call is answered.
     """
 
-    late: int | None = None
+    def __init__(self, cluster: Cluster) -> None:
+        engine = SimpleNamespace(cluster_resources=lambda: ["a", "b"])
+        with mock.patch.object(actors, "ray_module", return_value=engine):
+            super().__init__(Catalog.load(cluster.uri))
+        self.cluster, self.servers, self.frames = cluster, dict[str, Server](), list[tuple[str, str]]()
+        self.lost, self.pause = dict[str, int](), 0.0
 
-    def __init__(self, cluster: Cluster, **lost: int) -> None:
-        super().__init__(Catalog.load(cluster.uri))
-        self._cluster, self.lost, self.sent = cluster, lost, list[str]()
+    def _connected(self, place: str) -> Connection:
+        if place not in self.servers:
+            self.servers[place] = Server("127.0.0.1", lambda frame: self._answer(place, frame))
+        return Connection.to(self.servers[place].address)
 
-    @property
-    def engine(self) -> Engine:
-        assert isinstance(self._ray, Engine)
-        return self._ray
+    def _answer(self, place: str, frame: bytes) -> bytes:
+        assignment, method, own, others = pickle.loads(frame)
+        self.frames.append((place, method))
+        time.sleep(self.pause)
+        arguments = pickle.loads(assignment), *own, *pickle.loads(others)
+        found = replied(lambda: getattr(self.cluster.hosts[place], method)(*arguments))
+        if self.lost.get(place, 0):
+            self.lost[place] -= 1
+            raise ConnectionError("this reply is lost")
+        return pickle.dumps(found)
 
-    def _address_of(self, _: str) -> Address:
-        raise OSError("no host of these takes connections")
-
-    def _send_by_ray(self, place: str, call: Sent) -> None:
-        number = len(self.sent)
-        self.sent.append(place)
-        call.references.append(number)
-        if self.late is not None:
-            self.engine.answers[self.late] = pickle.dumps("late")
-        if self.sent.count(place) > self.lost.get(place, 0):
-            arguments = pickle.loads(call.arguments)
-            host, own = self._cluster.hosts[place], Assignment.of(self.catalog, place)
-            self.engine.answers[number] = pickle.dumps(getattr(host, call.method)(own, *arguments))
+    def close(self) -> None:
+        super().close()
+        for server in self.servers.values():
+            server.close()
