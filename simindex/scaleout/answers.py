@@ -172,9 +172,9 @@ def _by_distance(match: Match) -> Order:
     return 0.0, 65 if match.distance is None else match.distance, encode_key(match.key)
 
 
-def together(one: list[Match], other: list[Match], limit: int | None, is_by_distance: bool) -> Matches:
-    """Return matches of two sources of one query, in their order."""
-    return Matches(_merged([{0: one}, {0: other}], limit, is_by_distance)[0])
+def ordered(found: Iterable[Match], truncated: bool, is_by_distance: bool) -> Matches:
+    """Return the matches of one query, in their order."""
+    return Matches(sorted(found, key=_by_distance if is_by_distance else _by_similarity), truncated)
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,21 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import closing, contextmanager, suppress
 from datetime import datetime, timedelta
 from itertools import chain, islice
+from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar, overload
 
 from simindex.arrow import Table, documents_of, keyed_documents, keys_of
 from simindex.batching import bytes_of, bytes_of_item, in_order, in_parts, num_workers
-from simindex.changes.documents import DEFAULT_BATCH_SIZE, Conflict, InsertReport, prepared_batches
+from simindex.changes.documents import (
+    DEFAULT_BATCH_SIZE,
+    Conflict,
+    InsertReport,
+    NewDocuments,
+    prepared_batches,
+)
 from simindex.changes.expiry import limit_of
-from simindex.changes.if_new import OnMatch
+from simindex.changes.if_new import Decisions, OnMatch
 from simindex.checks import require_callable, require_conflict, require_int, require_many, require_seconds
 from simindex.config import Config
 from simindex.errors import ClosedError, CorruptIndexError, SimIndexError
@@ -40,14 +47,20 @@ from simindex.queries.search import (
     method_of,
     sketched,
 )
-from simindex.scaleout.answers import Answered, ScaledAnswers, ScaledCheckReport, ScaledMatches, ScaledStats
+from simindex.scaleout.answers import (
+    Answered,
+    ScaledAnswers,
+    ScaledCheckReport,
+    ScaledMatches,
+    ScaledStats,
+    ordered,
+)
 from simindex.scaleout.calls import Calls, Gathered, OnMissing
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.connections import Group
 from simindex.scaleout.errors import CatalogChangedError, PartitionError, PlaceMissingError, UnsupportedError
-from simindex.scaleout.if_new import Scratch, Settled, settle
 from simindex.scaleout.moving import require_store
-from simindex.scaleout.partition import Nearest, is_by_distance
+from simindex.scaleout.partition import Nearest, Partition, is_by_distance
 from simindex.scaleout.wire import Routing, new_call, partition_of
 from simindex.sketching.document import Document
 from simindex.sketching.sketch import SketchBatch
@@ -360,37 +373,47 @@ class ScaledIndex:
         require_int("batch_size", batch_size, 1)
         rows = keyed_documents(items, id, text, metadata)
         require_many("insert_many_if_new", "items", rows, "insert_if_new(key, document)")
-        scratch, totals = Scratch(self.config), [0, 0, 0]
-        try:
-            for batch in prepared_batches(rows, self._sketcher, batch_size, workers, query.compares):
-                for documents, alike in scratch.chunks(query, batch):
-                    settled = self._store_new(query, documents, alike, on_conflict)
-                    counts = settled.inserted, settled.replaced, settled.skipped
-                    totals = [total + count for total, count in zip(totals, counts, strict=True)]
-                    if touch and settled.matched:
-                        self.touch(*{match.key for _, found in settled.matched for match in found})
-                    for place, matches in settled.matched if on_match is not None else ():
-                        on_match(documents.keys[place], matches)  # type: ignore[misc] # it is not None
+        totals = [0, 0, 0]
+        with (
+            TemporaryDirectory(prefix="simindex-") as folder,
+            Partition(f"{folder}/i", "x", self.config) as own,
+        ):
+            for documents in prepared_batches(rows, self._sketcher, batch_size, workers, query.compares):
+                decisions = self._store_new(query, documents, own, on_conflict)
+                counts = decisions.inserted, decisions.replaced, decisions.skipped
+                totals = [total + count for total, count in zip(totals, counts, strict=True)]
+                if touch and decisions.matched:
+                    self.touch(*decisions.keys_of_matches())
+                for place, matches in decisions.matched if on_match is not None else ():
+                    on_match(documents.keys[place], matches)  # type: ignore[misc] # it is not None
                 if progress is not None:
                     progress(sum(totals))
-        finally:
-            scratch.close()
         return InsertReport(*totals)
 
     def _store_new(
-        self, query: Query, documents: Any, within: list[Matches], on_conflict: Conflict
-    ) -> Settled:
-        """Ask all partitions about a batch, and store what is new of it."""
+        self,
+        query: BandQuery | FingerprintQuery,
+        documents: NewDocuments,
+        own: Partition,
+        on_conflict: Conflict,
+    ) -> Decisions:
+        """Store what is new of a batch: all partitions say what is like its documents, which is put into an
+        empty partition of this process, and there they are settled as one index settles them."""
         outside = self._ask(query, documents.sketches, self.seconds, "raise")
-        held = self._each("holds", self._by_key(documents.encoded_keys)).values()
-        stored = {key for keys in held for key in keys}
+        keys = [*documents.encoded_keys, *(encode_key(match.key) for found in outside for match in found)]
+        by_key = self._by_key(list(dict.fromkeys(keys)))
+        stored = [one for one in self._each("documents", by_key).values() if one is not None]
+        decisions = own.decisions(query, stored, documents, on_conflict)
         by_distance = is_by_distance(query)
-        settled = settle(documents, outside, within, stored, on_conflict, by_distance, query.limit)
-        if settled.places:
-            to = self._routing.documents(documents.taken(settled.places), new_call())
+        decisions.matched = [
+            (place, ordered(found, outside[place].truncated, by_distance))
+            for place, found in decisions.matched
+        ]
+        if decisions.places:
+            to = self._routing.documents(documents.taken(decisions.places), new_call())
             with self._by_catalog():
                 self._calls.every("changes", "insert", on_conflict, to=to, seconds=self._change_seconds)
-        return settled
+        return decisions
 
     def _by_key(self, encoded: Sequence[bytes], *first: Any) -> dict[int, tuple[Any, ...]]:
         """Return number of a partition -> arguments of a call about some keys."""

@@ -3,6 +3,7 @@ id."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from copy import copy
 from typing import Any, NamedTuple
@@ -11,18 +12,19 @@ import numpy as np
 
 from simindex.changes.documents import Conflict, NewDocuments
 from simindex.changes.expiry import expire_once
+from simindex.changes.if_new import Batch, Decisions, asked_if_new
 from simindex.changes.pending import Pending
 from simindex.changes.writer import Writer
 from simindex.format.batch_objects import state_of
-from simindex.format.keys import Key, key_hashes
-from simindex.format.rows import MATCH, MATCHES
-from simindex.format.seals import unpack
+from simindex.format.keys import Key, encode_keys, key_hashes
+from simindex.format.records import pack_metadata
+from simindex.format.rows import MATCHES
 from simindex.index.index import Index
 from simindex.maintenance.backup import backup_index
 from simindex.maintenance.commit_log import CommitLog
 from simindex.maintenance.reports import StoreBackupReport
 from simindex.queries.matches import Matches
-from simindex.queries.search import Found, Method, Query
+from simindex.queries.search import BandQuery, FingerprintQuery, Found, Method, Query
 from simindex.queries.view import View, stored_manifest
 from simindex.scaleout.answers import Answered
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatch
@@ -131,24 +133,36 @@ class Partition(Index):
                     found = dict(zip(asked, query.matches(view, those), strict=True))
             return Answered({**found}, bytes(everything.truncated), everything.scanned)
 
-    def within(self, query: Query, documents: NewDocuments, most: int | None) -> list[Matches] | None:
-        """Return the matches of documents among one another, as if they were stored; ``None`` where
-        there are more than `most`."""
-
-        def gather(writer: Writer, _: Pending, view: View) -> list[Matches] | None:
-            pending = writer.begin()
-            pending.add(documents, list(range(len(documents))))
-            view = view.with_pending(pending.view())
-            found = query.find(view, documents.sketches)
-            if most is not None and len(found.matches) > most * MATCH.size:
+    def documents(self, encoded_keys: list[bytes]) -> NewDocuments | None:
+        """Return the documents of some keys, of those that are stored; ``None`` where none is."""
+        with self._store.reading() as txn:
+            view = self._reader.view(txn)
+            found = list(view.find_keys(encoded_keys, key_hashes(encoded_keys)).values())
+            if not found:
                 return None
-            return query.matches(view, found)
+            sketches = SketchBatch.joined([view.sketch_batch(*one) for one in found])
+        keys = [record.key for _, record in found]
+        encoded, metadata = encode_keys(keys), [pack_metadata(record.metadata) for _, record in found]
+        return NewDocuments(keys, encoded, key_hashes(encoded), metadata, sketches)
+
+    def decisions(
+        self,
+        query: BandQuery | FingerprintQuery,
+        stored: Sequence[NewDocuments],
+        documents: NewDocuments,
+        on_conflict: Conflict,
+    ) -> Decisions:
+        """Return what becomes of documents that are stored if they are new, as if this empty partition held
+        some others; it stores nothing."""
+
+        def gather(writer: Writer, _: Pending, view: View) -> Decisions:
+            pending = writer.begin()
+            for others in stored:
+                pending.add(others, list(range(len(others))))
+            view = view.with_pending(pending.view())
+            return Batch(view, pending, asked_if_new(query), documents, on_conflict).settled()
 
         return self._session.change(gather)
-
-    def holds(self, encoded_keys: list[bytes]) -> list[bytes]:
-        """Return which of some keys are stored, in their stored form."""
-        return [key for key in encoded_keys if unpack(key) in self]
 
     def count(self) -> int:
         """Return how many documents it holds."""

@@ -51,7 +51,7 @@ _PLACE = "replicas"
 _READS = "query", "each", "status"
 """Methods of a host that a replica answers."""
 
-_READS_OF_PARTITIONS = "get", "holds", "count", "keys_from", "stats", "check"
+_READS_OF_PARTITIONS = "get", "documents", "count", "keys_from", "stats", "check"
 
 _REMEMBERED, _PERCENTILE, _LEAST_KNOWN = 200, 0.95, 20
 _FIRST_SECONDS = 5.0
