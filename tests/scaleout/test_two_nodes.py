@@ -12,7 +12,7 @@ from support.ray_nodes import several_nodes
 from simindex import Config, scaleout
 from simindex.corpus import deduplicate
 from simindex.inputs import BadRowError
-from simindex.scaleout import PlaceMissingError, ScaleOutError, StoreError, tasks
+from simindex.scaleout import PlaceMissingError, StoreError
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def test_what_nodes_do_not_have_is_refused_by_create(tmp_path: Path) -> None:
 def test_a_lost_node_is_restored_with_all_that_was_acknowledged(
     two: Callable[[int], None], tmp_path: Path
 ) -> None:
-    """One of the last tests here: a node is killed, and its disk is gone with it."""
+    """The last test here: a node is killed, and its disk is gone with it."""
     uri, texts = tmp_path / "catalog", [f"a text of the number {n} beside {n // 2}" for n in range(150)]
     lost, left = (str(tmp_path / name) for name in "01")
     settings: dict[str, Any] = {"partitions": 2, "store": str(tmp_path / "store"), "durability": "store"}
@@ -94,22 +94,3 @@ def test_a_lost_node_is_restored_with_all_that_was_acknowledged(
         assert sorted(index) == list(range(150))
         assert [match.key for match in index.query(texts[77], 1.0)] == [77]
         index.stop()
-
-
-def test_without_a_node_left_deduplication_ends(
-    two: Callable[[int], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The last test here: the other node is killed, too."""
-    monkeypatch.setattr(tasks, "_PATIENCE_SECONDS", 2.0)
-    source, steps = written(tmp_path / "a.jsonl", rows_of(1, 1_500)), list[str]()
-
-    def step(name: str, *_: int) -> None:
-        steps.append(name)
-        if len(steps) == 1:
-            two(1)
-
-    given: dict[str, Any] = {"part_bytes": 30_000, "work": tmp_path / "work"}
-    for again in (True, False):  # the second time there is none from the beginning
-        with pytest.raises(ScaleOutError, match="nodes are gone and none took over"):
-            scaleout.deduplicate(source, tmp_path / "out.jsonl", on_step=step, force=not again, **given)
-    assert steps

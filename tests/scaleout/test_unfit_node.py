@@ -1,16 +1,18 @@
-"""A node on which simindex cannot be imported: Ray starts hosts there for ever, and callers hear why."""
+"""A cluster that cannot work: its node has no simindex, or is gone. Callers hear why, and soon."""
 
 import os
 import time
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
 import ray
+from support.hosts import rows_of, written
 from support.ray_nodes import several_nodes
 
 from simindex import Config, scaleout
-from simindex.scaleout import PlaceMissingError
+from simindex.scaleout import PlaceMissingError, ScaleOutError, tasks
 
 
 def test_node_without_simindex_is_named_long_before_the_deadline(tmp_path: Path) -> None:
@@ -28,3 +30,20 @@ def test_node_without_simindex_is_named_long_before_the_deadline(tmp_path: Path)
         assert not ray.util.list_named_actors(all_namespaces=True)  # none that is started for ever
     assert raised.value.partitions == (0, 1)
     assert set(raised.value.reasons) == {"simindex:0"}
+
+
+def test_without_a_node_left_deduplication_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "_PATIENCE_SECONDS", 2.0)
+    source, steps = written(tmp_path / "a.jsonl", rows_of(1, 1_500)), list[str]()
+    given: dict[str, Any] = {"part_bytes": 30_000, "work": tmp_path / "work"}
+    with several_nodes(1) as kill:
+
+        def step(name: str, *_: int) -> None:
+            steps.append(name)
+            if len(steps) == 1:
+                kill(0)
+
+        for again in (True, False):  # the second time there is none from the beginning
+            with pytest.raises(ScaleOutError, match="nodes are gone and none took over"):
+                scaleout.deduplicate(source, tmp_path / "out.jsonl", on_step=step, force=not again, **given)
+    assert steps
