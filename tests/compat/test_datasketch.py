@@ -89,6 +89,10 @@ def test_signatures_are_merged_united_copied_and_cleared() -> None:
     assert copied != a
     copied.clear()
     assert copied.is_empty()
+    assert copied.jaccard(MinHash()) == 1
+    assert copied.jaccard(a) == 0
+    assert made("one", seed=2) != made("one")
+    assert LeanMinHash(made("one", num_perm=64)) != LeanMinHash(made("one"))
     assert not a.is_empty()
     assert MinHash(permutations=a.permutations, hashvalues=a.digest(), scheme="affine32") == a
     bulk = MinHash.bulk([[b"one"], [b"two"]], num_perm=16, seed=3)
@@ -198,6 +202,12 @@ def test_signatures_of_datasketch_are_taken_and_given(tmp_path: Path) -> None:
         lsh.insert(1, weighted.minhash(np.arange(1.0, 11)))
         assert lsh.query(weighted.minhash(np.arange(1.0, 11))) == [1]
         assert lsh.query(weighted.minhash(np.arange(11.0, 1, -1))) == []
+    forest = MinHashLSHForest(l=18)
+    assert (forest.k, forest.l) == (7, 18)
+    forest.add(1, weighted.minhash(np.arange(1.0, 11)))
+    forest.index()
+    assert forest.query(weighted.minhash(np.arange(1.0, 11)), 3) == [1]
+    assert np.array_equal(forest.get_minhash_hashvalues(1), weighted.minhash(np.arange(1.0, 11)).hashvalues)
 
 
 PROGRAM = """
@@ -386,7 +396,8 @@ def test_indexes_merge_and_count_their_buckets() -> None:
     two.insert("b", MINHASHES["evening"])
     with pytest.raises(ValueError, match="found 'a'"):
         one.merge(two, check_overlap=True)
-    one.merge(two)
+    for _ in range(2):
+        one.merge(two)
     assert one.query(MINHASHES["train"]) == ["a"]
     assert one.query(MINHASHES["evening"]) == ["b"]
     counts = one.get_counts()
@@ -422,6 +433,9 @@ def test_other_numbers_of_permutations_than_multiples_of_eight_are_stored_as_far
         assert lsh.query(made(FERRY, num_perm=100)) == ["a"]
         with pytest.raises(ValueError, match="expected 100 permutations, as the index has; found 104"):
             lsh.query(made(FERRY, num_perm=104))
+    with MinHashLSH(num_perm=4_096, params=(1_024, 4)) as lsh:
+        lsh.insert("a", made(FERRY, num_perm=4_096))
+        assert lsh.query(made(FERRY, num_perm=4_096)) == ["a"]
 
 
 @pytest.mark.parametrize(
