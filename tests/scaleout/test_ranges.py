@@ -18,17 +18,14 @@ import simindex
 from simindex import Config, CorruptIndexError, Layout, SimHashConfig
 from simindex.pairs.plan import plan_pairs
 from simindex.pairs.ranges import (
-    Block,
-    LongPart,
     Sketches,
     WalkPlan,
     bounds_of,
-    runs_of,
     scheme_of_config,
     walk_range,
 )
 from simindex.pairs.table_walk import EqualSketches
-from simindex.pairs.tables import EVERY_KEY, MergedTables, PinnedTables, merged
+from simindex.pairs.tables import EVERY_KEY, MergedTables, PinnedTables
 from simindex.sketching.estimate import row_estimates
 
 TINY = Layout(2, 7, 256)
@@ -129,23 +126,23 @@ def test_pairs_of_runs_that_are_put_off_come_from_the_next_table_with_a_short_ru
     items = [(n, f"{shared} " + " ".join(f"w{dice.randrange(40)}" for _ in range(20))) for n in range(120)]
     with partitioned([items], Config(num_perm=32)) as partitions:
         walk_plan = asked_of(partitions[0], 0.5, "minhash", 1)
-        plan = walk_plan.plan
-        walk_plan = replace(walk_plan, plan=replace(plan, max_run=16))
-        total = partitions[0].ranks.total
-        found = list(walk_range(walk_plan, MergedTables(partitions), 0))
+        plan, total = walk_plan.plan, partitions[0].ranks.total
         words, _ = partitions[0].sketches(np.arange(total, dtype=np.uint32))
-    runs: dict[Any, list[int]] = {}
-    for number, row in enumerate((words & plan.masks).tolist()):
-        for place in enumerate(row):
-            runs.setdefault(place, []).append(number)
+        runs: dict[Any, list[int]] = {}
+        for number, row in enumerate((words & plan.masks).tolist()):
+            for place in enumerate(row):
+                runs.setdefault(place, []).append(number)
+        most = sorted(set(map(len, runs.values())))[-4]  # the length of a run
+        walk_plan = replace(walk_plan, plan=replace(plan, max_run=most))
+        found = list(walk_range(walk_plan, MergedTables(partitions), 0))
     rows = words.astype("<u8").view(np.uint8)
     agree = (rows[:, None] == rows[None]).sum(axis=2)
-    short = {pair for run in runs.values() if len(run) <= 16 for pair in combinations(run, 2)}
+    short = {pair for run in runs.values() if len(run) <= most for pair in combinations(run, 2)}
     pairs = [(row["a"], row["b"]) for some in found for row in some.pairs]
     assert sorted(pairs) == sorted(pair for pair in short if agree[pair] >= plan.min_agree)
-    put_off = sorted(number for run in runs.values() if len(run) > 16 for number in run)
+    put_off = sorted(number for run in runs.values() if len(run) > most for number in run)
     assert sorted(number for some in found for number in some.waiting.tolist()) == put_off
-    of_long = {pair for run in runs.values() if len(run) > 16 for pair in combinations(run, 2)}
+    of_long = {pair for run in runs.values() if len(run) > most for pair in combinations(run, 2)}
     assert of_long & set(pairs)
 
 
@@ -174,26 +171,6 @@ def test_slices_of_a_table_are_the_table(
         assert [entry for bound in bounds for entry in entries(*bound, capacity)] == whole
         some = data.draw(st.sampled_from([key for key, _ in whole] or [5]))
         assert entries(some, some + 1, capacity) == [entry for entry in whole if entry[0] == some]
-
-
-pieces_of_keys = st.lists(st.lists(st.integers(0, 12), max_size=12), max_size=5)
-
-
-@given(pieces_of_keys)
-def test_merged_sources_are_sorted_and_whole(sources: Any) -> None:
-    def pieces(keys: list[int], number: int) -> Iterator[Any]:
-        keys = sorted(keys)
-        for first in range(0, len(keys), 3):
-            some = np.array(keys[first : first + 3], dtype=np.uint64)
-            yield some, np.full(len(some), number, dtype=np.uint32)
-
-    found = [
-        (int(key), int(number))
-        for keys, numbers in merged([pieces(keys, number) for number, keys in enumerate(sources)])
-        for key, number in zip(keys, numbers, strict=True)
-    ]
-    wanted = sorted((key, number) for number, keys in enumerate(sources) for key in keys)
-    assert found == wanted
 
 
 class Equals:
@@ -231,30 +208,6 @@ def test_equal_sketches_are_found_from_one_buffer_to_the_next() -> None:
     equal = EqualSketches(plan, entries, partial(Sketches, Equals(), scheme.tables))
     rows = [row for rows in equal.steps() for row in rows[["a", "b", "agree"]].tolist()]
     assert rows == [(number % 7, number, 32) for number in range(7, 300)]
-
-
-@given(st.lists(st.integers(0, 6), max_size=60), st.integers(1, 9), st.integers(2, 8))
-def test_runs_are_whole_or_long(prefixes: list[int], size: int, max_run: int) -> None:
-    keys = np.sort(np.array(prefixes, dtype=np.uint64)) << np.uint64(56)
-    numbers = np.arange(len(keys), dtype=np.uint32)
-    pieces = ((keys[f : f + size], numbers[f : f + size]) for f in range(0, len(keys), size))
-    of_blocks: list[int] = []
-    of_longs: dict[int, list[int]] = {}
-    for part in runs_of(pieces, 8, max_run):
-        if isinstance(part, Block):
-            of_blocks += part.numbers.tolist()
-            continue
-        assert isinstance(part, LongPart)
-        assert len(set(part.keys.tolist())) == 1
-        if part.is_first:
-            assert len(part.keys) > max_run
-            assert int(part.keys[0]) not in of_longs
-        of_longs.setdefault(int(part.keys[0]), []).extend(part.numbers.tolist())
-    counts = {key: int((keys == key).sum()) for key in keys.tolist()}
-    assert sorted(of_blocks) == [i for i, key in enumerate(keys.tolist()) if 2 <= counts[key] <= max_run]
-    assert of_longs == {
-        key: np.flatnonzero(keys == key).tolist() for key, count in counts.items() if count > max_run
-    }
 
 
 def test_sketches_of_many_are_those_of_each() -> None:
