@@ -102,9 +102,9 @@ def points_of(
         counting: the share of the labels that the intervals are made for: not all for a threshold that the
             same labels chose, which looks better on them than on others.
 
-    >>> points = points_of(np.array([0.9, 0.5]), np.array([True, False]), np.ones(2), [0.7, 0.4])
-    >>> [(point.threshold, point.precision.value, point.recall.value) for point in points]
-    [(0.7, 1.0, 1.0), (0.4, 0.5, 1.0)]
+    >>> points = points_of(np.array([0.3, 0.2]), np.array([True, False]), np.ones(2), [0.1 + 0.2, 0.2])
+    >>> [(round(point.threshold, 2), point.precision.value, point.recall.value) for point in points]
+    [(0.3, 1.0, 1.0), (0.2, 0.5, 1.0)]
     """
     found = []
     for threshold in thresholds:

@@ -1,17 +1,18 @@
-"""Pictures of commands: what is drawn to a file are the numbers of the chart, which are those of the JSON."""
+"""Pictures of commands: what is drawn to a file are the numbers of the JSON."""
 
+import json
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 from support.commands import Run
-from support.texts import has
+from support.texts import has, json_lines
 
-from simindex.cli.drawing import Chart, picture_writer
-
-COUNTS = [[4.0, 0.0, 1.0, 9.0], [1.0, 2.0]]
-SHARES = [[0.0, 0.1, 0.25, 1.0], [1.0, 0.5, 0.75, 0.0]]
+pytestmark = [
+    pytest.mark.skipif(not has("matplotlib"), reason="matplotlib is not installed"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
 
 
 @pytest.mark.parametrize(
@@ -24,38 +25,43 @@ def test_other_files_than_pages_and_pictures_are_refused(run: Run, command: str,
     assert f"--output: expected a file with the ending {endings}, found 'a.pdf'" in result.err
 
 
-def drawn(charts: list[Chart], folder: Path) -> list[np.ndarray]:
-    """The corners of each path of the charts' colours: float64, shape (n, 2), y upwards."""
-    picture_writer(str(folder / "a.svg"))(charts)
-    paths = re.findall(
-        r'<path d="([^"]*)"[^>]*style="[^"]*#(?:1b6ca8|c8553d)', (folder / "a.svg").read_text()
-    )
-    found = []
-    for path in paths:
-        numbers = np.array(re.findall(r"-?\d+(?:\.\d+)?", path), dtype=float).reshape(-1, 2)
-        found.append(numbers * [1, -1])
-    return found
+def drawn(colour: str) -> list[np.ndarray]:
+    """The corners of each path of a colour in a.svg: float64, shape (n, 2), y upwards."""
+    paths = re.findall(rf'<path d="([^"]*)"[^>]*style="[^"]*{colour}', Path("a.svg").read_text())
+    numbers = [re.findall(r"-?\d+(?:\.\d+)?", path) for path in paths]
+    return [np.array(path, dtype=float).reshape(-1, 2) * [1, -1] for path in numbers]
 
 
-@pytest.mark.skipif(not has("matplotlib"), reason="matplotlib is not installed")
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("root", [False, True])
-def test_bars_of_a_picture_are_as_high_as_the_counts(tmp_path: Path, root: bool) -> None:
-    charts = [Chart("size", list("abcd")[: len(n)], ("pairs",), (n,), root=root) for n in COUNTS]
-    heights = [float(np.ptp(corners[:, 1])) for corners in drawn(charts, tmp_path)]
-    assert len(heights) == 6
-    for counts, found in ((COUNTS[0], heights[:4]), (COUNTS[1], heights[4:])):
-        wanted = np.array(counts) ** (0.5 if root else 1.0)
-        assert found == pytest.approx(wanted * max(found) / wanted.max(), abs=1e-3)
+@pytest.fixture
+def groups(run: Run) -> str:
+    """An index with groups of 2, 3 and 6 equal documents."""
+    rows = [{"id": f"{n} {k}", "text": f"text {n} " * 5} for n in (2, 3, 6) for k in range(n)]
+    assert run("insert", "groups", "-", stdin=json_lines(rows)).code == 0
+    return "groups"
 
 
-@pytest.mark.skipif(not has("matplotlib"), reason="matplotlib is not installed")
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_lines_of_a_picture_go_through_the_shares(tmp_path: Path) -> None:
-    chart = Chart("threshold", list("abcd"), ("recall", "precision"), SHARES, digits=4)
-    lines = [corners for corners in drawn([chart], tmp_path) if len(corners) == 4]
-    assert len(lines) == 2
-    for shares, corners in zip(SHARES, lines, strict=True):
-        scaled = (corners[:, 1] - corners[:, 1].min()) / np.ptp(corners[:, 1])
-        assert scaled == pytest.approx(np.array(shares), abs=1e-3)
-        assert np.diff(corners[:, 0]) == pytest.approx([corners[1, 0] - corners[0, 0]] * 3, abs=1e-3)
+@pytest.mark.parametrize("command", ["stats --histogram", "report"])
+def test_bars_of_a_picture_are_as_high_as_the_counts(run: Run, groups: str, command: str) -> None:
+    name, *options = command.split()
+    found = json.loads(run(name, groups, *options, "--json").out)
+    assert run(name, groups, *options, "-o", "a.svg").code == 0
+    heights = [float(np.ptp(corners[:, 1])) for corners in drawn("#1b6ca8")]
+    if name == "stats":
+        names = "similarities", "buckets", "ages"
+        charts = [[count for _, count in found["histograms"][bars]] for bars in names]
+    else:
+        charts = [[bar["pairs"] for bar in found["histogram"]]]
+    for counts in charts:
+        bars, heights = heights[: len(counts)], heights[len(counts) :]
+        wanted = np.array(counts) ** (0.5 if name == "stats" else 1.0)
+        assert bars == pytest.approx(wanted * max(bars) / wanted.max(), abs=1e-3)
+
+
+def test_lines_of_a_picture_go_through_the_shares(run: Run) -> None:
+    rows = [json.loads(line) for line in run("curve", "-o", "a.svg", "--json").out.splitlines()]
+    for name, colour in (("probability", "#1b6ca8"), ("found", "#c8553d")):
+        line = max(drawn(colour), key=len)  # without points that lie on the way between others
+        heights = np.interp(np.linspace(line[0, 0], line[-1, 0], len(rows)), line[:, 0], line[:, 1])
+        shares = np.array([row[name] for row in rows])
+        expected = (shares - shares.min()) / np.ptp(shares)
+        assert (heights - heights.min()) / np.ptp(heights) == pytest.approx(expected, abs=2e-3)

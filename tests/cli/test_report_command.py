@@ -207,6 +207,22 @@ def test_report_on_items_and_rows_of_equal_ids_shows_the_text_of_each(run: Run, 
         assert ("no text for 1 document" in result.err) == (len(expected) == 1)
 
 
+def test_report_on_items_has_a_cluster_for_each_with_the_rows_that_hold_it(run: Run, tmp_path: Path) -> None:
+    texts = FOX, "nothing", f"{FOX} {FOX}"
+    rows = [{"id": number, "text": text} for number, text in enumerate(texts)]
+    (tmp_path / "rows.jsonl").write_bytes(json_lines(rows))
+    (tmp_path / "items.jsonl").write_bytes(
+        json_lines([{"id": "q", "text": FOX}, {"id": 7, "text": "a word"}])
+    )
+    assert run("decontaminate", "rows.jsonl", "--against", "items.jsonl", "-o", "out.jsonl").code == 0
+    found = json.loads(run("report", "out.jsonl", "--json").out)
+    counts = [found[name] for name in ("documents", "duplicates", "clusters", "pairs")]
+    assert counts == [3, 2, 1, 2]
+    inputs = "--texts", "rows.jsonl", "--texts", "items.jsonl"
+    assert run("report", "out.jsonl", "-o", "page.html", *inputs).code == 0
+    assert shown_texts("page.html") == [[("q", FOX), ("0", texts[0]), ("2", texts[2])]]
+
+
 def test_report_shows_each_of_several_rows_of_one_id(run: Run, tmp_path: Path) -> None:
     for name, text in (("a", FOX), ("b", FOX_TOO)):
         (tmp_path / name).mkdir()

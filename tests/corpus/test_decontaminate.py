@@ -15,7 +15,6 @@ from support.faults import small_frames
 import simindex
 from simindex import Config, ConfigMismatchError, SimIndexError, WordShingles
 from simindex.corpus import Contaminated, decontaminate
-from simindex.corpus.report.overview import overview_of_journal, read_journal
 
 ITEM = "the ferry to the island leaves at nine in the morning and comes back at noon"
 WORDS = [f"w{number}" for number in range(400)]
@@ -185,19 +184,3 @@ def test_a_job_with_other_items_is_another_one_and_bad_rows_are_passed_over(tmp_
     written(tmp_path / "a.jsonl", [(8, ITEM + " sharp")])
     with pytest.raises(SimIndexError, match=r"made with against='\S+a.jsonl', which has changed since"):
         decontaminate(*arguments, tmp_path / "a.jsonl", on_bad_row=bad.append)
-
-
-def test_report_page_has_a_cluster_for_each_item_with_the_rows_that_hold_it(tmp_path: Path) -> None:
-    written(tmp_path / "rows.jsonl", [(1, ITEM), (2, "nothing"), (3, f"{ITEM} {ITEM}")])
-    written(tmp_path / "items.jsonl", [("q", ITEM), ("other", "a word")])  # type: ignore[list-item]
-    decontaminate(tmp_path / "rows.jsonl", tmp_path / "out.jsonl", tmp_path / "items.jsonl")
-    job = read_journal(str(tmp_path / "out.jsonl.dedup"))
-    overview = overview_of_journal(job, 10, 10)
-    assert job.of_items
-    assert (overview.documents, overview.duplicates, overview.num_clusters, overview.num_pairs) == (
-        3,
-        2,
-        1,
-        2,
-    )
-    assert [[member.key for member in cluster.members] for cluster in overview.clusters] == [["q", 1, 3]]

@@ -7,15 +7,12 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from support.faults import small_frames
 from support.samples import sample_of
 from support.truth import texts
 
 import simindex
 from simindex.corpus import Removed, deduplicate
-from simindex.corpus.dedup.paragraphs import spans_of
 from simindex.inputs import BadRowError, InputError
 
 SOME = random.Random(12)
@@ -213,16 +210,6 @@ def test_short_paragraphs_and_other_splits() -> None:
     other = "one two three\n  four five six\n \nnew words here"
     deduplicate([(1, text), (2, other)], kept.append, level="paragraph", split="blank-line")
     assert [row.document for row in kept] == [text, "new words here"]
-
-
-@given(st.text("ab \n\t\r", max_size=30), st.sampled_from(["line", "blank-line"]))
-def test_paragraphs_are_the_text_cut(text: str, split: Any) -> None:
-    spans = spans_of(text, split)
-    assert "".join(text[start:end] for start, end in spans) == text
-    assert len(spans) == 1 or all(text[start:end].strip() for start, end in spans)
-    if split == "line":
-        paragraphs = [text[start:end].strip() for start, end in spans if text.strip()]
-        assert paragraphs == [line.strip() for line in text.split("\n") if line.strip()]
 
 
 def test_what_has_no_paragraphs_is_refused_with_its_place() -> None:

@@ -98,6 +98,30 @@ def test_an_edit_parts_a_text_in_two_passages() -> None:
     assert found.share_b == 9 / 10
 
 
+def runs(a: str, b: str) -> list[tuple[int, int, int]]:
+    """(first in a, first in b, length) of the passages of texts of single letters, counted in words."""
+    found = explain(" ".join(a), " ".join(b), Config(shingles=WordShingles(1)))
+    return [(p.start_a // 2, p.start_b // 2, (p.end_a - p.start_a + 1) // 2) for p in found.passages]
+
+
+@given(st.text("abcdef", max_size=40), st.text("abcdef", max_size=40))
+def test_passages_are_equal_and_end_where_the_texts_differ(a: str, b: str) -> None:
+    found = runs(a, b)
+    assert len(set(found)) == len(found)
+    for in_a, in_b, length in found:
+        end_a, end_b = in_a + length, in_b + length
+        assert a[in_a:end_a] == b[in_b:end_b]
+        assert end_a == len(a) or end_b == len(b) or a[end_a] != b[end_b]
+        assert in_a == 0 or in_b == 0 or a[in_a - 1] != b[in_b - 1]
+
+
+def test_longest_of_several_occurrences_is_a_passage() -> None:
+    assert runs("abaxb", "abaxb") == [(0, 0, 5)]
+    assert runs("abc", "axabyabc") == [(0, 0, 1), (0, 2, 2), (0, 5, 3)]
+    assert runs("abcd", "abcxbcd") == [(0, 0, 3), (1, 4, 3)], "a passage reaches back over the one before"
+    assert len(runs("a" * 50_000, "a" * 20_000)) <= 4
+
+
 @pytest.mark.parametrize(("a", "b"), [("", ""), ("", "a b c"), ("...", "!?"), ("a b c", "d e f")])
 def test_texts_that_share_nothing_have_no_passage(a: str, b: str) -> None:
     assert explain(a, b) == Explanation(0.0, [], 0.0, 0.0)

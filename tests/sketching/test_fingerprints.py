@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from support.texts import uint64s
 
 from simindex import Sketch
-from simindex.sketching.sketch import fingerprints_of
 
 
 @given(st.lists(uint64s))
@@ -32,7 +31,7 @@ def test_every_form_is_the_same_fingerprint(fingerprints: list[int]) -> None:
         pa.array(fingerprints, pa.uint64()),
     ]
     for form in forms:
-        found = fingerprints_of(form)
+        found = Sketch.from_fingerprints(form).fingerprints
         assert found.dtype == np.uint64
         assert found.tolist() == fingerprints
     batch = Sketch.from_fingerprints(unsigned)
@@ -78,4 +77,4 @@ def test_taken_array_is_a_copy() -> None:
 )
 def test_other_values_are_refused_with_their_place(values: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
-        fingerprints_of(values)
+        Sketch.from_fingerprints(values)

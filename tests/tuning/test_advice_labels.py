@@ -97,6 +97,12 @@ def test_wanted_precision_raises_the_threshold_and_wanted_recall_lowers_it() -> 
         assert curve.best.threshold >= by_name[curve.name].threshold
     assert precise.labels is not None
     assert precise.labels.skipped == 1
+    copies = {"text_a": "one and the same text", "text_b": "one and the same text", "verdict": "n"}
+    unreached = tuning.tune(SHORT, [*labels, copies], precision=1.0)
+    for report, is_reached in ((precise, True), (unreached, False)):
+        assert (
+            any(note.startswith("No threshold reaches what you want") for note in report.notes) != is_reached
+        )
 
 
 def test_of_shinglings_that_reach_the_goal_the_one_with_the_better_f1_is_advised() -> None:
