@@ -309,11 +309,13 @@ def prepared_batches(
     in memory, and at most `AHEAD_BYTES` and two batches, whatever the number and the length of the items.
     Its threads end with the generator: close it.
     """
+    if workers is not None:
+        num_workers(workers)  # refuses what is none, of an empty input, too
     parts = in_parts(items, batch_size, bytes_of_item)
     begin = next(parts, None)
     if begin is None:
         return
-    threads = num_workers(workers) if begin.is_full or workers is not None else 1
+    threads = num_workers(workers) if begin.is_full else 1
     parts = chain([begin], parts)
     del begin  # it would be held to the end
 

@@ -239,20 +239,16 @@ def _mapped(path: str) -> np.ndarray:
         return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), dtype=np.uint8)
 
 
-def read_pages(path: str, transaction: int | None = None) -> PageFile:
-    """Map the data file of a folder, in the state of `transaction` as `pages_of` has it.
-
-    Raises:
-        CorruptIndexError: no meta page is left, or none is of that commit.
-    """
+def read_pages(path: str) -> PageFile:
+    """Map the newest state of a folder's data file. Raises CorruptIndexError where no meta page is left."""
     octets = _mapped(path)
     if not len(octets):
         raise CorruptIndexError(f"{path}: {DATA_FILE} is empty; restore a backup", path=path)
-    pages = pages_of(octets, transaction)
+    pages = pages_of(octets)
     if pages is None:
         raise CorruptIndexError(
-            f"{path}: expected a meta page of LMDB in {DATA_FILE}, found none"
-            f"{'' if transaction is None else f' of commit {transaction}'}; restore a backup, or repair it",
+            f"{path}: expected a meta page of LMDB in {DATA_FILE}, found none; restore a backup, or repair "
+            "it",
             path=path,
         )
     return pages
@@ -313,8 +309,12 @@ def pinned_pages(path: str) -> Iterator[PageFile]:
             if env is None:
                 yield read_pages(path)
                 return
-            with _begun(env, path) as txn:
-                pages = _pages_at(path, txn.id())
+            try:
+                txn = env.begin()
+            except lmdb.Error as exc:
+                raise translated(exc, path) from exc
+            with txn:
+                pages = pages_of(read_pages(path).octets, txn.id())
                 if pages is not None:
                     yield pages
                     return
@@ -325,26 +325,6 @@ def pinned_pages(path: str) -> Iterator[PageFile]:
     finally:
         if env is not None:
             env.close()
-
-
-def _begun(env: lmdb.Environment, path: str) -> lmdb.Transaction:
-    """Begin to read; slots of the lock file that killed readers have left are freed first if need be."""
-    try:
-        try:
-            return env.begin()
-        except lmdb.ReadersFullError:
-            env.reader_check()
-            return env.begin()
-    except lmdb.Error as exc:
-        raise translated(exc, path) from exc
-
-
-def _pages_at(path: str, transaction: int) -> PageFile | None:
-    try:
-        return read_pages(path, transaction)
-    except CorruptIndexError:
-        read_pages(path)  # raises where there is no meta page at all
-        return None
 
 
 def _environment(path: str) -> lmdb.Environment | None:
@@ -363,6 +343,7 @@ def _environment(path: str) -> lmdb.Environment | None:
                     readahead=False,
                     lib_version=ENGINE,
                 )
+                env.reader_check()  # frees the slots that killed readers have left
             except lmdb.Error:
                 return None
             if kept.file is None or kept.is_in_place():

@@ -272,3 +272,11 @@ def test_open_file_is_refused_and_an_iterator_of_long_shingles_is_not(index: Ind
     index.insert("new", (text for text in [FOX * 3, CAR * 3]))
     assert index.query({FOX * 3, CAR * 3})[0].key == "new"
     index.remove("new")
+
+
+def test_wrong_number_of_workers_is_refused_of_an_empty_input_too(tmp_path: Path) -> None:
+    workers: Any
+    with simindex.open(tmp_path / "i") as index:
+        for workers, error in ((0, ValueError), (1.5, TypeError)):
+            with pytest.raises(error, match="workers: expected"):
+                index.insert_many([], workers=workers)
