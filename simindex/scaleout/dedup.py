@@ -7,9 +7,7 @@ writing, the journal and the report are one machine's: so is the output, byte fo
 from __future__ import annotations
 
 import os
-import pickle
 import shutil
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
@@ -18,29 +16,29 @@ from simindex.batching import ahead
 from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.checks import require_callable, require_int
 from simindex.config import Config
-from simindex.corpus.dedup.decisions import plan_of_query
+from simindex.corpus.dedup.decisions import input_changed, plan_of_query
 from simindex.corpus.dedup.deduplicate import Job
-from simindex.corpus.dedup.journal import digest_of
+from simindex.corpus.dedup.journal import Journal, digest_of
 from simindex.corpus.dedup.orders import Keep
 from simindex.corpus.dedup.output_files import Mode, Sink
 from simindex.corpus.dedup.results import DedupReport, Removed
 from simindex.corpus.dedup.rows import READ_AHEAD, rows_of_parts
 from simindex.corpus.dedup.verdict_file import VerdictReader
-from simindex.corpus.dedup.writer_loop import DecidedRows, Lines
+from simindex.corpus.dedup.writer_loop import DecidedRows
 from simindex.corpus.entries import PathEntries
 from simindex.corpus.outputs.lines import LinesOutput
+from simindex.corpus.outputs.output import Output, temporary
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.index import Index
 from simindex.inputs import BadRowError
+from simindex.inputs.streams import without_packing
 from simindex.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES
 from simindex.pairs.ranges import scheme_of_config
 from simindex.queries.search import Method
 from simindex.scaleout.dedup_stages import (
-    Made,
-    Wanted,
     decide,
-    lines_of_part,
-    made_file,
+    kept_bytes,
+    report_file,
     wanted_parts,
     write_part,
 )
@@ -102,16 +100,19 @@ class _StagedJob(Job):
     def _described(self) -> dict[str, Any]:
         return super()._described() | {"part_bytes": self._part_bytes}
 
-    @contextmanager
-    def _decisions(self, folder: str, into: Index | None) -> Iterator[Iterator[DecidedRows | Lines]]:
+    def _write(
+        self, folder: str, into: Index | None, files: tuple[Output, Output, Output], journal: Journal | None
+    ) -> None:
         assert into is None
         with self._tasks as tasks:
-            stages = self.stages(folder, tasks)
+            self._stages = stages = self.stages(folder, tasks)
             if not os.path.exists(stages.verdicts):
                 self._decide(stages, tasks)
-            shutil.rmtree(stages.sketches, ignore_errors=True)
-            with open(stages.verdicts, "rb") as file:
-                yield self._as_decided(file, stages, tasks)
+            if self.writes_by_parts(stages):
+                self._write_parts(stages, tasks, files, journal)
+            else:
+                shutil.rmtree(stages.sketches, ignore_errors=True)
+                super()._write(folder, into, files, journal)
         if not self._keeps_stages:
             shutil.rmtree(stages.folder, ignore_errors=True)
 
@@ -154,51 +155,65 @@ class _StagedJob(Job):
 
     # ---- the output ----
 
-    def _as_decided(self, file: Any, stages: Stages, tasks: Tasks) -> Iterator[DecidedRows | Lines]:
+    @contextmanager
+    def _decisions(self, folder: str, into: Index | None) -> Iterator[Iterator[DecidedRows]]:  # noqa: ARG002
         """Yield the rows that are not done yet, with what was decided."""
         assert isinstance(self._entries, PathEntries)
-        verdicts = VerdictReader(file)
-        if self.writes_by_parts(verdicts):
-            yield from self._lines_made(verdicts, stages, tasks)
-            return
-        by_lines = self._copies_lines
-        parts = rows_of_parts(
-            self._entries.inputs,
-            verdicts.read,
-            self._batch_size,
-            self.state.read,
-            takes_bad_rows=stages.takes_bad_rows,
-            by_lines=by_lines,
-        )
-        yield from verdicts.decided_rows(
-            parts if by_lines else ahead(parts, READ_AHEAD), self._entries.take_bad
-        )
+        with open(self._stages.verdicts, "rb") as file:
+            verdicts, by_lines = VerdictReader(file), self._copies_lines
+            parts = rows_of_parts(
+                self._entries.inputs,
+                verdicts.read,
+                self._batch_size,
+                self.state.read,
+                takes_bad_rows=self._stages.takes_bad_rows,
+                by_lines=by_lines,
+            )
+            yield verdicts.decided_rows(
+                parts if by_lines else ahead(parts, READ_AHEAD), self._entries.take_bad
+            )
 
     @property
     def _copies_lines(self) -> bool:
         return isinstance(self._output, LinesOutput) and self._output.keeps_lines and self._mode != "annotate"
 
-    def writes_by_parts(self, verdicts: VerdictReader) -> bool:
+    def writes_by_parts(self, stages: Stages) -> bool:
         """Return whether the output is the lines of the input, part by part, without those that go."""
-        are_cut = all(part.part.extent and part.lines == part.rows for part in verdicts.read)
-        return self._copies_lines and are_cut and self._on_removed is None
+        if not self._copies_lines or self._on_removed is not None or min(kept_bytes(stages), default=-1) < 0:
+            return False
+        paths = self._writing.path, self._writing.report_path
+        return all(path is None or without_packing(path) == path for path in paths)
 
-    def _lines_made(self, verdicts: VerdictReader, stages: Stages, tasks: Tasks) -> Iterator[Lines]:
-        """Yield the lines of the parts that are not done yet, whose report tasks write."""
-        done, under_way = self.state.read, deque[Wanted]()
-
-        def wanted() -> Iterator[Wanted]:
-            for one in wanted_parts(verdicts, done):
-                under_way.append(one)
-                yield one
-
-        for _ in tasks.run(write_part, stages, wanted()):
-            one = under_way.popleft()
-            with open(made_file(stages, one), "rb") as file:
-                made = Made(*pickle.load(file))
-            source = stages.paths[one.part.part.place]
-            yield from lines_of_part(source, made, max(done - one.first, 0))
-            os.remove(made_file(stages, one))
+    def _write_parts(
+        self, stages: Stages, tasks: Tasks, files: tuple[Output, Output, Output], journal: Journal | None
+    ) -> None:
+        """Let tasks write the parts that are not written yet, and put together what they wrote."""
+        output, report, _ = files
+        assert journal is not None
+        assert isinstance(output, LinesOutput)
+        assert isinstance(report, LinesOutput)
+        state = self.state
+        report.begin_at(None)
+        with open(stages.verdicts, "rb") as file:
+            verdicts = VerdictReader(file)
+            state.looked = sum(part.rows for part in verdicts.read)
+            journal.write()  # what is done now is not lost where the next step fails
+            wanted = wanted_parts(stages, verdicts)
+            for number, counts in enumerate(tasks.run(write_part, stages, wanted)):
+                read, removed, bounded = counts
+                state.read, state.kept = state.read + read, state.kept + read - removed
+                state.removed, state.bounded = state.removed + removed, state.bounded + bounded
+                with open(report_file(stages, number), "rb") as lines:
+                    report.write_lines([lines.read()])
+                report.cut()
+                self.advance()
+        if not stages.folder.endswith(self.digest()):
+            raise input_changed(stages.paths, state.read)
+        report.sync()
+        if os.path.exists(stages.output):
+            shutil.move(stages.output, temporary(output.path))
+        output.begin_at([sum(kept_bytes(stages)), None])
+        output.sync()
 
 
 def deduplicate(
@@ -308,8 +323,8 @@ class StagedDedup(PlannedJob):
         return 1
 
     def write(self, share: int = 1, of: int = 1) -> int:
-        """Write the report of a share's parts, where rows stay as the lines of JSON that they were; for other
-        outputs `finish` does it. Arguments and result as of `sketch`.
+        """Write the parts of a share, where rows stay as the lines of JSON that they were and are not packed;
+        `finish` writes other outputs. Arguments and result as of `sketch`.
 
         Raises:
             JobError: nothing is decided.
@@ -319,8 +334,8 @@ class StagedDedup(PlannedJob):
             return 0
         job, stages = self._decided()
         with open(stages.verdicts, "rb") as file:
-            verdicts = VerdictReader(file)
-            wanted = wanted_parts(verdicts) if job.writes_by_parts(verdicts) else ()
+            by_parts = job.writes_by_parts(stages)
+            wanted = wanted_parts(stages, VerdictReader(file)) if by_parts else ()
             return shared(write_part, stages, wanted, share, of)
 
     def finish(

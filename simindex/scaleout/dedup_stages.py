@@ -1,4 +1,4 @@
-"""The last stages of a deduplication: decide which rows go, write the report of a part.
+"""The last stages of a deduplication: decide which rows go, write what stays of a part.
 
 Invariant: as of `stages`, whose ranges are read here.
 """
@@ -6,8 +6,8 @@ Invariant: as of `stages`, whose ranges are read here.
 from __future__ import annotations
 
 import os
-import pickle
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from io import FileIO
 from itertools import chain
 from typing import NamedTuple
@@ -16,14 +16,15 @@ import numpy as np
 
 from simindex.corpus.dedup.orders import KeepOrder, by_rank, newest_first
 from simindex.corpus.dedup.results import NumberedVerdict, Verdict, removed_row
-from simindex.corpus.dedup.rows import PartRead, ends_of_lines
+from simindex.corpus.dedup.rows import PartRead
+from simindex.corpus.dedup.sketches import SketchFiles
 from simindex.corpus.dedup.star import Star
 from simindex.corpus.dedup.verdict_file import VerdictReader, verdicts_of, write_verdicts
-from simindex.corpus.dedup.writer_loop import Lines, lines_without
 from simindex.corpus.entries import Place
+from simindex.corpus.outputs.output import naming, write_all
 from simindex.errors import InputError, optional_module
 from simindex.format.keys import Key
-from simindex.inputs.source import BYTE_ORDER_MARK, Extent
+from simindex.pairs.edges import ends_of
 from simindex.pairs.tables import DocumentTables, MergedTables
 from simindex.scaleout.stages import SketchTables, Stages, require_seen
 from simindex.scaleout.tasks import whole_file, whole_folder
@@ -36,11 +37,11 @@ def decide(stages: Stages, tables: Sequence[DocumentTables], walked: Iterable[in
         JobError: a range is not there yet.
     """
     source, rows = MergedTables(tables), [each for each in tables if isinstance(each, SketchTables)]
-    walk = stages.walk(source.total)
+    walk, num_perm, gone = stages.walk(source.total), stages.config.num_perm, list[np.ndarray]()
     with whole_folder(os.path.dirname(stages.verdicts)) as beside:
         os.mkdir(beside)
         order = _order(stages, beside, rows, source.total)
-        star = Star(walk.plan, stages.config.num_perm, order, source.copies(), stages.memory_bytes)
+        star = Star(walk.plan, num_perm, order, source.copies(), stages.memory_bytes)
         for place in walked:
             for found in stages.found(place, walk.count):
                 if len(found.waiting):
@@ -51,11 +52,23 @@ def decide(stages: Stages, tables: Sequence[DocumentTables], walked: Iterable[in
         def origins(numbers: np.ndarray) -> list[tuple[Key, Place, int]]:
             return [each for part, _, ranks in source.parts(numbers) for each in rows[part].origins(ranks)]
 
+        def removed(found: Iterator[np.ndarray]) -> Iterator[np.ndarray]:
+            for some in found:
+                gone.append(ends_of(some["edge"])[0])
+                yield some
+
         outcome, has_bits = star.decided(source.sketches), stages.config.simhash is not None
-        verdicts = verdicts_of(outcome, walk.plan, stages.config.num_perm, origins, has_bits=has_bits)
+        outcome = outcome._replace(verdicts=removed(outcome.verdicts))
+        verdicts = verdicts_of(outcome, walk.plan, num_perm, origins, has_bits=has_bits)
         read = list(map(PartRead, stages.parts, stages.lines, np.diff(source.offsets).tolist()))
         path = os.path.join(beside, os.path.basename(stages.verdicts))
         write_verdicts(path, read, verdicts, ((number, None) for number in outcome.bounded.tolist()))
+        ends = [stages.line_ends(number) for number in range(len(rows))]
+        whole = [-1 if some is None else int(some[-1] - some[0]) for some in ends]
+        for part, _, ranks in source.parts(np.concatenate([np.empty(0, dtype=np.uint32), *gone])):
+            if (some := ends[part]) is not None:
+                whole[part] -= int((some[ranks + 1] - some[ranks]).sum())
+        np.array(whole, dtype=np.int64).tofile(os.path.join(beside, _KEPT))
 
 
 def _order(stages: Stages, folder: str, tables: Sequence[SketchTables], total: int) -> KeepOrder:
@@ -67,19 +80,30 @@ def _order(stages: Stages, folder: str, tables: Sequence[SketchTables], total: i
     return by_rank(stages.keep, os.path.join(folder, "order.sqlite"), ranks, total)
 
 
-# ---- write the report of a part ----
+# ---- write a part ----
 
 _LINE_END = b"\n"
 
-_BLOCK_BYTES = 2 << 20
-"""Bytes of lines that are read at once: few enough for the caches."""
+_KEPT = "kept"
+
+_COPIED = 1 << 18
+"""Bytes of lines that are copied at once: few enough for the cache of a core."""
 
 
 class Wanted(NamedTuple):
-    """A part whose lines are wanted, each of them a row, from the number `first` on in the whole input."""
+    """A part whose lines are wanted, each of them a row.
 
+    Attributes:
+        number: of the part.
+        first: number in the whole input of its first row.
+        begin: where its lines begin in the output.
+        rows: those that something was decided of, by their place in the part.
+    """
+
+    number: int
     part: PartRead
     first: int
+    begin: int
     rows: list[NumberedVerdict]
 
     @property
@@ -88,119 +112,79 @@ class Wanted(NamedTuple):
         return [(place, verdict) for place, verdict in self.rows if verdict is not None]
 
 
-def wanted_parts(verdicts: VerdictReader, done: int = 0) -> Iterator[Wanted]:
-    """Yield the parts with the rows from a number on."""
-    behind = 0
-    for part in verdicts.read:
-        first, behind = behind, behind + part.rows
-        if behind > done:
-            yield Wanted(part, first, verdicts.next_rows(first, behind))
+def wanted_parts(stages: Stages, verdicts: VerdictReader) -> Iterator[Wanted]:
+    """Yield the parts with what was decided of their rows."""
+    first = begin = 0
+    for number, (part, num_bytes) in enumerate(zip(verdicts.read, kept_bytes(stages), strict=True)):
+        yield Wanted(number, part, first, begin, verdicts.next_rows(first, first + part.rows))
+        first, begin = first + part.rows, begin + num_bytes
     verdicts.finish()
 
 
-class Made(NamedTuple):
-    """What is known of a part whose lines are written.
-
-    Attributes:
-        begin: where its first line begins in the file.
-        ends: int64: where each line ends, from there on; the last of a file may lack its line end.
-        gone: places of the rows that go.
-        report: of each its line in the report.
-        bounded: places of rows that stay though not all was looked at.
-    """
-
-    begin: int
-    ends: np.ndarray
-    gone: list[int]
-    report: list[bytes]
-    bounded: list[int]
+def kept_bytes(stages: Stages) -> list[int]:
+    """Return how many bytes of each part's lines stay; -1 of one whose rows are not all of its lines."""
+    found: list[int] = np.fromfile(os.path.join(os.path.dirname(stages.verdicts), _KEPT), np.int64).tolist()
+    return found
 
 
-def made_file(stages: Stages, wanted: Wanted) -> str:
-    """Return the file of what is known of a part."""
-    return os.path.join(stages.folder, f"made-{wanted.first}")
+def report_file(stages: Stages, number: int) -> str:
+    """Return the file of the lines that a part has in the report of removed rows."""
+    return os.path.join(stages.folder, f"removed-{number:06}")
 
 
-def write_part(stages: Stages, wanted: Wanted) -> None:
-    """Write the report of a part's rows that go, and where its lines end.
-
-    Raises:
-        InputError: the part has other lines than when it was read first.
-    """
-    require_seen(stages.folder)
-    if os.path.exists(made_file(stages, wanted)):
-        return
-    part, source = wanted.part, stages.paths[wanted.part.part.place]
-    assert part.part.extent is not None
-    places = [place for place, _ in wanted.gone]
-    with open(source, "rb", buffering=0) as file:
-        begin, ends = _line_ends(file, part.part.extent)
-        if len(ends) != part.rows:
-            raise InputError(
-                source,
-                f"expected the {part.rows:,} rows that were read at first, found {len(ends):,}: the input "
-                "changed; force=True begins anew",
-            )
-        begins = [0, *ends[:-1].tolist()]
-        lines = [os.pread(file.fileno(), int(ends[at]) - begins[at], begin + begins[at]) for at in places]
-    bounded = [place for place, verdict in wanted.rows if verdict is None]
-    made = Made(begin, ends, places, _report_lines(stages, wanted, lines), bounded)
-    with whole_file(made_file(stages, wanted)) as file:
-        pickle.dump(tuple(made), file, protocol=5)
-
-
-def _line_ends(file: FileIO, extent: Extent) -> tuple[int, np.ndarray]:
-    """Return where some lines of a file begin, and where each ends from there on."""
-    room, begin, at = memoryview(bytearray(_BLOCK_BYTES)), extent.begin, extent.begin
-    found, last = [np.empty(0, dtype=np.int64)], b""
-    file.seek(begin)
-    while count := file.readinto(room[: extent.end - at]):
-        if at == 0 and bytes(room[: len(BYTE_ORDER_MARK)]) == BYTE_ORDER_MARK:
-            begin = len(BYTE_ORDER_MARK)
-        found.append(ends_of_lines(room[:count]) + (at - begin))
-        at, last = at + count, bytes(room[count - 1 : count])
-    if at > begin and last != _LINE_END:
-        found.append(np.array([at - begin + 1]))  # the last line of a file may have none
-    return begin, np.concatenate(found)
-
-
-def lines_of_part(path: str, made: Made, skipped: int) -> Iterator[Lines]:
-    """Yield the lines of a part that is written, some at a time, behind those that are skipped.
+def write_part(stages: Stages, wanted: Wanted) -> tuple[int, int, int]:
+    """Write the lines of a part that stay to their place in the output, and its lines of the report; returns
+    how many rows it has, how many go, and how many stay though not all was looked at.
 
     Raises:
         InputError: the file is shorter than it was.
     """
-    gone, bounded = np.array(made.gone, dtype=np.int64), np.array(made.bounded, dtype=np.int64)
-    with open(path, "rb", buffering=0) as file:
-        while skipped < len(made.ends):
-            first = int(made.ends[skipped - 1]) if skipped else 0
-            behind = max(int(np.searchsorted(made.ends, first + _BLOCK_BYTES)), skipped + 1)
-            ends = made.ends[skipped:behind] - first
-            content = os.pread(file.fileno(), int(ends[-1]), made.begin + first)
-            if len(content) == ends[-1] - 1:
-                content += _LINE_END
-            if len(content) != ends[-1]:
-                raise InputError(path, "expected the rows that were read first, found fewer: it has changed")
-            some = slice(*np.searchsorted(gone, (skipped, behind)).tolist())
-            num_bounded = int(((bounded >= skipped) & (bounded < behind)).sum())
-            yield lines_without(
-                content, ends, (gone[some] - skipped).tolist(), made.report[some], num_bounded
-            )
-            skipped = behind
+    require_seen(stages.folder)
+    counts = wanted.part.rows, len(wanted.gone), len(wanted.rows) - len(wanted.gone)
+    if os.path.exists(report_file(stages, wanted.number)):
+        return counts
+    with closing(stages.files(stages.partition(wanted.number))) as files:
+        report = _report_lines(stages, wanted, files)
+    ends = stages.line_ends(wanted.number)
+    assert ends is not None
+    gone = np.array([place for place, _ in wanted.gone], dtype=np.int64)
+    # What stays lies between two lines that go.
+    kept = zip([ends[0], *ends[gone + 1]], [*ends[gone], ends[-1]], strict=True)
+    with open(stages.output, "ab"):  # it may be there, with what other parts have written
+        pass
+    with (
+        open(stages.paths[wanted.part.part.place], "rb", buffering=0) as source,
+        open(stages.output, "r+b", buffering=0) as output,
+    ):
+        output.seek(wanted.begin)
+        for begin, end in kept:
+            _copy(source, int(begin), int(end), output)
+        os.fsync(output.fileno())
+    with whole_file(report_file(stages, wanted.number)) as file:
+        file.writelines(report)
+    return counts
 
 
-def _report_lines(stages: Stages, wanted: Wanted, lines: list[bytes]) -> list[bytes]:
+def _copy(source: FileIO, begin: int, end: int, output: FileIO) -> None:
+    """Copy bytes of a file; one behind its end is the line end that its last line has not."""
+    for at in range(begin, end, _COPIED):
+        wanted = min(_COPIED, end - at)
+        content = os.pread(source.fileno(), wanted, at)
+        if len(content) < wanted and at + len(content) == end - 1 == os.fstat(source.fileno()).st_size:
+            content += _LINE_END
+        if len(content) != wanted:
+            found = "expected the rows that were read first, found fewer: it has changed"
+            raise InputError(str(source.name), found)
+        with naming(str(output.name)):
+            write_all(output, content)
+
+
+def _report_lines(stages: Stages, wanted: Wanted, files: SketchFiles) -> list[bytes]:
     """Return the lines of the report of those that go."""
-    if not lines:
-        return []
-    part, orjson = wanted.part.part, optional_module("orjson", "the report of removed rows")
-    assert part.extent is not None
-    name = stages.paths[part.place]
-    numbers = [part.extent.lines_before + 1 + at for at, _ in wanted.gone]
-    assert stages.inputs is not None
-    keys, _ = stages.inputs.parse_lines(part.place, numbers, lines)
-    found = []
-    for key, number, (at, verdict) in zip(keys, numbers, wanted.gone, strict=True):
-        row = removed_row(key, Place(name, number), verdict, wanted.first + at)
-        found.append(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
-    return found
+    orjson = optional_module("orjson", "the report of removed rows")
+    gone = np.array([place for place, _ in wanted.gone], dtype=np.uint32)
+    origins = files.origins(gone, stages.paths)
+    return [
+        orjson.dumps(removed_row(key, row, verdict, wanted.first + at), option=orjson.OPT_APPEND_NEWLINE)
+        for (key, row, _), (at, verdict) in zip(origins, wanted.gone, strict=True)
+    ]

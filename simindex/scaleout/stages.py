@@ -33,6 +33,7 @@ from simindex.corpus.outputs.output import naming
 from simindex.format.keys import Key
 from simindex.format.layout import FIRST_BAND_TABLE
 from simindex.inputs import Inputs
+from simindex.inputs.source import BYTE_ORDER_MARK
 from simindex.pairs.plan import PairPlan
 from simindex.pairs.ranges import Edges, WalkPlan, scheme_of_config, walk_range
 from simindex.pairs.tables import Document, DocumentTables, MergedTables, Piece, PinnedTables, merged
@@ -49,7 +50,7 @@ _BATCH = 16_384
 _RUN = 1 << 20
 """Rows of a run: so many are sorted in memory, 40 bytes each."""
 
-_COPIES, _KEYS, _RANKS = "copies", "sorted.keys", "sorted.ranks"
+_COPIES, _KEYS, _RANKS, _LINE_ENDS = "copies", "sorted.keys", "sorted.ranks", "line.ends"
 
 _ENTRIES_OF_A_RANGE = 16 << 20
 """Entries of all tables that a range has, about: to do one again costs some seconds. Two rows that are like
@@ -106,6 +107,17 @@ class Stages(NamedTuple):
     def verdicts(self) -> str:
         """The file of what was decided."""
         return os.path.join(self.folder, "decided", "verdicts")
+
+    @property
+    def output(self) -> str:
+        """The file of the lines that stay, where parts write it."""
+        return os.path.join(self.folder, "output")
+
+    def line_ends(self, number: int) -> np.ndarray | None:
+        """Return where the first line of a part begins in its file and where each ends, int64; ``None`` where
+        its rows are not its lines."""
+        path = os.path.join(self.partition(number), _LINE_ENDS)
+        return np.fromfile(path, dtype=np.int64) if os.path.exists(path) else None
 
     def files(self, folder: str) -> SketchFiles:
         """Return the sketches of a part in their folder."""
@@ -196,14 +208,31 @@ def sketch_part(stages: Stages, number: int) -> None:
         if stages.keep not in ("first", "newest"):
             rank = rank_of(stages.keep)
         assert stages.inputs is not None
-        columns = columns_of_part(stages.inputs, stages.parts[number])
+        columns, sizes = columns_of_part(stages.inputs, stages.parts[number]), list[np.ndarray]()
         for rows in rows_by_columns(columns, stages.takes_bad_rows, _BATCH, 0):
             if len(rows):
                 sketches = sketch_rows(sketcher, rows, stages.compares)
                 ranks = None if rank is None else list(map(rank, rows))
                 files.add(sketches, Names.of(rows), ranks)
+                lines = rows.contents if set(map(type, rows.contents)) == {bytes} else ()
+                sizes.append(np.fromiter(map(len, lines), dtype=np.int64, count=len(lines)))
         files.sync({}, is_durable=False)
         _write_tables(stages, beside, files)
+        _write_line_ends(beside, stages, number, np.concatenate(sizes or [np.empty(0, dtype=np.int64)]))
+
+
+def _write_line_ends(folder: str, stages: Stages, number: int, sizes: np.ndarray) -> None:
+    """Write down where the lines of a part end, where these are its rows; see `Stages.line_ends`."""
+    if (extent := stages.parts[number].extent) is None:
+        return
+    with open(stages.paths[stages.parts[number].place], "rb") as file:
+        has_mark = not extent.begin and file.read(len(BYTE_ORDER_MARK)) == BYTE_ORDER_MARK
+        begin = len(BYTE_ORDER_MARK) if has_mark else extent.begin
+        ends = begin + np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])
+        if ends[-1] == extent.end:  # else one is empty, or no row
+            file.seek(extent.end - 1)
+            ends[-1] += file.read(1) != b"\n"  # the last line of a file may have none
+            _write(folder, _LINE_ENDS, ends)
 
 
 def _write_tables(stages: Stages, folder: str, files: SketchFiles) -> None:
@@ -443,7 +472,7 @@ def remove_stages(work: str) -> None:
 
 
 def shared(
-    stage: Callable[[Stages, Any], None], stages: Stages, jobs: Iterable[Any], share: int, of: int
+    stage: Callable[[Stages, Any], object], stages: Stages, jobs: Iterable[Any], share: int, of: int
 ) -> int:
     """Run a stage for the jobs of a share; returns how many they are."""
     require_int("of", of, 1)

@@ -111,7 +111,9 @@ def test_lines_with_marks_and_ends_of_files_are_written_as_they_stand(suffix: st
         file.write(BYTE_ORDER_MARK + lines)
         file.truncate(file.tell() - 1)  # the last line has no end
     tasks = both(tmp_path, sources, suffix)
-    assert tasks.num_jobs["write_part"] == tasks.num_jobs["sketch_part"] > 5
+    written_by_parts = tasks.num_jobs["sketch_part"] if suffix == ".jsonl" else 0
+    assert tasks.num_jobs["write_part"] == written_by_parts
+    assert tasks.num_jobs["sketch_part"] > 5
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.zst"])
@@ -123,7 +125,8 @@ def test_an_output_that_was_broken_off_is_gone_on_with(
     monkeypatch.setattr(writer_loop, "FRAME_ROWS", rows)
     monkeypatch.setattr(writer_loop, "_SECONDS_A_MARK", 0)
     tasks = both(tmp_path, [written(tmp_path / "a.jsonl", rows_of(1, 300))], suffix, stops=3)
-    assert tasks.num_jobs["write_part"] > tasks.num_jobs["sketch_part"]  # the parts that were broken off
+    # Parts that are written are passed over when they are asked for once more.
+    assert (tasks.num_jobs["write_part"] > tasks.num_jobs["sketch_part"]) == (suffix == ".jsonl")
 
 
 def test_an_input_that_changes_between_two_readings_is_named(tmp_path: Path) -> None:
@@ -137,7 +140,7 @@ def test_an_input_that_changes_between_two_readings_is_named(tmp_path: Path) -> 
 
     with (
         mock.patch.object(dedup, "tasks_on", return_value=nullcontext(Changing())),
-        pytest.raises(InputError, match=r"a\.jsonl: expected the \d+ rows .* found \d+: the input changed"),
+        pytest.raises(InputError, match=r"a\.jsonl: expected the \d+ rows .* found the input changed"),
     ):
         scaleout.deduplicate([source], tmp_path / "out.jsonl", part_bytes=5_000)
 

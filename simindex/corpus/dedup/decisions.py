@@ -127,11 +127,7 @@ class Sorting:
             count += len(rows)
             yield rows
         if count != total or (before is not None and self.entries.digest() != before):
-            raise InputError(
-                ", ".join(self.entries.names)[:200],
-                f"expected the {total:,} rows that were read at first, found the input changed; "
-                "force=True begins anew",
-            )
+            raise input_changed(self.entries.names, total)
 
     def kept(self) -> Iterator[tuple[Key, Place, Sketch]]:
         """Yield key, place and sketch of each row that stays, in keep order."""
@@ -358,6 +354,15 @@ class _Seen:
             PartRead(InputPart(place, None), count if are_lines else 0, count)
             for place, (count, are_lines) in enumerate(zip(self._rows, self._are_lines, strict=True))
         ]
+
+
+def input_changed(names: Iterable[str], total: int) -> InputError:
+    """Return the error that the second reading finds another input than the first."""
+    return InputError(
+        ", ".join(names)[:200],
+        f"expected the {total:,} rows that were read at first, found the input changed; force=True begins "
+        "anew",
+    )
 
 
 def plan_of_query(

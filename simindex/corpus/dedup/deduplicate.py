@@ -22,10 +22,11 @@ from simindex.corpus.dedup.other_indexes import store_kept
 from simindex.corpus.dedup.output_files import Mode, Sink, Writing
 from simindex.corpus.dedup.paragraphs import Cut, Gathering, Level, Paragraphs, Split, cut_for
 from simindex.corpus.dedup.results import DedupReport, Removed
-from simindex.corpus.dedup.writer_loop import Annotator, DecidedRows, Lines, RowAnnotator, Work
+from simindex.corpus.dedup.writer_loop import Annotator, DecidedRows, RowAnnotator, Work
 from simindex.corpus.entries import PathEntries, entries_of
 from simindex.corpus.outputs.distinct import require_distinct
 from simindex.corpus.outputs.lines import LinesOutput
+from simindex.corpus.outputs.output import Output
 from simindex.corpus.outputs.parquet import ParquetOutput
 from simindex.corpus.outputs.rows import UnfitRowError
 from simindex.corpus.outputs.upload import absolute, upload
@@ -334,10 +335,7 @@ class Job:
         with self._opened_into() as into:
             try:
                 if self.state.phase == "reading":
-                    with self._decisions(folder, into) as decided:
-                        gathering = None if self._cut is None else Gathering(self._entries.text_field)
-                        texts = self._texts if self._keep == "first" else None
-                        Work(self, self._annotator(), files, journal, gathering, texts).read(decided)
+                    self._write(folder, into, files, journal)
                     enter("storing")
                 if self.state.phase == "storing":
                     if into is not None:
@@ -357,12 +355,21 @@ class Job:
                 if self._texts is not None:
                     self._texts.close()
 
+    def _write(
+        self, folder: str, into: Index | None, files: tuple[Output, Output, Output], journal: Journal | None
+    ) -> None:
+        """Decide the rows, and write them."""
+        with self._decisions(folder, into) as decided:
+            gathering = None if self._cut is None else Gathering(self._entries.text_field)
+            texts = self._texts if self._keep == "first" else None
+            Work(self, self._annotator(), files, journal, gathering, texts).read(decided)
+
     def _annotator(self) -> RowAnnotator:
         """Return what makes report entries and annotations of rows."""
         return Annotator(annotates=self._mode == "annotate", texts=self._texts)
 
     @contextmanager
-    def _decisions(self, folder: str, into: Index | None) -> Iterator[Iterator[DecidedRows | Lines]]:
+    def _decisions(self, folder: str, into: Index | None) -> Iterator[Iterator[DecidedRows]]:
         """Yield the rows that are not done yet, with their verdicts."""
         keeps_lines = isinstance(self._output, LinesOutput) and self._output.keeps_lines
         by_lines = keeps_lines and self._mode != "annotate" and not self._explain

@@ -104,17 +104,13 @@ class Work:
         self._row_of_cut = job.state.read
         self._cuts = deque[tuple[State, list[Mark]]](maxlen=UNDER_WAY + 1)
 
-    def read(self, decided: Iterator[DecidedRows | Lines]) -> None:
+    def read(self, decided: Iterator[DecidedRows]) -> None:
         """Do all rows that are not done."""
         state = self._job.state
         for file, mark in zip(self._files, (state.output, state.report, state.rollup), strict=True):
             file.begin_at(mark)
         try:
-            for some in decided:
-                if isinstance(some, Lines):
-                    self._take_lines(some)
-                    continue
-                entries, (verdicts, bounded) = some
+            for entries, (verdicts, bounded) in decided:
                 if self._texts is not None:
                     kept = (
                         entry for entry, verdict in zip(entries, verdicts, strict=True) if verdict is None
