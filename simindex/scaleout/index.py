@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 import os
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from itertools import chain, islice
 from tempfile import TemporaryDirectory
@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar, overload
 
 from simindex.arrow import Table, documents_of, keyed_documents, keys_of
-from simindex.batching import bytes_of, bytes_of_item, in_order, in_parts, num_workers
+from simindex.batching import Part, bytes_of, bytes_of_item, in_order, in_parts
 from simindex.changes.documents import (
     DEFAULT_BATCH_SIZE,
     Conflict,
@@ -78,8 +78,6 @@ _FIRST_BATCH, _QUERY_BATCH = 1_000, 8_000
 """Questions sent at a time: few at first, so that hosts begin early. Each batch has its cost in each
 partition, and in Ray: of 20,000 questions without matches a host with eight partitions answered 72,000 a
 second by two thousand, 91,000 by four, 97,000 by eight."""
-
-_SKETCHED_AT_ONCE = 256
 
 _WALKED = 1_000
 
@@ -225,26 +223,6 @@ class ScaledIndex:
             found = self._calls.every(group, call, method, to=to, seconds=wait)
         return dict(sorted(item for of_place in found.values() for item in of_place.items()))
 
-    def _in_flight(
-        self, group: Group, batches: Iterable[_T], send: Callable[[_T], dict[str, Any]], seconds: float
-    ) -> Generator[tuple[_T, Gathered], None, None]:
-        """Yield batches with the answers to each; a few are sent ahead."""
-        under_way, calls = deque[tuple[_T, dict[str, Any]]](), self._calls
-        try:
-            for batch in batches:
-                if len(under_way) == UNDER_WAY:
-                    oldest, sent = under_way.popleft()
-                    yield oldest, calls.gather(sent, seconds)
-                under_way.append((batch, send(batch)))
-            while under_way:
-                oldest, sent = under_way.popleft()
-                yield oldest, calls.gather(sent, seconds)
-        finally:
-            # What was sent is done or refused when the call ends, whatever ended it; questions are given up.
-            for _, sent in under_way:
-                with suppress(Exception):
-                    calls.gather(sent, seconds if group == "changes" else 0.0)
-
     # ---- changes ----
 
     def insert(
@@ -296,17 +274,28 @@ class ScaledIndex:
         require_int("batch_size", batch_size, 1)
         totals, calls = [0, 0, 0], self._calls
 
-        def send(items: list[tuple[Any, ...]]) -> dict[str, Any]:
-            return calls.send_all("changes", "insert", on_conflict, to=self._routing.items(items, new_call()))
+        under_way = deque[dict[str, Any]]()
 
-        parts = in_parts(rows, batch_size * len(self.catalog.partitions), bytes_of_item)
-        batches = (part.values for part in parts)
-        in_flight = self._in_flight("changes", batches, send, self._change_seconds)
-        with self._by_catalog(), closing(in_flight):
-            for _, found in in_flight:
-                totals = _added(totals, calls.whole("insert_many", found))
-                if progress is not None:
-                    progress(sum(totals))
+        def answered() -> None:
+            counts = calls.whole("insert_many", calls.gather(under_way.popleft(), self._change_seconds))
+            totals[:] = _added(totals, counts)
+            if progress is not None:
+                progress(sum(totals))
+
+        with self._by_catalog():
+            try:
+                for part in in_parts(rows, batch_size * len(self.catalog.partitions), bytes_of_item):
+                    if len(under_way) == UNDER_WAY:
+                        answered()
+                    to = self._routing.items(part.values, new_call())
+                    under_way.append(calls.send_all("changes", "insert", on_conflict, to=to))
+                while under_way:
+                    answered()
+            finally:
+                # What was sent is done or refused when the call ends, whatever ended it.
+                for sent in under_way:
+                    with suppress(Exception):
+                        calls.gather(sent, self._change_seconds)
         return InsertReport(*totals)
 
     def insert_if_new(
@@ -585,30 +574,20 @@ class ScaledIndex:
         seconds: float | None,
         on_missing: OnMissing,
     ) -> ScaledAnswers:
-        """Ask in batches; while one is searched, the next is sketched."""
+        """Ask in batches; while some are searched, others are sketched."""
         require_many(call, "documents", documents, f"{call.removesuffix('_many')}(document)")
-        results, calls, rest = ScaledAnswers(), self._calls, iter(documents)
+        self._deadline(seconds, on_missing)
+        results, rest = ScaledAnswers(), iter(documents)
         first = in_parts(islice(rest, _FIRST_BATCH), _FIRST_BATCH, bytes_of)
         parts = chain(first, in_parts(rest, _QUERY_BATCH, bytes_of))
-        batches = (self._sketched(call, query, part.values) for part in parts)
 
-        def send(batch: SketchBatch) -> dict[str, Any]:
-            return calls.send_all("asks", "query", query, batch)
+        def ask(part: Part[Document]) -> ScaledAnswers:
+            batch = sketched(call, query, self._sketcher, part.values)
+            return self._ask(query, batch, seconds, on_missing)
 
-        with self._by_catalog():
-            deadline = self._deadline(seconds, on_missing)
-            for batch, found in self._in_flight("asks", batches, send, deadline):
-                results.add(self._merged(query, found, len(batch), on_missing))
+        for answers in in_order(ask, parts, UNDER_WAY, 0):
+            results.add(answers)
         return results
-
-    def _sketched(self, call: str, query: Query, documents: list[Document]) -> SketchBatch:
-        """Return sketches to search by; of many texts made by several threads."""
-        threads = num_workers(None)
-        if threads == 1 or len(documents) <= _SKETCHED_AT_ONCE or set(map(type, documents)) != {str}:
-            return sketched(call, query, self._sketcher, documents)
-        step = max(_SKETCHED_AT_ONCE, -(-len(documents) // threads))
-        parts = [documents[first : first + step] for first in range(0, len(documents), step)]
-        return SketchBatch.joined(list(in_order(self._sketcher.sketch_many, parts, len(parts), 0)))
 
     def _deadline(self, seconds: float | None, on_missing: OnMissing) -> float:
         require_seconds("seconds", seconds)
