@@ -17,7 +17,7 @@ import pickle
 import threading
 import time
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any
 
 from simindex.errors import optional_module
@@ -112,15 +112,18 @@ class HostActor:
 
     def __init__(self) -> None:
         self._host, self._lock = Host(), threading.Lock()
+        # Of all drivers: changes come one after the other, and so do jobs; neither keeps the other waiting.
+        self._turns: dict[Group, Any] = {"changes": threading.Lock(), "jobs": threading.Lock()}
         self._assignment: tuple[bytes, Assignment] | None = None
         self._server: Server | None = None
 
     def call(self, frame: bytes) -> bytes:
-        """Call a method of the host: (assignment, its name, the first arguments, a pickle of the others)."""
+        """Call a method of the host: (group, assignment, its name, first arguments, a pickle of others)."""
 
         def call() -> Any:
-            assignment, method, own, others = pickle.loads(frame)
-            return getattr(self._host, method)(self._assigned(assignment), *own, *pickle.loads(others))
+            group, assignment, method, own, others = pickle.loads(frame)
+            with self._turns.get(group, nullcontext()):
+                return getattr(self._host, method)(self._assigned(assignment), *own, *pickle.loads(others))
 
         done = replied(call)
         try:
@@ -227,7 +230,7 @@ class RayCalls(Calls):
         others, send = pickle.dumps(arguments, protocol=5), self._connections.send
         every = dict.fromkeys(self.places, ()) if to is None else to
         frames = {
-            place: pickle.dumps((self._assigned(place), method, own, others), protocol=5)
+            place: pickle.dumps((group, self._assigned(place), method, own, others), protocol=5)
             for place, own in every.items()
         }
         return {place: send(place, group, frame) for place, frame in frames.items()}

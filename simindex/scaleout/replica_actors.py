@@ -140,7 +140,7 @@ class ReplicaCalls(RayCalls):
                 "index that they are copies of, back it up, and open replicas anew"
             )
         others = pickle.dumps(arguments, protocol=5)
-        frame = pickle.dumps((b"", method, own, others), protocol=5)
+        frame = pickle.dumps((group, b"", method, own, others), protocol=5)
         return {_PLACE: _Asked(method, frame, [self._send(group, frame)])}
 
     def _send(self, group: Group, frame: bytes) -> Sent:

@@ -211,3 +211,26 @@ def test_an_actor_that_cannot_be_reached_is_called_by_ray(monkeypatch: pytest.Mo
 def test_what_a_host_raises_survives_its_way() -> None:
     found = pickle.loads(pickle.dumps(replied(int, "none")))
     assert isinstance(found.error, ValueError)
+
+
+def test_changes_of_several_drivers_come_to_a_host_one_after_the_other() -> None:
+    actor, at_once, most = actors.HostActor(), list[int](), list[int]()
+
+    def change(_: object) -> None:
+        at_once.append(1)
+        most.append(len(at_once))
+        time.sleep(0.02)
+        at_once.pop()
+
+    actor._host.status_of = change  # type: ignore[attr-defined] # a call of this test alone
+    for group, expected in (("changes", 1), ("jobs", 1), ("asks", 4)):
+        most.clear()
+        frame = pickle.dumps((group, pickle.dumps(None), "status_of", (), pickle.dumps(())))
+        threads = [threading.Thread(target=actor.call, args=(frame,)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert max(most) <= expected
+        assert len(most) == 4
+    actor.close()

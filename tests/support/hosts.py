@@ -263,7 +263,7 @@ class Connected(RayCalls):
         return Connection.to(self.servers[place].address)
 
     def _answer(self, place: str, frame: bytes) -> bytes:
-        assignment, method, own, others = pickle.loads(frame)
+        _, assignment, method, own, others = pickle.loads(frame)
         self.frames.append((place, method))
         time.sleep(self.pause)
         arguments = pickle.loads(assignment), *own, *pickle.loads(others)
