@@ -6,7 +6,7 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from heapq import merge
-from itertools import chain, islice
+from itertools import islice
 from operator import itemgetter
 from typing import Any
 
@@ -73,18 +73,24 @@ def write_verdicts(path: str, read: Any, *verdicts: Iterable[NumberedVerdict]) -
     with replacing(path) as file:
         pickle.dump(read, file)
         while some := list(islice(ascending, _ROWS_AT_ONCE)):
-            pickle.dump(some, file)
+            pickle.dump([(number, _packed(verdict)) for number, verdict in some], file)
+
+
+def _packed(verdict: Verdict | None) -> tuple[Any, ...] | None:
+    """Return a verdict as a plain tuple: to pickle it takes a third of the time of a named one."""
+    return None if verdict is None else (verdict.duplicate_of, tuple(verdict.kept_place), *verdict[2:])
 
 
 def read_verdicts(file: Any) -> tuple[Any, Iterator[NumberedVerdict]]:
     """Return what was `read`, and the verdicts, of an open file of `write_verdicts`."""
 
-    def rest() -> Iterator[list[NumberedVerdict]]:
+    def rest() -> Iterator[NumberedVerdict]:
         with suppress(EOFError):
             while True:
-                yield pickle.load(file)
+                for number, packed in pickle.load(file):
+                    yield number, packed and Verdict(packed[0], Place(*packed[1]), *packed[2:])
 
-    return pickle.load(file), chain.from_iterable(rest())
+    return pickle.load(file), rest()
 
 
 class VerdictReader:
