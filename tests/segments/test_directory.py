@@ -1,35 +1,13 @@
-"""Searching segments against plain Python over sorted lists."""
+"""Searching damaged segments: the error has the place in attributes."""
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from support.stored import build, crowded, damaged_segment, layouts, place_of
-from support.texts import uint64s
+from support.stored import damaged_segment, place_of
 
-from simindex import Layout
 from simindex.errors import CorruptIndexError
 from simindex.format.keys import segment_key
 from simindex.format.layout import FENCES, FILTERS, KEY_TABLE
 from simindex.segments.directory import Directory
-
-
-@settings(max_examples=150)
-@given(layouts, st.lists(st.lists(crowded, max_size=90), max_size=4), st.lists(crowded, max_size=8))
-def test_find_keys_equals_a_plain_search(layout: Layout, runs: list[list[int]], wanted: list[int]) -> None:
-    geometry, segments, entries = build(layout, runs)
-    wanted += [runs[0][0]] if runs and runs[0] else []
-    found = Directory(geometry, segments).find_keys(KEY_TABLE, np.array(wanted, np.uint64), 2**62)
-    expected = [(place, n) for place, key in enumerate(wanted) for n, own in entries.items() if own == key]
-    assert sorted(found) == sorted(expected)
-
-
-@settings(max_examples=60)
-@given(st.lists(uint64s, min_size=1, max_size=3000), st.integers(1, 3000))
-def test_find_keys_takes_no_more_than_asked(keys: list[int], most: int) -> None:
-    geometry, segments, _ = build(Layout(), [[5] * len(keys)])
-    found = list(Directory(geometry, segments).find_keys(KEY_TABLE, np.array([5], np.uint64), most))
-    assert [number for _, number in found] == list(range(min(most, len(keys))))
 
 
 @pytest.mark.parametrize("chunk", [0, 1, 3])

@@ -196,19 +196,6 @@ def load(geometry: Geometry, segment: int, data: SegmentData) -> Segment:
     return Segment(geometry, entry, {key: bytes(value) for key, value in puts}.get)
 
 
-def build(layout: Layout, runs: list[list[int]]) -> tuple[Geometry, list[Segment], dict[int, int]]:
-    """(geometry, segments, {number: key}) of consecutive segments with these key hashes."""
-    geometry, base = Geometry(0, 0, layout), 0
-    segments: list[Segment] = []
-    entries: dict[int, int] = {}
-    for segment, keys in enumerate(runs):
-        if keys:
-            segments.append(load(geometry, segment, table_only(base, keys)))
-            entries |= {base + i: key for i, key in enumerate(keys)}
-            base += len(keys)
-    return geometry, segments, entries
-
-
 def damaged_segment(at: bytes) -> tuple[Geometry, SegmentEntry, Segment]:
     """A segment of 2,000 keys with one bit flipped in the value of a database key."""
     geometry, data = Geometry(0, 0, Layout(2, 512, 256)), table_only(0, [n << 53 for n in range(2000)])
