@@ -69,7 +69,8 @@ PyObject *call(body *run, const char *name, Py_ssize_t expected, PyObject *const
 /* The functions of the module; each definition begins with its arguments and what it returns. */
 #define EACH_FUNCTION(f)                                                                                              \
     /* bind_sketch.c */                                                                                               \
-    f(sketch_texts) f(sketch_hashes) f(smallest_hashes) f(sample_hashes) f(pack_kept) f(unpack_kept) f(num_common)    \
+    f(sketch_texts) f(sketch_hashes) f(smallest_hashes) f(sample_hashes) f(pack_kept) f(pack_counts) f(unpack_kept)   \
+    f(num_common)                                                                                                     \
     f(shingles) f(hash_ready) f(xxh64) f(xxh64_each) f(weighted_simhash) f(agreement) f(permute)                      \
     /* bind_query.c */                                                                                                \
     f(query_bands) f(query_fingerprints) f(find_keys) f(count_keys) f(find_equal) f(read_sketch) f(read_sketches)     \

@@ -1,5 +1,5 @@
-/* Making sketches: sketch_texts, sketch_hashes, smallest_hashes, sample_hashes, pack_kept, unpack_kept, num_common, shingles,
- * hash_ready, xxh64, weighted_simhash, agreement, permute. */
+/* Making sketches: sketch_texts, sketch_hashes, smallest_hashes, sample_hashes, pack_kept, pack_counts, unpack_kept, num_common,
+ * shingles, hash_ready, xxh64, weighted_simhash, agreement, permute. */
 #include "bind.h"
 
 /* ---- texts ---- */
@@ -312,6 +312,39 @@ FUNCTION(pack_kept, 2) {
         PyObject *made = packed_behind(held, PyList_GetItem(args[0], i), PyList_GetItem(args[1], i));
         release(held);
         if (!made || PyList_SetItem(list, i, made) < 0) Py_CLEAR(list);
+    }
+    return list;
+}
+
+/* A number as msgpack writes it; returns what lies behind. */
+static uint8_t *put_number(uint8_t *at, uint32_t number) {
+    int bytes = number < 1 << 7 ? 0 : number < 1 << 8 ? 1 : number < 1 << 16 ? 2 : 4;
+    if (!bytes) *at++ = (uint8_t)number;
+    else *at++ = (uint8_t)(0xCC + (bytes >> 1));
+    while (bytes--) *at++ = (uint8_t)(number >> 8 * bytes);
+    return at;
+}
+
+/* (prefix, present, num_shingles, num_sampled): for each document, whose figures are uint8 and uint32, the prefix and
+ * behind it an array of the three as msgpack; of one without shingles `present` alone. */
+FUNCTION(pack_counts, 4) {
+    size_t count, before;
+    uint8_t packed[64];
+    const uint8_t *prefix = take_items(held, args[0], READABLE, 1, &before, "prefix");
+    const uint8_t *present = take_items(held, args[1], READABLE, 1, &count, "present");
+    const uint32_t *num_shingles = take(held, args[2], READABLE, held->failed ? 0 : count * 4, "num_shingles");
+    const uint32_t *num_sampled = take(held, args[3], READABLE, held->failed ? 0 : count * 4, "num_sampled");
+    if (held->failed) return NULL;
+    if (before > sizeof packed - 16) return refuse(held, "prefix: expected a few bytes");
+    memcpy(packed, prefix, before);
+    PyObject *list = PyList_New((Py_ssize_t)count);
+    for (size_t i = 0; list && i < count; i++) {
+        uint8_t *at = packed + before;
+        if (num_shingles[i]) *at++ = 0x93;
+        at = put_number(at, present[i]);
+        if (num_shingles[i]) at = put_number(put_number(at, num_shingles[i]), num_sampled[i]);
+        PyObject *made = PyBytes_FromStringAndSize((const char *)packed, at - packed);
+        if (!made || PyList_SetItem(list, (Py_ssize_t)i, made) < 0) Py_CLEAR(list);
     }
     return list;
 }

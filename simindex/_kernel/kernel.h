@@ -99,13 +99,13 @@ int unpack_kept(const uint8_t *packed, size_t length, uint64_t *values, size_t c
 
 typedef struct {
     uint64_t *slots;  /* SAMPLE_SLOTS of the hashes: a set of the distinct ones */
-    uint64_t *values; /* room for all distinct ones, and SAMPLE_FLOOR at least */
+    uint64_t *values; /* room for all distinct ones and SAMPLE_FLOOR more */
     uint64_t top;     /* mixed hashes up to here are sampled: 2^64 / m - 1 */
     size_t num_shingles, num_sampled;
     int shift, has_zero;
 } sample;
 
-#define SAMPLE_SLOTS(total) (4 * (total) + 16)
+#define SAMPLE_SLOTS(total) (6 * (total) + 16)
 
 void sample_begin(sample *of, size_t total); /* hashes that are to come, repeats counted */
 void sample_add(sample *of, const uint64_t *hashes, size_t count);

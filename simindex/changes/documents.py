@@ -148,11 +148,11 @@ class NewDocuments:
         """Return the database keys and values of all records."""
         samples, kept = self.sketches.samples, self.sketches.kept
         kinds: list[Any] = self.sketches.present.tolist()
-        counts = None if samples is None else (samples.num_shingles.tolist(), samples.num_sampled.tolist())
+        counts = None if samples is None else (samples.num_shingles, samples.num_sampled)
         if self.times is None:
-            rests = plain_rests(inserted_at, kinds, counts)
+            rests = plain_rests(inserted_at, self.sketches.present, counts)
         if counts is not None and (self.times is not None or leaders):
-            each = zip(kinds, *counts, strict=True)
+            each = zip(kinds, *(count.tolist() for count in counts), strict=True)
             kinds = [one if one[1] else one[0] for one in each]  # as `StoredRecord.stored_present`
         if self.times is not None:
             times = [(first, kind) for (first, _), kind in zip(self.times, kinds, strict=True)]

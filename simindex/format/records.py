@@ -97,27 +97,23 @@ def encode_rest(
 
 
 def plain_rests(
-    inserted_at: int, present: list[int], counts: tuple[list[int], list[int]] | None
+    inserted_at: int, present: np.ndarray, counts: tuple[np.ndarray, np.ndarray] | None
 ) -> list[tuple[bytes, bytes]]:
     """Return the `PackedRest`s of documents without leaders, kept shingle hashes and touches.
 
-    For a commit of thousands: texts of many lengths have as many counts, and a call of `encode_rest` for each
-    took half of what sampled shingles cost an insert.
+    For a commit of thousands: a call of `encode_rest` for each took half of what sampled shingles cost an
+    insert.
 
     Args:
-        present: HAS_ bits.
-        counts: distinct and sampled shingles, where the index has a shingle table.
+        present: HAS_ bits, uint8.
+        counts: distinct and sampled shingles, uint32, where the index has a shingle table.
     """
     time = _packed_time(inserted_at)
     if counts is None:
-        plain = {kind: (_FOUR_FIELDS, time + pack(kind)) for kind in set(present)}
-        return list(map(plain.__getitem__, present))
-    packed = {value: pack(value) for value in set(present).union(*counts)}.__getitem__
-    fields = zip(repeat(time + _THREE_COUNTS), map(packed, present), *(map(packed, each) for each in counts))
-    rests = list(zip(repeat(_FOUR_FIELDS), map(b"".join, fields)))
-    for place in [place for place, count in enumerate(counts[0]) if not count]:
-        rests[place] = _FOUR_FIELDS, time + packed(present[place])
-    return rests
+        kinds = present.tolist()
+        plain = {kind: (_FOUR_FIELDS, time + pack(kind)) for kind in set(kinds)}
+        return list(map(plain.__getitem__, kinds))
+    return list(zip(repeat(_FOUR_FIELDS), _kernel.pack_counts(time, present, *counts)))
 
 
 def rests_with_kept(
@@ -131,9 +127,6 @@ def rests_with_kept(
     longer = _kernel.pack_kept([tails[rest] for rest in plain], kept)
     return [rest if tail is None else (_SIX_FIELDS, tail) for rest, tail in zip(plain, longer, strict=True)]
 
-
-_THREE_COUNTS = b"\x93"
-"""The array header of `Present` with its counts."""
 
 _FOUR_FIELDS, _SIX_FIELDS, _SEVEN_FIELDS = b"\x94", b"\x96", b"\x97"
 

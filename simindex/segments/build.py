@@ -86,7 +86,7 @@ class SegmentData:
         ]
         for _, alike in groupby(kinds, itemgetter(0)):
             _, rows, (numbers, *_), (are_distinct, *_) = zip(*alike, strict=True)
-            keys = np.ascontiguousarray(np.concatenate(rows))
+            keys = np.ascontiguousarray(np.concatenate(rows) if len(rows) > 1 else rows[0])
             ordered, positions = np.empty_like(keys), np.empty(keys.shape, dtype=np.uint32)
             _kernel.sort_tables(keys, keys.shape[1], ordered, positions)
             # Without gaps a position is its number.

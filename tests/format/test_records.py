@@ -138,10 +138,14 @@ def test_rests_with_kept_shingles_equal_those_made_one_by_one(
     ]
 
 
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2**32 - 1), st.integers(0, 2**17)), max_size=9))
+_COUNTS = st.sampled_from([0, 127, 128, 255, 256, 65_535, 65_536, 2**32 - 1]) | st.integers(0, 2**17)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), _COUNTS, _COUNTS), max_size=9))
 def test_plain_rests_equal_those_made_one_by_one(counted: list[tuple[int, int, int]]) -> None:
-    presents, *counts = [list(each) for each in zip(*counted, strict=True)] or [[], [], []]
-    assert plain_rests(7, presents, None) == [encode_rest(7, present) for present in presents]
+    figures = np.array(counted, dtype=np.uint32).reshape(-1, 3)
+    presents, counts = figures[:, 0].astype(np.uint8), np.ascontiguousarray(figures[:, 1:].T)
+    assert plain_rests(7, presents, None) == [encode_rest(7, present) for present in presents.tolist()]
     expected = [encode_rest(7, one if one[1] else one[0]) for one in counted]
     assert plain_rests(7, presents, (counts[0], counts[1])) == expected
 

@@ -38,6 +38,24 @@ def test_sampled_hashes_equal_their_twin(hashes: list[int], one_in: int) -> None
     assert num_entries(np.array([sample.num_shingles]), np.array([sample.num_sampled])) == [len(expected)]
 
 
+def _unmixed(x: int) -> int:
+    """Return the hash that `textbook.mix64` makes x of."""
+    for factor in (0xC4CEB9FE1A85EC53, 0xFF51AFD7ED558CCD):
+        x = (x ^ x >> 33) * pow(factor, -1, 2**64) % 2**64
+    return x ^ x >> 33
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.integers(-30, 30), max_size=60), limits)
+@example([-1, -2, -3, 0, 1, 2], 1)
+def test_hashes_that_crowd_round_the_limit_are_sampled_as_others(offsets: list[int], one_in: int) -> None:
+    mixed = [(2**64 // one_in + offset) % 2**64 for offset in offsets]
+    hashes = [_unmixed(x) for x in mixed]
+    sample = sample_of_hashes(np.array(hashes, "u8"), one_in)
+    assert sample.hashes.tolist() == textbook.sampled_hashes(hashes, one_in)
+    assert sample.num_sampled == sum(x <= sample_top(one_in) for x in set(mixed))
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.lists(hash_lists, max_size=5), limits, limits, st.data())
 def test_samples_of_a_batch_are_those_of_its_documents(
