@@ -16,11 +16,11 @@ static void take_search(buffers *held, const directory *dir, PyObject *const *ar
     in->keys = take_items(held, args[3], READABLE, 8, &in->count, "keys");
     in->ranks = take(held, args[4], READABLE, in->count * 4, "ranks");
     if (held->failed) return;
-    how->table = given[TABLE], how->bits = given[BITS], how->by_words = given[BY_WORDS];
+    how->table = given[TABLE], how->bits = given[BITS], how->by_words = given[BY_WORDS] ? dir->bands : 0;
     how->min_agree = given[MIN_AGREE], how->max_distance = given[MAX_DISTANCE], how->max_run = given[MAX_RUN];
     in->is_last = given[IS_LAST] != 0;
     if (how->table >= num_masks || how->bits < 1 || how->bits > 64 || how->max_run < REPRESENTATIVES ||
-        (how->by_words && num_masks > dir->bands))
+        (given[BY_WORDS] && (!dir->bands || num_masks > 2 * dir->bands)))
         refuse(held, "how: out of range");
     for (size_t i = 0; !held->failed && i < in->count; i++)
         if (in->ranks[i] >= how->offsets[dir->num_segments]) refuse(held, "ranks: out of range");

@@ -859,7 +859,9 @@ typedef struct {
                                     prefix */
     uint64_t table;              /* the one that entries are of; those before it are done */
     uint64_t bits;               /* of the prefix in the entries' keys, 1..64 */
-    uint64_t by_words;           /* 0: by fingerprints */
+    uint64_t by_words;           /* 0: by fingerprints; else the words of a sketch. Tables from there on are those of
+                                    the words once more, with longer prefixes: their long runs, parts of long ones
+                                    before, are not compared any more */
     uint64_t min_agree;          /* by words */
     uint64_t max_distance;       /* by fingerprints */
     uint64_t max_run;            /* entries that are compared all with all, REPRESENTATIVES or more */

@@ -31,9 +31,13 @@ static int load_sketch(const directory *dir, const uint64_t *offsets, uint32_t r
     return 0;
 }
 
+/* Whether a table is one of band words that comes for the second time. */
+static int is_again(const pair_search *how, uint64_t table) { return how->by_words && table >= how->by_words; }
+
 /* What a table of the method is sorted by, of a sketch, as far as it is in the prefix. */
 static uint64_t prefix_in(const pair_search *how, const sketch_place *sketch, uint64_t table) {
-    return (how->by_words ? load64(sketch->words + table * 8) : sketch->fingerprint) & how->masks[table];
+    uint64_t word = is_again(how, table) ? table - how->by_words : table;
+    return (how->by_words ? load64(sketch->words + word * 8) : sketch->fingerprint) & how->masks[table];
 }
 
 /* ---- each pair once ---- */
@@ -115,16 +119,17 @@ static uint64_t run_behind(const pair_entries *in, unsigned shift, uint64_t firs
     return first;
 }
 
-/* Take note of a run that is too long, with its first entries as those that represent it. */
+/* Take note of a run that is too long, with its first entries as those that represent it; none of a second table. */
 static int begin_long(const directory *dir, const pair_search *how, const pair_entries *in, pair_cursor *at,
                       damage *where) {
     long_run *run = how->longs + at->num_longs;
     sketch_place first;
     if (load_sketch(dir, how->offsets, in->ranks[at->begin], &first, where)) return 1;
     run->prefix = prefix_in(how, &first, how->table);
-    memcpy(run->ranks, in->ranks + at->begin, sizeof run->ranks);
+    if (is_again(how, how->table)) memset(run->ranks, 0xFF, sizeof run->ranks);
+    else memcpy(run->ranks, in->ranks + at->begin, sizeof run->ranks);
     at->num_longs++;
-    at->bounded_runs++;
+    at->bounded_runs += !is_again(how, how->table);
     return 0;
 }
 
@@ -146,8 +151,9 @@ pairs_outcome find_pairs(const directory *dir, const pair_search *how, const pai
                 at->prefix = prefix;
                 at->nth = 0;
             }
-            if (at->is_long) at->bounded_entries += end - at->begin;
-            at->right = !at->is_long && end - at->begin == 1 ? end : at->begin;
+            int is_done = at->is_long ? is_again(how, how->table) : end - at->begin == 1;
+            if (at->is_long && !is_done) at->bounded_entries += end - at->begin;
+            at->right = is_done ? end : at->begin;
             at->end = end;
             at->left = 0;
             if (at->right == end) continue;

@@ -1011,9 +1011,9 @@ class Index:
                 sketch, rows and fingerprint, is that of an older one is paired with the oldest such in place
                 of the first.
             max_run: how many documents of one prefix are compared all with all, 16 or more. Longer runs, as
-                boilerplate makes them, are compared with their first 16 entries only, so that time is linear
-                in the number of documents; pairs of others are found by another table or not at all.
-                `Pairs.bounded` counts them.
+                boilerplate makes them, are compared with their first 16 entries only, and up to 32 documents
+                of one whole band word with one another, so that time is linear in the number of documents;
+                pairs of others are found by another table or not at all. `Pairs.bounded` counts them.
             memory_bytes: of buffers, 1 MiB or more, and as much again for shingles of `texts`; two bits a
                 document, 72 bytes for each run that was bounded, and the directory of the segments come on
                 top.

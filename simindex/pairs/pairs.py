@@ -35,6 +35,7 @@ from simindex.sketching.common_shingles import (
 )
 from simindex.sketching.document import Texts, document_under
 from simindex.sketching.estimate import best_estimate, row_estimates
+from simindex.sketching.permutations import FINGERPRINT_BITS
 from simindex.sketching.shingles import document_hashes
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE
 from simindex.storage.store import Store
@@ -370,6 +371,16 @@ class Pairs(SnapshotIterator[Pair]):
             number = plan.first_table + table
             entries = pinned.slice(number, 0, EVERY_KEY, plan.capacity, self._left_out)
             walk = TableWalk(plan, table, entries, sketches, longs)
+            yield walk
+            longs = longs.with_table(walk.long_runs)
+        if plan.method == "simhash" or not len(longs.rows) or min(plan.bits) == FINGERPRINT_BITS:
+            return
+        again, count = plan.of_whole_words(), len(plan.bits)
+        for table in range(count, 2 * count):
+            number = plan.first_table + table - count
+            entries = pinned.slice(number, 0, EVERY_KEY, plan.capacity, self._left_out)
+            walk = TableWalk(again, table, entries, sketches, longs)
+            self.total += walk.total
             yield walk
             longs = longs.with_table(walk.long_runs)
 

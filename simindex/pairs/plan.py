@@ -62,6 +62,22 @@ class PairPlan:
     capacity: int = DEFAULT_MEMORY_BYTES // _ENTRY_BYTES
     ignore_common: float | None = None
 
+    def of_whole_words(self) -> PairPlan:
+        """Return the plan by which documents of long runs are compared further, those of equal band words.
+
+        A template makes runs too long; those of its pages that share the rest, too, stand side by side in
+        them. The tables are those of this plan, then each of them again.
+        """
+        count, whole = len(self.bits), np.uint64(2**FINGERPRINT_BITS - 1)
+        masks = np.concatenate([self.masks, np.full(count, whole)])
+        bits = self.bits + (FINGERPRINT_BITS,) * count
+        return replace(self, bits=bits, masks=masks, max_run=min(self.max_run, _MOST_OF_A_WORD))
+
+
+_MOST_OF_A_WORD = 32
+"""Documents of one band word that are compared all with all where runs of its prefix are too long. Of 10,000
+twins among 100,000 pages of one template 21 are in no other run, and all in those of up to 16."""
+
 
 def plan_pairs(
     scheme: Scheme,

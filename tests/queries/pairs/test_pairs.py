@@ -261,6 +261,33 @@ def test_long_runs_are_bounded_and_counted(tmp_path: Path) -> None:
         assert {key for pair in found for key in pair} == set(range(300))
 
 
+def test_twins_of_one_template_are_found_whatever_the_runs(tmp_path: Path) -> None:
+    """In long runs documents of one band word are compared with one another, if there are few, and once."""
+    random, pages = Random(0), list[list[str]]()
+    for page in range(600):
+        own = [str(random.random()) for _ in range(15)]
+        pages.append([*pages[-1][:14], own[0]] if page % 10 == 9 else own)
+    documents = [[*own, *(f"t{n}" for n in range(150))] for own in pages]
+    with simindex.open(tmp_path / "i", "x", Config(simhash=None)) as index:
+        index.insert_many(enumerate(documents))
+        all_pairs = {(pair.a, pair.b) for pair in index.pairs(0.5)}
+        bounded = index.pairs(0.5, max_run=16)
+        found = [(pair.a, pair.b) for pair in bounded]
+        assert bounded.done == bounded.total
+        words = simindex.Sketcher(index.config).sketch_many(documents).words
+    assert len(set(found)) == len(found) > 0
+    assert set(found) < all_pairs
+    of_one_word = set[tuple[int, int]]()
+    for column in words.T.tolist():
+        holders: dict[int, list[int]] = {}
+        for page, word in enumerate(column):
+            holders.setdefault(word, []).append(page)
+        for group in holders.values():
+            of_one_word.update(combinations(group, 2) if len(group) <= 16 else ())
+    assert of_one_word & all_pairs <= set(found)
+    assert {(page - 1, page) for page in range(9, 600, 10)} <= set(found)
+
+
 def test_order_depends_on_neither_layout_nor_memory(tmp_path: Path) -> None:
     texts = extract()
     streams = []
