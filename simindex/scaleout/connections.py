@@ -20,6 +20,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
+from weakref import WeakSet
 
 Group = Literal["changes", "asks", "jobs"]
 
@@ -158,6 +159,7 @@ class Connections:
     def __init__(self, connect: Callable[[str], Connection]) -> None:
         self._connect, self._lock, self._is_closed = connect, threading.Lock(), False
         self._free: dict[str, list[Connection]] = {}
+        self._made = WeakSet[Connection]()
         self._threads: dict[tuple[str, Group], ThreadPoolExecutor] = {}
 
     def send(self, name: str, group: Group, frame: bytes, *, by_thread: bool = False) -> Sent:
@@ -185,6 +187,9 @@ class Connections:
         while time.monotonic() < sent.until and not self._is_closed:
             try:
                 sent.connection = self._taken(sent.name) or self._connect(sent.name)
+                self._made.add(sent.connection)
+                if self._is_closed:  # while it was made
+                    sent.connection.end()
                 return self._replied(sent, sent.frame)
             except OSError as exc:
                 sent.why = str(exc)
@@ -233,17 +238,17 @@ class Connections:
                 None if seconds == math.inf else max(0.0, sent.until - time.monotonic())
             )
         except TimeoutError:
-            give_up(sent)
             return None
+        finally:
+            give_up(sent)
 
     def close(self) -> None:
-        """End all of them, once what is under way has its reply or was given up."""
+        """End all of them; what is under way is given up."""
         self._is_closed = True
+        for connection in list(self._made):
+            connection.end()
         for threads in self._threads.values():
             threads.shutdown()
-        for free in self._free.values():
-            while free:
-                free.pop().end()
 
 
 def give_up(sent: Sent) -> None:

@@ -159,6 +159,16 @@ def test_a_call_that_is_slow_is_missing_at_its_deadline(calls: Connected) -> Non
     assert count(calls) == 50
 
 
+def test_closing_gives_up_what_is_under_way(calls: Connected) -> None:
+    calls.pause = 2.0
+    under_way = calls.send_all("jobs", "status")
+    while len(calls.frames) < 2:
+        time.sleep(0.01)
+    calls._connections.close()
+    assert set(calls.gather(under_way, 30).missing) == {"a", "b"}
+    calls.pause = 0.0
+
+
 def test_an_error_of_a_host_is_raised_once_all_have_answered(calls: Connected) -> None:
     assert count(calls) == 50
     with pytest.raises(AttributeError, match="no_such_method"):
