@@ -89,8 +89,7 @@ def bytes_of(value: object) -> int:
 def bytes_of_item(item: Any) -> int:
     """Return about what (key, document) or (key, document, metadata) takes; of anything else, 0."""
     # The common case, first and at once: sketching waits while this is counted.
-    is_text = isinstance(item, tuple) and len(item) > 1 and type(item[1]) is str
-    if is_text and (len(item) == 2 or item[2] is None):
+    if type(item) is tuple and len(item) == 2 and type(item[1]) is str:
         return getsizeof(item[1])
     try:
         document = item[1]

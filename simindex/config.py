@@ -12,7 +12,7 @@ from typing import Any, Literal
 from simindex.checks import require_int
 from simindex.errors import ConfigMismatchError, FormatError
 
-HASHING_VERSION = 4
+HASHING_VERSION = 5
 """Version of the hashing contract (docs/hashing.md). A change of any vector there raises it."""
 
 NORMALIZE_STEPS = (

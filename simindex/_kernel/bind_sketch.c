@@ -65,13 +65,9 @@ static int take_texts(PyObject *sequence, texts *held) {
 
 /* One allocation for all of a text's work areas; NULL with an exception set on failure. */
 static void *allocate_scratch(size_t longest, cut_scratch *scratch) {
-    size_t text = CUT_TEXT_BYTES(longest), starts = CUT_STARTS(longest) * 4, masks = CUT_MASKS(longest) * 8;
-    text = (text + 15) & ~(size_t)15;
-    starts = (starts + 15) & ~(size_t)15;
-    uint8_t *memory = malloc(2 * text + starts + masks);
+    uint32_t *memory = malloc(CUT_EDGES(longest) * sizeof *memory + CUT_TEXT_BYTES(longest));
     if (!memory) return PyErr_NoMemory();
-    *scratch = (cut_scratch){memory, memory + text, (uint32_t *)(memory + 2 * text),
-                             (uint64_t *)(memory + 2 * text + starts)};
+    *scratch = (cut_scratch){.text = (uint8_t *)(memory + CUT_EDGES(longest)), .edges = memory};
     return memory;
 }
 
@@ -107,7 +103,7 @@ static void take_plan(buffers *held, PyObject *const *args, sketch_plan *plan) {
     plan->signature = shingling_of(fields + PLAN_SIGNATURE);
     plan->features = shingling_of(fields + PLAN_FEATURES);
     plan->with_fingerprint = (int)fields[PLAN_FINGERPRINT];
-    plan->seed = fields[PLAN_SEED];
+    plan->key = hash_key_of(fields[PLAN_SEED]);
     plan->num_perm = (uint32_t)fields[PLAN_NUM_PERM];
     size_t blocks = (plan->num_perm + BLOCK_ROWS - 1) / BLOCK_ROWS;
     plan->multipliers = take(held, args[1], READABLE, blocks * ROUNDS * 8 + plan->num_perm * 8, "functions");
@@ -169,8 +165,8 @@ typedef struct {
 
 /* -1 where there is no memory; free_wanted in both cases. */
 static int begin_wanted(hashes_wanted *want, size_t longest) {
-    int failed = want->keep && begin_smallest(&want->kept, CUT_STARTS(longest), want->keep) < 0;
-    return failed || (want->one_in && begin_sample(&want->of, CUT_STARTS(longest), want->one_in) < 0) ? -1 : 0;
+    int failed = want->keep && begin_smallest(&want->kept, MAX_TOKENS(longest), want->keep) < 0;
+    return failed || (want->one_in && begin_sample(&want->of, MAX_TOKENS(longest), want->one_in) < 0) ? -1 : 0;
 }
 
 static void free_wanted(hashes_wanted *want) {
@@ -385,14 +381,29 @@ FUNCTION(sketch_hashes, 6) {
 
 /* ---- shingles ---- */
 
+/* A run of tokens as bytes, words with a space between. */
+static PyObject *shingle_bytes(const cut_scratch *scratch, int has_words, size_t first, size_t size) {
+    const uint32_t *edges = scratch->edges + (has_words ? 2 * first : first);
+    if (!has_words) return PyBytes_FromStringAndSize((const char *)scratch->text + edges[0], edges[size] - edges[0]);
+    size_t length = size - 1;
+    for (size_t i = 0; i < size; i++) length += edges[2 * i + 1] - edges[2 * i];
+    PyObject *made = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)length);
+    if (!made) return NULL;
+    char *out = PyBytes_AsString(made);
+    for (size_t i = 0; i < size; i++, out++) {
+        memcpy(out, scratch->text + edges[2 * i], edges[2 * i + 1] - edges[2 * i]);
+        out += edges[2 * i + 1] - edges[2 * i];
+        if (i + 1 < size) *out = ' ';
+    }
+    return made;
+}
+
 /* The shingles of a cut text as a list of bytes. */
 static PyObject *shingle_list(const cut_scratch *scratch, const shingling *how, size_t num_tokens, size_t count) {
     PyObject *list = PyList_New(0);
-    size_t size = how->size < num_tokens ? how->size : num_tokens, gap = how->kind == SHINGLE_WORDS;
+    size_t size = how->size < num_tokens ? how->size : num_tokens;
     for (size_t i = 0; list && i < count; i++) {
-        size_t first = scratch->starts[i];
-        PyObject *shingle = PyBytes_FromStringAndSize((const char *)scratch->text + first,
-                                                      (Py_ssize_t)(scratch->starts[i + size] - gap - first));
+        PyObject *shingle = shingle_bytes(scratch, how->kind == SHINGLE_WORDS, i, size);
         if (!shingle || PyList_Append(list, shingle) < 0) Py_CLEAR(list);
         Py_XDECREF(shingle);
     }
@@ -419,7 +430,7 @@ FUNCTION(shingles, 8) {
     size_t count = num_shingles(num_tokens, how.size);
     if (args[7] == Py_None) result = shingle_list(&scratch, &how, num_tokens, count);
     else if ((result = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(count * 8))))
-        hash_shingles(&scratch, &how, num_tokens, 0, count, seed, (uint64_t *)(void *)PyBytes_AsString(result));
+        hash_shingles(&scratch, &how, num_tokens, 0, count, hash_key_of(seed), (uint64_t *)(void *)PyBytes_AsString(result));
 done:
     free(memory);
     Py_XDECREF(encoded);
@@ -453,7 +464,7 @@ static const char *digits_of(PyObject *number, char *buffer, Py_ssize_t *length,
 }
 
 /* 0, or -1 with an exception set. */
-static int hash_one(PyObject *shingle, uint64_t seed, uint64_t *hash) {
+static int hash_one(PyObject *shingle, hash_key key, uint64_t *hash) {
     char digits[MAX_DECIMAL];
     const char *bytes = NULL;
     Py_ssize_t length = 0;
@@ -464,14 +475,15 @@ static int hash_one(PyObject *shingle, uint64_t seed, uint64_t *hash) {
     /* An array and NumPy's own True have the slot of an int, and are none. */
     if (!bytes && (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_TypeError)))
         PyErr_Format(PyExc_TypeError, "shingle: expected str, bytes or int, found %R", (PyObject *)Py_TYPE(shingle));
-    if (bytes) *hash = xxh64(bytes, (size_t)length, seed);
+    if (bytes) *hash = hash_shingle(key, bytes, (size_t)length);
     Py_XDECREF(made);
     return bytes ? 0 : -1;
 }
 
 /* (shingles, seed): uint64 hashes of an iterable of str, bytes or int, in its order. */
 FUNCTION(hash_ready, 2) {
-    uint64_t seed = take_u64(held, args[1]), *hashes = NULL;
+    hash_key key = hash_key_of(take_u64(held, args[1]));
+    uint64_t *hashes = NULL;
     size_t count = 0, room = 0;
     if (held->failed) return NULL;
     PyObject *iterator = PyObject_GetIter(args[0]), *item, *result = NULL;
@@ -483,7 +495,7 @@ FUNCTION(hash_ready, 2) {
             if (larger) hashes = larger;
             else PyErr_NoMemory();
         }
-        int failed = PyErr_Occurred() || hash_one(item, seed, hashes + count) < 0;
+        int failed = PyErr_Occurred() || hash_one(item, key, hashes + count) < 0;
         Py_DECREF(item);
         if (failed) break;
         count++;

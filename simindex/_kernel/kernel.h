@@ -116,6 +116,18 @@ size_t sample_end(sample *of);
 
 /* ---- sketch.c, the rest: what a sketch is made of ---- */
 
+#define DRAWS_BEFORE_KEY 4096
+
+/* What the hashes of one seed are made with: two draws of SplitMix64, behind those that rows are made with. */
+typedef struct {
+    uint64_t left, right;
+} hash_key;
+
+hash_key hash_key_of(uint64_t seed);
+
+/* Of bytes: they are followed by zeros up to words of eight bytes, two at least, and each word is folded in. */
+uint64_t hash_shingle(hash_key key, const void *data, size_t length);
+
 #define ROUNDS 3u        /* of Fast Similarity Sketching */
 #define BLOCK_ROWS 128u  /* among which a round chooses */
 
@@ -124,25 +136,24 @@ typedef struct {
     alphabet letters;
     shingling signature, features;
     int with_fingerprint;
-    uint64_t seed;
+    hash_key key;
     uint32_t num_perm;
     const uint64_t *multipliers;   /* ROUNDS for each block of BLOCK_ROWS */
     const uint32_t *coefficients;  /* a_0..a_n-1, then b_0..b_n-1 */
 } sketch_plan;
 
-/* A text of `length` bytes needs so many bytes, offsets and masks of scratch for `cut`. */
+/* A text of `length` bytes has at most so many tokens, characters whose folding is three of them; and needs so many
+ * bytes and edges of scratch for `cut`: three bytes have two words at most. */
+#define MAX_TOKENS(length) ((length) / 2 * 3 + 2)
 #define CUT_TEXT_BYTES(length) ((length) * 3 + 128)
-#define CUT_STARTS(length) ((length) * 2 + 4)
-#define CUT_MASKS(length) ((length) / 64 + 2)
+#define CUT_EDGES(length) (MAX_TOKENS(length) + 16)
 #define MAX_TEXT_BYTES ((size_t)1 << 30)
 #define MAX_NUM_PERM 1024
 #define MAX_SHINGLE_SIZE 1024
 
 typedef struct {
-    uint8_t *text;     /* normalised text: words joined by one space, or characters */
-    uint8_t *lower;    /* work area, as long as `text` */
-    uint32_t *starts;  /* offset of each token in `text`, and one more behind the last */
-    uint64_t *masks;   /* work area */
+    uint8_t *text;    /* normalised; what lies between words has no meaning */
+    uint32_t *edges;  /* words: where each begins in `text`, and where it ends; characters: where each begins, and the end */
 } cut_scratch;
 
 enum { HAS_SIGNATURE = 1, HAS_FINGERPRINT = 2 }; /* what a sketch has */
@@ -159,10 +170,10 @@ static inline size_t num_shingles(size_t num_tokens, uint32_t size) {
     return num_tokens < size ? 1 : num_tokens - size + 1;
 }
 
-/* Hashes of the shingles first .. first+count-1 of a cut text: XXH64 of their bytes, but of several words that of
- * the hashes of the words. */
+/* Hashes of the shingles first .. first+count-1 of a cut text: of their bytes, but of several words those of the
+ * hashes of the words. */
 void hash_shingles(const cut_scratch *scratch, const shingling *how, size_t num_tokens, size_t first,
-                   size_t count, uint64_t seed, uint64_t *hashes);
+                   size_t count, hash_key key, uint64_t *hashes);
 
 /* SimHash with weights: counter j is the sum of +weight or -weight in the order given. */
 uint64_t weighted_simhash(const uint64_t *hashes, const double *weights, size_t count);

@@ -46,12 +46,11 @@ static uint64_t xxh_stripes(const uint8_t **data, size_t length, uint64_t seed) 
     return h;
 }
 
-static inline uint64_t xxh64_inline(const uint8_t *p, size_t length, uint64_t seed) {
+uint64_t xxh64(const void *data, size_t length, uint64_t seed) {
+    const uint8_t *p = data;
     uint64_t h = length < 32 ? seed + PRIME_5 : xxh_stripes(&p, length, seed);
     return xxh_tail(h + length, p, length & 31);
 }
-
-uint64_t xxh64(const void *data, size_t length, uint64_t seed) { return xxh64_inline(data, length, seed); }
 
 /* ---- cutting ---- */
 
@@ -103,16 +102,22 @@ static const uint32_t *folding(const alphabet *letters, uint32_t code) {
     return letters->folds + low * 4 + 1;
 }
 
+static inline uint8_t to_lower(uint8_t c, int fold) { return fold && c >= 'A' && c <= 'Z' ? c | 0x20 : c; }
+
 /* Cutting state of the general path: where the output stands and what the last token is. */
 typedef struct {
     uint8_t *out, *begin;
-    uint32_t *starts;
-    size_t count;
+    uint32_t *edge;     /* behind the last one */
     int open;           /* words: CLASS_WORD, CLASS_ALONE or CLASS_FLAG (half a flag) in a word, else 0 */
     int pending_space;  /* characters: white space seen since the last character */
 } cutter;
 
-static inline void begin_token(cutter *c) { c->starts[c->count++] = (uint32_t)(c->out - c->begin); }
+static inline void put_edge(cutter *c) { *c->edge++ = (uint32_t)(c->out - c->begin); }
+
+static inline void close_word(cutter *c) {
+    if (c->open) put_edge(c);
+    c->open = 0;
+}
 
 static inline void put_word_char(cutter *c, uint32_t code, int class) {
     if (class == CLASS_SELECTOR) return;
@@ -124,15 +129,11 @@ static inline void put_word_char(cutter *c, uint32_t code, int class) {
         return;
     }
     if (class == CLASS_OTHER || class == CLASS_SPACE || class == CLASS_MARK) {
-        if (c->open) *c->out++ = ' ';
-        c->open = 0;
+        close_word(c);
         return;
     }
-    if (c->open && (class != CLASS_WORD || c->open != CLASS_WORD)) {
-        *c->out++ = ' ';
-        c->open = 0;
-    }
-    if (!c->open) begin_token(c);
+    if (class != CLASS_WORD || c->open != CLASS_WORD) close_word(c);
+    if (!c->open) put_edge(c);
     c->open = class == CLASS_MODIFIER ? CLASS_ALONE : class;
     c->out = encode(code, c->out);
 }
@@ -142,20 +143,38 @@ static inline void put_character(cutter *c, uint32_t code, int class, int collap
         c->pending_space = 1;
         return;
     }
-    if (c->pending_space && c->count) {
-        begin_token(c);
+    if (c->pending_space && c->out > c->begin) {
+        put_edge(c);
         *c->out++ = ' ';
     }
     c->pending_space = 0;
-    begin_token(c);
+    put_edge(c);
     c->out = encode(code, c->out);
+}
+
+/* ASCII is most of most texts; returns what is behind it. */
+static const uint8_t *put_ascii_words(cutter *c, const alphabet *letters, int fold, const uint8_t *p, const uint8_t *end) {
+    for (; p < end && *p < 0x80; p++) {
+        if ((letters->classes[*p] & ~CLASS_FOLDS) != CLASS_WORD) {
+            close_word(c);
+            continue;
+        }
+        if (c->open != CLASS_WORD) {
+            close_word(c);
+            put_edge(c);
+            c->open = CLASS_WORD;
+        }
+        *c->out++ = to_lower(*p, fold);
+    }
+    return p;
 }
 
 static size_t cut_general(const alphabet *letters, const shingling *how, const uint8_t *text, size_t length,
                           const cut_scratch *scratch) {
-    cutter c = {.out = scratch->text, .begin = scratch->text, .starts = scratch->starts};
+    cutter c = {.out = scratch->text, .begin = scratch->text, .edge = scratch->edges};
     int words = how->kind == SHINGLE_WORDS;
     for (const uint8_t *p = text, *end = text + length; p < end;) {
+        if (words && (p = put_ascii_words(&c, letters, how->fold, p, end)) == end) break;
         uint32_t single[2] = {decode(&p), 0};
         const uint32_t *codes = single;
         if (how->fold && letters->classes[single[0]] & CLASS_FOLDS) codes = folding(letters, single[0]);
@@ -166,10 +185,10 @@ static size_t cut_general(const alphabet *letters, const shingling *how, const u
             else put_character(&c, codes[i], class, how->collapse);
         }
     }
-    size_t end = (size_t)(c.out - c.begin);
-    /* A word's end is one before the next word's start: behind the last, as if a space had followed. */
-    c.starts[c.count] = (uint32_t)(words && c.open ? end + 1 : end);
-    return c.count;
+    if (words) close_word(&c);
+    size_t count = (size_t)(c.edge - scratch->edges);
+    if (!words) put_edge(&c);
+    return words ? count / 2 : count;
 }
 
 static int is_ascii(const uint8_t *text, size_t length) {
@@ -181,96 +200,90 @@ static int is_ascii(const uint8_t *text, size_t length) {
     return !(high & 0x8080808080808080ULL);
 }
 
+#if defined(__SSE2__)
+static inline __m128i between(__m128i c, char first, char last) {
+    return _mm_and_si128(_mm_cmpgt_epi8(c, _mm_set1_epi8((char)(first - 1))), _mm_cmplt_epi8(c, _mm_set1_epi8((char)(last + 1))));
+}
+#else
 static inline int is_ascii_word(uint8_t c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
+#endif
 
-static inline uint8_t to_lower(uint8_t c, int fold) { return fold && c >= 'A' && c <= 'Z' ? c | 0x20 : c; }
-
-/* Lower the letters of ASCII text into `lower` and set one bit for each word character. */
-static void classify_ascii(const uint8_t *text, size_t length, int fold, uint8_t *lower, uint64_t *masks) {
-    size_t i = 0;
+/* Copy 64 bytes of ASCII text, its letters lowered where it is folded; returns a bit for each word character. */
+static inline uint64_t classify(const uint8_t *text, int fold, uint8_t *out) {
+    uint64_t mask = 0;
 #if defined(__SSE2__)
-    const __m128i before_a = _mm_set1_epi8('a' - 1), after_z = _mm_set1_epi8('z' + 1);
-    const __m128i before_A = _mm_set1_epi8('A' - 1), after_Z = _mm_set1_epi8('Z' + 1);
-    const __m128i before_0 = _mm_set1_epi8('0' - 1), after_9 = _mm_set1_epi8('9' + 1);
-    const __m128i underscore = _mm_set1_epi8('_'), bit = _mm_set1_epi8(0x20);
-    const __m128i folding_bit = fold ? bit : _mm_setzero_si128();
-    for (; i + 64 <= length; i += 64) {
-        uint64_t mask = 0;
-        for (int part = 0; part < 4; part++) {
-            __m128i c = _mm_loadu_si128((const __m128i *)(text + i + 16 * part));
-            __m128i upper = _mm_and_si128(_mm_cmpgt_epi8(c, before_A), _mm_cmplt_epi8(c, after_Z));
-            __m128i small = _mm_and_si128(_mm_cmpgt_epi8(c, before_a), _mm_cmplt_epi8(c, after_z));
-            __m128i digit = _mm_and_si128(_mm_cmpgt_epi8(c, before_0), _mm_cmplt_epi8(c, after_9));
-            __m128i word = _mm_or_si128(_mm_or_si128(upper, small), _mm_or_si128(digit, _mm_cmpeq_epi8(c, underscore)));
-            _mm_storeu_si128((__m128i *)(lower + i + 16 * part), _mm_or_si128(c, _mm_and_si128(upper, folding_bit)));
-            mask |= (uint64_t)(uint32_t)_mm_movemask_epi8(word) << (16 * part);
-        }
-        masks[i / 64] = mask;
+    for (int part = 0; part < 4; part++) {
+        __m128i c = _mm_loadu_si128((const __m128i *)(text + 16 * part)), upper = between(c, 'A', 'Z');
+        __m128i small_or_digit = _mm_or_si128(between(c, 'a', 'z'), between(c, '0', '9'));
+        __m128i word = _mm_or_si128(_mm_or_si128(upper, small_or_digit), _mm_cmpeq_epi8(c, _mm_set1_epi8('_')));
+        upper = _mm_and_si128(upper, _mm_set1_epi8(fold ? 0x20 : 0));
+        _mm_storeu_si128((__m128i *)(out + 16 * part), _mm_or_si128(c, upper));
+        mask |= (uint64_t)(uint32_t)_mm_movemask_epi8(word) << (16 * part);
+    }
+#else
+    for (int i = 0; i < 64; i++) {
+        out[i] = to_lower(text[i], fold);
+        mask |= (uint64_t)is_ascii_word(text[i]) << i;
     }
 #endif
-    for (; i < length; i += 64) {
-        uint64_t mask = 0;
-        for (size_t j = i; j < length && j < i + 64; j++) {
-            lower[j] = to_lower(text[j], fold);
-            mask |= (uint64_t)is_ascii_word(text[j]) << (j - i);
-        }
-        masks[i / 64] = mask;
-    }
+    return mask;
 }
 
-static size_t cut_ascii_words(const uint8_t *text, size_t length, int fold, const cut_scratch *scratch) {
-    const uint8_t *lower = scratch->lower;
-    uint8_t *out = scratch->text;
-    uint32_t *starts = scratch->starts;
-    size_t count = 0, num_masks = (length + 63) / 64;
-    classify_ascii(text, length, fold, scratch->lower, scratch->masks);
-    scratch->masks[num_masks] = 0;
-    uint64_t carry = 0; /* the last character of the mask before was a word character */
-    size_t begin = 0;
-    for (size_t m = 0; m <= num_masks; m++) {
-        uint64_t mask = scratch->masks[m];
+PER_CPU static size_t cut_ascii_words(const uint8_t *text, size_t length, int fold, const cut_scratch *scratch) {
+    uint32_t *edge = scratch->edges;
+    uint64_t carry = 0; /* the last character of the block before is one of a word */
+    /* One block more than there are full ones: behind the text a word ends. */
+    for (size_t at = 0; at <= length; at += 64) {
+        uint8_t last[64] = {0};
+        int is_last = length - at < 64;
+        if (is_last) memcpy(last, text + at, length - at);
+        uint64_t mask = classify(is_last ? last : text + at, fold, scratch->text + at);
         /* Bit j is set where a word begins or has just ended: where the mask changes. */
         uint64_t edges = mask ^ (mask << 1 | carry);
+        uint32_t *behind = edge + __builtin_popcountll(edges);
         carry = mask >> 63;
-        for (; edges; edges &= edges - 1) {
-            size_t at = m * 64 + (size_t)__builtin_ctzll(edges);
-            if (mask >> (at & 63) & 1) {
-                begin = at;
-                continue;
-            }
-            size_t size = at - begin;
-            starts[count++] = (uint32_t)(out - scratch->text);
-            /* Sixteen bytes at a time: `lower` and `text` have room behind their ends. */
-            memcpy(out, lower + begin, 16);
-            for (size_t done = 16; done < size; done += 16) memcpy(out + done, lower + begin + done, 16);
-            out += size;
-            *out++ = ' ';
-        }
+        /* Eight at a time, some of them too many: their number is hard to foresee. */
+        for (; edge < behind; edge += 8)
+            for (int i = 0; i < 8; i++, edges &= edges - 1)
+                edge[i] = (uint32_t)at + (uint32_t)(edges ? __builtin_ctzll(edges) : 0);
+        edge = behind;
     }
-    starts[count] = (uint32_t)(out - scratch->text);
-    return count;
+    return (size_t)(edge - scratch->edges) / 2;
 }
 
 static size_t cut_ascii_characters(const uint8_t *text, size_t length, const shingling *how,
                                    const cut_scratch *scratch) {
     uint8_t *out = scratch->text;
-    int pending_space = 0;
-    for (size_t i = 0; i < length; i++) {
-        uint8_t c = text[i];
-        int space = c == ' ' || (c >= 9 && c <= 13) || (c >= 28 && c <= 31);
-        if (space && how->collapse) {
-            pending_space = out > scratch->text;
-            continue;
+    unsigned behind_space = 1; /* the last character is a space, or there is none */
+    for (size_t i = 0, end; i < length; i = end) {
+        end = i + 16 < length ? i + 16 : length;
+#if defined(__SSE2__)
+        if (end == i + 16) {
+            __m128i c = _mm_loadu_si128((const __m128i *)(text + i));
+            unsigned spaces = (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(c, _mm_set1_epi8(' ')));
+            unsigned others = (unsigned)_mm_movemask_epi8(_mm_or_si128(between(c, 9, 13), between(c, 28, 31)));
+            if (!how->collapse || !(others | (spaces & (spaces << 1 | behind_space)))) {
+                __m128i upper = _mm_and_si128(between(c, 'A', 'Z'), _mm_set1_epi8(how->fold ? 0x20 : 0));
+                _mm_storeu_si128((__m128i *)out, _mm_or_si128(c, upper));
+                out += 16;
+                behind_space = spaces >> 15;
+                continue;
+            }
         }
-        *out = ' ';
-        out += pending_space;
-        pending_space = 0;
-        *out++ = to_lower(c, how->fold);
+#endif
+        for (size_t j = i; j < end; j++) {
+            uint8_t c = text[j];
+            unsigned space = how->collapse && (c == ' ' || (c >= 9 && c <= 13) || (c >= 28 && c <= 31));
+            *out = space ? ' ' : to_lower(c, how->fold);
+            out += !(space & behind_space);
+            behind_space = space;
+        }
     }
+    if (how->collapse && behind_space && out > scratch->text) out--;
     size_t count = (size_t)(out - scratch->text);
-    for (size_t i = 0; i <= count; i++) scratch->starts[i] = (uint32_t)i;
+    for (size_t i = 0; i <= count; i++) scratch->edges[i] = (uint32_t)i;
     return count;
 }
 
@@ -283,128 +296,113 @@ size_t cut(const alphabet *letters, const shingling *how, const uint8_t *text, s
 
 /* ---- hashing ---- */
 
-/* Eight 64-bit lanes: one AVX-512 register, or what the compiler makes of it. */
-typedef uint64_t lanes __attribute__((vector_size(64)));
-enum { LANES = 8 };
-
-#define ROTATE(x, bits) ((x) << (bits) | (x) >> (64 - (bits)))
-#define SELECT(mask, yes, no) (((yes) & (lanes)(mask)) | ((no) & ~(lanes)(mask)))
-
-#define HASH_BLOCK 256
+#define HASH_BLOCK 1024
+#define WORDS_OF_BLOCK (HASH_BLOCK + MAX_SHINGLE_SIZE)
 #define INTO_CLONES static inline __attribute__((always_inline))
 
-/* A block of inputs of fewer than 32 bytes, laid out for the lanes. It is filled as a whole before it
- * is read: loading a register from just-stored halves stalls. */
-typedef struct {
-    lanes words[3][HASH_BLOCK / LANES];  /* the first three 64-bit words of each */
-    lanes tails[HASH_BLOCK / LANES];     /* the word that holds what follows the last whole one */
-    lanes lengths[HASH_BLOCK / LANES];   /* in bytes */
-} short_inputs;
-
-/* XXH64 of eight short inputs side by side. They differ in length, and a branch on it is a coin toss;
- * here every lane takes every step and keeps what applies. Measured: docs/performance.md. */
-static inline __attribute__((always_inline)) void hash_lanes(const short_inputs *inputs, size_t at,
-                                                             uint64_t longest, uint64_t seed, uint64_t *hashes) {
-    lanes length = inputs->lengths[at], tail = inputs->tails[at], left = length & 7, k;
-    lanes h = length + (seed + PRIME_5);
-    for (uint64_t step = 0; 8 * (step + 1) <= longest; step++) {
-        k = inputs->words[step][at] * PRIME_2;
-        k = h ^ ROTATE(k, 31) * PRIME_1;
-        k = ROTATE(k, 27) * PRIME_1 + PRIME_4;
-        h = SELECT(length >= 8 * (step + 1), k, h);
+hash_key hash_key_of(uint64_t seed) {
+    uint64_t draws[2];
+    for (uint64_t n = 0; n < 2; n++) {
+        uint64_t z = seed + (DRAWS_BEFORE_KEY + n + 1) * UINT64_C(0x9E3779B97F4A7C15);
+        z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+        z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
+        draws[n] = z ^ z >> 31;
     }
-    k = h ^ (tail & 0xFFFFFFFF) * PRIME_1;
-    k = ROTATE(k, 23) * PRIME_2 + PRIME_3;
-    h = SELECT(left >= 4, k, h);
-    tail = SELECT(left >= 4, tail >> 32, tail);
-    left &= 3;
-    for (uint64_t byte = 0; byte < 3; byte++, tail >>= 8) {
-        k = h ^ (tail & 0xFF) * PRIME_5;
-        k = ROTATE(k, 11) * PRIME_1;
-        h = SELECT(left > byte, k, h);
-    }
-    h = (h ^ h >> 33) * PRIME_2;
-    h = (h ^ h >> 29) * PRIME_3;
-    h ^= h >> 32;
-    memcpy(hashes, &h, sizeof h);
+    return (hash_key){draws[0], draws[1]};
 }
 
-/* Runs of `size` tokens as they stand in the text; words have a space between that is not of the last. */
-PER_CPU static void hash_bytes(const cut_scratch *scratch, size_t size, uint32_t gap, size_t first, size_t count,
-                               uint64_t seed, uint64_t *hashes) {
-    const uint8_t *text = scratch->text;
-    for (size_t begin = 0; begin < count; begin += HASH_BLOCK) {
-        const uint32_t *starts = scratch->starts + first + begin;
-        size_t n = count - begin < HASH_BLOCK ? count - begin : HASH_BLOCK, num_long = 0;
-        uint64_t block[HASH_BLOCK], longest = 0;
-        uint16_t is_long[HASH_BLOCK];
-        short_inputs inputs;
-        uint64_t *words = (uint64_t *)inputs.words, *tails = (uint64_t *)inputs.tails;
-        uint64_t *lengths = (uint64_t *)inputs.lengths;
-        for (size_t i = 0; i < n; i++) {
-            const uint8_t *at = text + starts[i];
-            uint32_t bytes = starts[i + size] - gap - starts[i];
-            is_long[num_long] = (uint16_t)i;
-            num_long += bytes >= 32;
-            bytes &= 31;
-            longest = bytes > longest ? bytes : longest;
-            lengths[i] = bytes;
-            /* Up to 32 bytes are read whatever the length: the text has room behind its end. */
-            for (size_t word = 0; word < 3; word++) words[word * HASH_BLOCK + i] = load64(at + 8 * word);
-            tails[i] = load64(at + (bytes & ~7u));
-        }
-        for (size_t i = n; i % LANES; i++)
-            words[i] = words[HASH_BLOCK + i] = words[2 * HASH_BLOCK + i] = tails[i] = lengths[i] = 0;
-        for (size_t i = 0; i < n; i += LANES) hash_lanes(&inputs, i / LANES, longest, seed, block + i);
-        for (size_t l = 0; l < num_long; l++) {
-            size_t i = is_long[l];
-            block[i] = xxh64_inline(text + starts[i], starts[i + size] - gap - starts[i], seed);
-        }
-        memcpy(hashes + begin, block, n * sizeof *block);
-    }
+/* Both halves of a product (Wang Yi: wyhash). */
+static inline uint64_t fold(uint64_t a, uint64_t b) {
+    unsigned __int128 product = (unsigned __int128)a * b;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* Fewer than 32 bytes each, so no stripes; with a constant `size` the compiler puts them side by side. */
-INTO_CLONES void hash_few(const uint64_t *words, size_t size, size_t count, uint64_t seed, uint64_t *hashes) {
+static inline uint64_t next_word(hash_key key, uint64_t x, uint64_t word) { return fold(x ^ key.left, word ^ key.right); }
+
+/* The finalizer of XXH3 (Collet). */
+static inline uint64_t finish(uint64_t x, size_t length) {
+    x += length;
+    x = (x ^ x >> 37) * UINT64_C(0x165667919E3779F9);
+    return x ^ x >> 32;
+}
+
+uint64_t hash_shingle(hash_key key, const void *data, size_t length) {
+    const uint8_t *p = data;
+    uint8_t last[16] = {0};
+    if (length <= 16) {
+        memcpy(last, p, length);
+        return finish(next_word(key, load64(last), load64(last + 8)), length);
+    }
+    uint64_t x = load64(p);
+    size_t at = 8;
+    for (; at + 8 <= length; at += 8) x = next_word(key, x, load64(p + at));
+    if (at < length) {
+        memcpy(last, p + at, length - at);
+        x = next_word(key, x, load64(last));
+    }
+    return finish(x, length);
+}
+
+INTO_CLONES void hash_each(const uint8_t *text, const uint32_t *begins, const uint32_t *ends, size_t step, size_t count,
+                           hash_key key, uint64_t *hashes) {
+    /* Sixteen bytes are read whatever the length: the text has room behind its end. */
+    static const uint8_t ones[32] = {255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255};
     for (size_t i = 0; i < count; i++) {
-        uint64_t h = seed + PRIME_5 + 8 * size;
-        for (size_t j = 0; j < size; j++) h = rotate(h ^ xxh_round(0, words[i + j]), 27) * PRIME_1 + PRIME_4;
-        h = (h ^ h >> 33) * PRIME_2;
-        h = (h ^ h >> 29) * PRIME_3;
-        hashes[i] = h ^ h >> 32;
+        const uint8_t *at = text + begins[step * i];
+        size_t length = ends[step * i] - begins[step * i];
+        if (length > 16) {
+            hashes[i] = hash_shingle(key, at, length);
+            continue;
+        }
+        const uint8_t *mask = ones + 16 - length;
+        hashes[i] = finish(next_word(key, load64(at) & load64(mask), load64(at + 8) & load64(mask + 8)), length);
     }
 }
 
-/* XXH64 of each run of `size` hashes of words, 2 or more: eight bytes each, little-endian. */
-PER_CPU static void hash_runs(const uint64_t *words, size_t size, size_t count, uint64_t seed, uint64_t *hashes) {
-    if (size == 2) hash_few(words, 2, count, seed, hashes);
-    else if (size == 3) hash_few(words, 3, count, seed, hashes);
-    else
-        for (size_t i = 0; i < count; i++) hashes[i] = xxh64_inline((const uint8_t *)(words + i), 8 * size, seed);
+/* Words, or runs of `size` characters, as they stand in the text. */
+PER_CPU static void hash_bytes(const cut_scratch *scratch, const shingling *how, size_t size, size_t first, size_t count,
+                               hash_key key, uint64_t *hashes) {
+    const uint32_t *edges = scratch->edges;
+    if (how->kind == SHINGLE_WORDS)
+        hash_each(scratch->text, edges + 2 * first, edges + 2 * first + 1, 2, count, key, hashes);
+    else hash_each(scratch->text, edges + first, edges + first + size, 1, count, key, hashes);
 }
 
-#define WORDS_OF_BLOCK (HASH_BLOCK + MAX_SHINGLE_SIZE)
+INTO_CLONES void hash_few(const uint64_t *words, size_t size, size_t count, hash_key key, uint64_t *hashes) {
+    for (size_t i = 0; i < count; i++) {
+        uint64_t x = words[i];
+        for (size_t j = 1; j < size; j++) x = next_word(key, x, words[i + j]);
+        hashes[i] = finish(x, 8 * size);
+    }
+}
+
+/* The hash of each run of `size` hashes of words, 2 or more: eight bytes each, little-endian. */
+PER_CPU static void hash_runs(const uint64_t *words, size_t size, size_t count, hash_key key, uint64_t *hashes) {
+    if (size == 2) hash_few(words, 2, count, key, hashes);
+    else if (size == 3) hash_few(words, 3, count, key, hashes);
+    else hash_few(words, size, count, key, hashes);
+}
 
 /* Hashes of up to HASH_BLOCK shingles. Of several words those of the words come into `words`, too, whose number
  * is returned; else 0. */
 static size_t hash_block(const cut_scratch *scratch, const shingling *how, size_t num_tokens, size_t first,
-                         size_t count, uint64_t seed, uint64_t *hashes, uint64_t *words) {
+                         size_t count, hash_key key, uint64_t *hashes, uint64_t *words) {
     size_t size = how->size < num_tokens ? how->size : num_tokens, num_words = count + size - 1;
     if (how->kind != SHINGLE_WORDS || size < 2) {
-        hash_bytes(scratch, size, how->kind == SHINGLE_WORDS, first, count, seed, hashes);
+        hash_bytes(scratch, how, size, first, count, key, hashes);
         return 0;
     }
-    hash_bytes(scratch, 1, 1, first, num_words, seed, words);
-    hash_runs(words, size, count, seed, hashes);
+    hash_bytes(scratch, how, 1, first, num_words, key, words);
+    hash_runs(words, size, count, key, hashes);
     return num_words;
 }
 
 void hash_shingles(const cut_scratch *scratch, const shingling *how, size_t num_tokens, size_t first,
-                   size_t count, uint64_t seed, uint64_t *hashes) {
+                   size_t count, hash_key key, uint64_t *hashes) {
     uint64_t words[WORDS_OF_BLOCK];
     for (size_t done = 0; done < count; done += HASH_BLOCK) {
         size_t n = count - done < HASH_BLOCK ? count - done : HASH_BLOCK;
-        hash_block(scratch, how, num_tokens, first + done, n, seed, hashes + done, words);
+        hash_block(scratch, how, num_tokens, first + done, n, key, hashes + done, words);
     }
 }
 
@@ -595,7 +593,7 @@ int sketch_text(const sketch_plan *plan, const uint8_t *text, size_t length, con
         if (sampled) sample_begin(sampled, total);
         for (size_t first = 0; first < total; first += HASH_BLOCK) {
             size_t n = total - first < HASH_BLOCK ? total - first : HASH_BLOCK;
-            size_t num_words = hash_block(scratch, &plan->signature, num_tokens, first, n, plan->seed, hashes,
+            size_t num_words = hash_block(scratch, &plan->signature, num_tokens, first, n, plan->key, hashes,
                                           words_of_block);
             if (counts_words && num_words) {
                 /* The last words of a block are the first of the next. */
@@ -618,7 +616,7 @@ int sketch_text(const sketch_plan *plan, const uint8_t *text, size_t length, con
         size_t total = num_shingles(num_tokens, plan->features.size);
         for (size_t first = counted; first < total; first += HASH_BLOCK) {
             size_t n = total - first < HASH_BLOCK ? total - first : HASH_BLOCK;
-            hash_shingles(scratch, &plan->features, num_tokens, first, n, plan->seed, hashes);
+            hash_shingles(scratch, &plan->features, num_tokens, first, n, plan->key, hashes);
             count_bits(planes, hashes, n);
         }
         if (total) {

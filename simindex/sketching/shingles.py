@@ -240,7 +240,7 @@ def shingles_of(text: str, shingles: Shingles) -> list[str]:
 
 
 def shingle_hashes(text: str, shingles: Shingles, seed: int) -> np.ndarray:
-    """Return the XXH64 of every shingle of a text: uint64, shape (n,), in order, repeats included.
+    """Return the hash of every shingle of a text: uint64, shape (n,), in order, repeats included.
 
     Args:
         text: at most 1 GiB of UTF-8.
@@ -260,7 +260,7 @@ def shingle_hashes(text: str, shingles: Shingles, seed: int) -> np.ndarray:
 
 
 def ready_hashes(shingles: Iterable[str | bytes | int], seed: int) -> np.ndarray:
-    """Return the XXH64 of ready shingles: uint64, shape (n,), in the order of iteration.
+    """Return the hashes of ready shingles: uint64, shape (n,), in the order of iteration.
 
     A str is hashed as its UTF-8, with U+FFFD for lone surrogates, an int as its decimal digits.
     `seed`: 0..2**64-1.

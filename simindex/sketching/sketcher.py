@@ -81,7 +81,7 @@ class Sketcher:
 
     Holds no state besides its settings; safe to share between threads and to pickle. While texts are
     normalised, cut and hashed the GIL is released; steps but "casefold" and "whitespace" hold it.
-    Cost: linear in the text; with the default settings about 5 us for 1,000 ASCII characters and 20 us for
+    Cost: linear in the text; with the default settings about 3 us for 1,000 ASCII characters and 15 us for
     others, where many documents come at once.
 
     Args:

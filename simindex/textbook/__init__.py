@@ -58,11 +58,11 @@ from simindex.textbook.fingerprints import (
 from simindex.textbook.groups import components, stars
 from simindex.textbook.hashes import (
     djb2a,
+    folded_hash,
     shingle_hash,
     splitmix64,
     universal_hash,
     word_shingle_hash,
-    xxh64,
 )
 from simindex.textbook.minhash import (
     best_jaccard,
@@ -113,6 +113,7 @@ __all__ = [
     "estimated_containment",
     "estimated_jaccard",
     "first_rows",
+    "folded_hash",
     "hamming",
     "jaccard",
     "kept_jaccard",
@@ -147,5 +148,4 @@ __all__ = [
     "word_shingle_hash",
     "word_shingles",
     "words",
-    "xxh64",
 ]

@@ -93,7 +93,7 @@ def test_xxh64_equals_the_xxhash_package(data: bytes, seed: int) -> None:
 
 
 any_shingles = st.one_of(
-    st.text(st.characters(exclude_categories=[]), max_size=8), st.binary(max_size=40), st.integers()
+    st.text(st.characters(exclude_categories=[]), max_size=12), st.binary(max_size=60), st.integers()
 )
 
 
@@ -174,17 +174,17 @@ def test_permuted_blocks_equal_their_twin(fingerprints: list[int], max_distance:
     assert permuted.tolist() == expected
 
 
-def test_shingle_hashes_are_xxh64_of_utf8_or_of_the_hashes_of_words() -> None:
+def test_shingle_hashes_are_of_utf8_or_of_the_hashes_of_words() -> None:
     text = "Grüße aus Köln heute"
     assert shingle_hashes(text, CharShingles(19), 7).tolist() == [
-        xxhash.xxh64_intdigest(shingle.encode(), 7)
+        textbook.folded_hash(shingle.encode(), 7)
         for shingle in ("grüsse aus köln heu", "rüsse aus köln heut", "üsse aus köln heute")
     ]
-    words = [xxhash.xxh64_intdigest(word.encode(), 7) for word in ("grüsse", "aus", "köln", "heute")]
+    words = [textbook.folded_hash(word.encode(), 7) for word in ("grüsse", "aus", "köln", "heute")]
     assert shingle_hashes(text, WordShingles(1), 7).tolist() == words
     for size in (2, 3, 4, 9):
         runs = [words[at : at + size] for at in range(max(1, 5 - size))]
-        expected = [xxhash.xxh64_intdigest(b"".join(w.to_bytes(8, "little") for w in run), 7) for run in runs]
+        expected = [textbook.folded_hash(b"".join(w.to_bytes(8, "little") for w in run), 7) for run in runs]
         assert shingle_hashes(text, WordShingles(size), 7).tolist() == expected
 
 
@@ -195,17 +195,17 @@ def test_shingle_hashes_equal_their_twin(kind: type[WordShingles], size: int, te
     assert shingle_hashes(text, shingles, seed).tolist() == textbook_hashes(text, shingles, seed)
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 255, 256, 257, 1024])
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 255, 1024])
 @pytest.mark.parametrize(
-    "count", [1, 254, 255, 256, 257, 258, 259, 511, 512, 513, 514, 515, 1279, 1280, 3000]
+    "count", [1, 127, 128, 1023, 1024, 1025, 1026, 1027, 1028, 2047, 2048, 2049, 2050, 5120, 7000]
 )
 def test_sketch_of_words_in_any_number_of_blocks_equals_that_of_their_hashes(size: int, count: int) -> None:
     text = " ".join(f"w{n * n % 977}" for n in range(count))
-    words = [xxhash.xxh64_intdigest(f"w{n * n % 977}".encode(), 1) for n in range(count)]
+    words = [textbook.folded_hash(f"w{n * n % 977}".encode(), 1) for n in range(count)]
     hashes = shingle_hashes(text, WordShingles(size), 1).tolist()
     for at in {0, len(hashes) // 2, len(hashes) - 1}:
         run = b"".join(word.to_bytes(8, "little") for word in words[at : at + size])
-        assert hashes[at] == (xxhash.xxh64_intdigest(run, 1) if min(size, count) > 1 else words[at])
+        assert hashes[at] == (textbook.folded_hash(run, 1) if min(size, count) > 1 else words[at])
     sketch = Sketcher(Config(WordShingles(size), num_perm=8)).sketch(text)
     rows = textbook.row_values(textbook.similarity_rows(hashes, 8, 1))
     assert found_sketch(sketch) == (textbook.band_words(rows), textbook.simhash(words))

@@ -41,7 +41,7 @@ def test_index_of_a_newer_format_is_refused_and_left_alone(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda c: c | {"hashing": 3}, "hashing contract: expected version 4, found 3"),
+        (lambda c: c | {"hashing": 4}, "hashing contract: expected version 5, found 4"),
         (lambda c: c | {"shingles": c["shingles"] | {"kind": "sentences"}}, "expected known fields"),
         (lambda c: c | {"num_perm": 100}, "expected known fields"),
         (lambda c: c | {"num_perm": "x"}, "expected known fields"),

@@ -18,6 +18,7 @@ from simindex.format.layout import Column, Geometry, Layout
 from simindex.format.seals import SEAL_BYTES, seal
 from simindex.segments.build import segment_puts
 from simindex.segments.directory import Directory, Segment
+from simindex.sketching.shingles import ready_hashes
 
 _U4, _U8 = np.dtype("u4"), np.dtype("u8")
 
@@ -103,7 +104,7 @@ def _of_text(data: bytes) -> None:
     )
     with contextlib.suppress(UnicodeEncodeError):
         _SKETCHERS[data[0] % len(_SKETCHERS)].sketch(text)
-        assert _kernel.xxh64(text.encode(), 3) == textbook.xxh64(text.encode(), 3)
+        assert ready_hashes([text], 3).tolist() == [textbook.shingle_hash(text, 3)]
 
 
 _SKETCHERS = [
