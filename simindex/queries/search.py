@@ -296,6 +296,8 @@ def matches_of(
         by_rows = None if agree == NO_VALUE else estimates[agree]
         if view.has_copies:
             documents = view.documents_with(number, wanted)
+        elif number == without:
+            continue
         else:
             found_record = view.record(number)
             documents = [] if found_record is None else [(number, found_record)]
