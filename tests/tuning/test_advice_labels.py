@@ -47,9 +47,9 @@ def best_f1(name: str, wanted: np.ndarray, places: list[int]) -> float:
 def test_advised_threshold_and_shingles_are_nearly_the_best_on_labels_kept_back(
     truth: str, threshold: float
 ) -> None:
-    """Over five ways to part the labels; one way has the luck of some labels near the threshold."""
+    """Over three ways to part the labels; one way has the luck of some labels near the threshold."""
     wanted, missed = MEASURES[truth] >= threshold, [0.0, 0.0]
-    for seed in range(1, 6):
+    for seed in range(1, 4):
         places = list(range(len(FIRST)))
         random.Random(seed).shuffle(places)
         given, kept = places[: len(places) // 2], places[len(places) // 2 :]
@@ -65,7 +65,7 @@ def test_advised_threshold_and_shingles_are_nearly_the_best_on_labels_kept_back(
         # Pairs of the same two texts count once.
         assert 0.95 * len(given) <= sum(found.labels.yes) + sum(found.labels.no) <= len(given)
         assert "with the intervals of 95 %" in found.reason
-    assert max(missed) / 5 <= 0.02
+    assert max(missed) / 3 <= 0.02
 
 
 def test_precision_lies_in_the_interval_that_sixty_labels_give() -> None:
