@@ -4,30 +4,23 @@ A commit is prepared as plain values (`Prepared`) and then stored in one write t
 is a pure function of that transaction, so that it can run again after the map has grown. `DoneCalls` is the
 idempotency log: replies of the last calls, so that a retry returns the first reply. A reply is stored by the
 commit that did the call, so there is never the one without the other.
-
-A document whose whole sketch equals that of a stored one (its leader) gets no table entries of its own: its
-record names the leader, and the copy table lists it under the leader's number (`fold_copies`). A group counts
-its live documents; the leader's sketch stays until the last of them is removed, whether the leader's own
-document is still there or not.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from simindex.changes.documents import NewDocuments
+from simindex.changes.exact_duplicates import fold_copies, removal_marks
 from simindex.changes.merges import Merged, Merges, step_budget
 from simindex.changes.pending import Pending, change_of_ages, current_time
 from simindex.errors import CorruptIndexError, KeyExistsError
 from simindex.format.keys import key_hashes, number_key, numbered, segment_of, segment_prefix
-from simindex.format.layout import FIRST_BAND_TABLE
 from simindex.format.meta import (
     DONE_KEYS,
     MANIFEST_KEY,
@@ -40,10 +33,8 @@ from simindex.format.meta import (
     encode_manifest,
 )
 from simindex.format.records import (
-    REMOVED_DOCUMENT,
     REMOVED_SKETCH,
     Run,
-    StoredRecord,
     encode_flags,
     encode_group_size,
     encode_run,
@@ -53,7 +44,6 @@ from simindex.format.records import (
 from simindex.queries.view import Reader, View, stored_manifest
 from simindex.segments.build import Puts, num_bytes, segment_puts
 from simindex.segments.directory import COPIED_BYTES
-from simindex.sketching.sketch import SketchBatch
 from simindex.storage.folder import COMPACT_FOLDER
 from simindex.storage.store import MOVED_KEY, Store
 from simindex.storage.transactions import ReadTransaction, WriteTransaction
@@ -376,113 +366,3 @@ def stored_segments(txn: ReadTransaction) -> set[int]:
         else:
             return found
         first = segment_prefix(last + 1)
-
-
-EQUAL_SKETCHES = 8
-"""Stored sketches with an equal first band that are compared for each document."""
-
-
-def fold_copies(numbers: np.ndarray, batch: SketchBatch, view: View) -> tuple[dict[int, int], dict[int, int]]:
-    """Find the documents of a batch whose whole sketch a stored or an earlier one has. Returns (place in the
-    batch -> number of its leader, leader -> new size of its group)."""
-    leaders: dict[int, int] = {}
-    groups: dict[int, int] = {}
-    if batch.kept is not None or batch.samples is not None:
-        return leaders, groups  # equal rows do not mean equal shingles
-    scheme, present, words, fingerprints = view.scheme, batch.present, batch.words, batch.fingerprints
-    places: Sequence[int] = range(len(present))
-    are_printed = not scheme.config.simhash or fingerprints.all()
-    # Counted in bytes: for one document an array's comparison would cost as much as the search.
-    if not are_printed or present.tobytes().count(scheme.whole_sketch) < len(present):
-        is_whole = (present == scheme.whole_sketch) & (fingerprints != 0 if scheme.config.simhash else True)
-        words, fingerprints = words[is_whole], fingerprints[is_whole]
-        places = np.flatnonzero(is_whole).tolist()
-    dead: dict[int, bool] = {}
-    if scheme.tables.bands:
-        table, keys = FIRST_BAND_TABLE, np.ascontiguousarray(words[:, 0])
-    else:
-        table = scheme.tables.first_permutation
-        keys = np.ascontiguousarray(scheme.plan.permute(fingerprints)[0])
-    for found, leader in view.directory.find_equal(table, keys, words, fingerprints, EQUAL_SKETCHES):
-        place = places[found]
-        if place in leaders:
-            continue
-        if leader not in dead:
-            dead[leader] = view.sketch_dead(leader)
-        if not dead[leader]:
-            leaders[place] = leader
-    if len(places) > 1:
-        if leaders:
-            new = [row for row, place in enumerate(places) if place not in leaders]
-            places, words, fingerprints = [places[row] for row in new], words[new], fingerprints[new]
-        for place, first in _twins(words, fingerprints):
-            leaders[places[place]] = int(numbers[places[first]])
-    for leader in leaders.values():
-        if leader not in groups:
-            groups[leader] = view.group_size(leader) or 1
-        groups[leader] += 1
-    return leaders, groups
-
-
-def removal_marks(
-    removed: dict[int, StoredRecord], groups: dict[int, int], view: View
-) -> tuple[dict[int, int], int]:
-    """Return (number -> REMOVED flags to store, how many copies are among the removed).
-
-    Group sizes are counted down in `groups`; 0 means that the group is gone.
-    """
-    marks: dict[int, int] = {}
-    copies = 0
-    for number, record in removed.items():
-        leader = number if record.leader is None else record.leader
-        copies += record.leader is not None
-        size = groups[leader] if leader in groups else view.group_size(leader)
-        if size is None:
-            if record.leader is not None:
-                raise CorruptIndexError(
-                    f"document {number}: expected a group of copies under the number {leader}, found none; "
-                    "restore a backup, or repair the index",
-                    key=number_key(leader),
-                )
-            marks[number] = REMOVED_DOCUMENT | REMOVED_SKETCH
-            continue
-        groups[leader] = size - 1
-        if number != leader:
-            marks[number] = REMOVED_DOCUMENT | REMOVED_SKETCH
-        else:
-            marks[leader] = REMOVED_DOCUMENT
-        if size == 1:
-            marks[leader] = REMOVED_DOCUMENT | REMOVED_SKETCH
-    return marks, copies
-
-
-def _twins(words: np.ndarray, fingerprints: np.ndarray) -> list[tuple[int, int]]:
-    """Return (place, earlier place) of rows that equal an earlier one."""
-    # Rows that share neither fingerprint nor first word with another one are no twins, and nearly all do not.
-    parts = words[:, 0] if words.shape[1] and not fingerprints.any() else fingerprints
-    ordered = np.sort(parts)
-    shared = ordered[1:][ordered[1:] == ordered[:-1]]
-    if not len(shared):
-        return []
-    alike = np.flatnonzero(np.isin(parts, shared))
-    places = alike.tolist()
-    return [(places[row], places[first]) for row, first in _twins_among(words[alike], fingerprints[alike])]
-
-
-def _twins_among(words: np.ndarray, fingerprints: np.ndarray) -> list[tuple[int, int]]:
-    factors = np.arange(3, 2 * words.shape[1] + 3, 2, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    with np.errstate(over="ignore"):
-        # Mixed before they are added up, or small numbers in different words would often have equal sums.
-        mixed = (words + factors) * np.uint64(0xC2B2AE3D27D4EB4F)
-        mixed = (mixed ^ mixed >> np.uint64(29)) * factors
-        hashes = (mixed ^ mixed >> np.uint64(32)).sum(axis=1, dtype=np.uint64) + fingerprints
-    order = np.argsort(hashes, kind="stable")
-    same = np.flatnonzero(hashes[order[1:]] == hashes[order[:-1]])
-    if not len(same):
-        return []
-    # A run of equal hashes begins where the one before is not next to it; its first row leads.
-    begins = np.diff(same, prepend=-2) != 1
-    firsts = order[same[np.maximum.accumulate(np.where(begins, np.arange(len(same)), 0))]]
-    rows = order[same + 1]
-    equal = (fingerprints[rows] == fingerprints[firsts]) & (words[rows] == words[firsts]).all(axis=1)
-    return list(zip(rows[equal].tolist(), firsts[equal].tolist(), strict=True))

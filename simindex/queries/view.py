@@ -142,9 +142,7 @@ class Reader:
         """Return the snapshot of this handle's own commit of one more segment, on top of the last one."""
         entry = own.manifest.segments[-1]
         segment = Segment.of_value(whole_form(self._tables, entry[3:]), entry, own.newest)
-        known = last.directory
-        segments, rows = [*known.segments, segment], known.rows + segment.row
-        directory = Directory(self._tables, segments, known.mapped, rows)
+        directory = last.directory.with_newest(segment)
         self._last = Snapshot(own.transaction_id, last.map_generation, own.encoded, own.manifest, directory)
         return self._last
 

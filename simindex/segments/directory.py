@@ -283,9 +283,9 @@ class Directory:
             rows: those of the segments, where they are joined already.
         """
         self.geometry, self.mapped, self.segments = geometry, mapped, segments
-        self.rows = b"".join([segment.row for segment in segments]) if rows is None else rows
+        self._rows = b"".join([segment.row for segment in segments]) if rows is None else rows
         self.header = DIRECTORY.pack(
-            _kernel.address(self.rows) if segments else 0,
+            _kernel.address(self._rows) if segments else 0,
             len(segments),
             geometry.count,
             geometry.entries_per_chunk,
@@ -295,6 +295,10 @@ class Directory:
             geometry.bands,
             *(mapped.place if mapped else (0, 0, 0)),
         )
+
+    def with_newest(self, segment: Segment) -> Directory:
+        """Return a directory with one segment more."""
+        return Directory(self.geometry, [*self.segments, segment], self.mapped, self._rows + segment.row)
 
     def warm(self) -> int:
         """Read the filters, fences and bitmaps that are not in memory: what every search looks at.

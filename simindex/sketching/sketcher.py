@@ -21,8 +21,9 @@ from simindex.errors import ConfigMismatchError
 from simindex.sketching import alphabet
 from simindex.sketching.document import Document, shingles_in
 from simindex.sketching.hash_family import hash_functions
+from simindex.sketching.normalization import prepare, steps_before
 from simindex.sketching.sample import Sample, Samples, sample_of_hashes
-from simindex.sketching.shingles import cutting_fields, prepare, ready_hashes, steps_before, weighted_hashes
+from simindex.sketching.shingles import cutting_fields, ready_hashes, weighted_hashes
 from simindex.sketching.sketch import (
     HAS_FINGERPRINT,
     HAS_SIGNATURE,

@@ -19,7 +19,7 @@ import numpy as np
 
 from simindex.config import Shingles, WordShingles
 from simindex.sketching import alphabet
-from simindex.sketching.shingles import Edit, edits, steps_before
+from simindex.sketching.normalization import Edit, edits, steps_before
 
 # The rule of textbook.words; a letter a class: other, word, alone, mark, space, flag, modifier, selector.
 _LETTERS = np.frombuffer(b"-wam-fts", dtype=np.uint8)

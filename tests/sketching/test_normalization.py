@@ -13,7 +13,7 @@ import simindex
 from simindex import CharShingles, Config, ConfigMismatchError, SimHashConfig, WordShingles, textbook
 from simindex.config import NORMALIZE_STEPS
 from simindex.sketching import alphabet
-from simindex.sketching.shingles import edits, prepare, segments, steps_before
+from simindex.sketching.normalization import edits, prepare, segments, steps_before
 
 PREPARED = [step for step in NORMALIZE_STEPS if step not in ("casefold", "whitespace")]
 
