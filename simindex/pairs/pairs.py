@@ -366,21 +366,17 @@ class Pairs(SnapshotIterator[Pair]):
             entries = pinned.slice(plan.first_table, 0, EVERY_KEY, plan.capacity)
             self._left_out = self.ranks.dead.copy()
             yield EqualSketches(plan, entries, sketches)
-        longs = LongRuns.none()
-        for table in range(len(plan.bits)):
-            number = plan.first_table + table
+        longs, count = LongRuns.none(), len(plan.bits)
+        for table in range(2 * count):
+            if table == count:
+                if plan.method == "simhash" or not len(longs.rows) or min(plan.bits) == FINGERPRINT_BITS:
+                    return
+                plan = plan.of_whole_words()
+            number = plan.first_table + table % count
             entries = pinned.slice(number, 0, EVERY_KEY, plan.capacity, self._left_out)
             walk = TableWalk(plan, table, entries, sketches, longs)
-            yield walk
-            longs = longs.with_table(walk.long_runs)
-        if plan.method == "simhash" or not len(longs.rows) or min(plan.bits) == FINGERPRINT_BITS:
-            return
-        again, count = plan.of_whole_words(), len(plan.bits)
-        for table in range(count, 2 * count):
-            number = plan.first_table + table - count
-            entries = pinned.slice(number, 0, EVERY_KEY, plan.capacity, self._left_out)
-            walk = TableWalk(again, table, entries, sketches, longs)
-            self.total += walk.total
+            if table >= count:
+                self.total += walk.total
             yield walk
             longs = longs.with_table(walk.long_runs)
 
