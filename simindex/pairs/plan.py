@@ -11,6 +11,7 @@ from simindex import _kernel
 from simindex.checks import require_ignorable, require_int
 from simindex.format.layout import FIRST_BAND_TABLE
 from simindex.formulas.match_odds import band_plan, estimate_cut, exact_plan
+from simindex.pairs.tables import EVERY_KEY
 from simindex.queries.scheme import Scheme
 from simindex.queries.search import Method, method_of
 from simindex.sketching.permutations import FINGERPRINT_BITS
@@ -166,3 +167,39 @@ def _by_fingerprints(scheme: Scheme, max_distance: int) -> PairPlan:
         masks=np.array(masks, dtype=np.uint64),
         max_distance=max_distance,
     )
+
+
+def bounds_of(place: int, count: int, bits: int) -> tuple[int, int]:
+    """Return (first, behind) of a range of keys: the `place`-th of `count`, cut where prefixes change.
+
+    >>> [hex(key) for key in bounds_of(1, 3, 8)]
+    ['0x5500000000000000', '0xaa00000000000000']
+    """
+    free = 64 - bits
+    return (place * EVERY_KEY // count >> free << free), ((place + 1) * EVERY_KEY // count >> free << free)
+
+
+@dataclass(frozen=True)
+class WalkPlan:
+    """What is compared in all ranges of the tables.
+
+    Attributes:
+        plan: of the pairs: tables, prefixes, where is cut.
+        forests: whether only so many pairs are yielded as hold the same documents together.
+        once: whether each pair comes from one range only.
+    """
+
+    plan: PairPlan
+    scheme: Scheme
+    count: int
+    forests: bool = False
+    once: bool = False
+
+    @property
+    def tables(self) -> range:
+        """The tables of the method, from 0."""
+        return range(len(self.plan.bits))
+
+    def bounds(self, table: int, place: int) -> tuple[int, int]:
+        """Return the keys of a range: (first, behind)."""
+        return bounds_of(place, self.count, self.plan.bits[table])

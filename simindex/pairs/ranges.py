@@ -1,25 +1,29 @@
 """Walk a range of sorted tables from its first entry to its last verified pair.
 
-The entries of several partitions are cut into runs of one prefix, and the sketches of a buffer of them are
-fetched. Invariant: a piece of the range is in memory, and a run up to `max_run`, however long the runs are.
+The entries of several partitions are cut into runs of one prefix. Their pairs are written down and sorted, so
+that each is compared once, by columns; where chance makes them too many, runs are compared where they stand.
+Invariant: a piece of the range is in memory, and a run up to `max_run`, however long the runs are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from simindex.batching import ahead
 from simindex.config import Config
 from simindex.format.layout import Geometry, Layout
 from simindex.format.rows import LONG_RUN, PAIR_ROW
-from simindex.pairs.edges import Forest, edges_between
-from simindex.pairs.plan import PairPlan
+from simindex.pairs.candidates import edges_of_runs, first_met, places_within, verified
+from simindex.pairs.edges import Forest, SortedEdges, edges_between
+from simindex.pairs.plan import PairPlan, WalkPlan
 from simindex.pairs.table_walk import LongRuns, TableWalk
-from simindex.pairs.tables import EVERY_KEY, Piece, SketchSource, Tables
+from simindex.pairs.tables import Piece, SketchSource, Tables
 from simindex.queries.scheme import Scheme
 from simindex.segments.directory import Directory
 from simindex.segments.memory import sketch_segment
@@ -34,10 +38,12 @@ class Block(NamedTuple):
 
     Attributes:
         keys, numbers: of their entries, in order.
+        sizes: entries of each run.
     """
 
     keys: np.ndarray
     numbers: np.ndarray
+    sizes: np.ndarray
 
 
 class LongPart(NamedTuple):
@@ -53,16 +59,6 @@ class LongPart(NamedTuple):
     is_first: bool
 
 
-def bounds_of(place: int, count: int, bits: int) -> tuple[int, int]:
-    """Return (first, behind) of a range of keys: the `place`-th of `count`, cut where prefixes change.
-
-    >>> [hex(key) for key in bounds_of(1, 3, 8)]
-    ['0x5500000000000000', '0xaa00000000000000']
-    """
-    free = 64 - bits
-    return (place * EVERY_KEY // count >> free << free), ((place + 1) * EVERY_KEY // count >> free << free)
-
-
 def runs_of(pieces: Iterator[Piece], bits: int, max_run: int) -> Iterator[Block | LongPart]:
     """Cut entries into runs; those of one document alone are left out.
 
@@ -76,71 +72,43 @@ def runs_of(pieces: Iterator[Piece], bits: int, max_run: int) -> Iterator[Block 
     """The prefix of the long run that is under way."""
     for more_keys, more_numbers in pieces:
         keys, numbers = np.concatenate([keys, more_keys]), np.concatenate([numbers, more_numbers])
-        prefixes = keys >> free
-        last = int(np.searchsorted(prefixes, prefixes[-1]))
+        prefix = keys[-1] >> free
+        last = int(np.searchsorted(keys, prefix << free))
         # More may follow of the last run: it waits, unless it is a long one.
-        waits = int(prefixes[-1]) != begun and len(keys) - last <= max_run
+        waits = int(prefix) != begun and len(keys) - last <= max_run
         end = last if waits else len(keys)
-        yield from _cut(keys[:end], numbers[:end], prefixes[:end], max_run, begun)
-        begun = begun if end == 0 else int(prefixes[-1]) if not waits else None
+        yield from _cut(keys[:end], numbers[:end], free, max_run, begun)
+        begun = begun if end == 0 else int(prefix) if not waits else None
         keys, numbers = keys[end:], numbers[end:]
-    yield from _cut(keys, numbers, keys >> free, max_run, begun)
+    yield from _cut(keys, numbers, free, max_run, begun)
 
 
 def _cut(
-    keys: np.ndarray, numbers: np.ndarray, prefixes: np.ndarray, max_run: int, begun: int | None
+    keys: np.ndarray, numbers: np.ndarray, free: np.uint64, max_run: int, begun: int | None
 ) -> Iterator[Block | LongPart]:
-    if not len(keys):
-        return
-    begins = np.flatnonzero(np.concatenate([[True], prefixes[1:] != prefixes[:-1]]))
-    sizes = np.diff(np.append(begins, len(keys)))
+    if len(keys) and int(keys[0] >> free) == begun:
+        end = int(np.searchsorted(keys >> free, np.uint64(begun), side="right"))
+        yield LongPart(keys[:end], numbers[:end], is_first=False)
+        keys, numbers = keys[end:], numbers[end:]
+    # Few entries share a prefix with the next one, so what follows is of these alone.
+    same = np.flatnonzero((keys[1:] ^ keys[:-1]) >> free == 0)
+    firsts = np.flatnonzero(np.diff(same, prepend=-2) != 1)
+    begins, sizes = same[firsts], np.diff(np.append(firsts, len(same))) + 1
     is_long = sizes > max_run
-    is_long[0] |= begun is not None and int(prefixes[0]) == begun
-    for place in np.flatnonzero(is_long).tolist():
-        here = slice(int(begins[place]), int(begins[place] + sizes[place]))
-        yield LongPart(keys[here], numbers[here], place > 0 or int(prefixes[0]) != begun)
-    wanted = (sizes > 1) & ~is_long
-    if not wanted.any():
-        return
-    is_in = np.repeat(wanted, sizes)
-    keys, numbers, sizes = keys[is_in], numbers[is_in], sizes[wanted]
-    ends = np.cumsum(sizes)
-    first = 0
-    while first < len(keys):
-        place = int(np.searchsorted(ends, first + BLOCK, side="right")) - 1
-        behind = max(
-            int(ends[place]) if place >= 0 else 0, int(ends[np.searchsorted(ends, first, side="right")])
-        )
-        yield Block(keys[first:behind], numbers[first:behind])
-        first = behind
+    for begin, size in zip(begins[is_long].tolist(), sizes[is_long].tolist(), strict=True):
+        yield LongPart(keys[begin : begin + size], numbers[begin : begin + size], is_first=True)
+    begins, sizes = begins[~is_long], sizes[~is_long]
+    places, ends = places_within(begins, sizes), np.cumsum(sizes)
+    first = run = 0
+    while first < len(places):
+        next_run = max(int(np.searchsorted(ends, first + BLOCK, side="right")), run + 1)
+        here = places[first : int(ends[next_run - 1])]
+        yield Block(keys[here], numbers[here], sizes[run:next_run])
+        first, run = first + len(here), next_run
 
 
 _NO_PAIRS = np.zeros(0, dtype=PAIR_ROW)
 _NO_NUMBERS = np.zeros(0, dtype=np.uint32)
-
-
-@dataclass(frozen=True)
-class WalkPlan:
-    """What is compared in all ranges of the tables.
-
-    Attributes:
-        plan: of the pairs: tables, prefixes, where is cut.
-        forests: whether only so many pairs are yielded as hold the same documents together.
-    """
-
-    plan: PairPlan
-    geometry: Geometry
-    count: int
-    forests: bool = False
-
-    @property
-    def tables(self) -> range:
-        """The tables of the method, from 0."""
-        return range(len(self.plan.bits))
-
-    def bounds(self, table: int, place: int) -> tuple[int, int]:
-        """Return the keys of a range: (first, behind)."""
-        return bounds_of(place, self.count, self.plan.bits[table])
 
 
 def scheme_of_config(config: Config) -> Scheme:
@@ -210,7 +178,7 @@ class BlockEntries:
     is_last = True
 
     def __init__(self, block: Block) -> None:
-        self.keys, self.numbers = block
+        self.keys, self.numbers, _ = block
 
     def refill(self, begin: int) -> None:
         """Drop the entries before `begin`; no others follow."""
@@ -220,19 +188,62 @@ class BlockEntries:
 HANDED_ON = 1 << 16
 """Pairs of a batch, about."""
 
-
-def walk_range(walk_plan: WalkPlan, source: Tables, place: int) -> Iterator[Edges]:
-    """Yield the pairs that the `place`-th range of all tables has; long runs are put off."""
-    entries = ((table, _pieces(walk_plan, table, source, place)) for table in walk_plan.tables)
-    found = compared_tables(entries, walk_plan.plan, source, walk_plan.geometry)
-    yield from _together(found, forests=walk_plan.forests)
+LEAST_PREFIX_BITS = 24
+"""Shorter prefixes are shared by chance: by one row in 16 million of this length, and by half of them where
+rows are so many. Their runs are compared where they stand."""
 
 
-def _pieces(walk_plan: WalkPlan, table: int, source: Tables, place: int) -> Iterator[Piece]:
-    plan, (first, behind) = walk_plan.plan, walk_plan.bounds(table, place)
+def walk_range(
+    walk: WalkPlan,
+    source: Tables,
+    place: int,
+    memory_bytes: int,
+    *,
+    folder: str | None = None,
+    reads_ahead: bool = False,
+) -> Iterator[Edges]:
+    """Yield the pairs that the `place`-th range of all tables has; long runs are put off.
+
+    Args:
+        memory_bytes: of edges; those that do not fit lie in `folder`, or that of temporary files.
+        reads_ahead: whether the next piece of a table is got ready on another thread.
+    """
+    plan = walk.plan
+    pieces = ((table, piece) for table in walk.tables for piece in _pieces(walk, table, source, place))
+    by_table = groupby(ahead(pieces, 1) if reads_ahead else pieces, key=itemgetter(0))
+    tables = ((table, (piece for _, piece in some)) for table, some in by_table)
+    if plan.method == "minhash" and min(plan.bits) < LEAST_PREFIX_BITS:
+        found = compared_tables(tables, plan, source, walk.scheme.tables)
+    else:
+        found = _by_columns(walk, source, place, tables, SortedEdges(memory_bytes, folder=folder))
+    yield from _together(found, forests=walk.forests)
+
+
+def _pieces(walk: WalkPlan, table: int, source: Tables, place: int) -> Iterator[Piece]:
+    plan, (first, behind) = walk.plan, walk.bounds(table, place)
     if first >= behind:
         return iter(())
     return source.pieces(plan.first_table + table, first, behind, plan.capacity)
+
+
+def _by_columns(
+    walk: WalkPlan,
+    source: Tables,
+    place: int,
+    tables: Iterable[tuple[int, Iterator[Piece]]],
+    edges: SortedEdges,
+) -> Iterator[Edges]:
+    plan = walk.plan
+    with edges:
+        for table, pieces in tables:
+            for part in runs_of(pieces, plan.bits[table], plan.max_run):
+                if isinstance(part, Block):
+                    for some in edges_of_runs(*part, plan):
+                        edges.add(some)
+                else:
+                    yield Edges.put_off(part)
+        for pairs in verified(source, plan, walk.scheme.tables.bands, edges.ascending()):
+            yield Edges(first_met(source, walk, place, pairs) if walk.once else pairs)
 
 
 def compared_tables(

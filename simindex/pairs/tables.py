@@ -56,6 +56,10 @@ class Tables(SketchSource, Protocol):
     def copies(self) -> Piece:
         """Return (leaders, copies), uint32, of rows that are in no table, for their sketch is a leader's."""
 
+    def columns_of(self, numbers: np.ndarray) -> Iterator[np.ndarray]:
+        """Yield the words of a band of documents, uint64, band after band, and then their fingerprints;
+        `numbers` ascending, a number may come several times."""
+
 
 class Document(NamedTuple):
     """A document; `present`: the halves of a sketch that it has."""
@@ -140,6 +144,11 @@ class MergedTables:
         """Return (words, fingerprints) of documents by their numbers, ascending."""
         parts = [self._partitions[number].sketches(ranks) for number, _, ranks in self.parts(numbers)]
         return np.concatenate([words for words, _ in parts]), np.concatenate([bits for _, bits in parts])
+
+    def columns_of(self, numbers: np.ndarray) -> Iterator[np.ndarray]:
+        """Yield the columns of the sketches of documents; see `Tables.columns_of`."""
+        parts = [self._partitions[number].columns_of(ranks) for number, _, ranks in self.parts(numbers)]
+        return map(np.concatenate, zip(*parts, strict=True))
 
 
 def merged(sources: Sequence[Iterator[Piece]]) -> Iterator[Piece]:
@@ -411,6 +420,12 @@ class PinnedTables:
         """Return (words, fingerprints) that are stored under some ranks."""
         numbers = self.ranks.numbers(ranks)
         return self.read(lambda view: view.directory.read_sketches(numbers))
+
+    def columns_of(self, numbers: np.ndarray) -> Iterator[np.ndarray]:
+        """Yield the columns of the sketches of documents; see `Tables.columns_of`."""
+        different, places = np.unique(numbers, return_inverse=True)
+        words, fingerprints = self.sketches(different)
+        return (column[places] for column in (*words.T, fingerprints))
 
     def copies(self) -> tuple[np.ndarray, np.ndarray]:
         """Return (leaders, copies): ranks, uint32, of the documents that are stored as copies and live, each

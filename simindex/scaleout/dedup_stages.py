@@ -42,12 +42,7 @@ def decide(stages: Stages, tables: Sequence[DocumentTables], walked: Iterable[in
         os.mkdir(beside)
         order = _order(stages, beside, rows, source.total)
         star = Star(walk.plan, num_perm, order, source.copies(), stages.memory_bytes)
-        for place in walked:
-            for found in stages.found(place, walk.count):
-                if len(found.waiting):
-                    star.add_run(found.waiting, begins=found.begins)
-                if len(found.pairs):
-                    star.add_pairs(found.pairs)
+        found = chain.from_iterable(stages.found(place, walk.count) for place in walked)
 
         def origins(numbers: np.ndarray) -> list[tuple[Key, Place, int]]:
             return [each for part, _, ranks in source.parts(numbers) for each in rows[part].origins(ranks)]
@@ -57,7 +52,7 @@ def decide(stages: Stages, tables: Sequence[DocumentTables], walked: Iterable[in
                 gone.append(ends_of(some["edge"])[0])
                 yield some
 
-        outcome, has_bits = star.decided(source.sketches), stages.config.simhash is not None
+        outcome, has_bits = star.decided(found, source.sketches), stages.config.simhash is not None
         outcome = outcome._replace(verdicts=removed(outcome.verdicts))
         verdicts = verdicts_of(outcome, walk.plan, num_perm, origins, has_bits=has_bits)
         read = list(map(PartRead, stages.parts, stages.lines, np.diff(source.offsets).tolist()))

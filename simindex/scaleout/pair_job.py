@@ -372,7 +372,14 @@ def _compared(
         if not is_here:
             folders = _copied(catalog, work, given["seconds"])
         stages = Stages(
-            work, catalog.config, plan, sizes[-1], forests=forests, indexes=folders, parallel=tasks.parallel
+            work,
+            catalog.config,
+            plan,
+            sizes[-1],
+            forests=forests,
+            once=not forests,
+            indexes=folders,
+            parallel=tasks.parallel,
         )
         os.mkdir(stages.sketches)
         tables = ends.enter_context(stages.opened())
@@ -560,6 +567,7 @@ def plan_pairs(
         entries.inputs,
         takes_bad_rows=skip_bad_rows,
         forests=find == "components",
+        once=find != "components",
     )
     stages = cut_into_parts(stages, part_bytes, Tasks(parallel))
     write_plan(work, StagedPairs.kind, digest, {"stages": stages, "sink": sink, "find": find, "job": job})

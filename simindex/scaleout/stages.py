@@ -23,19 +23,18 @@ import numpy as np
 from simindex import _kernel
 from simindex.checks import require_int
 from simindex.config import Config
-from simindex.corpus.dedup.candidates import copies_among
 from simindex.corpus.dedup.journal import JobError
 from simindex.corpus.dedup.orders import Keep, rank_of
 from simindex.corpus.dedup.rows import InputPart, columns_of_part, rows_by_columns
-from simindex.corpus.dedup.sketches import Names, SketchFiles, sketch_rows
+from simindex.corpus.dedup.sketches import Names, SketchFiles, copies_among, sketch_rows
 from simindex.corpus.entries import PathEntries, Place
 from simindex.corpus.outputs.output import naming
 from simindex.format.keys import Key
 from simindex.format.layout import FIRST_BAND_TABLE
 from simindex.inputs import Inputs
 from simindex.inputs.source import BYTE_ORDER_MARK
-from simindex.pairs.plan import PairPlan
-from simindex.pairs.ranges import Edges, WalkPlan, scheme_of_config, walk_range
+from simindex.pairs.plan import PairPlan, WalkPlan
+from simindex.pairs.ranges import Edges, scheme_of_config, walk_range
 from simindex.pairs.tables import Document, DocumentTables, MergedTables, Piece, PinnedTables, merged
 from simindex.queries.scheme import Scheme
 from simindex.scaleout.errors import ScaleOutError, UnsupportedError
@@ -66,6 +65,7 @@ class Stages(NamedTuple):
         keep: which row of those that are alike stays, where that is decided.
         takes_bad_rows: whether a row that is none is passed over.
         forests: whether ranges hand on only so many pairs as hold the same rows together.
+        once: whether a pair comes from one range only.
         indexes: folders of indexes that are compared in place of rows; `inputs` and `parts` are of the rows.
         lines: in each part; 0 where they were not counted.
     """
@@ -78,6 +78,7 @@ class Stages(NamedTuple):
     keep: Keep = "first"
     takes_bad_rows: bool = False
     forests: bool = False
+    once: bool = False
     indexes: Sequence[str] = ()
     parallel: int = 1
     parts: Sequence[InputPart] = ()
@@ -147,7 +148,7 @@ class Stages(NamedTuple):
         """Return how the tables of so many rows are cut into ranges."""
         each = total * len(self.plan.bits) // self.parallel
         count = self.parallel * max(2, -(-each // _ENTRIES_OF_A_RANGE))
-        return WalkPlan(self.plan, self.scheme.tables, count, self.forests)
+        return WalkPlan(self.plan, self.scheme, count, self.forests, self.once)
 
     def num_ranges(self, tables: Sequence[DocumentTables]) -> int:
         """Return into how many ranges the tables are cut."""
@@ -244,11 +245,11 @@ def _write_tables(stages: Stages, folder: str, files: SketchFiles) -> None:
     _write(folder, _COPIES, leaders, copies)
     _write(folder, _KEYS)
     _write(folder, _RANKS)
-    bands = map(files.column, files.columns[: files.bands])
-    for keys in (
-        bands if compares == HAS_SIGNATURE else stages.scheme.plan.permute(files.column("fingerprints"))
-    ):
-        wanted = np.ascontiguousarray(keys[compared])
+    columns: Iterable[np.ndarray] = islice(files.columns_of(numbers), files.bands)
+    if compares == HAS_FINGERPRINT:
+        *_, fingerprints = files.columns_of(numbers)
+        columns = stages.scheme.plan.permute(fingerprints)
+    for wanted in columns:
         for first in range(0, len(wanted), _RUN):
             run = wanted[None, first : first + _RUN]
             ordered, places = np.empty(run.shape, dtype=np.uint64), np.empty(run.shape, dtype=np.uint32)
@@ -276,7 +277,7 @@ class SketchTables:
         self.total = self.files.count
         self._keys = self._mapped(_KEYS, np.uint64).reshape(shape)
         self._ranks = self._mapped(_RANKS, np.uint32).reshape(shape)
-        self.sketches = self.files.sketches
+        self.sketches, self.columns_of = self.files.sketches, self.files.columns_of
 
     def _mapped(self, name: str, dtype: Any) -> np.ndarray:
         path = os.path.join(self._folder, name)
@@ -350,7 +351,7 @@ def compare_range(stages: Stages, place: int) -> None:
         walk = stages.walk(source.total)
         path = stages.range_file(place, walk.count)
         if not os.path.exists(path):
-            write_found(path, walk_range(walk, source, place))
+            write_found(path, walk_range(walk, source, place, stages.memory_bytes, folder=stages.folder))
 
 
 # ---- share out ----

@@ -5,6 +5,7 @@ import json
 import lzma
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,12 @@ from support.truth import kept_by_index, lines, texts, write_lines
 import simindex
 from simindex import Config, SimHashConfig, SimIndexError
 from simindex.corpus import Removed, deduplicate
-from simindex.corpus.dedup import candidates, decisions
+from simindex.corpus.dedup import decisions
 from simindex.corpus.dedup.rows import Rows, rows_by_columns
 from simindex.corpus.dedup.sketches import SketchFiles
 from simindex.corpus.dedup.verdict_file import write_verdicts
 from simindex.inputs import BadRowError, InputError
+from simindex.pairs import candidates
 
 TEXTS = texts(400, seed=7)
 WRITE = "simindex.corpus.dedup.decisions.write_verdicts"
@@ -84,11 +86,10 @@ def test_rows_go_as_an_index_says_that_is_asked_row_by_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, named: dict[str, Any]
 ) -> None:
     """With runs that are long, keys that are sorted in parts, and pairs that are compared a few at a time."""
-    monkeypatch.setattr(candidates, "LONG_RUN", 3)
-    monkeypatch.setattr(candidates, "LONG_RUN_OF_FINGERPRINTS", 2)
+    plan_of_query = decisions.plan_of_query
+    small: dict[str, Any] = {"max_run": 2 if named.get("by") else 3, "capacity": 100}
+    monkeypatch.setattr(decisions, "plan_of_query", lambda *how: replace(plan_of_query(*how), **small))
     monkeypatch.setattr(candidates.verified, "__defaults__", (50,))
-    for function in (candidates.candidates, candidates.copies_among):
-        monkeypatch.setattr(function, "__defaults__", (100,))
     dice = random.Random(seed)
     some = texts(300, seed)
     some += dice.choices(some, k=60)  # equal ones, too

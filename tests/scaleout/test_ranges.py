@@ -16,14 +16,8 @@ from hypothesis import strategies as st
 
 import simindex
 from simindex import Config, CorruptIndexError, Layout, SimHashConfig
-from simindex.pairs.plan import plan_pairs
-from simindex.pairs.ranges import (
-    Sketches,
-    WalkPlan,
-    bounds_of,
-    scheme_of_config,
-    walk_range,
-)
+from simindex.pairs.plan import WalkPlan, bounds_of, plan_pairs
+from simindex.pairs.ranges import Sketches, scheme_of_config, walk_range
 from simindex.pairs.table_walk import EqualSketches
 from simindex.pairs.tables import EVERY_KEY, MergedTables, PinnedTables
 from simindex.sketching.estimate import row_estimates
@@ -58,13 +52,13 @@ def partitioned(
 def asked_of(pinned: PinnedTables, threshold: float, by: Any, count: int) -> WalkPlan:
     given = threshold if by == "minhash" else 0.8
     plan = plan_pairs(pinned.scheme, given, by, None, None, False, False, "all", 1_000, 64 << 20)
-    return WalkPlan(plan, pinned.scheme.tables, count)
+    return WalkPlan(plan, pinned.scheme, count, once=True)
 
 
 def pairs_by_range(partitions: list[PinnedTables], walk_plan: WalkPlan) -> list[tuple[int, int, int, int]]:
     """All rows, range by range."""
     source = MergedTables(partitions)
-    ranges = (walk_range(walk_plan, source, place) for place in range(walk_plan.count))
+    ranges = (walk_range(walk_plan, source, place, 1 << 20) for place in range(walk_plan.count))
     return [row for found in chain.from_iterable(ranges) for row in found.pairs.tolist()]
 
 
@@ -133,8 +127,8 @@ def test_pairs_of_runs_that_are_put_off_come_from_the_next_table_with_a_short_ru
             for place in enumerate(row):
                 runs.setdefault(place, []).append(number)
         most = sorted(set(map(len, runs.values())))[-4]  # the length of a run
-        walk_plan = replace(walk_plan, plan=replace(plan, max_run=most))
-        found = list(walk_range(walk_plan, MergedTables(partitions), 0))
+        walk_plan = replace(walk_plan, plan=replace(plan, max_run=most), once=False)
+        found = list(walk_range(walk_plan, MergedTables(partitions), 0, 1 << 20))
     rows = words.astype("<u8").view(np.uint8)
     agree = (rows[:, None] == rows[None]).sum(axis=2)
     short = {pair for run in runs.values() if len(run) <= most for pair in combinations(run, 2)}

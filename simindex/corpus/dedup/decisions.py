@@ -21,20 +21,19 @@ import numpy as np
 from simindex.batching import ahead, in_order
 from simindex.changes.documents import READY_BATCHES
 from simindex.config import Config
-from simindex.corpus.dedup.candidates import (
-    LONG_RUN,
-    candidates,
-    copies_among,
-    sorted_entries,
-    tables_of,
-    verified,
-)
 from simindex.corpus.dedup.orders import Keep, KeepOrder, by_rank, newest_first, rank_of
 from simindex.corpus.dedup.other_indexes import OtherIndexes
 from simindex.corpus.dedup.paragraphs import Paragraphs
 from simindex.corpus.dedup.results import NumberedVerdict
 from simindex.corpus.dedup.rows import READ_AHEAD, InputPart, PartRead, Rows, rows_of, rows_of_parts
-from simindex.corpus.dedup.sketches import Names, SketchedRows, SketchFiles, sketch_rows
+from simindex.corpus.dedup.sketches import (
+    ColumnTables,
+    Names,
+    SketchedRows,
+    SketchFiles,
+    copies_among,
+    sketch_rows,
+)
 from simindex.corpus.dedup.star import ExactComparison, Outcome, Star, room_by_chance
 from simindex.corpus.dedup.verdict_file import VerdictReader, read_verdicts, verdicts_of, write_verdicts
 from simindex.corpus.dedup.writer_loop import DecidedRows
@@ -44,9 +43,9 @@ from simindex.corpus.sqlite_files import TextFile
 from simindex.errors import InputError, SimIndexError
 from simindex.format.keys import Key
 from simindex.formulas.curve import DEFAULT_THRESHOLD
-from simindex.pairs.edges import MOST_NUMBERS, SortedEdges
-from simindex.pairs.plan import PairPlan, plan_pairs
-from simindex.pairs.ranges import compared_tables, scheme_of_config
+from simindex.pairs.edges import MOST_NUMBERS
+from simindex.pairs.plan import PairPlan, WalkPlan, plan_pairs
+from simindex.pairs.ranges import LEAST_PREFIX_BITS, scheme_of_config, walk_range
 from simindex.queries.scheme import Scheme
 from simindex.queries.search import BandQuery, FingerprintQuery, require_kept
 from simindex.sketching.sketch import OF_ROWS, Sketch, require_alike
@@ -54,11 +53,13 @@ from simindex.sketching.sketcher import Sketcher
 
 T = TypeVar("T")
 
-_LEAST_PREFIX_BITS = 24
-"""Shorter prefixes are shared by chance: by one row in 16 million of this length, and by half of them where
-rows are so many. Their runs are compared where they stand."""
+LONG_RUN = 128
+"""Rows of one prefix that are compared two by two; of more, each is compared with those that stay."""
 
-_EDGE_BYTES = 32 << 20
+LONG_RUN_OF_FINGERPRINTS = 1_024
+"""The same of fingerprints: two keys differ as they do, and short prefixes are shared by chance."""
+
+_EDGE_BYTES, _TABLE_BYTES = 32 << 20, 96 << 20
 _STORED_AT_ONCE = 4_096
 _SECONDS_A_MARK = 10.0
 """Between two times that sketches are made durable: it waits for the disk."""
@@ -88,7 +89,8 @@ class Sorting:
         documents = self.entries.documents if isinstance(self.entries, Paragraphs) else self.entries
         self._files = documents if isinstance(documents, PathEntries) else None
         self._sketcher, self._scheme = Sketcher(self.config), scheme_of_config(self.config)
-        self._plan = plan_of_query(self._scheme, self.query, LONG_RUN, _EDGE_BYTES)
+        long_run = LONG_RUN if isinstance(self.query, BandQuery) else LONG_RUN_OF_FINGERPRINTS
+        self._plan = plan_of_query(self._scheme, self.query, long_run, _TABLE_BYTES)
 
     @contextmanager
     def decided(self, skipped: int, *, by_lines: bool) -> Iterator[Iterator[DecidedRows]]:
@@ -259,29 +261,17 @@ class Sorting:
         )
         for verdicts in files.others():
             compared[[number for number, verdict in verdicts if verdict is not None]] = False
-        copies = copies_among(files, compared)
+        copies = copies_among(files, compared, plan.capacity)
         compared[copies.copies] = False
         order = self._order(files)
         assign = None if exact is None else partial(exact.assigned, order)
         star = Star(plan, self.config.num_perm, order, copies, _EDGE_BYTES, self.folder, assign)
-        tables = tables_of(files, plan, self._scheme.plan)
-        if plan.method == "minhash" and min(plan.bits) < _LEAST_PREFIX_BITS:
+        if plan.method == "minhash" and min(plan.bits) < LEAST_PREFIX_BITS:
             plan = replace(plan, max_run=max(LONG_RUN, room_by_chance(files.count, plan.bits)))
-            # So many share them that their pairs are not written down before they are compared.
-            entries = enumerate(sorted_entries(table, compared) for table in tables)
-            for found in compared_tables(entries, plan, files, self._scheme.tables):
-                if len(found.waiting):
-                    star.add_run(found.waiting, begins=found.begins)
-                star.add_pairs(found.pairs)
-            return star.decided(files.sketches)
-        with SortedEdges(_EDGE_BYTES, folder=self.folder) as edges:
-            for some, runs in candidates(tables, plan, compared, self.threads):
-                edges.add(some)
-                for run in runs:
-                    star.add_run(run)
-            for pairs in verified(files, edges.ascending(), plan.min_agree):
-                star.add_pairs(pairs)
-        return star.decided(files.sketches)
+        tables = ColumnTables(files, plan, self._scheme.plan, compared, copies)
+        walk, reads_ahead = WalkPlan(plan, self._scheme, 1), self.threads > 1
+        found = walk_range(walk, tables, 0, _EDGE_BYTES, folder=self.folder, reads_ahead=reads_ahead)
+        return star.decided(found, files.sketches)
 
     def _order(self, files: SketchFiles) -> KeepOrder:
         if self.keep == "first":

@@ -9,8 +9,10 @@ import json
 import os
 import pickle
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +24,10 @@ from simindex.corpus.entries import Place, shown_key
 from simindex.corpus.outputs.output import naming, replacing, sync, write_all
 from simindex.format.keys import Key
 from simindex.format.records import decode_kept, encode_kept
+from simindex.pairs.plan import PairPlan, bounds_of
+from simindex.pairs.ranges import Block, runs_of
+from simindex.pairs.tables import EVERY_KEY, Piece
+from simindex.sketching.permutations import PermutationPlan
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, Sketch, SketchBatch
 from simindex.sketching.sketcher import Sketcher
 
@@ -43,8 +49,8 @@ _ROWS = np.uint64(2**32)
 _PART = 1 << 20
 """Rows of a column that are read in one go."""
 
-_HELD_BYTES = 96 << 20
-"""Bytes of a column up to which it is read into memory; a longer one is mapped."""
+CAPACITY = 2 << 20
+"""Entries of a table that are sorted in one go: 40 bytes each meanwhile, and then 30."""
 
 
 class Names(NamedTuple):
@@ -220,24 +226,17 @@ class SketchFiles:
             for first in range(0, self.count, _PART):
                 yield first, np.fromfile(file, dtype=dtype, count=min(_PART, self.count - first))
 
-    def column(self, name: str) -> np.ndarray:
-        """Return one of `columns` by number, uint64: in memory, or mapped where rows are many."""
-        if self.count * _WORD <= _HELD_BYTES:
-            return np.fromfile(self._path(name), dtype=np.uint64, count=self.count)
-        return self._mapped(name, np.uint64)
-
-    def words(self, numbers: np.ndarray) -> np.ndarray:
-        """Return the words of some rows, uint64, shape (rows, bands); of ascending numbers fastest."""
-        found = np.empty((len(numbers), self.bands), dtype=np.uint64)
+    def columns_of(self, numbers: np.ndarray) -> Iterator[np.ndarray]:
+        """Yield each band's words of some rows, uint64, and then the fingerprints, 0 where there are none; of
+        ascending numbers fastest."""
         for band in range(self.bands):
-            found[:, band] = self._mapped(band_name(band), np.uint64)[numbers]
-        return found
-
-    def fingerprints(self, numbers: np.ndarray) -> np.ndarray:
-        """Return the fingerprints of some rows, uint64; 0 where there are none."""
-        if not self.has_fingerprints:
-            return np.zeros(len(numbers), dtype=np.uint64)
-        return np.array(self._mapped("fingerprints", np.uint64)[numbers])
+            yield self._mapped(band_name(band), np.uint64)[numbers]
+        has_bits = self.has_fingerprints
+        yield (
+            self._mapped("fingerprints", np.uint64)[numbers]
+            if has_bits
+            else np.zeros(len(numbers), np.uint64)
+        )
 
     def packed_kept(self, number: int) -> bytes | None:
         """Return the kept shingles of a row, as `format.records.encode_kept` packs them."""
@@ -253,8 +252,11 @@ class SketchFiles:
         return None if packed is None else decode_kept(packed)
 
     def sketches(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return (words, fingerprints) of some rows."""
-        return self.words(numbers), self.fingerprints(numbers)
+        """Return (words, fingerprints) of some rows, uint64: the words in the shape (rows, bands)."""
+        words, columns = np.empty((len(numbers), self.bands), dtype=np.uint64), self.columns_of(numbers)
+        for band in range(self.bands):
+            words[:, band] = next(columns)
+        return words, next(columns)
 
     def sketch_values(self, numbers: np.ndarray, sketcher: Sketcher, of_rows: int) -> Iterator[Sketch]:
         """Yield the sketches of some rows; `of_rows`: whether these were brought in (`sketch.OF_ROWS`)."""
@@ -315,6 +317,117 @@ class SketchFiles:
             mapped = np.memmap(self._path(name), dtype=dtype, mode="r", shape=(count,))
             known = self._maps[name] = np.asarray(mapped)  # its indexing costs a twentieth of a comparison
         return known
+
+
+class Copies(NamedTuple):
+    """Rows whose sketch is that of an earlier one."""
+
+    leaders: np.ndarray  # uint32: the first row of that sketch, of each
+    copies: np.ndarray  # uint32: the row
+
+
+def copies_among(files: SketchFiles, compared: np.ndarray, capacity: int = CAPACITY) -> Copies:
+    """Return the rows whose sketches are equal to an earlier one.
+
+    Args:
+        compared: whether each row takes part.
+        capacity: rows that are sorted in one go, about.
+    """
+    leaders, copies = [np.empty(0, dtype=np.uint32)], [np.empty(0, dtype=np.uint32)]
+    digests = partial(files.parts, "digests")
+    for run in runs_of(_sorted(digests, compared, 64, (0, EVERY_KEY), capacity), 64, len(compared)):
+        assert isinstance(run, Block)
+        firsts = np.minimum.reduceat(run.numbers, np.cumsum(run.sizes) - run.sizes)
+        firsts = np.repeat(firsts, run.sizes)
+        is_copy = run.numbers != firsts
+        leaders.append(firsts[is_copy])
+        copies.append(run.numbers[is_copy])
+    found = Copies(np.concatenate(leaders), np.concatenate(copies))
+    if not len(found.copies):
+        return found
+    is_equal = files.present(found.leaders) == files.present(found.copies)
+    # A digest may be that of two sketches.
+    for words, others in zip(files.columns_of(found.leaders), files.columns_of(found.copies), strict=True):
+        is_equal &= words == others
+    if files.has_kept:
+        for place in np.flatnonzero(is_equal).tolist():
+            pair = found.leaders[place], found.copies[place]
+            is_equal[place] = len(set(map(files.packed_kept, map(int, pair)))) == 1
+    return Copies(found.leaders[is_equal], found.copies[is_equal])
+
+
+class ColumnTables:
+    """The tables of rows whose sketches are files: columns, sorted when they are read; see `Tables`.
+
+    Args:
+        compared: whether each row takes part.
+        own_copies: rows that do not, for their sketch is another row's.
+    """
+
+    def __init__(
+        self,
+        files: SketchFiles,
+        plan: PairPlan,
+        permutations: PermutationPlan,
+        compared: np.ndarray,
+        own_copies: Copies,
+    ) -> None:
+        self._files, self._plan, self._compared, self._copies = files, plan, compared, own_copies
+        orders = zip(permutations.orders, permutations.prefix_bits, strict=True)
+        self._orders = [replace(permutations, orders=(order,), prefix_bits=(bits,)) for order, bits in orders]
+        self.total, self.sketches, self.columns_of = files.count, files.sketches, files.columns_of
+
+    def pieces(self, table: int, first: int, behind: int, capacity: int) -> Iterator[Piece]:
+        """Yield the entries of a table whose keys are in first..behind-1; no prefix is cut."""
+        own = table - self._plan.first_table
+        keys = partial(self._files.parts, band_name(own))
+        if self._plan.method == "simhash":
+            keys = partial(self._permuted, self._orders[own])
+        return _sorted(keys, self._compared, self._plan.bits[own], (first, behind), capacity)
+
+    def _permuted(self, order: PermutationPlan) -> Iterator[tuple[int, np.ndarray]]:
+        for first, fingerprints in self._files.parts("fingerprints"):
+            yield first, order.permute(fingerprints)[0]
+
+    def copies(self) -> Piece:
+        """Return the rows that are in no table; see `Tables.copies`."""
+        return self._copies
+
+
+def _sorted(
+    column: Callable[[], Iterator[tuple[int, np.ndarray]]],
+    compared: np.ndarray,
+    prefix_bits: int,
+    within: tuple[int, int],
+    capacity: int,
+) -> Iterator[Piece]:
+    """Yield the entries of a column in order, a range of keys of about `capacity` at a time."""
+    # Keys are hashes, but for equal ones: a range may have more than its share of them.
+    count = min(-(-len(compared) // capacity), 1 << prefix_bits)
+    for place in range(count):
+        first, behind = bounds_of(place, count, prefix_bits)
+        keys, numbers = _of_range(column(), compared, max(first, within[0]), min(behind, within[1]))
+        if not len(keys):
+            continue
+        ordered, places = np.empty((1, len(keys)), np.uint64), np.empty((1, len(keys)), np.uint32)
+        _kernel.sort_tables(keys[None], len(keys), ordered, places)
+        del keys
+        yield ordered[0], numbers[places[0]]
+
+
+def _of_range(
+    parts: Iterator[tuple[int, np.ndarray]], compared: np.ndarray, first: int, behind: int
+) -> Piece:
+    """Return (keys, numbers) of the rows whose keys are in first..behind-1."""
+    keys, numbers = [np.empty(0, dtype=np.uint64)], [np.empty(0, dtype=np.uint32)]
+    for begin, some in parts:
+        wanted = compared[begin : begin + len(some)]
+        if behind - first < EVERY_KEY:
+            wanted = wanted & (some - np.uint64(first) < np.uint64(max(behind - first, 0)))
+        here = np.flatnonzero(wanted)
+        keys.append(some[here])
+        numbers.append((here + begin).astype(np.uint32))
+    return np.concatenate(keys), np.concatenate(numbers)
 
 
 def sketch_rows(sketcher: Sketcher, rows: Rows, compares: int) -> SketchBatch:

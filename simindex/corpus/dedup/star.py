@@ -9,7 +9,7 @@ with those of its runs that stay, as a query per row would. Source: greedy stars
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from typing import NamedTuple
 
@@ -17,12 +17,13 @@ import numpy as np
 
 from simindex import _kernel
 from simindex.changes.if_new import MOST_IN_BUCKET
-from simindex.corpus.dedup.candidates import equal_rows
 from simindex.corpus.dedup.orders import KeepOrder
 from simindex.corpus.dedup.sketches import SketchFiles
 from simindex.format.rows import NO_VALUE
+from simindex.pairs.candidates import equal_rows
 from simindex.pairs.edges import SortedEdges, ends_of
 from simindex.pairs.plan import DEFAULT_MEMORY_BYTES, PairPlan
+from simindex.pairs.ranges import Edges
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES
 from simindex.sketching.common_shingles import (
     CommonShingles,
@@ -261,13 +262,12 @@ class Star:
         self._add(copies[1], self._groups.firsts_of(copies[0]), equal)
         self._add(copies[0], self._groups.firsts_of(copies[0]), equal)
 
-    def add_run(self, numbers: np.ndarray, *, begins: bool = True) -> None:
-        """Take the documents of a long run, or some more of the run before."""
-        _, members = self._groups.expanded(numbers)
-        self._long_runs.add(members, begins=begins)
-
-    def add_pairs(self, rows: np.ndarray) -> None:
-        """Take verified pairs: PAIR_ROW."""
+    def _take(self, found: Edges) -> None:
+        """Take verified pairs, and documents of a long run."""
+        if len(found.waiting):
+            _, members = self._groups.expanded(found.waiting)
+            self._long_runs.add(members, begins=found.begins)
+        rows = found.pairs
         scores = scores_of(self._plan, rows["agree"], rows["distance"])
         # Of equal rows only the first can stay: each of one side is compared with the first of the other.
         for some, others in ((rows["a"], rows["b"]), (rows["b"], rows["a"])):
@@ -281,21 +281,23 @@ class Star:
 
     # ---- the decision ----
 
-    def decided(self, fetch: Fetch) -> Outcome:
-        """Return the decisions on all rows. To be called once.
+    def decided(self, found: Iterable[Edges], fetch: Fetch) -> Outcome:
+        """Return the decisions on all rows, once it has taken what ranges have found. To be called once.
 
         Args:
             fetch: gives the sketches of documents of long runs.
         """
-        found = self._new_edges()
+        for some in found:
+            self._take(some)
+        gone = self._new_edges()
         with self._edges:
             for rows in self._best(fetch):
                 removed, kept = (
                     self._order.numbers_of(places.astype(np.uint32)) for places in ends_of(rows["edge"])
                 )
-                found.add(edges_of(removed, kept, rows["scores"]))
+                gone.add(edges_of(removed, kept, rows["scores"]))
         bounded = self._order.numbers_of(np.array(self._long_runs.bounded, dtype=np.uint32))
-        return Outcome(found.ascending(), np.sort(bounded))
+        return Outcome(gone.ascending(), np.sort(bounded))
 
     def _best(self, fetch: Fetch) -> Iterator[np.ndarray]:
         """Yield the edge of each row that goes to the one that it is most like of those that stay."""

@@ -1,0 +1,137 @@
+"""Find the pairs of sketches that lie in columns: candidates of sorted tables first, then a column at a time.
+
+A column is read in its order, twice at most for many pairs: never a sketch here and a sketch there. Source:
+sorting in place of a table of buckets, Broder, Glassman, Manasse and Zweig, Syntactic Clustering of the Web,
+1997.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from simindex.format.rows import NO_VALUE, PAIR_ROW
+from simindex.pairs.edges import edges_between, ends_of
+from simindex.pairs.plan import PairPlan, WalkPlan
+from simindex.pairs.tables import Tables
+
+PAIRS = 1 << 20
+"""Pairs that are compared in one go: some 50 bytes each."""
+
+_SEVEN_BITS = np.uint64(0x7F7F7F7F7F7F7F7F)
+_ROWS_OF_WORD = 8
+
+
+def edges_of_runs(
+    keys: np.ndarray, numbers: np.ndarray, sizes: np.ndarray, plan: PairPlan
+) -> Iterator[np.ndarray]:
+    """Yield the pairs that stand in one run, as edges (`edges_between`): of fingerprints those that are near.
+
+    Args:
+        keys, numbers: of the entries of runs, one after the other.
+        sizes: entries of each run, two at least.
+    """
+    begins = np.cumsum(sizes) - sizes
+    distance = 1
+    while len(begins):
+        left = places_within(begins, sizes - distance)
+        right = left + distance
+        if plan.method == "simhash":
+            is_near = np.bitwise_count(keys[left] ^ keys[right]) <= plan.max_distance
+            left, right = left[is_near], right[is_near]
+        yield edges_between(numbers[left], numbers[right])
+        distance += 1
+        begins, sizes = begins[sizes > distance], sizes[sizes > distance]
+
+
+def places_within(begins: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Return begin..begin+size-1 of each, one after the other."""
+    ends = np.cumsum(sizes)
+    return np.repeat(begins - (ends - sizes), sizes) + np.arange(int(ends[-1]) if len(ends) else 0)
+
+
+def verified(
+    source: Tables, plan: PairPlan, bands: int, edges: Iterator[np.ndarray], pairs: int = PAIRS
+) -> Iterator[np.ndarray]:
+    """Yield the pairs that agree in enough rows, PAIR_ROW, of ascending edges that may come several times;
+    `bands`: the columns that are band words."""
+    waiting, count = [np.empty(0, dtype=np.uint64)], 0
+    newest = None
+    for some in edges:
+        if not len(some):
+            continue
+        is_new = np.ones(len(some), dtype=bool)
+        is_new[1:] = some[1:] != some[:-1]
+        is_new[0] = newest is None or some[0] != newest
+        newest = some[-1]
+        different = some[is_new]
+        for first in range(0, len(different), pairs):
+            waiting.append(different[first : first + pairs])
+            count += len(waiting[-1])
+            if count >= pairs:
+                yield _compared(source, plan, bands, np.concatenate(waiting))
+                waiting, count = [waiting[0]], 0
+    if count:
+        yield _compared(source, plan, bands, np.concatenate(waiting))
+
+
+def _compared(source: Tables, plan: PairPlan, bands: int, edges: np.ndarray) -> np.ndarray:
+    later, earlier = (places.astype(np.uint32) for places in ends_of(edges))
+    agree = np.full(len(edges), 0 if bands else NO_VALUE, dtype=np.uint32)
+    distance = np.zeros(0, dtype=np.uint8)
+    for place, (words, others) in enumerate(_columns(source, later, earlier)):
+        if place < bands:
+            agree += equal_rows(words, others)
+        else:
+            distance = np.bitwise_count(words ^ others)
+    is_match = agree >= plan.min_agree
+    found = np.zeros(int(is_match.sum()), dtype=PAIR_ROW)
+    for name, values in (("a", earlier), ("b", later), ("agree", agree), ("distance", distance)):
+        found[name] = values[is_match]
+    return found
+
+
+def _columns(
+    source: Tables, ascending: np.ndarray, others: np.ndarray
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield each column of sketches beside that of others, which may come in any order."""
+    order, turned = np.argsort(others, kind="stable"), np.empty(len(others), dtype=np.uint64)
+    for own, found in zip(source.columns_of(ascending), source.columns_of(others[order]), strict=True):
+        turned[order] = found
+        yield own, turned
+
+
+def first_met(source: Tables, walk: WalkPlan, place: int, pairs: np.ndarray) -> np.ndarray:
+    """Return the pairs, PAIR_ROW as `verified` yields them, whose first common prefix is in a range of keys:
+    so each is in one range only."""
+    if walk.count == 1 or not len(pairs):
+        return pairs
+    is_here, is_open = np.zeros(len(pairs), dtype=bool), np.ones(len(pairs), dtype=bool)
+    columns = _columns(source, pairs["b"], pairs["a"])
+    if walk.plan.method == "simhash":
+        *_, (own, others) = columns
+        permute = walk.scheme.plan.permute
+        columns = zip(permute(own), permute(others), strict=True)
+    for table, (own, others) in zip(walk.tables, columns, strict=False):
+        first, behind = walk.bounds(table, place)
+        is_common = (own ^ others) >> np.uint64(64 - walk.plan.bits[table]) == 0
+        if first < behind:
+            is_here |= is_open & is_common & (own - np.uint64(first) <= np.uint64(behind - first - 1))
+        is_open &= ~is_common
+    return pairs[is_here]
+
+
+def equal_rows(words: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Return how many of the eight bytes of each word are those of the other.
+
+    >>> equal_rows(np.array([0x0102030405060708], dtype=np.uint64), np.array([0x01FF0304], dtype=np.uint64))
+    array([0], dtype=uint8)
+    >>> equal_rows(np.array([0x0102030405060708], dtype=np.uint64), np.array([0x05060700], dtype=np.uint64))
+    array([3], dtype=uint8)
+    """
+    unlike = words ^ others
+    # The top bit of each byte that is not 0 (Warren, Hacker's Delight, 6-1).
+    unlike = (((unlike & _SEVEN_BITS) + _SEVEN_BITS) | unlike) & ~_SEVEN_BITS
+    equal: np.ndarray = np.uint8(_ROWS_OF_WORD) - np.bitwise_count(unlike)
+    return equal
