@@ -23,7 +23,6 @@ from simindex.corpus.dedup.orders import Keep
 from simindex.corpus.dedup.output_files import Mode, Sink
 from simindex.corpus.dedup.results import DedupReport, Removed
 from simindex.corpus.dedup.rows import READ_AHEAD, rows_of_parts
-from simindex.corpus.dedup.verdict_file import VerdictReader
 from simindex.corpus.dedup.writer_loop import DecidedRows
 from simindex.corpus.entries import PathEntries
 from simindex.corpus.outputs.lines import LinesOutput
@@ -36,10 +35,10 @@ from simindex.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES
 from simindex.pairs.ranges import scheme_of_config
 from simindex.queries.search import Method
 from simindex.scaleout.dedup_stages import (
+    counts_of,
     decide,
-    kept_bytes,
     report_file,
-    wanted_parts,
+    verdicts_on,
     write_part,
 )
 from simindex.scaleout.errors import UnsupportedError
@@ -106,7 +105,7 @@ class _StagedJob(Job):
         assert into is None
         with self._tasks as tasks:
             self._stages = stages = self.stages(folder, tasks)
-            if not os.path.exists(stages.verdicts):
+            if not os.path.exists(stages.decided):
                 self._decide(stages, tasks)
             if self.writes_by_parts(stages):
                 self._write_parts(stages, tasks, files, journal)
@@ -159,19 +158,17 @@ class _StagedJob(Job):
     def _decisions(self, folder: str, into: Index | None) -> Iterator[Iterator[DecidedRows]]:  # noqa: ARG002
         """Yield the rows that are not done yet, with what was decided."""
         assert isinstance(self._entries, PathEntries)
-        with open(self._stages.verdicts, "rb") as file:
-            verdicts, by_lines = VerdictReader(file), self._copies_lines
-            parts = rows_of_parts(
-                self._entries.inputs,
-                verdicts.read,
-                self._batch_size,
-                self.state.read,
-                takes_bad_rows=self._stages.takes_bad_rows,
-                by_lines=by_lines,
-            )
-            yield verdicts.decided_rows(
-                parts if by_lines else ahead(parts, READ_AHEAD), self._entries.take_bad
-            )
+        by_lines, stages = self._copies_lines, self._stages
+        verdicts = verdicts_on(stages, range(len(stages.parts)))
+        parts = rows_of_parts(
+            self._entries.inputs,
+            verdicts.read,
+            self._batch_size,
+            self.state.read,
+            takes_bad_rows=stages.takes_bad_rows,
+            by_lines=by_lines,
+        )
+        yield verdicts.decided_rows(parts if by_lines else ahead(parts, READ_AHEAD), self._entries.take_bad)
 
     @property
     def _copies_lines(self) -> bool:
@@ -179,7 +176,11 @@ class _StagedJob(Job):
 
     def writes_by_parts(self, stages: Stages) -> bool:
         """Return whether the output is the lines of the input, part by part, without those that go."""
-        if not self._copies_lines or self._on_removed is not None or min(kept_bytes(stages), default=-1) < 0:
+        if (
+            not self._copies_lines
+            or self._on_removed is not None
+            or (counts_of(stages)["kept_bytes"] < 0).any()
+        ):
             return False
         paths = self._writing.path, self._writing.report_path
         return all(path is None or without_packing(path) == path for path in paths)
@@ -194,25 +195,23 @@ class _StagedJob(Job):
         assert isinstance(report, LinesOutput)
         state = self.state
         report.begin_at(None)
-        with open(stages.verdicts, "rb") as file:
-            verdicts = VerdictReader(file)
-            state.looked = sum(part.rows for part in verdicts.read)
-            journal.write()  # what is done now is not lost where the next step fails
-            wanted = wanted_parts(stages, verdicts)
-            for number, counts in enumerate(tasks.run(write_part, stages, wanted)):
-                read, removed, bounded = counts
-                state.read, state.kept = state.read + read, state.kept + read - removed
-                state.removed, state.bounded = state.removed + removed, state.bounded + bounded
-                with open(report_file(stages, number), "rb") as lines:
-                    report.write_lines([lines.read()])
-                report.cut()
-                self.advance()
+        counts = counts_of(stages)
+        state.looked = int(counts["rows"].sum())
+        journal.write()  # what is done now is not lost where the next step fails
+        for number, _ in enumerate(tasks.run(write_part, stages, range(len(counts)))):
+            rows, removed, bounded, _ = counts[number].tolist()
+            state.read, state.kept = state.read + rows, state.kept + rows - removed
+            state.removed, state.bounded = state.removed + removed, state.bounded + bounded
+            with open(report_file(stages, number), "rb") as lines:
+                report.write_lines([lines.read()])
+            report.cut()
+            self.advance()
         if not stages.folder.endswith(self.digest()):
             raise input_changed(stages.paths, state.read)
         report.sync()
         if os.path.exists(stages.output):
             shutil.move(stages.output, temporary(output.path))
-        output.begin_at([sum(kept_bytes(stages)), None])
+        output.begin_at([int(counts["kept_bytes"].sum()), None])
         output.sync()
 
 
@@ -333,10 +332,8 @@ class StagedDedup(PlannedJob):
         if self.is_done:
             return 0
         job, stages = self._decided()
-        with open(stages.verdicts, "rb") as file:
-            by_parts = job.writes_by_parts(stages)
-            wanted = wanted_parts(stages, VerdictReader(file)) if by_parts else ()
-            return shared(write_part, stages, wanted, share, of)
+        parts = range(len(stages.parts) if job.writes_by_parts(stages) else 0)
+        return shared(write_part, stages, parts, share, of)
 
     def finish(
         self,
@@ -375,13 +372,13 @@ class StagedDedup(PlannedJob):
 
     def _open_stages(self) -> Stages | None:
         stages = None if self.is_done else self._job().stages(self.work, None)
-        return None if stages is None or os.path.exists(stages.verdicts) else stages
+        return None if stages is None or os.path.exists(stages.decided) else stages
 
     def _decided(self, job: _StagedJob | None = None) -> tuple[_StagedJob, Stages]:
         """Return the job and its stages. Raises JobError where nothing is decided."""
         job = job or self._job()
         stages = job.stages(self.work, None)
-        if not os.path.exists(stages.verdicts):
+        if not os.path.exists(stages.decided):
             raise missing("what was decided", "decide", self.work)
         return job, stages
 

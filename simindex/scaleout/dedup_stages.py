@@ -6,11 +6,13 @@ Invariant: as of `stages`, whose ranges are read here.
 from __future__ import annotations
 
 import os
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
+from heapq import merge
 from io import FileIO
-from itertools import chain
-from typing import NamedTuple
+from itertools import chain, groupby
+from operator import itemgetter
 
 import numpy as np
 
@@ -19,7 +21,7 @@ from simindex.corpus.dedup.results import NumberedVerdict, Verdict, removed_row
 from simindex.corpus.dedup.rows import PartRead
 from simindex.corpus.dedup.sketches import SketchFiles
 from simindex.corpus.dedup.star import Star
-from simindex.corpus.dedup.verdict_file import VerdictReader, verdicts_of, write_verdicts
+from simindex.corpus.dedup.verdict_file import VerdictReader, dump_verdicts, read_verdicts, verdicts_of
 from simindex.corpus.entries import Place
 from simindex.corpus.outputs.output import naming, write_all
 from simindex.errors import InputError, optional_module
@@ -38,11 +40,12 @@ def decide(stages: Stages, tables: Sequence[DocumentTables], walked: Iterable[in
     """
     source, rows = MergedTables(tables), [each for each in tables if isinstance(each, SketchTables)]
     walk, num_perm, gone = stages.walk(source.total), stages.config.num_perm, list[np.ndarray]()
-    with whole_folder(os.path.dirname(stages.verdicts)) as beside:
+    with whole_folder(stages.decided) as beside:
         os.mkdir(beside)
         order = _order(stages, beside, rows, source.total)
         star = Star(walk.plan, num_perm, order, source.copies(), stages.memory_bytes)
         found = chain.from_iterable(stages.found(place, walk.count) for place in walked)
+        outcome, has_bits = star.decided(found, source.sketches), stages.config.simhash is not None
 
         def origins(numbers: np.ndarray) -> list[tuple[Key, Place, int]]:
             return [each for part, _, ranks in source.parts(numbers) for each in rows[part].origins(ranks)]
@@ -52,18 +55,46 @@ def decide(stages: Stages, tables: Sequence[DocumentTables], walked: Iterable[in
                 gone.append(ends_of(some["edge"])[0])
                 yield some
 
-        outcome, has_bits = star.decided(found, source.sketches), stages.config.simhash is not None
-        outcome = outcome._replace(verdicts=removed(outcome.verdicts))
-        verdicts = verdicts_of(outcome, walk.plan, num_perm, origins, has_bits=has_bits)
+        own = verdicts_of(
+            outcome._replace(verdicts=removed(outcome.verdicts)),
+            walk.plan,
+            num_perm,
+            origins,
+            has_bits=has_bits,
+        )
+        bounded = ((number, None) for number in outcome.bounded.tolist())
         read = list(map(PartRead, stages.parts, stages.lines, np.diff(source.offsets).tolist()))
-        path = os.path.join(beside, os.path.basename(stages.verdicts))
-        write_verdicts(path, read, verdicts, ((number, None) for number in outcome.bounded.tolist()))
-        ends = [stages.line_ends(number) for number in range(len(rows))]
-        whole = [-1 if some is None else int(some[-1] - some[0]) for some in ends]
-        for part, _, ranks in source.parts(np.concatenate([np.empty(0, dtype=np.uint32), *gone])):
-            if (some := ends[part]) is not None:
-                whole[part] -= int((some[ranks + 1] - some[ranks]).sum())
-        np.array(whole, dtype=np.int64).tofile(os.path.join(beside, _KEPT))
+        _write_verdicts(beside, read, merge(own, bounded, key=itemgetter(0)), source.offsets[1:].tolist())
+        _write_counts(stages, beside, source, np.concatenate([_NO_NUMBERS, *gone]), outcome.bounded)
+
+
+def _write_verdicts(
+    folder: str, read: Sequence[PartRead], ascending: Iterator[NumberedVerdict], ends: list[int]
+) -> None:
+    """Write the verdicts of each part into a file of its own; `ends`: behind the numbers of each."""
+    groups = groupby(ascending, key=lambda each: bisect_right(ends, each[0]))
+    part_of_next, own = next(groups, (len(read), iter(())))
+    for number, part in enumerate(read):
+        with open(_verdict_file(folder, number), "wb") as file:
+            dump_verdicts(file, part, own if part_of_next == number else iter(()))
+        if part_of_next == number:
+            part_of_next, own = next(groups, (len(read), iter(())))
+
+
+def _write_counts(
+    stages: Stages, folder: str, source: MergedTables, gone: np.ndarray, bounded: np.ndarray
+) -> None:
+    counts = np.zeros(len(stages.parts), dtype=PART_COUNTS)
+    counts["rows"] = np.diff(source.offsets)
+    counts["removed"], counts["bounded"] = (
+        np.diff(np.searchsorted(some, source.offsets)) for some in (gone, bounded)
+    )
+    ends = [stages.line_ends(number) for number in range(len(counts))]
+    counts["kept_bytes"] = [-1 if some is None else some[-1] - some[0] for some in ends]
+    for part, _, ranks in source.parts(gone):
+        if (some := ends[part]) is not None:
+            counts["kept_bytes"][part] -= (some[ranks + 1] - some[ranks]).sum()
+    counts.tofile(os.path.join(folder, _COUNTS))
 
 
 def _order(stages: Stages, folder: str, tables: Sequence[SketchTables], total: int) -> KeepOrder:
@@ -79,47 +110,40 @@ def _order(stages: Stages, folder: str, tables: Sequence[SketchTables], total: i
 
 _LINE_END = b"\n"
 
-_KEPT = "kept"
+_COUNTS = "counts"
+
+PART_COUNTS = np.dtype([(name, np.int64) for name in ("rows", "removed", "bounded", "kept_bytes")])
+"""Of a part: its rows, how many go, how many stay though not all was looked at, and how many bytes of its
+lines stay; -1 where its rows are not all of its lines."""
+
+_NO_NUMBERS = np.empty(0, dtype=np.uint32)
 
 _COPIED = 1 << 18
 """Bytes of lines that are copied at once: few enough for the cache of a core."""
 
 
-class Wanted(NamedTuple):
-    """A part whose lines are wanted, each of them a row.
-
-    Attributes:
-        number: of the part.
-        first: number in the whole input of its first row.
-        begin: where its lines begin in the output.
-        rows: those that something was decided of, by their place in the part.
-    """
-
-    number: int
-    part: PartRead
-    first: int
-    begin: int
-    rows: list[NumberedVerdict]
-
-    @property
-    def gone(self) -> list[tuple[int, Verdict]]:
-        """Place and verdict of the rows that go."""
-        return [(place, verdict) for place, verdict in self.rows if verdict is not None]
+def counts_of(stages: Stages) -> np.ndarray:
+    """Return what was decided of each part, PART_COUNTS."""
+    return np.fromfile(os.path.join(stages.decided, _COUNTS), dtype=PART_COUNTS)
 
 
-def wanted_parts(stages: Stages, verdicts: VerdictReader) -> Iterator[Wanted]:
-    """Yield the parts with what was decided of their rows."""
-    first = begin = 0
-    for number, (part, num_bytes) in enumerate(zip(verdicts.read, kept_bytes(stages), strict=True)):
-        yield Wanted(number, part, first, begin, verdicts.next_rows(first, first + part.rows))
-        first, begin = first + part.rows, begin + num_bytes
-    verdicts.finish()
+def _verdict_file(folder: str, number: int) -> str:
+    return os.path.join(folder, f"verdicts-{number:06}")
 
 
-def kept_bytes(stages: Stages) -> list[int]:
-    """Return how many bytes of each part's lines stay; -1 of one whose rows are not all of its lines."""
-    found: list[int] = np.fromfile(os.path.join(os.path.dirname(stages.verdicts), _KEPT), np.int64).tolist()
-    return found
+def verdicts_on(stages: Stages, parts: Sequence[int]) -> VerdictReader:
+    """Return what reads the verdicts on the rows of some parts, which follow one another."""
+    names, read = list[str](), list[PartRead]()
+    for number, rows in zip(parts, counts_of(stages)["rows"][parts].tolist(), strict=True):
+        read.append(PartRead(stages.parts[number], stages.lines[number], rows))
+        names.append(_verdict_file(stages.decided, number))
+
+    def verdicts() -> Iterator[NumberedVerdict]:
+        for name in names:
+            with open(name, "rb") as file:
+                yield from read_verdicts(file)[1]
+
+    return VerdictReader(read, verdicts())
 
 
 def report_file(stages: Stages, number: int) -> str:
@@ -127,37 +151,38 @@ def report_file(stages: Stages, number: int) -> str:
     return os.path.join(stages.folder, f"removed-{number:06}")
 
 
-def write_part(stages: Stages, wanted: Wanted) -> tuple[int, int, int]:
-    """Write the lines of a part that stay to their place in the output, and its lines of the report; returns
-    how many rows it has, how many go, and how many stay though not all was looked at.
+def write_part(stages: Stages, number: int) -> None:
+    """Write the lines of a part that stay to their place in the output, and its lines of the report.
 
     Raises:
         InputError: the file is shorter than it was.
     """
     require_seen(stages.folder)
-    counts = wanted.part.rows, len(wanted.gone), len(wanted.rows) - len(wanted.gone)
-    if os.path.exists(report_file(stages, wanted.number)):
-        return counts
-    with closing(stages.files(stages.partition(wanted.number))) as files:
-        report = _report_lines(stages, wanted, files)
-    ends = stages.line_ends(wanted.number)
+    if os.path.exists(report_file(stages, number)):
+        return
+    counts = counts_of(stages)
+    first, begin = (int(counts[name][:number].sum()) for name in ("rows", "kept_bytes"))
+    decided = verdicts_on(stages, [number]).next_rows(first, first + int(counts["rows"][number]))
+    gone = [(place, verdict) for place, verdict in decided if verdict is not None]
+    with closing(stages.files(stages.partition(number))) as files:
+        report = _report_lines(stages, first, gone, files)
+    ends = stages.line_ends(number)
     assert ends is not None
-    gone = np.array([place for place, _ in wanted.gone], dtype=np.int64)
+    places = np.array([place for place, _ in gone], dtype=np.int64)
     # What stays lies between two lines that go.
-    kept = zip([ends[0], *ends[gone + 1]], [*ends[gone], ends[-1]], strict=True)
+    kept = zip([ends[0], *ends[places + 1].tolist()], [*ends[places].tolist(), ends[-1]], strict=True)
     with open(stages.output, "ab"):  # it may be there, with what other parts have written
         pass
     with (
-        open(stages.paths[wanted.part.part.place], "rb", buffering=0) as source,
+        open(stages.paths[stages.parts[number].place], "rb", buffering=0) as source,
         open(stages.output, "r+b", buffering=0) as output,
     ):
-        output.seek(wanted.begin)
-        for begin, end in kept:
-            _copy(source, int(begin), int(end), output)
+        output.seek(begin)
+        for line, end in kept:
+            _copy(source, int(line), int(end), output)
         os.fsync(output.fileno())
-    with whole_file(report_file(stages, wanted.number)) as file:
+    with whole_file(report_file(stages, number)) as file:
         file.writelines(report)
-    return counts
 
 
 def _copy(source: FileIO, begin: int, end: int, output: FileIO) -> None:
@@ -174,12 +199,13 @@ def _copy(source: FileIO, begin: int, end: int, output: FileIO) -> None:
             write_all(output, content)
 
 
-def _report_lines(stages: Stages, wanted: Wanted, files: SketchFiles) -> list[bytes]:
-    """Return the lines of the report of those that go."""
+def _report_lines(
+    stages: Stages, first: int, gone: list[tuple[int, Verdict]], files: SketchFiles
+) -> list[bytes]:
+    """Return the lines of the report of rows that go, by places; `first`: the number of the part's first."""
     orjson = optional_module("orjson", "the report of removed rows")
-    gone = np.array([place for place, _ in wanted.gone], dtype=np.uint32)
-    origins = files.origins(gone, stages.paths)
+    origins = files.origins(np.array([place for place, _ in gone], dtype=np.uint32), stages.paths)
     return [
-        orjson.dumps(removed_row(key, row, verdict, wanted.first + at), option=orjson.OPT_APPEND_NEWLINE)
-        for (key, row, _), (at, verdict) in zip(origins, wanted.gone, strict=True)
+        orjson.dumps(removed_row(key, row, verdict, first + at), option=orjson.OPT_APPEND_NEWLINE)
+        for (key, row, _), (at, verdict) in zip(origins, gone, strict=True)
     ]

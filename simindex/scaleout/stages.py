@@ -105,9 +105,9 @@ class Stages(NamedTuple):
         return os.path.join(self.folder, "sketches")
 
     @property
-    def verdicts(self) -> str:
-        """The file of what was decided."""
-        return os.path.join(self.folder, "decided", "verdicts")
+    def decided(self) -> str:
+        """The folder of what was decided."""
+        return os.path.join(self.folder, "decided")
 
     @property
     def output(self) -> str:

@@ -100,7 +100,7 @@ class Sorting:
         if not os.path.exists(path):
             self._decide(path)
         with open(path, "rb") as file:
-            verdicts = VerdictReader(file)
+            verdicts = VerdictReader(*read_verdicts(file))
             rows = self._as_before(
                 self._again(verdicts.read, skipped, by_lines), verdicts.read, skipped, before
             )

@@ -8,12 +8,12 @@ from contextlib import suppress
 from heapq import merge
 from itertools import islice
 from operator import itemgetter
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 from simindex.corpus.dedup.results import NumberedVerdict, Verdict
-from simindex.corpus.dedup.rows import Rows
+from simindex.corpus.dedup.rows import PartRead, Rows
 from simindex.corpus.dedup.star import Outcome, agree_and_distance
 from simindex.corpus.dedup.writer_loop import DecidedRows
 from simindex.corpus.entries import Place
@@ -69,11 +69,15 @@ def verdicts_of(
 
 def write_verdicts(path: str, read: Any, *verdicts: Iterable[NumberedVerdict]) -> None:
     """Write verdicts, each of `verdicts` ascending, whole or not at all."""
-    ascending = merge(*verdicts, key=itemgetter(0))
     with replacing(path) as file:
-        pickle.dump(read, file)
-        while some := list(islice(ascending, _ROWS_AT_ONCE)):
-            pickle.dump([(number, _packed(verdict)) for number, verdict in some], file)
+        dump_verdicts(file, read, merge(*verdicts, key=itemgetter(0)))
+
+
+def dump_verdicts(file: IO[bytes], read: Any, ascending: Iterator[NumberedVerdict]) -> None:
+    """Write what was `read`, and ascending verdicts, into an empty file."""
+    pickle.dump(read, file)
+    while some := list(islice(ascending, _ROWS_AT_ONCE)):
+        pickle.dump([(number, _packed(verdict)) for number, verdict in some], file)
 
 
 def _packed(verdict: Verdict | None) -> tuple[Any, ...] | None:
@@ -94,10 +98,10 @@ def read_verdicts(file: Any) -> tuple[Any, Iterator[NumberedVerdict]]:
 
 
 class VerdictReader:
-    """Verdicts of an open file, in the order of the rows."""
+    """Verdicts in the order of the rows, with what was `read`."""
 
-    def __init__(self, file: Any) -> None:
-        self.read, self._rest = read_verdicts(file)
+    def __init__(self, read: list[PartRead], verdicts: Iterator[NumberedVerdict]) -> None:
+        self.read, self._rest = read, verdicts
         self._next = next(self._rest, None)
         self._has_begun = False
 
