@@ -11,6 +11,7 @@ host.
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import pickle
@@ -118,12 +119,14 @@ class HostActor:
         self._server: Server | None = None
 
     def call(self, frame: bytes) -> bytes:
-        """Call a method of the host: (group, assignment, its name, first arguments, a pickle of others)."""
+        """Call a method of the host: two pickles, of (group, assignment, its name, first arguments) and of
+        the other arguments."""
 
         def call() -> Any:
-            group, assignment, method, own, others = pickle.loads(frame)
+            file = io.BytesIO(frame)
+            (group, assignment, method, own), others = pickle.load(file), pickle.load(file)
             with self._turns.get(group, nullcontext()):
-                return getattr(self._host, method)(self._assigned(assignment), *own, *pickle.loads(others))
+                return getattr(self._host, method)(self._assigned(assignment), *own, *others)
 
         done = replied(call)
         try:
@@ -156,11 +159,11 @@ class ByRay(Connection):
     def __init__(self, actor: Any) -> None:
         self._actor, self._is_ended, self._made_at = actor, False, time.monotonic()
 
-    def send(self, frame: bytes, _: float | None = None, /) -> None:
+    def send(self, *frame: bytes, seconds: float | None = None) -> None:  # noqa: ARG002 - it does not wait
         """Send a frame; Ray keeps it."""
         if time.monotonic() > self._made_at + _AGAIN_SECONDS:
             raise ConnectionError("it may be that the actor can be reached by now")
-        self._reference = self._actor.call.remote(frame)
+        self._reference = self._actor.call.remote(b"".join(frame))
 
     def reply(self, seconds: float = math.inf) -> bytes:
         """Return what comes back."""
@@ -229,11 +232,11 @@ class RayCalls(Calls):
         """Call a method; see `Calls.send_all`."""
         others, send = pickle.dumps(arguments, protocol=5), self._connections.send
         every = dict.fromkeys(self.places, ()) if to is None else to
-        frames = {
-            place: pickle.dumps((group, self._assigned(place), method, own, others), protocol=5)
+        firsts = {
+            place: pickle.dumps((group, self._assigned(place), method, own), protocol=5)
             for place, own in every.items()
         }
-        return {place: send(place, group, frame) for place, frame in frames.items()}
+        return {place: send(place, group, first, others) for place, first in firsts.items()}
 
     def _assigned(self, place: str) -> bytes:
         if place not in self._assignments:

@@ -8,19 +8,19 @@ of several equal ones are left out is the partitions' to say.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from itertools import chain, islice, repeat
-from typing import Any
+from itertools import chain, count, groupby, islice, repeat, starmap
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from simindex.format.keys import encode_key
+from simindex.format.keys import encode_keys
 from simindex.maintenance.reports import CheckReport
 from simindex.queries.matches import Answers, Match, Matches
 from simindex.queries.stats import Stats
-
-Order = tuple[float, int, bytes]
 
 
 class ScaledMatches(Matches):
@@ -81,61 +81,68 @@ class ScaledAnswers(Answers):
         return ScaledMatches(matches, matches.truncated, matches.candidates, self.partial, self.missing)
 
 
-class Answered:
-    """The matches of many queries, of one partition or of several.
+class Answered(NamedTuple):
+    """The matches of many queries, of one partition or of several, as columns: so they are sent, and put in
+    order, and one `Match` is made of each by who asked.
 
     Attributes:
-        found: place of a query -> its matches, of the queries that have any.
+        queries: the place of the query of each match, ascending.
+        columns: the fields of `Match`, a tuple each, of all matches; none where there is no match.
         truncated: which limits were hit, a byte a query.
         scanned: entries of tables that were looked at, a query, uint64, or ``None``.
         is_bare: whether partitions hold bare fingerprints alone, and were asked for rows.
     """
 
-    def __init__(
-        self,
-        found: dict[int, list[Match]],
-        truncated: bytes,
-        scanned: np.ndarray | None = None,
-        is_bare: bool = False,
-    ) -> None:
-        self.found, self.truncated, self.scanned, self.is_bare = found, truncated, scanned, is_bare
+    queries: list[int]
+    columns: list[tuple[Any, ...]]
+    truncated: bytes
+    scanned: np.ndarray | None = None
+    is_bare: bool = False
+
+    @classmethod
+    def of(cls, found: Mapping[int, Sequence[Match]], truncated: bytes, *others: Any) -> Answered:
+        """Return place of a query -> its matches, ascending, as columns; the others as the attributes."""
+        matches = chain.from_iterable(found.values())
+        queries = list(chain.from_iterable(map(repeat, found, map(len, found.values()))))
+        return cls(queries, list(zip(*map(_VALUES, matches), strict=True)), truncated, *others)
 
     @classmethod
     def merged(cls, parts: Sequence[Answered], limit: int | None, is_by_distance: bool) -> Answered:
-        """Return the answers of all parts to the same queries as one."""
+        """Return the answers of all parts to the same queries as one, in their order."""
+        some = [part for part in parts if part.queries]
+        queries = list(chain.from_iterable(part.queries for part in some))
+        columns = [
+            tuple(chain.from_iterable(each)) for each in zip(*(part.columns for part in some), strict=True)
+        ]
+        if len(queries) > 1:
+            order: Iterable[int] = _order(queries, columns, is_by_distance)
+            if limit is not None:
+                groups = groupby(order, queries.__getitem__)
+                order = list(chain.from_iterable(islice(places, limit) for _, places in groups))
+            columns = [tuple([column[place] for place in order]) for column in columns]
+            queries = [queries[place] for place in order]
         scanned = [part.scanned for part in parts if part.scanned is not None]
         return cls(
-            _merged([part.found for part in parts], limit, is_by_distance),
+            queries,
+            columns,
             _any_of([part.truncated for part in parts]),
             np.add.reduce(scanned) if scanned else None,
             any(part.is_bare for part in parts),
         )
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the matches as columns of plain values: a twentieth of the time of pickling each."""
-        matches = list(chain.from_iterable(self.found.values()))
-        columns = [[getattr(match, name) for match in matches] for name in _FIELDS]
-        counts = {place: len(some) for place, some in self.found.items()}
-        return _of_columns, (counts, columns, self.truncated, self.scanned, self.is_bare)
-
     def matches(self) -> list[Matches]:
         """Return the matches of each query, in the order of the queries."""
-        if not self.found and self.scanned is None and not self.truncated.strip(b"\0"):
+        if not self.queries and self.scanned is None and not self.truncated.strip(b"\0"):
             return [Matches() for _ in self.truncated]  # of what is new nearly always
+        rows, sizes = starmap(Match, zip(*self.columns, strict=True)), Counter(self.queries)
         candidates = repeat(None) if self.scanned is None else self.scanned.tolist()
-        nothing: list[Match] = []
         return [
-            Matches(self.found.get(place, nothing), flag != 0, count)
-            for place, (flag, count) in enumerate(zip(self.truncated, candidates, strict=False))
+            Matches(tuple(islice(rows, sizes[place])) if place in sizes else (), flag != 0, scanned)
+            for place, (flag, scanned) in enumerate(zip(self.truncated, candidates, strict=False))
         ]
 
 
-_FIELDS = [field.name for field in fields(Match)]
-
-
-def _of_columns(counts: dict[int, int], columns: list[list[Any]], *others: Any) -> Answered:
-    rows = map(Match, *columns)
-    return Answered({place: list(islice(rows, count)) for place, count in counts.items()}, *others)
+_VALUES = attrgetter(*(field.name for field in fields(Match)))
 
 
 def _any_of(flags: Sequence[bytes]) -> bytes:
@@ -147,34 +154,12 @@ def _any_of(flags: Sequence[bytes]) -> bytes:
     return joined.tobytes()
 
 
-def _merged(
-    parts: Sequence[Mapping[int, list[Match]]], limit: int | None, is_by_distance: bool
-) -> dict[int, list[Match]]:
-    """Return place of a query -> its matches of all parts, in their order, of queries that have any."""
-    order = _by_distance if is_by_distance else _by_similarity
-    merged: dict[int, list[Match]] = {}
-    for part in parts:
-        for place, matches in part.items():
-            if matches:
-                merged[place] = merged[place] + matches if place in merged else matches
-    return {
-        place: sorted(found, key=order)[:limit] if len(found) > 1 else found
-        for place, found in merged.items()
-    }
-
-
-def _by_similarity(match: Match) -> Order:
-    similarity = -1.0 if match.similarity is None else match.similarity
-    return -similarity, 65 if match.distance is None else match.distance, encode_key(match.key)
-
-
-def _by_distance(match: Match) -> Order:
-    return 0.0, 65 if match.distance is None else match.distance, encode_key(match.key)
-
-
-def ordered(found: Iterable[Match], truncated: bool, is_by_distance: bool) -> Matches:
-    """Return the matches of one query, in their order."""
-    return Matches(sorted(found, key=_by_distance if is_by_distance else _by_similarity), truncated)
+def _order(queries: list[int], columns: list[tuple[Any, ...]], is_by_distance: bool) -> list[int]:
+    """Return the places of matches query by query, in their order."""
+    keys, similarities, distances, *_ = columns
+    ascending = repeat(0) if is_by_distance else [1 if one is None else -one for one in similarities]
+    bits = [65 if one is None else one for one in distances]
+    return [at for *_, at in sorted(zip(queries, ascending, bits, encode_keys(list(keys)), count()))]
 
 
 @dataclass(frozen=True)

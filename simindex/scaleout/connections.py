@@ -3,8 +3,8 @@
 A call of Ray costs the driver some 0.25 ms of processor time a host, one by a connection a tenth of that. A
 call whose connection fails is made again, to wherever its host is by then: so only what may be repeated is
 called. The changes of a driver to a host go one after the other, as they were sent. A frame is its length, 16
-hexadecimal digits, and a pickle; a host reads none before the other side has sent the token that Ray has
-handed it.
+hexadecimal digits, and one pickle or more; a host reads none before the other side has sent the token that
+Ray has handed it.
 """
 
 from __future__ import annotations
@@ -100,10 +100,13 @@ class Connection:
         connected.sendall(address.token)
         return cls(connected)
 
-    def send(self, frame: bytes, seconds: float | None = None, /) -> None:
-        """Send a frame."""
+    def send(self, *frame: bytes, seconds: float | None = None) -> None:
+        """Send a frame of several parts; those of a large one are not copied."""
         self.socket.settimeout(seconds)
-        self.socket.sendall(b"%016x" % len(frame) + frame)
+        size = sum(map(len, frame))
+        parts = [b"%016x" % size, *frame]
+        for part in [b"".join(parts)] if size < _AT_ONCE_BYTES else parts:
+            self.socket.sendall(part)
 
     def reply(self, seconds: float = math.inf) -> bytes:
         """Return the next frame."""
@@ -142,7 +145,7 @@ class Sent:
 
     name: str
     group: Group
-    frame: bytes
+    frame: tuple[bytes, ...]
     until: float = math.inf
     connection: Connection | None = None
     answer: Future[bytes | None] | None = None
@@ -162,12 +165,13 @@ class Connections:
         self._made = WeakSet[Connection]()
         self._threads: dict[tuple[str, Group], ThreadPoolExecutor] = {}
 
-    def send(self, name: str, group: Group, frame: bytes, *, by_thread: bool = False) -> Sent:
+    def send(self, name: str, group: Group, *frame: bytes, by_thread: bool = False) -> Sent:
         """Send a frame to a host: a small question at once, where a connection is free."""
         sent = Sent(name, group, frame)
-        if group == "asks" and len(frame) < _AT_ONCE_BYTES and not by_thread and (free := self._taken(name)):
+        is_small = sum(map(len, frame)) < _AT_ONCE_BYTES
+        if group == "asks" and is_small and not by_thread and (free := self._taken(name)):
             try:
-                free.send(frame, _CONNECT_SECONDS)
+                free.send(*frame, seconds=_CONNECT_SECONDS)
                 sent.connection = free
                 return sent
             except OSError:
@@ -190,19 +194,19 @@ class Connections:
                 self._made.add(sent.connection)
                 if self._is_closed:  # while it was made
                     sent.connection.end()
-                return self._replied(sent, sent.frame)
+                return self._replied(sent, *sent.frame)
             except OSError as exc:
                 sent.why = str(exc)
                 time.sleep(_AGAIN_SECONDS)
         return None
 
-    def _replied(self, sent: Sent, frame: bytes | None = None) -> bytes:
+    def _replied(self, sent: Sent, *frame: bytes) -> bytes:
         """Return the reply that a connection brings, after it has sent a frame that was not sent yet."""
         connection = sent.connection
         assert connection is not None
         try:
-            if frame is not None:
-                connection.send(frame)
+            if frame:
+                connection.send(*frame)
             reply = connection.reply(sent.until - time.monotonic())
         except BaseException:
             connection.end()

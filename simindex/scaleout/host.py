@@ -229,15 +229,8 @@ class Host:
 
     def _documents(self, routed: Routed) -> NewDocuments:
         """Return documents as an index takes them; texts are sketched here, some at a time."""
-        sketches: Iterable[SketchBatch]
-        if isinstance(routed.documents, SketchBatch):
-            sketches = [routed.documents]
-        else:
-            assert self._sketcher is not None
-            texts = routed.documents
-            some = [texts[at : at + _SKETCHED_AT_ONCE] for at in range(0, len(texts), _SKETCHED_AT_ONCE)]
-            threads = self._threads > 1 and len(some) > 1
-            sketches = (self._pool.map if threads else map)(self._sketcher.sketch_many, some)
+        texts = routed.documents
+        sketches = [texts] if isinstance(texts, SketchBatch) else self._sketched(texts)
         # While the threads sketch.
         encoded = routed.encoded_keys
         metadata = routed.packed_metadata or [NIL] * len(encoded)
@@ -245,13 +238,27 @@ class Host:
         times: list[tuple[int, int | None]] = [(time, None) for time in routed.times.tolist()]
         return NewDocuments(keys, encoded, hashes, metadata, SketchBatch.joined(list(sketches)), times)
 
-    def query(self, assignment: Assignment, query: Query | Nearest, batch: SketchBatch) -> Answered:
-        """Return the matches of each sketch in all partitions together.
+    def _sketched(self, texts: list[str]) -> Iterable[SketchBatch]:
+        """Yield the sketches of texts, some at a time by each thread."""
+        assert self._sketcher is not None
+        some = [texts[at : at + _SKETCHED_AT_ONCE] for at in range(0, len(texts), _SKETCHED_AT_ONCE)]
+        threads = self._threads > 1 and len(some) > 1
+        return (self._pool.map if threads else map)(self._sketcher.sketch_many, some)
+
+    def query(
+        self, assignment: Assignment, query: Query | Nearest, documents: list[str] | SketchBatch
+    ) -> Answered:
+        """Return the matches of each document in all partitions together.
 
         Large batches are searched one after the other, each by all threads, and documents are looked up by
         one of these at a time: each look lets the interpreter's lock go, and threads that wait for it cost
         more than they save (12 us a query that has a match by one thread, 16 of processor time by two).
         """
+        self.partitions(assignment)
+        if isinstance(documents, SketchBatch):
+            batch = documents
+        else:
+            batch = SketchBatch.joined(list(self._sketched(documents)))
         is_large = len(batch) >= _WORTH_A_THREAD
         with self._searching if is_large else nullcontext():
             parts = self._each(

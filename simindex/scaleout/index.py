@@ -53,7 +53,6 @@ from simindex.scaleout.answers import (
     ScaledCheckReport,
     ScaledMatches,
     ScaledStats,
-    ordered,
 )
 from simindex.scaleout.calls import Calls, Gathered, OnMissing
 from simindex.scaleout.catalog import Catalog
@@ -393,11 +392,11 @@ class ScaledIndex:
         by_key = self._by_key(list(dict.fromkeys(keys)))
         stored = [one for one in self._each("documents", by_key).values() if one is not None]
         decisions = own.decisions(query, stored, documents, on_conflict)
-        by_distance = is_by_distance(query)
-        decisions.matched = [
-            (place, ordered(found, outside[place].truncated, by_distance))
-            for place, found in decisions.matched
-        ]
+        matched = dict(decisions.matched)
+        flags = bytes(outside[place].truncated for place in matched)
+        found = Answered.of(dict(enumerate(matched.values())), flags)
+        ordered = Answered.merged([found], None, is_by_distance(query)).matches()
+        decisions.matched = list(zip(matched, ordered, strict=True))
         if decisions.places:
             to = self._routing.documents(documents.taken(decisions.places), new_call())
             with self._by_catalog():
@@ -559,12 +558,16 @@ class ScaledIndex:
         return self._ask(query, batch, seconds, on_missing).only()
 
     def _ask(
-        self, query: Query | Nearest, batch: SketchBatch, seconds: float | None, on_missing: OnMissing
+        self,
+        query: Query | Nearest,
+        documents: list[str] | SketchBatch,
+        seconds: float | None,
+        on_missing: OnMissing,
     ) -> ScaledAnswers:
         deadline, calls = self._deadline(seconds, on_missing), self._calls
         with self._by_catalog():
-            found = calls.gather(calls.send_all("asks", "query", query, batch), deadline)
-            return self._merged(query, found, len(batch), on_missing)
+            found = calls.gather(calls.send_all("asks", "query", query, documents), deadline)
+            return self._merged(query, found, len(documents), on_missing)
 
     def _ask_many(
         self,
@@ -574,16 +577,21 @@ class ScaledIndex:
         seconds: float | None,
         on_missing: OnMissing,
     ) -> ScaledAnswers:
-        """Ask in batches; while some are searched, others are sketched."""
+        """Ask in batches; while some are searched, others are sketched. Texts for one place are sketched
+        there: else the driver of many replicas would be their limit."""
         require_many(call, "documents", documents, f"{call.removesuffix('_many')}(document)")
         self._deadline(seconds, on_missing)
         results, rest = ScaledAnswers(), iter(documents)
         first = in_parts(islice(rest, _FIRST_BATCH), _FIRST_BATCH, bytes_of)
         parts = chain(first, in_parts(rest, _QUERY_BATCH, bytes_of))
 
+        is_one = len(self._calls.places) == 1
+
         def ask(part: Part[Document]) -> ScaledAnswers:
-            batch = sketched(call, query, self._sketcher, part.values)
-            return self._ask(query, batch, seconds, on_missing)
+            documents: list[Any] | SketchBatch = part.values
+            if not (is_one and set(map(type, part.values)) <= {str}):
+                documents = sketched(call, query, self._sketcher, part.values)
+            return self._ask(query, documents, seconds, on_missing)
 
         for answers in in_order(ask, parts, UNDER_WAY, 0):
             results.add(answers)
@@ -608,9 +616,11 @@ class ScaledIndex:
         partial = self._calls.partitions_of(found.missing)
         if not found.answers:
             return ScaledAnswers([Matches() for _ in range(count)], partial, found.missing)
-        limit = query.k if isinstance(query, Nearest) else query.limit
-        merged = Answered.merged(list(found.answers.values()), limit, is_by_distance(query))
-        if merged.is_bare and not merged.found:
+        merged, *others = found.answers.values()
+        if others:  # a host has put its own in order
+            limit = query.k if isinstance(query, Nearest) else query.limit
+            merged = Answered.merged([merged, *others], limit, is_by_distance(query))
+        if merged.is_bare and not merged.queries:
             raise ValueError(
                 "expected stored documents with MinHash rows, but this index holds bare fingerprints alone; "
                 'ask by SimHash: query_simhash(), or by="simhash"'

@@ -118,11 +118,11 @@ class Partition(Index):
         if isinstance(query, Nearest):
             nearest = [self.nearest(sketch, **query._asdict()) for sketch in batch]
             flags = bytes([matches.truncated for matches in nearest])
-            return Answered(dict(enumerate(nearest)), flags)
+            return Answered.of(dict(enumerate(nearest)), flags)
         with self._store.reading() as txn:
             view = self._reader.view(txn)
             if query.compares == HAS_SIGNATURE and not view.sources:
-                return Answered({}, bytes(len(batch)), None, view.num_documents > 0)
+                return Answered.of({}, bytes(len(batch)), None, view.num_documents > 0)
             everything = query.find(view, batch)
             found: dict[int, Matches] = {}
             if everything.matches and len(batch) <= FEW:
@@ -131,7 +131,7 @@ class Partition(Index):
                 with looking_up:
                     asked, those = _with_matches(everything)
                     found = dict(zip(asked, query.matches(view, those), strict=True))
-            return Answered({**found}, bytes(everything.truncated), everything.scanned)
+            return Answered.of(found, bytes(everything.truncated), everything.scanned)
 
     def documents(self, encoded_keys: list[bytes]) -> NewDocuments | None:
         """Return the documents of some keys, of those that are stored; ``None`` where none is."""

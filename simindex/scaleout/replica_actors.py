@@ -115,7 +115,7 @@ class _Asked(NamedTuple):
     """A question that is under way; any of its frames will do."""
 
     method: str
-    frame: bytes
+    frame: tuple[bytes, ...]
     sent: list[Sent]
 
 
@@ -139,12 +139,12 @@ class ReplicaCalls(RayCalls):
                 f"{of_partition or method}: expected a question, for replicas are read only; change the "
                 "index that they are copies of, back it up, and open replicas anew"
             )
-        others = pickle.dumps(arguments, protocol=5)
-        frame = pickle.dumps((group, b"", method, own, others), protocol=5)
+        frame = pickle.dumps((group, b"", method, own), protocol=5), pickle.dumps(arguments, protocol=5)
         return {_PLACE: _Asked(method, frame, [self._send(group, frame)])}
 
-    def _send(self, group: Group, frame: bytes) -> Sent:
-        return self._connections.send(str(next(self._turn) % len(self._actors)), group, frame, by_thread=True)
+    def _send(self, group: Group, frame: tuple[bytes, ...]) -> Sent:
+        name = str(next(self._turn) % len(self._actors))
+        return self._connections.send(name, group, *frame, by_thread=True)
 
     def _reply(self, asked: Any, seconds: float) -> Replied | str:
         """Return the first answer."""

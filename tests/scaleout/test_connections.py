@@ -235,7 +235,7 @@ def test_changes_of_several_drivers_come_to_a_host_one_after_the_other() -> None
     actor._host.status_of = change  # type: ignore[attr-defined] # a call of this test alone
     for group, expected in (("changes", 1), ("jobs", 1), ("asks", 4)):
         most.clear()
-        frame = pickle.dumps((group, pickle.dumps(None), "status_of", (), pickle.dumps(())))
+        frame = pickle.dumps((group, pickle.dumps(None), "status_of", ())) + pickle.dumps(())
         threads = [threading.Thread(target=actor.call, args=(frame,)) for _ in range(4)]
         for thread in threads:
             thread.start()

@@ -1,5 +1,6 @@
 """Hosts and workers of an index over many machines, in this process and without Ray."""
 
+import io
 import json
 import pickle
 import secrets
@@ -263,10 +264,11 @@ class Connected(RayCalls):
         return Connection.to(self.servers[place].address)
 
     def _answer(self, place: str, frame: bytes) -> bytes:
-        _, assignment, method, own, others = pickle.loads(frame)
+        file = io.BytesIO(frame)
+        (_, assignment, method, own), others = pickle.load(file), pickle.load(file)
         self.frames.append((place, method))
         time.sleep(self.pause)
-        arguments = pickle.loads(assignment), *own, *pickle.loads(others)
+        arguments = pickle.loads(assignment), *own, *others
         found = replied(lambda: getattr(self.cluster.hosts[place], method)(*arguments))
         if self.lost.get(place, 0):
             self.lost[place] -= 1
