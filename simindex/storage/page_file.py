@@ -366,7 +366,8 @@ def engine_of(env: lmdb.Environment) -> tuple[int, int]:
     return major, minor
 
 
-def _bytes_at(address: int, size: int) -> bytes:
+def bytes_at(address: int, size: int) -> bytes:
+    """Return a copy of what lies in memory."""
     try:
         return ctypes.string_at(address, size)
     except ctypes.ArgumentError as exc:  # ctypes's word for a number that it had no memory for
@@ -470,11 +471,11 @@ class PageMap:
             return None
         page_bytes = env.stat()["psize"]
         page = _kernel.address(value) & -page_bytes
-        header = np.frombuffer(_bytes_at(page, PAGE_HEADER_BYTES), dtype=HEADER)[0]
+        header = np.frombuffer(bytes_at(page, PAGE_HEADER_BYTES), dtype=HEADER)[0]
         if header["flags"] != LEAF or not 0 < header["number"] < num_pages:
             return None
         base = page - int(header["number"]) * page_bytes
-        return cls(base, page_bytes) if meta_of(_bytes_at(base, META_BYTES)) else None
+        return cls(base, page_bytes) if meta_of(bytes_at(base, META_BYTES)) else None
 
     def values(self, tree: DatabaseRecord, first: bytes, count: int, num_pages: int) -> FoundValues | None:
         """Return where the values of neighbouring keys lie, by a walk of its own over the tree; ``None``
@@ -490,6 +491,6 @@ class PageMap:
             return None
         held = []
         for at in np.flatnonzero(~are_large & (addresses > 0)).tolist():
-            held.append(_bytes_at(int(addresses[at]), int(lengths[at])))
+            held.append(bytes_at(int(addresses[at]), int(lengths[at])))
             addresses[at] = _kernel.address(held[-1])
         return FoundValues(keys, addresses, lengths, held)

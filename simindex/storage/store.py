@@ -69,7 +69,7 @@ from simindex.storage.lmdb_file import (
     translated,
     used_bytes,
 )
-from simindex.storage.page_file import META_BYTES, META_PAGES
+from simindex.storage.page_file import META_BYTES, META_PAGES, PageMap, bytes_at
 from simindex.storage.transactions import ReadTransaction, WriteTransaction, change_nothing
 
 Result = TypeVar("Result")
@@ -543,11 +543,12 @@ class Store:
                 with Visit(environment.gate) as _visit:
                     env = environment.env
                     with env.begin(write=True) as txn:
-                        older = OlderMeta(self.data, env.stat()["psize"], txn.id())
+                        pages, number = environment.look(txn).pages, txn.id()
+                        page_bytes = pages.page_bytes if pages else env.stat()["psize"]
+                        older = OlderMeta(self.data, page_bytes, number, pages)
                         if not environment.are_records_proven:
                             environment.prove_records(txn)
                         result = change(WriteTransaction(txn, environment.databases))
-                        number = txn.id()
                         if usable is not None and used_bytes(env, txn, environment.databases) > usable:
                             raise self._space.full(usable)
                     self.last_commit = number
@@ -638,9 +639,10 @@ class OlderMeta:
     (`mdb_env_write_meta`). Nothing tells these bytes from a stored commit whose number was damaged.
     """
 
-    def __init__(self, data: str, page_bytes: int, commit: int) -> None:
+    def __init__(self, data: str, page_bytes: int, commit: int, pages: PageMap | None = None) -> None:
+        """Args: pages: the map, where it is known: to open and read the file is a 30th of a single insert."""
         self._data, self._at = data, commit % META_PAGES * page_bytes
-        self._bytes = self._read()
+        self._bytes = self._read() if pages is None else bytes_at(pages.base + self._at, META_BYTES)
 
     def put_back(self) -> None:
         """Write it as it was, if the commit has changed it; nothing happens where the disk fails again."""

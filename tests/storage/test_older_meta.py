@@ -158,6 +158,17 @@ def test_failed_commit_puts_the_older_meta_page_back(states: list[bytes], tmp_pa
     assert found_in(path) == []
 
 
+def test_older_meta_page_is_the_same_in_the_map_as_in_the_file(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "i", "x") as index:
+        for number in range(5):
+            index.insert(number, f"document {number}")
+            with index._store.reading() as txn:
+                pages = txn.environment.found_map.pages
+                assert pages is not None
+                in_map = OlderMeta(index._store.data, pages.page_bytes, txn.id + 1, pages)
+                assert in_map._bytes == OlderMeta(index._store.data, pages.page_bytes, txn.id + 1)._bytes
+
+
 def test_commits_to_pages_behind_the_map_are_no_damage(tmp_path: Path) -> None:
     path = tmp_path / "i"
     with simindex.open(path, "x") as index:
