@@ -16,8 +16,11 @@ from __future__ import annotations
 
 import operator
 from dataclasses import astuple
+from functools import lru_cache
 from itertools import chain, starmap
 from typing import Any, NamedTuple
+
+import msgpack  # type: ignore[import-untyped] # it carries no type information
 
 from simindex import _kernel
 from simindex.errors import CorruptIndexError, FormatError
@@ -162,20 +165,27 @@ class Manifest(NamedTuple):
 
 def encode_manifest(manifest: Manifest) -> bytes:
     """Return the sealed manifest."""
-    segments = manifest.segments
-    if any(map(_num_shingles, segments)) or max(map(len, map(_filters, segments)), default=0) > _KINDS + 1:
-        return seal("meta", MANIFEST_KEY, pack(manifest))
-    # Of an index without a shingle table as it was before there were any.
-    return seal("meta", MANIFEST_KEY, pack((*manifest[:-1], list(map(_plain_fields, segments)))))
+    segments = list(map(_packed_plainly, manifest.segments))
+    if not all(segments):
+        segments = list(map(pack, manifest.segments))
+    counters, head = pack((*manifest[:-1], None)), msgpack.Packer().pack_array_header(len(segments))
+    return seal("meta", MANIFEST_KEY, b"".join((counters[:-1], head, *segments)))
+
+
+@lru_cache(maxsize=1024)
+def _packed_plainly(entry: SegmentEntry) -> bytes:
+    """Return an entry of an index without a shingle table packed as before there were any; else nothing.
+
+    Kept, for a commit packs those of all segments, and only a few are new.
+    """
+    plain = not entry.num_shingles and len(entry.filters) <= _KINDS + 1
+    return pack(entry[:_PLAIN_FIELDS]) if plain else b""
 
 
 _PLAIN_FIELDS = len(SegmentEntry._fields) - 1
 """Of a segment without entries of the shingle table."""
 
 _FILTERS = SegmentEntry._fields.index("filters")
-
-_filters, _num_shingles = operator.itemgetter(_FILTERS), operator.itemgetter(_PLAIN_FIELDS)
-_plain_fields = operator.itemgetter(slice(_PLAIN_FIELDS))
 
 
 def decode_manifest(value: bytes | memoryview) -> Manifest:
