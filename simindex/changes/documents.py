@@ -33,7 +33,7 @@ from simindex.format.records import (
 )
 from simindex.format.seals import unpack
 from simindex.queries.scheme import Scheme
-from simindex.segments.build import Puts, SegmentData
+from simindex.segments.build import NO_ENTRIES, Entries, Puts, SegmentData
 from simindex.sketching.sample import num_entries
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, Sketch, SketchBatch
 from simindex.sketching.sketcher import Sketcher
@@ -110,8 +110,11 @@ class NewDocuments:
             numbers: uint64, ascending, those that a change has given them; there may be gaps.
             leaders: place -> number of the document whose sketch it shares.
         """
-        relative, copies = (numbers - numbers[0]).astype(np.uint32), sorted(leaders)
-        own: np.ndarray = relative
+        first, last = int(numbers[0]), int(numbers[-1])
+        relative = np.arange(last - first + 1, dtype=np.uint32)
+        if len(relative) > len(numbers):
+            relative = (numbers - numbers[0]).astype(np.uint32)
+        own, copies = relative, sorted(leaders)
         words: np.ndarray = self.sketches.words
         fingerprints: np.ndarray = self.sketches.fingerprints
         present: np.ndarray = self.sketches.present
@@ -125,22 +128,24 @@ class NewDocuments:
         if halves != {HAS_SIGNATURE | HAS_FINGERPRINT}:
             has_rows, has_print = (present & HAS_SIGNATURE) > 0, (present & HAS_FINGERPRINT) > 0
             signed, printed = (words[has_rows], own[has_rows]), (fingerprints[has_print], own[has_print])
-        leader_numbers = np.array(list(map(leaders.__getitem__, copies)), dtype=np.uint64)
+        led: Entries = NO_ENTRIES
+        if copies:
+            led = np.array([[leaders[place] for place in copies]], dtype=np.uint64), relative[copies]
         tables = [
             (self.key_hashes[None], relative),
-            (leader_numbers[None], relative[copies] if copies else relative[:0]),
+            led,
             (signed[0].T, signed[1]),
             (scheme.plan.permute(printed[0]), printed[1]),
         ]
         if scheme.tables.has_shingles:
             tables.append(self._shingles(relative))
-        return SegmentData(int(numbers[0]), int(relative[-1]) + 1, tables, words, fingerprints, own)
+        return SegmentData(first, last - first + 1, tables, words, fingerprints, own)
 
-    def _shingles(self, relative: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _shingles(self, relative: np.ndarray) -> Entries:
         """Return keys and numbers of the shingle table. No documents of such an index are copies."""
         samples = self.sketches.samples
         if samples is None:
-            return np.empty((1, 0), dtype=np.uint64), np.empty(0, dtype=np.uint32)
+            return NO_ENTRIES
         lengths = num_entries(samples.num_shingles, samples.num_sampled)
         return shingle_keys(samples.hashes)[None], np.repeat(relative, lengths)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -45,67 +45,73 @@ and queries ask all of its sources until it is done: without this the first half
 many more. A larger index may not be in memory, and its commits would feel it."""
 
 
-def tier_of(entry: SegmentEntry, factor: int) -> int:
-    """Return the tier of a segment: the power of the factor that its size reaches."""
-    return _tier(_size(entry), factor)
-
-
-def _size(entry: SegmentEntry) -> int:
-    return entry.num_keys if entry.num_keys > entry.num_sketches else entry.num_sketches
+def tiers_of(segments: Collection[SegmentEntry], factor: int) -> list[int]:
+    """Return the tier of each segment: the power of the factor that its size reaches."""
+    return [_tier(entry.num_keys, entry.num_sketches, factor) for entry in segments]
 
 
 @lru_cache(maxsize=4096)
-def _tier(size: int, factor: int) -> int:
-    tier = 0
+def _tier(num_keys: int, num_sketches: int, factor: int) -> int:
+    tier, size = 0, max(num_keys, num_sketches)
     while size >= factor:
         size //= factor
         tier += 1
     return tier
 
 
+def _size(entry: SegmentEntry) -> int:
+    return max(entry.num_keys, entry.num_sketches)
+
+
 def due_tiers(segments: Collection[SegmentEntry], busy: set[int], factor: int) -> list[int]:
     """Return the tiers that have `factor` segments which are not `busy`, the smallest first."""
-    if len(segments) < factor:
-        return []
-    tiers = [tier_of(entry, factor) for entry in segments if entry.id not in busy]
+    idle = [entry for entry in segments if entry.id not in busy] if busy else segments
+    tiers = tiers_of(idle, factor) if len(idle) >= factor else []
     return [tier for tier in sorted(set(tiers)) if tiers.count(tier) >= factor]
 
 
-def pick_merges(segments: list[SegmentEntry], busy: set[int], factor: int) -> list[list[SegmentEntry]]:
+def pick_merges(segments: Sequence[SegmentEntry], busy: set[int], factor: int) -> list[list[SegmentEntry]]:
     """Return runs of neighbouring segments that are due to be merged, smallest tier first.
 
     A run is due when it has `factor` segments of one tier, with none of a higher tier between them;
     smaller ones that lie between are taken along. Segments in `busy` are being merged already and
     part the runs. Of a run that is too large beside the whole, as many neighbours are due as are not.
     """
-    most = max(_UNBOUNDED, sum(map(_size, segments)) // _MOST_SHARE)
     due: list[list[SegmentEntry]] = []
-    taken = set(busy)
-    tiers = {entry.id: tier_of(entry, factor) for entry in segments}
-    for tier in due_tiers(segments, busy, factor):
+    tiers_due = due_tiers(segments, busy, factor)
+    if not tiers_due:
+        return due
+    taken, tiers = set(busy), tiers_of(segments, factor)
+    for tier in tiers_due:
         run: list[SegmentEntry] = []
-        for entry in [*segments, None]:
+        places: list[int] = []
+        first = tiers.index(tier)
+        for entry, its_tier in [*zip(segments[first:], tiers[first:], strict=True), (None, 0)]:
             if (
                 entry is not None
                 and entry.id not in taken
-                and tiers[entry.id] <= tier
+                and its_tier <= tier
                 and (not run or entry.base + entry.span - run[0].base <= MAX_SPAN)
                 and len(run) < MAX_SOURCES
             ):
+                if its_tier == tier:
+                    places.append(len(run))
                 run.append(entry)
                 continue
-            places = [i for i, item in enumerate(run) if tiers[item.id] == tier]
             if len(places) >= factor:
-                part = _within(run[places[0] : places[-1] + 1], most)
+                part = _within(run[places[0] : places[-1] + 1], segments)
                 if len(part) > 1:
                     due.append(part)
                     taken.update(item.id for item in part)
-            run = []
+            run, places = [], []
     return due
 
 
-def _within(run: list[SegmentEntry], most: int) -> list[SegmentEntry]:
-    """Return the most neighbours of a run that have so many documents together, or fewer; the first such."""
+def _within(run: list[SegmentEntry], segments: Sequence[SegmentEntry]) -> list[SegmentEntry]:
+    """Return the most neighbours of a run that may become one segment of an index; the first such."""
+    if sum(map(_size, run)) <= _UNBOUNDED:
+        return run
+    most = max(_UNBOUNDED, sum(map(_size, segments)) // _MOST_SHARE)
     best = first = total = 0
     part: list[SegmentEntry] = []
     for last, entry in enumerate(run):
@@ -265,42 +271,43 @@ class Merges:
         live = {entry.id for entry in manifest.segments}
         self.abandoned = [segment for segment in self.abandoned if segment not in live]
 
-    def advance(self, manifest: Manifest, committed: set[int], budget: int, view: View) -> Merged:
-        """Do about `budget` bytes of merging.
+    def advance(
+        self, manifest: Manifest, committed: Sequence[SegmentEntry], budget: Callable[[], int], view: View
+    ) -> Merged:
+        """Do about as many bytes of merging as `budget` returns, which is called where there is any to do.
 
         Args:
             manifest: of the commit that is being prepared.
-            committed: ids of the segments that are stored already.
+            committed: the segments that are stored already.
         """
-        merged = Merged(manifest, self._dead.copy(), list(self.abandoned))
+        merged, is_due = self.pause(manifest), self.is_due(committed)
+        if not is_due and not self.under_way and not self._debt:
+            return merged
         # A step can be larger than what a commit of few documents is to do; the rest is a debt that the
         # next commits work off.
-        left = budget - self._debt
-        while True:
-            merged.manifest = self._start(merged.manifest, committed, view)
-            merge = min(self.under_way, key=lambda merge: merge.source_bytes, default=None)
-            if merge is None or (left <= 0 and not is_free(merge.source_bytes, self._tables.layout)):
-                break
-            left -= merged.advance(merge, max(left, 1), view)
-            if merge.done:
-                self.under_way.remove(merge)
+        left = budget() - self._debt
+        if is_due or left > 0:
+            stored = {entry.id for entry in committed}
+            while True:
+                merged.manifest = self._start(merged.manifest, stored, view)
+                merge = min(self.under_way, key=lambda merge: merge.source_bytes, default=None)
+                if merge is None or (left <= 0 and not is_free(merge.source_bytes, self._tables.layout)):
+                    break
+                left -= merged.advance(merge, max(left, 1), view)
+                if merge.done:
+                    self.under_way.remove(merge)
         self._debt = max(0, -left)
         return merged
 
-    def pause(self, manifest: Manifest, budget: Callable[[], int] | None = None) -> Merged:
-        """Do no merging with a commit; see `advance`. `budget`: returns what it would have done where there
-        was something to do: debt is worked off by it."""
-        if budget is not None and self._debt:
-            self._debt = max(0, self._debt - budget())
+    def pause(self, manifest: Manifest) -> Merged:
+        """Do no merging with a commit; see `advance`."""
         return Merged(manifest, self._dead.copy(), list(self.abandoned))
 
     def _start(self, manifest: Manifest, committed: set[int], view: View) -> Manifest:
         """Begin the merges that are due among committed segments."""
-        if not self.is_due(manifest):
-            return manifest
         busy = {entry.id for merge in self.under_way for entry in merge.sources}
-        busy |= {entry.id for entry in manifest.segments if entry.id not in committed}
-        runs = pick_merges(list(manifest.segments), busy, self._tables.layout.tier_factor)
+        busy |= {entry.id for entry in manifest.segments} - committed
+        runs = pick_merges(manifest.segments, busy, self._tables.layout.tier_factor)
         busy.update(entry.id for run in runs for entry in run)
         # A segment that is mostly dead is rewritten by itself, or old ones would keep their space for ever.
         if self._dead:
@@ -313,15 +320,13 @@ class Merges:
             manifest = self._begin(manifest, run, view)
         return manifest
 
-    def is_due(self, manifest: Manifest) -> bool:
+    def is_due(self, segments: Collection[SegmentEntry]) -> bool:
         """Whether a tier may have enough segments for a run, or a segment is mostly dead."""
-        if self._dead and any(
-            2 * self._dead.get(entry.id, 0) > entry.num_keys for entry in manifest.segments
-        ):
+        if self._dead and any(2 * self._dead.get(entry.id, 0) > entry.num_keys for entry in segments):
             return True
         under_way = self.under_way
         busy = {entry.id for merge in under_way for entry in merge.sources} if under_way else set()
-        return bool(due_tiers(manifest.segments, busy, self._tables.layout.tier_factor))
+        return bool(due_tiers(segments, busy, self._tables.layout.tier_factor))
 
     def _begin(self, manifest: Manifest, sources: list[SegmentEntry], view: View) -> Manifest:
         """Begin a merge; returns the manifest without its segment id."""

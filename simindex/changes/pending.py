@@ -117,22 +117,24 @@ class Pending:
         others = (self.tail is not None) + (self.done is not None)
         return self.count + len(self.removed) + len(self.touched) + len(self.runs) + others
 
-    def add(self, documents: NewDocuments, places: list[int]) -> None:
-        """Give the documents at `places` their numbers.
+    def add(self, documents: NewDocuments, places: list[int] | None = None) -> None:
+        """Give the documents at `places`, or all, their numbers.
 
         Raises as `require_fit`, with nothing added.
         """
-        if not places:
+        if places is not None and len(places) < len(documents.keys):
+            documents = documents.taken(places)
+        if not documents.keys:
             return
         self.require_fit(documents)
         self.sources |= documents.sketches.sources
-        taken = documents if len(places) == len(documents.keys) else documents.taken(places)
         first = self.first_number + self.count
-        self._parts.append(_Part(taken, first))
-        self.by_key.update(zip(taken.encoded_keys, range(first, first + len(places)), strict=True))
-        self.count += len(places)
+        self.count += len(documents.keys)
+        self._parts.append(_Part(documents, first))
+        numbers = range(first, self.first_number + self.count)
+        self.by_key.update(zip(documents.encoded_keys, numbers, strict=True))
         if self.max_bytes is not None:
-            self.num_bytes += _bytes_of(taken)
+            self.num_bytes += _bytes_of(documents)
 
     def require_fit(self, documents: NewDocuments) -> None:
         """Refuse documents that cannot be added, before anything is done with them."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +99,7 @@ class Prepared:
 
     Attributes:
         merged: the steps of merging that go with it.
+        encoded_manifest: the stored form of the manifest after them.
         flags: number -> REMOVED flags to be set.
         groups: leader -> live documents that share its sketch; 0: none is left.
         touched: records that are stored anew, with another age.
@@ -110,6 +110,7 @@ class Prepared:
     """
 
     merged: Merged
+    encoded_manifest: bytes
     records: Puts = field(default_factory=list)
     segment: Puts = field(default_factory=list)
     removed: Collection[int] = ()
@@ -120,11 +121,6 @@ class Prepared:
     done: Done | None = None
     newest: bytes = b""
     before: Manifest | None = None
-
-    @cached_property
-    def encoded_manifest(self) -> bytes:
-        """The manifest's stored form."""
-        return encode_manifest(self.merged.manifest)
 
     @property
     def frees(self) -> bool:
@@ -211,7 +207,7 @@ class Writer:
         committed = view.find_keys(encoded_keys, documents.key_hashes)
         all_new = not committed and pending.by_key.keys().isdisjoint(encoded_keys)
         if all_new and len(set(encoded_keys)) == len(encoded_keys):
-            pending.add(documents, list(range(len(encoded_keys))))
+            pending.add(documents)
             return len(encoded_keys), 0, 0
         places: list[int] = []
         new: dict[bytes, int] = {}
@@ -276,23 +272,21 @@ class Writer:
         )
         if not manifest.num_documents:
             manifest = manifest._replace(sources=0)
-        if merging:
 
-            def budget() -> int:
-                written = num_bytes([*puts, *records, *touched])
-                return step_budget(scheme.tables.layout.tier_factor, manifest, pending.size, written)
+        def budget() -> int:
+            written = num_bytes([*puts, *records, *touched])
+            return step_budget(scheme.tables.layout.tier_factor, manifest, pending.size, written)
 
-            if self.merges.under_way or self.merges.is_due(committed):
-                stored = {entry.id for entry in committed.segments}
-                merged = self.merges.advance(manifest, stored, budget(), view)
-            else:
-                merged = self.merges.pause(manifest, budget)
-        else:
-            merged = self.merges.pause(manifest)
+        merged = (
+            self.merges.advance(manifest, committed.segments, budget, view)
+            if merging
+            else self.merges.pause(manifest)
+        )
         if flags:
             merged.count_dead(number for number, flag in flags.items() if flag & REMOVED_SKETCH)
         gone = pending.removed.keys()
-        prepared = Prepared(merged, records, puts, gone, flags, groups, touched, runs, pending.done)
+        encoded = encode_manifest(merged.manifest)
+        prepared = Prepared(merged, encoded, records, puts, gone, flags, groups, touched, runs, pending.done)
         if newest and merged.manifest is manifest:
             prepared.newest, prepared.before = newest, committed
         return prepared

@@ -61,8 +61,7 @@ _PLAIN = {str, bytes, int}
 
 def key_hashes(encoded_keys: list[bytes]) -> np.ndarray:
     """Return the 64-bit hashes that the key table is sorted by: xxh3-64 of the stored keys, uint64."""
-    hashes = list(map(xxhash.xxh3_64_intdigest, encoded_keys))
-    return np.array(hashes, dtype=np.uint64)
+    return np.fromiter(map(xxhash.xxh3_64_intdigest, encoded_keys), np.uint64, len(encoded_keys))
 
 
 number_key: Callable[[int], bytes] = struct.Struct(">Q").pack

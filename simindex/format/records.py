@@ -110,8 +110,8 @@ def plain_rests(
     """
     time = _packed_time(inserted_at)
     if counts is None:
-        kinds = present.tolist()
-        plain = {kind: (_FOUR_FIELDS, time + pack(kind)) for kind in set(kinds)}
+        kinds: list[int] = present.tolist()
+        plain = [(_FOUR_FIELDS, time + kind) for kind in _PACKED_KINDS]
         return list(map(plain.__getitem__, kinds))
     return list(zip(repeat(_FOUR_FIELDS), _kernel.pack_counts(time, present, *counts)))
 
@@ -129,6 +129,8 @@ def rests_with_kept(
 
 
 _FOUR_FIELDS, _SIX_FIELDS, _SEVEN_FIELDS = b"\x94", b"\x96", b"\x97"
+_PACKED_KINDS = tuple(map(pack, range(4)))
+"""The HAS_ bits that there are, packed."""
 
 
 def encode_touched(number: int, value: bytes | memoryview, seen_at: int) -> bytes:
@@ -154,13 +156,15 @@ def encode_records(
 ) -> list[tuple[bytes, bytes]]:
     """Return (database key, sealed record) of documents. `numbers`: uint64, ascending."""
     # Raw bytes, for a fixed-width string would lose zeros at its end.
-    database_keys = numbers.astype(">u8").view("V8").tolist()
+    database_keys = numbers.astype(_BIG_ENDIAN).view(_OCTETS).tolist()
     heads, tails = map(_head_of, packed_rests), map(_tail_of, packed_rests)
     contents = list(map(b"".join, zip(heads, packed_keys, packed_metadata, tails, strict=True)))
     # The seed of this database, 0, is the default; to hand it over would cost a twentieth of all this.
     seals = map(xxhash.xxh3_64_digest, map(operator.add, database_keys, contents))
     return list(zip(database_keys, map(operator.add, contents, seals), strict=True))
 
+
+_BIG_ENDIAN, _OCTETS = np.dtype(">u8"), np.dtype("V8")
 
 _head_of, _tail_of = operator.itemgetter(0), operator.itemgetter(1)
 

@@ -300,7 +300,8 @@ class Index:
             TypeError, ValueError: no such key, document or metadata.
         """
         require_conflict(on_conflict)
-        new = prepare_documents([(key, document, metadata)], self._sketcher)
+        item = (key, document) if metadata is None else (key, document, metadata)
+        new = prepare_documents([item], self._sketcher)
         self._session.change(partial(Writer.insert, documents=new, on_conflict=on_conflict))
 
     def replace(self, key: Key, document: Document, metadata: object = None) -> None:

@@ -52,7 +52,7 @@ class Snapshot:
     @cached_property
     def segments(self) -> dict[int, Segment]:
         """The live segments by id; made on first use, for a commit of one document needs none."""
-        return {segment.entry.id: cast("Segment", segment) for segment in self.directory.segments}
+        return {segment.entry.id: segment for segment in cast("list[Segment]", self.directory.segments)}
 
     @cached_property
     def has_removed(self) -> bool:

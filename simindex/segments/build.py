@@ -7,10 +7,9 @@ stores the same bytes.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import chain, groupby
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -45,9 +44,11 @@ def num_bytes(puts: Puts) -> int:
 Entries = tuple[np.ndarray, np.ndarray]
 """Keys, uint64, and the number of the document of each, uint32."""
 
+NO_ENTRIES: Entries = np.empty((1, 0), dtype=np.uint64), np.empty(0, dtype=np.uint32)
+"""Of a kind that has one table, which is empty."""
 
-@dataclass(frozen=True)
-class SegmentData:
+
+class SegmentData(NamedTuple):
     """The documents of a segment to be written. Numbers are relative to `base`, ascending, uint32.
 
     Attributes:
@@ -107,7 +108,7 @@ class SegmentData:
     def sorted_tables(self) -> list[Entries]:
         """Return every table's (keys, numbers), in the order of table numbers."""
         ordered = chain.from_iterable(zip(*kinds, strict=True) for kinds in self._sorted())
-        none = np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.uint32)
+        none = NO_ENTRIES[0][0], NO_ENTRIES[1]
         has_entries = [keys.size > 0 for keys, _ in self.tables for _ in range(len(keys))]
         return [next(ordered) if has_some else none for has_some in has_entries]
 

@@ -136,8 +136,8 @@ class Merge:
     geometry: Geometry
     sources: list[SegmentEntry]
     entry: SegmentEntry
-    dead_documents: np.ndarray
-    dead_sketches: np.ndarray
+    dead_documents: np.ndarray | None
+    dead_sketches: np.ndarray | None
     dead: list[int]
     done: bool = False
     _steps: Iterator[Puts] | None = field(default=None, repr=False)
@@ -176,19 +176,12 @@ class Merge:
             byte, bit = divmod(number - base, 8)
             marks[0, byte] |= (flags & REMOVED_DOCUMENT) << bit
             marks[1, byte] |= (flags >> 1 & 1) << bit
-        entry = SegmentEntry(
-            id=segment,
-            base=base,
-            span=last - base,
-            num_keys=sum(source.num_keys for source in sources),
-            num_copies=sum(source.num_copies for source in sources),
-            num_signatures=sum(source.num_signatures for source in sources),
-            num_fingerprints=sum(source.num_fingerprints for source in sources),
-            num_sketches=sum(source.num_sketches for source in sources),
-            num_shingles=sum(source.num_shingles for source in sources),
-        )
+        columns = list(zip(*sources, strict=True))
+        counts = [*map(sum, columns[3:8]), 0, b"", sum(columns[10])]
+        entry = SegmentEntry._make([segment, base, last - base, *counts])
         dead = [number for number, flags in removed.items() if flags == 3]
-        return cls(geometry, sources, entry, marks[0], marks[1], dead)
+        documents, sketches = (mark if removed and mark.any() else None for mark in marks)
+        return cls(geometry, sources, entry, documents, sketches, dead)
 
     def advance(
         self, budget: int, load: Callable[[SegmentEntry], Segment], file: MappedFile | None = None
@@ -257,8 +250,7 @@ class Merge:
         return puts
 
     def _dead(self, table: int) -> np.ndarray | None:
-        marks = self.dead_documents if table < FIRST_BAND_TABLE else self.dead_sketches
-        return marks if marks.any() else None
+        return self.dead_documents if table < FIRST_BAND_TABLE else self.dead_sketches
 
     def _table_sources(self, table: int) -> np.ndarray:
         """Return where each source's part of a table begins: MERGE_SOURCE, one a source."""

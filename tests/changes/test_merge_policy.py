@@ -11,7 +11,7 @@ from simindex.changes.merges import (
     pick_merges,
     runs_to_compact,
     step_budget,
-    tier_of,
+    tiers_of,
 )
 from simindex.format.layout import MAX_SPAN, SegmentEntry
 from simindex.format.meta import Manifest
@@ -27,7 +27,7 @@ def entries_of(*sizes: int) -> list[SegmentEntry]:
 
 @pytest.mark.parametrize(("size", "tier"), [(0, 0), (1, 0), (7, 0), (8, 1), (63, 1), (64, 2), (4096, 4)])
 def test_tier_is_the_power_that_the_size_reaches(size: int, tier: int) -> None:
-    assert tier_of(SegmentEntry(0, 0, size, size, 0, 0, 0, 0), 8) == tier
+    assert tiers_of([SegmentEntry(0, 0, size, size, 0, 0, 0, 0)], 8) == [tier]
 
 
 def test_pick_merges_takes_neighbours_of_one_tier() -> None:
@@ -171,5 +171,5 @@ def test_pick_merges_keeps_the_number_of_segments_small(factor: int, sizes: list
             joined = run[0]._replace(span=total, num_keys=total)
             at = stored.index(run[0])
             stored[at : at + len(run)] = [joined]
-    tiers = max(tier_of(entry, factor) for entry in stored) + 1
+    tiers = max(tiers_of(stored, factor)) + 1
     assert len(stored) <= (factor - 1) * tiers * tiers + factor

@@ -123,7 +123,7 @@ def test_step_that_is_larger_than_the_budget_is_a_debt_that_the_next_ones_work_o
         view = index._reader.committed_view(txn)
         manifest, done = view.manifest, []
         for _ in range(200):
-            merged = merges.advance(manifest, ids(manifest), 10, view)
+            merged = merges.advance(manifest, manifest.segments, lambda: 10, view)
             done.append(merged.num_bytes)
             merges.note_stored(merged)
             if len(merged.manifest.segments) < len(manifest.segments):
@@ -139,9 +139,9 @@ def test_step_that_is_larger_than_the_budget_is_a_debt_that_the_next_ones_work_o
 def test_merge_is_not_begun_of_segments_that_are_not_stored_yet(tmp_path: Path) -> None:
     with unmerged(tmp_path / "i", 3) as (index, merges), index._store.reading() as txn:
         view = index._reader.committed_view(txn)
-        merged = merges.advance(view.manifest, set(), 1 << 20, view)
+        merged = merges.advance(view.manifest, (), lambda: 1 << 20, view)
         assert (merged.manifest, merges.under_way) == (view.manifest, [])
-        merged = merges.advance(view.manifest, ids(view.manifest), 1 << 20, view)
+        merged = merges.advance(view.manifest, view.manifest.segments, lambda: 1 << 20, view)
         assert len(merged.manifest.segments) < 3
 
 
@@ -151,7 +151,7 @@ def test_merges_that_are_given_up_have_their_chunks_removed_and_their_ids_never_
     monkeypatch.setattr("simindex.changes.merges.is_free", lambda *_: False)
     with unmerged(tmp_path / "i", 12) as (index, merges), index._store.reading() as txn:
         view = index._reader.committed_view(txn)
-        merged = merges.advance(view.manifest, ids(view.manifest), 1, view)
+        merged = merges.advance(view.manifest, view.manifest.segments, lambda: 1, view)
         begun = {merge.entry.id for merge in merges.under_way}
         assert begun
         # The manifest that is stored knows nothing of their ids.
@@ -159,12 +159,13 @@ def test_merges_that_are_given_up_have_their_chunks_removed_and_their_ids_never_
         assert merges.under_way == []
         assert set(merges.abandoned) == begun
         assert manifest.next_segment == max(begun) + 1
-        merged = merges.advance(manifest, ids(manifest), 1, view)
+        merged = merges.advance(manifest, manifest.segments, lambda: 1, view)
         assert begun <= set(merged.gone)
         assert begun.isdisjoint(merge.entry.id for merge in merges.under_way)
         merges.note_stored(merged)
         assert merges.abandoned == []
-        assert not begun & set(merges.advance(merged.manifest, ids(manifest), 1, view).gone)
+        merged = merges.advance(merged.manifest, manifest.segments, lambda: 1, view)
+        assert not begun & set(merged.gone)
 
 
 def test_id_that_turns_out_to_be_live_is_not_removed() -> None:

@@ -1,7 +1,5 @@
 """Merging values as a whole against merging them by streams."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -67,7 +65,7 @@ def test_merge_of_values_with_numbers_of_no_document_ends_in_an_error(table: str
     tables = [(keys, wrong if table == "keys" else right), no_copies, (keys, right), none]
     harmful = SegmentData(3, 3, tables, keys.T, keys[0], wrong if table == "sketches" else right)
     segments = [
-        load(geometry, 0, replace(harmful, base=0, numbers=right, tables=[(keys, right), *tables[1:]]))
+        load(geometry, 0, harmful._replace(base=0, numbers=right, tables=[(keys, right), *tables[1:]]))
     ]
     segments.append(load(geometry, 1, harmful))
     merge = Merge.start(geometry, [segment.entry for segment in segments], 99, {1: 3})
