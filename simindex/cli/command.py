@@ -12,12 +12,14 @@ import importlib.util
 import inspect
 import itertools
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from typing import Any, ClassVar, get_type_hints
 
 import typer
 import typer.core
 import typer.main
+
+from simindex.cli.output import printable
 
 
 class LazyGroup(typer.core.TyperGroup):
@@ -35,7 +37,8 @@ class LazyGroup(typer.core.TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the options before the command."""
-        _parse_with({}, self.get_params(ctx))
+        for parameter in self.get_params(ctx):
+            _take_values(parameter, None)
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - as typer calls it
@@ -123,25 +126,18 @@ def with_options(run: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
-def _parse_with(parsers: Mapping[str, Callable[[Any], Any] | None], parameters: Iterable[Any]) -> None:
-    """Let parameters take what their parsers return: typer imports pydantic to call them, for as long as a
-    query takes."""
-    for parameter in parameters:
-        parameter.process_value = functools.partial(
-            _processed, parameter, parsers.get(parameter.name), parameter.process_value
-        )
+def _take_values(parameter: Any, parse: Callable[[str], Any] | None) -> None:
+    """Let `parse` make a parameter's value: typer would import pydantic, for as long as a query takes."""
+    parameter.process_value = functools.partial(_value, parameter, parse, parameter.process_value)
 
 
-def _processed(
-    parameter: Any, parse: Callable[[Any], Any] | None, by_typer: Callable[..., Any], ctx: Any, value: Any
+def _value(
+    parameter: Any, parse: Callable[[str], Any] | None, by_typer: Callable[..., Any], ctx: Any, value: Any
 ) -> Any:
     """Return the value of a parameter, as `process_value` of typer's own does."""
-    is_list = parameter.multiple or parameter.nargs == -1
     if parameter.required and not value:
         return by_typer(ctx, value)  # says that it is missing
-    if is_list:
-        value = tuple(value or ())
-    elif parse is not None and value is not None:
+    if parse is not None and isinstance(value, str):
         value = parse(value)
     return value if parameter.callback is None else parameter.callback(ctx, parameter, value)
 
@@ -150,15 +146,29 @@ class Command(typer.core.TyperCommand):
     """A command, whose help is for people."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Refuse a field that is named twice: only the last one would count."""
-        _parse_with(self.callback.parsers, self.get_params(ctx))  # type: ignore[union-attr] # of `with_options`
-        _, _, given = self.make_parser(ctx).parse_args(args=[*args])
-        for parameter in given:
-            if str(parameter.name).endswith("_field") and given.count(parameter) > 1:
+        """Parse what was typed; what was not has its default.
+
+        A field that is named twice is refused: only the last one would count.
+        """
+        parser = self.make_parser(ctx)
+        values, rest, typed = parser.parse_args(args=args)
+        for parameter in self.get_params(ctx):
+            if parameter.required and parameter not in typed:
+                typed.append(parameter)
+            elif parameter.expose_value:
+                ctx.params[parameter.name] = parameter.default
+        parsers = self.callback.parsers  # type: ignore[union-attr] # of `with_options`
+        for parameter in sorted(dict.fromkeys(typed), key=lambda parameter: not parameter.is_eager):
+            if str(parameter.name).endswith("_field") and typed.count(parameter) > 1:
                 raise typer.BadParameter(
                     "expected one field, found several", ctx=ctx, param_hint=f"'{parameter.opts[0]}'"
                 )
-        return super().parse_args(ctx, args)
+            _take_values(parameter, parsers.get(parameter.name))
+            parameter.handle_parse_result(ctx, values, rest)
+        if rest and not ctx.resilient_parsing:
+            ctx.fail(f"Got unexpected extra argument(s) ({' '.join(map(printable, rest))})")
+        ctx.args, ctx._opt_prefixes = rest, parser._opt_prefixes
+        return rest
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return what stands behind the name of the command in the usage line."""

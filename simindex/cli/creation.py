@@ -28,7 +28,7 @@ from simindex.index import open as open_index
 from simindex.storage.folder import is_index
 
 
-def seed_of(text: str | int) -> int | str:
+def seed_of(text: str) -> int | str:
     """Return the seed that was written on the command line: an integer, or "random".
 
     >>> seed_of("7"), seed_of("random")

@@ -20,22 +20,22 @@ from simindex.queries.search import Method
 # ---- numbers and words ----
 
 
-def whole(least: int = 0) -> Callable[[str | int], int]:
+def whole(least: int = 0) -> Callable[[str], int]:
     """Return what reads an integer of at least so much from the command line.
 
     >>> whole(1)("5")
     5
     """
 
-    def parse(text: str | int) -> int:
-        if not re.fullmatch(r"[-+]?[0-9]{1,25}", str(text).strip()) or int(text) < least:
+    def parse(text: str) -> int:
+        if not re.fullmatch(r"[-+]?[0-9]{1,25}", text.strip()) or int(text) < least:
             raise typer.BadParameter(f"expected an integer of at least {least}, found {text!r}")
         return int(text)
 
     return parse
 
 
-def share(text: str | float) -> float:
+def share(text: str) -> float:
     """Return the number between 0 and 1 that was written on the command line; its range is the library's."""
     try:
         return float(text)
@@ -45,7 +45,7 @@ def share(text: str | float) -> float:
         ) from None
 
 
-def seconds(text: str | float) -> float:
+def seconds(text: str) -> float:
     """Return the seconds that were written on the command line."""
     try:
         found = float(text)
@@ -125,13 +125,13 @@ OnRepeat = Annotated[Literal["skip", "replace"], word(("skip", "replace"), _CONF
 # ---- limits on what is held of an input ----
 
 
-def size(text: str | int) -> int:
+def size(text: str) -> int:
     """Return the bytes of a size that was written on the command line.
 
     >>> size("256MiB"), size("1 gib"), size("100kB"), size("5")
     (268435456, 1073741824, 100000, 5)
     """
-    match = re.fullmatch(r"(\d{1,18}) *(?:([kmgt])(i?))?b?", str(text).strip().lower(), re.ASCII)
+    match = re.fullmatch(r"(\d{1,18}) *(?:([kmgt])(i?))?b?", text.strip().lower(), re.ASCII)
     if match is None or not int(match[1]):
         raise typer.BadParameter(f"expected a size of 1 byte or more, like 256MiB, found {text!r}")
     power = " kmgt".index(match[2] or " ")

@@ -95,9 +95,9 @@ Delimiter = Annotated[
 ]
 
 
-def parse_base(text: str | int) -> int:
+def parse_base(text: str) -> int:
     """Return the base of digits, 16 or 10."""
-    if str(text) not in ("10", "16"):
+    if text not in ("10", "16"):
         raise typer.BadParameter(f"expected 16 or 10, found {text!r}")
     return int(text)
 
