@@ -67,7 +67,7 @@ class Entry(NamedTuple):
     key: Key  # its id; made of its place where it has none
     document: Any
     metadata: Any
-    content: Any  # as it stands in its input; see inputs.Newest
+    content: Any  # as it stands in its input; see inputs.Columns
     part: Part | None = None  # of which row it is a paragraph
 
 

@@ -17,12 +17,11 @@ from simindex.inputs.rows import (
     Fields,
     KeyFrom,
     Row,
-    RowByContent,
     parse_fingerprint,
     sound,
     tidy_path,
 )
-from simindex.inputs.source import BatchRow, Cells, Columns, Limits, Newest, Source, Tally
+from simindex.inputs.source import BatchRow, Cells, Columns, Limits, Source, Tally
 
 __all__ = [
     "FORMATS",
@@ -36,10 +35,8 @@ __all__ = [
     "KeyFrom",
     "Limits",
     "MissingPackageError",
-    "Newest",
     "Reading",
     "Row",
-    "RowByContent",
     "Source",
     "Tally",
     "optional_module",

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
 
-from simindex.inputs.rows import BadRowError, NoTextError, Row
-from simindex.inputs.source import Source, Tally
+from simindex.inputs.rows import BadRowError, NoTextError
+from simindex.inputs.source import Columns, Source, Tally, gathered
 from simindex.storage.folder import DATA_FILE, WRITER_LOCK_FILE
 
 _OF_AN_INDEX = {DATA_FILE, WRITER_LOCK_FILE}
 """A folder inside that has these files is an index, in which nothing is a document."""
 
-ReadFile = Callable[[Source], Iterator[Row | BadRowError]]
+ReadFile = Callable[[Source], Iterator[Columns]]
 
 
 @dataclass(frozen=True)
@@ -97,25 +97,24 @@ def read(
     selection: Selection,
     read_file: ReadFile,
     named_table: Callable[[str], bool] | None = None,
-) -> Iterator[Row | BadRowError]:
+) -> Iterator[Columns]:
     """Yield the rows of each file of a folder; a file that `named_table` knows is counted as a table."""
     done = 0
     for file in selection.files(source.path, source.tally):
         if isinstance(file, BadRowError):
-            yield file
+            yield from gathered([(0, None, file)], source.name)
             continue
         inner = source.inner(file)
         source.tally.tables += named_table is not None and named_table(file)
         source.follow(partial(_so_far, done, inner))
         try:
-            for row in read_file(inner):
-                if isinstance(row, NoTextError):
+            for some in read_file(inner):
+                if isinstance(some.error, NoTextError):
                     source.tally.binary += 1
                 else:
-                    source.newest = inner.newest
-                    yield row
+                    yield some
         except OSError as exc:
-            yield _unreadable(file, exc)
+            yield from gathered([(0, None, _unreadable(file, exc))], source.name)
         source.tally.add(inner.tally)
         done += _num_bytes(file)
     source.follow(lambda: done)

@@ -13,19 +13,18 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from simindex import remote
-from simindex.errors import InputError, SimIndexError, optional_module
+from simindex.errors import InputError, optional_module
 from simindex.inputs import folder
 from simindex.inputs.formats import csv, json, parquet, text, warc
 from simindex.inputs.rows import BadRowError, Fields, Row, sound
-from simindex.inputs.source import Columns, Extent, Limits, Newest, Source, Tally, gathered
+from simindex.inputs.source import Columns, Extent, Found, Limits, Source, Tally, gathered
 from simindex.inputs.streams import is_utf8, require_unpacker, without_packing
 from simindex.remote import is_remote
 
 Rows = Iterator[Row | BadRowError]
-T = TypeVar("T")
 
 
 class Format(NamedTuple):
@@ -34,27 +33,29 @@ class Format(NamedTuple):
     Attributes:
         may_be_packed: whether such files may also be compressed, or come from standard input.
         has_delimiter: whether something stands between cells.
-        columns: gives the rows of a source as columns, faster than `read`; ``None``: it is not.
-        modules: that both import, of packages that simindex does not require.
+        modules: that it imports, of packages that simindex does not require.
         install: what has to be installed for them; default: the packages.
     """
 
-    read: Callable[[Source, Fields], Rows]
+    read: Callable[[Source, Fields], Iterator[Columns]]
     may_be_packed: bool = True
     has_delimiter: bool = False
-    columns: Callable[[Source, Fields], Iterator[Columns]] | None = None
     modules: Sequence[str] = ()
     install: str = ""
 
 
+def _gathering(read: Callable[[Source, Fields], Iterator[Found]]) -> Callable[..., Iterator[Columns]]:
+    return lambda source, fields: gathered(read(source, fields), source.name)
+
+
 FORMATS = {
-    "jsonl": Format(json.read_lines, columns=json.columns, modules=["orjson"]),
-    "json": Format(json.read, modules=["orjson"]),
-    "csv": Format(csv.read, has_delimiter=True),
-    "tsv": Format(partial(csv.read, delimiter="\t"), has_delimiter=True),
-    "parquet": Format(parquet.read, may_be_packed=False, modules=["pyarrow.parquet"]),
-    "text": Format(text.read),
-    "warc": Format(warc.read, modules=warc.MODULES, install="'simindex[web]'"),
+    "jsonl": Format(json.read_lines, modules=["orjson"]),
+    "json": Format(_gathering(json.read), modules=["orjson"]),
+    "csv": Format(_gathering(csv.read), has_delimiter=True),
+    "tsv": Format(_gathering(partial(csv.read, delimiter="\t")), has_delimiter=True),
+    "parquet": Format(_gathering(parquet.read), may_be_packed=False, modules=["pyarrow.parquet"]),
+    "text": Format(_gathering(text.read)),
+    "warc": Format(_gathering(warc.read), modules=warc.MODULES, install="'simindex[web]'"),
 }
 """Name of a format -> how its files are read."""
 
@@ -157,19 +158,30 @@ class Inputs:
         return settings | {"globs": list(self._reading.globs)}
 
     def __iter__(self) -> Rows:
-        return self._each(self._read)
+        return _rows(self.columns())
 
     def columns(self) -> Iterator[Columns]:
-        """Yield the same rows some at a time, all of one input; `newest` has none of them."""
-        return self._each(self._read_columns)
+        """Yield the same rows some at a time, all of one input."""
+        self._bytes_done = 0
+        self._tally = Tally()
+        for place, path in enumerate(self._paths):
+            self.place = place
+            self._source = source = self._open(path)
+            try:
+                yield from self._read(source)
+            except MemoryError as exc:
+                raise InputError(source.name, "cannot be read on: not enough memory") from exc
+            self._source = None
+            self._bytes_done += source.bytes_read
+            self._tally.add(source.tally)
 
     def columns_of(self, place: int, extent: Extent | None) -> Iterator[Columns]:
         """Yield the rows of the place-th input, or of some of its plain lines, as `columns` does."""
-        yield from self._read_columns(self._part(place, extent))
+        yield from self._read(self._part(place, extent))
 
     def rows_of(self, place: int, extent: Extent | None) -> Rows:
         """Yield the rows of one input, or of some of its lines, as iterating does; see `columns_of`."""
-        yield from self._read(self._part(place, extent))
+        return _rows(self.columns_of(place, extent))
 
     def lines_of(self, place: int, extent: Extent | None, size: int) -> Iterator[bytes]:
         """Yield the lines of an input with `has_lines`, about `size` bytes at a time, or those of an extent
@@ -184,7 +196,7 @@ class Inputs:
         source = self._open(self._paths[place])
         usual = json.usual(source, self._fields, numbers, lines)
         if usual is not None:
-            return usual
+            return usual[:2]
         empty = "expected a row, found an empty line"
         found = (
             json.row_of(source, self._fields, number, line) or BadRowError(f"{source.name}:{number}", empty)
@@ -203,20 +215,6 @@ class Inputs:
         is_plain = without_packing(path) == path and is_utf8(self._reading.encoding)
         return is_plain and self.has_lines(path)
 
-    def _each(self, read: Callable[[Source], Iterator[T]]) -> Iterator[T]:
-        self._bytes_done = 0
-        self._tally = Tally()
-        for place, path in enumerate(self._paths):
-            self.place = place
-            self._source = source = self._open(path)
-            try:
-                yield from read(source)
-            except MemoryError as exc:
-                raise InputError(source.name, "cannot be read on: not enough memory") from exc
-            self._source = None
-            self._bytes_done += source.bytes_read
-            self._tally.add(source.tally)
-
     @property
     def tally(self) -> Tally:
         """What the latest iteration has not read so far, or not as it stands."""
@@ -230,13 +228,6 @@ class Inputs:
     def paths(self) -> tuple[str, ...]:
         """The inputs, as given; in the place of a pattern what it fits."""
         return self._paths
-
-    @property
-    def newest(self) -> Newest:
-        """The row that the latest iteration yielded last, as it stands in its input."""
-        if self._source is None or self._source.newest is None:
-            raise SimIndexError("newest: expected an iteration that has yielded a row, found none")
-        return self._source.newest
 
     @property
     def bytes_read(self) -> int:
@@ -295,20 +286,19 @@ class Inputs:
             raise FileNotFoundError(errno.ENOENT, "no such file or folder", path)
         require_unpacker(path)
 
-    def _read(self, source: Source) -> Rows:
-        format_ = self._format(source)
-        if source.path != "-" and os.path.isdir(source.path):
-            named_table = _named_table if self._reading.format is None else None
-            return folder.read(
-                source, self._selection, lambda file: format_.read(file, self._fields), named_table
-            )
-        return format_.read(source, self._fields)
+    def _read(self, source: Source) -> Iterator[Columns]:
+        read = self._format(source).read
+        if source.path == "-" or not os.path.isdir(source.path):
+            return read(source, self._fields)
+        named_table = _named_table if self._reading.format is None else None
+        return folder.read(source, self._selection, lambda file: read(file, self._fields), named_table)
 
-    def _read_columns(self, source: Source) -> Iterator[Columns]:
-        format_ = self._format(source)
-        if format_.columns is None or not (source.path == "-" or _is_file(source.path)):
-            return gathered(self._read(source), source)
-        return format_.columns(source, self._fields)
+
+def _rows(columns: Iterator[Columns]) -> Rows:
+    for some in columns:
+        yield from some.rows()
+        if some.error is not None:
+            yield some.error
 
 
 def _named_format(name: str) -> str:
@@ -321,10 +311,6 @@ def _named_format(name: str) -> str:
 
 def _named_table(path: str) -> bool:
     return _named_format(path.lower()) != "text"
-
-
-def _is_file(path: str) -> bool:
-    return is_remote(path) or os.path.isfile(path)
 
 
 _MARKS = frozenset("*?[")

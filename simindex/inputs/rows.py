@@ -92,8 +92,8 @@ class RowByContent(Row):
     __slots__ = ()
 
 
-Usual = tuple[list[Any], list[Any]]
-"""Keys and documents of some rows."""
+Usual = tuple[list[Any], list[Any], list[Any] | None]
+"""Keys, documents and metadata of some rows; ``None``: none of them has any."""
 
 
 KeyFrom = Literal["content", "line"]
@@ -142,7 +142,7 @@ class Fields:
         key_from: of what a key is made where a row has none: "line", of the input's path as it was given and
             the row's line (``path:line``); "content", of its document (`content_key`); ``None``: such a
             row is a bad one.
-        whole_rows: whether `Newest` has all columns of a row of Parquet, and not those alone that are wanted.
+        whole_rows: whether the content of a row of Parquet has all its columns, and not only the wanted.
     """
 
     id: str = "id"
@@ -185,25 +185,31 @@ class Fields:
         return (RowByContent if made else Row)(key, document, metadata)
 
     def usual(self, name: str, numbers: Sequence[int], rows: list[dict[str, Any]]) -> Usual | None:
-        """Return the keys and documents of rows of which each is as nearly all are; ``None`` where one may
-        not be, and `row` says what it is.
+        """Return what rows are of which each is as nearly all are; ``None`` where one may not be, and `row`
+        says what it is.
 
         >>> Fields().usual("a.jsonl", [3, 4], [{"id": 7, "text": "a ship"}, {"id": 8, "text": "left"}])
-        ([7, 8], ['a ship', 'left'])
+        ([7, 8], ['a ship', 'left'], None)
         """
-        if self._keeps_metadata or self.keys_only or self.fingerprint is not None:
+        if self.keys_only or self.fingerprint is not None:
             return None
         keys: list[Any] = [row.get(self.id) for row in rows]
         documents = [row.get(self.text) for row in rows]
         if set(map(type, documents)) != {str}:
             return None
-        if set(map(type, keys)) == {type(None)} and self.key_from == "line":
+        metadata = list(map(self._metadata, rows)) if self._keeps_metadata else None
+        if metadata is not None and not all(map(is_flat, metadata)):
+            return None
+        kinds = set(map(type, keys))
+        if kinds == {type(None)} and self.key_from == "line":
             path = tidy_path(name)
-            return [f"{path}:{number}" for number in numbers], documents
-        if set(map(type, keys)) == {str}:
-            return (keys, documents) if max(map(len, keys)) <= _SHORT_KEY else None
-        are_numbers = set(map(type, keys)) == {int} and max(map(int.bit_length, keys)) < 64
-        return (keys, documents) if are_numbers else None
+            keys = [f"{path}:{number}" for number in numbers]
+        elif kinds == {str}:
+            if max(map(len, keys)) > _SHORT_KEY:
+                return None
+        elif kinds != {int} or max(map(int.bit_length, keys)) >= 64:
+            return None
+        return keys, documents, metadata
 
     @cached_property
     def document(self) -> str:

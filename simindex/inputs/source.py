@@ -15,13 +15,14 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import partial
+from itertools import repeat
 from typing import Any, NamedTuple, cast
 
 from simindex import remote
 from simindex.batching import bytes_of
 from simindex.checks import require_int
 from simindex.errors import InputError, reason_of
-from simindex.inputs.rows import BadRowError, NoTextError, Row, tidy_path
+from simindex.inputs.rows import BadRowError, NoTextError, Row, RowByContent, tidy_path
 from simindex.inputs.streams import MAX_READ_AHEAD, PACKINGS, Stream, is_utf8
 from simindex.remote import is_remote
 
@@ -130,21 +131,6 @@ class Tally:
         self.tables += other.tables
 
 
-class Newest(NamedTuple):
-    """The newest row as it stands in its input, for those who write it out again.
-
-    Attributes:
-        name: of the input; of a file of a folder its own.
-        number: of the row or line in it, from 1; 0 where the whole file is the row.
-        content: bytes: the line, in UTF-8; `Cells`: a row of CSV; a dict: an object of a .json;
-            `BatchRow`: a row of Parquet; ``None``: the file of that name.
-    """
-
-    name: str
-    number: int
-    content: Any
-
-
 class Cells(NamedTuple):
     """A row of CSV."""
 
@@ -184,11 +170,9 @@ class Source:
 
     Attributes:
         tally: what was not read of it, or not as it stands.
-        newest: the row that was yielded last; ``None`` before the first.
         extent: the lines of it that are read; ``None``: all.
     """
 
-    newest: Newest | None = None
     extent: Extent | None = None
 
     def __init__(
@@ -414,43 +398,76 @@ _COLUMN_BYTES = 1 << 20
 
 
 class Columns(NamedTuple):
-    """Some rows of an input, in order."""
+    """Some rows of an input, in order.
+
+    Attributes:
+        names: of the input of each; of a file of a folder its own.
+        numbers: of each row or line in it, from 1; 0 where the whole file is the row.
+        contents: of each, as it stands in its input, for those who write it out again: bytes: the line, in
+            UTF-8; `Cells`: a row of CSV; a dict: an object of a .json; `BatchRow`: a row of Parquet;
+            ``None``: the file of that name.
+        error: of what stands behind them and is no row.
+        metadata: of each; ``None``: none of them has any.
+        made: the places among them of those whose key was made of their document: another row of such a key
+            is the same document.
+    """
 
     names: list[str]
-    numbers: list[int]  # of each in its file; see Newest
+    numbers: list[int]
     keys: list[Any]
     documents: list[Any]
-    contents: list[Any]  # of each, as it stands in its input; see Newest
-    error: BadRowError | None = None  # of what stands behind them and is no row
+    contents: list[Any]
+    error: BadRowError | None = None
+    metadata: list[Any] | None = None
+    made: frozenset[int] = frozenset()
+
+    def rows(self) -> Iterator[Row]:
+        """Return the rows one by one."""
+        return map(Row, self.keys, self.documents, self.metadata or repeat(None))
 
 
-def gathered(rows: Iterable[Row | BadRowError], source: Source) -> Iterator[Columns]:
-    """Yield the rows of a source as columns."""
-    some, room = _empty(), _COLUMN_BYTES
+Found = tuple[int, Any, Row | BadRowError]
+"""A row, or what is none, behind its number and its content; see `Columns`."""
+
+
+def gathered(rows: Iterable[Found], name: str) -> Iterator[Columns]:
+    """Yield the rows of an input as columns."""
+    some, room = _Some(), _COLUMN_BYTES
     try:
-        for row in rows:
+        for number, content, row in rows:
             if isinstance(row, BadRowError):
-                yield some._replace(error=row)
-                some, room = _empty(), _COLUMN_BYTES
+                yield some.columns(name, row)
+                some, room = _Some(), _COLUMN_BYTES
                 continue
-            newest = source.newest
-            assert newest is not None
-            some.names.append(newest.name)
-            some.numbers.append(newest.number)
-            some.keys.append(row.key)
-            some.documents.append(row.document)
-            some.contents.append(newest.content)
-            room -= bytes_of(row[1])
-            if room <= 0 or len(some.keys) == _COLUMN_ROWS:
-                yield some
-                some, room = _empty(), _COLUMN_BYTES
+            some.numbers.append(number)
+            some.contents.append(content)
+            some.rows.append(row)
+            room -= len(row[1]) if type(row[1]) is str else bytes_of(row[1])
+            if room <= 0 or len(some.rows) == _COLUMN_ROWS:
+                yield some.columns(name)
+                some, room = _Some(), _COLUMN_BYTES
     except Exception:
-        if some.keys:
-            yield some  # what came before the place from which the input cannot be read on
+        if some.rows:
+            yield some.columns(name)  # what came before the place from which the input cannot be read on
         raise
-    if some.keys:
-        yield some
+    if some.rows:
+        yield some.columns(name)
 
 
-def _empty() -> Columns:
-    return Columns([], [], [], [], [])
+class _Some:
+    """Rows on the way to be columns."""
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+        self.contents: list[Any] = []
+        self.rows: list[Row] = []
+
+    def columns(self, name: str, error: BadRowError | None = None) -> Columns:
+        names = [name] * len(self.rows)
+        if not self.rows:
+            return Columns([], [], [], [], [], error)
+        keys, documents, metadata = map(list, zip(*self.rows, strict=True))
+        made: frozenset[int] = frozenset()
+        if RowByContent in set(map(type, self.rows)):
+            made = frozenset(place for place, row in enumerate(self.rows) if type(row) is RowByContent)
+        return Columns(names, self.numbers, keys, documents, self.contents, error, metadata, made)

@@ -1,7 +1,8 @@
-"""Rows some at a time are the rows one by one."""
+"""Rows some at a time are the rows of each line by itself."""
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import json
 from pathlib import Path
@@ -11,14 +12,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simindex.inputs import BadRowError, Fields, InputError, Inputs, Limits
+from simindex.inputs import BadRowError, Fields, InputError, Inputs, Limits, Row
 
-FIELDS = [Fields(key_from="line"), Fields(), Fields(key_from="content", metadata=True)]
+FIELDS = [
+    Fields(key_from="line"),
+    Fields(),
+    Fields(key_from="content", metadata=True),
+    Fields(metadata=True),
+    Fields(metadata_from="more"),
+]
 
 LINES = st.one_of(
     st.fixed_dictionaries({"id": st.text(max_size=3) | st.integers(0, 9), "text": st.text(max_size=9)}).map(
         json.dumps
     ),
+    st.fixed_dictionaries(
+        {
+            "id": st.just("m"),
+            "text": st.just("d"),
+            "more": st.sampled_from([1, None, "x", {"y": 1}, [1, [2]]]),
+        }
+    ).map(json.dumps),
     st.sampled_from(
         ["", "  ", "[]", "{", '{"text": "a"}', '{"id": 1}', '{"id": 1.5, "text": "b"}', "\ufeff{}"]
     ),
@@ -27,27 +41,34 @@ LINES = st.one_of(
 )
 
 
-def _one_by_one(inputs: Inputs) -> list[Any]:
+def _one_by_one(path: Path, fields: Fields, limits: Limits) -> list[Any]:
+    """Return the rows of each line of a file, read from a file in which it stands alone."""
     found: list[Any] = []
-    for row in inputs:
-        if isinstance(row, BadRowError):
-            found.append(str(row))
-        else:
-            newest = inputs.newest
-            found.append((newest.name, newest.number, row.key, row.document, newest.content))
+    alone = path.with_name("alone.jsonl")
+    for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
+        alone.write_bytes(b"\n" * (number - 1) + line)
+        for row in Inputs([str(alone)], fields, limits=limits):
+            if isinstance(row, BadRowError):
+                found.append(str(row).replace(str(alone), str(path)))
+            else:
+                key = row.key.replace(str(alone), str(path)) if isinstance(row.key, str) else row.key
+                content = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+                found.append((str(path), number, key, row.document, content, row.metadata))
     return found
 
 
 def _by_columns(inputs: Inputs) -> list[Any]:
     found: list[Any] = []
     for some in inputs.columns():
-        found += zip(some.names, some.numbers, some.keys, some.documents, some.contents, strict=True)
+        metadata = some.metadata or [None] * len(some.keys)
+        found += zip(*some[:5], metadata, strict=True)
+        assert list(some.rows()) == list(map(Row, some.keys, some.documents, metadata))
         found += [] if some.error is None else [str(some.error)]
     return found
 
 
 @settings(max_examples=30, deadline=None)
-@given(lines=st.lists(LINES, max_size=20), closed=st.booleans(), place=st.integers(0, 2), small=st.booleans())
+@given(lines=st.lists(LINES, max_size=20), closed=st.booleans(), place=st.integers(0, 4), small=st.booleans())
 def test_columns_hold_the_rows_one_by_one(
     tmp_path_factory: pytest.TempPathFactory, lines: list[str], closed: bool, place: int, small: bool
 ) -> None:
@@ -55,7 +76,7 @@ def test_columns_hold_the_rows_one_by_one(
     path.write_text("\n".join(lines) + "\n" * closed)
     limits = Limits(row=40) if small else Limits()
     inputs = Inputs([str(path), str(path)], FIELDS[place], limits=limits)
-    assert _by_columns(inputs) == _one_by_one(inputs)
+    assert _by_columns(inputs) == 2 * _one_by_one(path, FIELDS[place], limits)
 
 
 def test_line_that_is_long_and_longer_than_the_limit(tmp_path: Path) -> None:
@@ -65,7 +86,7 @@ def test_line_that_is_long_and_longer_than_the_limit(tmp_path: Path) -> None:
     for limits in (Limits(), Limits(row=3 << 20)):
         inputs = Inputs([str(path)], limits=limits)
         found = _by_columns(inputs)
-        assert found == _one_by_one(inputs)
+        assert found == _one_by_one(path, Fields(), limits)
         assert [type(row) is str for row in found] == [False, limits.row < 6 << 20] * 2
 
 
@@ -90,5 +111,8 @@ def test_other_formats_come_as_columns_too(tmp_path: Path) -> None:
         (tmp_path / "texts").mkdir(exist_ok=True)
         (tmp_path / "texts" / name).write_text(name)
     inputs = Inputs([str(tmp_path / "a.csv"), str(tmp_path / "texts")])
-    assert _by_columns(inputs) == _one_by_one(inputs)
-    assert len(_by_columns(inputs)) == 6
+    csv, found = str(tmp_path / "a.csv"), _by_columns(inputs)
+    assert [row[1:4] for row in found[:2] + found[3:4]] == [(2, "1", "a"), (3, "2", "b"), (5, "4", "d")]
+    assert found[2] == f"{csv}:4: expected 2 columns, found 1"
+    texts = [str(tmp_path / "texts" / name) for name in ("b.txt", "c.txt")]
+    assert found[4:] == [(path, 0, path, path[-5:], None, None) for path in texts]

@@ -16,6 +16,7 @@ from support.texts import FOX, ROWS, SHIP, good, json_lines, make_folder, zstd
 from simindex.inputs import (
     FORMATS,
     BadRowError,
+    Columns,
     Fields,
     InputError,
     Inputs,
@@ -87,7 +88,7 @@ def test_a_format_is_told_by_its_suffix_in_any_case(
     """And what has another suffix, or none, is text."""
     opened: list[tuple[str, str]] = []
 
-    def note_it(name: str, source: Source, _fields: Fields) -> Iterator[Row]:
+    def note_it(name: str, source: Source, _fields: Fields) -> Iterator[Columns]:
         opened.append((name, source.path))
         return iter(())
 
@@ -243,12 +244,12 @@ def test_limits_hold_for_every_input(tmp_path: Path) -> None:
 
 
 def test_input_for_which_there_is_no_memory_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_memory(*_: object) -> Iterator[Row]:
+    def no_memory(*_: object) -> Iterator[Columns]:
         raise MemoryError
 
     (tmp_path / "a.jsonl").write_bytes(b"{}")
     inputs = Inputs([str(tmp_path / "a.jsonl")])
-    monkeypatch.setitem(FORMATS, "jsonl", FORMATS["jsonl"]._replace(read=no_memory, columns=None))
+    monkeypatch.setitem(FORMATS, "jsonl", FORMATS["jsonl"]._replace(read=no_memory))
     with pytest.raises(InputError, match=r"a\.jsonl: cannot be read on: not enough memory"):
         list(inputs)
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import asdict
 from functools import partial
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import Annotated, Any
 
 import typer
@@ -25,7 +25,7 @@ from simindex.cli.output import Advance, Reports, counted, figure, note, print_j
 from simindex.format.keys import Key
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.index import Index
-from simindex.inputs import BadRowError, Inputs, Row, RowByContent, Tally
+from simindex.inputs import Columns, Inputs, Row, Tally
 from simindex.jsonable import plain
 from simindex.queries.matches import Matches
 
@@ -109,25 +109,28 @@ class _Feed:
         self._under_way: dict[Key, int] = {}
         """Keys made of content -> the number of the row, in the order of the rows."""
 
-    def rows(self) -> Generator[Row, None, None]:
-        """Yield the rows to insert."""
-        for row in self._inputs:
-            if isinstance(row, BadRowError):
+    def rows(self) -> Generator[Iterable[Row], None, None]:
+        """Yield the rows to insert, some at a time."""
+        for some in self._inputs.columns():
+            if some.made and self._is_stored is not None:
+                yield self._new_ones(some, self._is_stored)
+            else:
+                self._given += len(some.keys)
+                yield some.rows()
+            if some.error is not None:
                 if not self._skips_bad:
-                    raise row
-                self.bad_rows.add(f"{in_options(str(row))}; skipped")
-            elif not isinstance(row, RowByContent) or self._is_new(row):
-                self._given += 1
-                yield row
+                    raise some.error
+                self.bad_rows.add(f"{in_options(str(some.error))}; skipped")
 
-    def _is_new(self, row: RowByContent) -> bool:
-        if self._is_stored is None:
-            return True
-        if row.key in self._under_way or self._is_stored(row.key):
-            self.equal += 1
-            return False
-        self._under_way[row.key] = self._given
-        return True
+    def _new_ones(self, some: Columns, is_stored: Callable[[Key], bool]) -> Iterator[Row]:
+        for place, row in enumerate(some.rows()):
+            if place in some.made:
+                if row.key in self._under_way or is_stored(row.key):
+                    self.equal += 1
+                    continue
+                self._under_way[row.key] = self._given
+            self._given += 1
+            yield row
 
     def progress(self, done: int) -> None:
         """Take note that the first `done` rows are stored."""
@@ -236,7 +239,7 @@ def _insert(
     try:
         with closing(feed.rows()) as rows:
             return insert(
-                rows,
+                chain.from_iterable(rows),
                 on_conflict=on_conflict,
                 batch_size=batch_size,
                 progress=feed.progress,

@@ -15,10 +15,10 @@ from typing import Any, cast
 
 from simindex.errors import InputError
 from simindex.inputs.rows import BadRowError, Fields, Row
-from simindex.inputs.source import Cells, Lines, Newest, Source
+from simindex.inputs.source import Cells, Found, Lines, Source
 
 
-def read(source: Source, fields: Fields, delimiter: str = ",") -> Iterator[Row | BadRowError]:
+def read(source: Source, fields: Fields, delimiter: str = ",") -> Iterator[Found]:
     """Yield the rows of a source of CSV; its own delimiter goes before this one."""
     delimiter = source.delimiter or delimiter
     parser = _parser()
@@ -31,12 +31,12 @@ def read(source: Source, fields: Fields, delimiter: str = ",") -> Iterator[Row |
             try:
                 cells = next(reader, None)
             except parser.Error as exc:
-                yield BadRowError(f"{source.name}:{feed.number}", f"{exc}{feed.since()}")
+                yield feed.number, None, BadRowError(f"{source.name}:{feed.number}", f"{exc}{feed.since()}")
                 if str(exc).startswith("unexpected end"):
                     feed.read_again()  # a quote is not closed, it may be
                 continue
             except BadRowError as exc:
-                yield exc
+                yield feed.number, None, exc
                 feed.read_again()
                 continue
             if cells is None:
@@ -44,8 +44,8 @@ def read(source: Source, fields: Fields, delimiter: str = ",") -> Iterator[Row |
             if header is None:
                 header = _header(source, f"{source.name}:{feed.number}", fields, cells)
             elif cells:
-                source.newest = Newest(source.name, feed.number, Cells(feed.row, header, cells, delimiter))
-                yield _row(source, feed.number, fields, header, cells)
+                content = Cells(feed.row, header, cells, delimiter)
+                yield feed.number, content, _row(source, feed.number, fields, header, cells)
 
 
 def _header(source: Source, place: str, fields: Fields, cells: list[str]) -> list[str]:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-from simindex.inputs.rows import BadRowError, Fields, Row
-from simindex.inputs.source import BYTE_ORDER_MARK, Columns, Newest, Source, gathered
+from simindex.inputs.rows import BadRowError, Fields, Row, Usual
+from simindex.inputs.source import BYTE_ORDER_MARK, Columns, Found, Source, gathered
 
 _REMEDY = "--format jsonl takes an object a line, --format text the file as one document"
 
 
-def read(source: Source, fields: Fields) -> Iterator[Row | BadRowError]:
+def read(source: Source, fields: Fields) -> Iterator[Found]:
     """Yield the rows of a file with an array of objects, or one object, each with the place ``name:number``,
     from 1."""
     import orjson
@@ -19,33 +18,27 @@ def read(source: Source, fields: Fields) -> Iterator[Row | BadRowError]:
     try:
         values = orjson.loads(content := source.whole())
     except BadRowError as exc:
-        yield exc
+        yield 0, None, exc
         return
     except orjson.JSONDecodeError as exc:
-        where = f"line {exc.lineno}, column {exc.colno}"
-        yield _no_json(
-            source,
-            source.name,
-            content,
-            f"a JSON array of objects, found no JSON ({exc.msg}, {where}); {_REMEDY}",
-        )
+        found = f"no JSON ({exc.msg}, line {exc.lineno}, column {exc.colno}); {_REMEDY}"
+        yield 0, None, _no_json(source, source.name, content, f"a JSON array of objects, found {found}")
         return
     del content
     if isinstance(values, dict):
         values = [values]
     if not isinstance(values, list):
         found = type(values).__name__
-        yield BadRowError(source.name, f"expected a JSON array of objects, found {found}; {_REMEDY}")
+        yield 0, None, BadRowError(source.name, f"expected a JSON array of objects, found {found}; {_REMEDY}")
         return
     num_bytes, num_rows, number = source.bytes_read, len(values), 0
     source.follow(lambda: num_bytes * number // max(num_rows, 1))
     for number, value in enumerate(values, 1):
         if isinstance(value, dict):
-            source.newest = Newest(source.name, number, value)
-            yield fields.row(source.name, number, value)
+            yield number, value, fields.row(source.name, number, value)
         else:
-            found = type(value).__name__
-            yield BadRowError(f"{source.name}:{number}", f"expected a JSON object, found {found}")
+            reason = f"expected a JSON object, found {type(value).__name__}"
+            yield number, None, BadRowError(f"{source.name}:{number}", reason)
 
 
 def _no_json(source: Source, place: str, content: bytes, expected: str) -> BadRowError:
@@ -58,19 +51,6 @@ def _no_json(source: Source, place: str, content: bytes, expected: str) -> BadRo
 
 
 # ---- lines ----
-
-
-def read_lines(source: Source, fields: Fields) -> Iterator[Row | BadRowError]:
-    """Yield the rows of a source of JSON lines."""
-    with source.lines() as lines:
-        for some in lines.groups():
-            if isinstance(some, BadRowError):
-                yield some
-                continue
-            for number, line in enumerate(some, lines.number - len(some) + 1):
-                row = row_of(source, fields, number, line)
-                if row is not None:
-                    yield row
 
 
 def row_of(source: Source, fields: Fields, number: int, line: bytes) -> Row | BadRowError | None:
@@ -86,7 +66,6 @@ def row_of(source: Source, fields: Fields, number: int, line: bytes) -> Row | Ba
         expected = f"a JSON object, found no JSON ({exc.msg}, column {exc.colno})"
         return _no_json(source, f"{source.name}:{number}", content, expected)
     if isinstance(values, dict):
-        source.newest = Newest(source.name, number, content)
         return fields.row(source.name, number, values)
     reason = f"expected a JSON object, found {type(values).__name__}"
     if number == 1 and isinstance(values, list):
@@ -94,26 +73,32 @@ def row_of(source: Source, fields: Fields, number: int, line: bytes) -> Row | Ba
     return BadRowError(f"{source.name}:{number}", reason)
 
 
-def columns(source: Source, fields: Fields) -> Iterator[Columns]:
-    """Yield the same rows as columns."""
+def read_lines(source: Source, fields: Fields) -> Iterator[Columns]:
+    """Yield the rows of a source of JSON lines."""
     with source.lines() as lines:
         for some in lines.groups():
             if isinstance(some, BadRowError):
-                yield Columns([], [], [], [], [], some)
+                yield from gathered([(lines.number, None, some)], source.name)
                 continue
             numbers = range(lines.number - len(some) + 1, lines.number + 1)
             found = usual(source, fields, numbers, some)
             if found is not None:
-                yield Columns([source.name] * len(some), list(numbers), *found, some)
-                continue
-            rows = (row_of(source, fields, *each) for each in zip(numbers, some, strict=True))
-            yield from gathered((row for row in rows if row is not None), source)
+                keys, documents, metadata = found
+                names = [source.name] * len(some)
+                yield Columns(names, list(numbers), keys, documents, some, None, metadata)
+            else:
+                yield from gathered(_each(source, fields, numbers, some), source.name)
 
 
-def usual(
-    source: Source, fields: Fields, numbers: Sequence[int], lines: Sequence[bytes]
-) -> tuple[list[Any], list[Any]] | None:
-    """Return the keys and documents of lines, each a row as nearly all are; ``None`` where one may not be."""
+def _each(source: Source, fields: Fields, numbers: Sequence[int], lines: Sequence[bytes]) -> Iterator[Found]:
+    for number, line in zip(numbers, lines, strict=True):
+        row = row_of(source, fields, number, line)
+        if row is not None:
+            yield number, line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line, row
+
+
+def usual(source: Source, fields: Fields, numbers: Sequence[int], lines: Sequence[bytes]) -> Usual | None:
+    """Return what lines are, each a row as nearly all are; ``None`` where one may not be."""
     import orjson
 
     try:

@@ -13,8 +13,8 @@ from typing import Any
 from simindex import remote
 from simindex.batching import PART_BYTES
 from simindex.errors import InputError, reason_of
-from simindex.inputs.rows import BadRowError, Fields, Row
-from simindex.inputs.source import BatchRow, Newest, Source
+from simindex.inputs.rows import BadRowError, Fields
+from simindex.inputs.source import BatchRow, Found, Source
 from simindex.remote import is_remote
 
 _ROWS_A_TIME = 1_000
@@ -23,7 +23,7 @@ _BUFFER_BYTES = 1 << 20
 """A row group is read through a buffer of this length a column, not whole."""
 
 
-def read(source: Source, fields: Fields) -> Iterator[Row | BadRowError]:
+def read(source: Source, fields: Fields) -> Iterator[Found]:
     """Yield the rows of a Parquet file."""
     from pyarrow import parquet
 
@@ -47,12 +47,11 @@ def read(source: Source, fields: Fields) -> Iterator[Row | BadRowError]:
                     looked_at = batch.select(wanted) if selects else batch
                     for at, values in enumerate(_values(looked_at, source.limits.row)):
                         number += 1
-                        source.newest = Newest(source.name, number, BatchRow(batch, at))
                         if values is None:
                             place, reason = f"{source.name}:{number}", source.limits.refusal("a cell")
-                            yield BadRowError(place, reason)
+                            yield number, None, BadRowError(place, reason)
                         else:
-                            yield fields.row(source.name, number, values)
+                            yield number, BatchRow(batch, at), fields.row(source.name, number, values)
     except InputError:
         raise
     except Exception as exc:  # pyarrow's errors derive from several builtins

@@ -9,20 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from simindex.inputs.rows import BadRowError, Fields, Row
-from simindex.inputs.source import Limits, Newest, Source
+from simindex.inputs.source import Found, Limits, Source
 
 
-def read(source: Source, _fields: Fields) -> Iterator[Row | BadRowError]:
+def read(source: Source, _fields: Fields) -> Iterator[Found]:
     """Yield the one row of a text file."""
     try:
         row: Row | BadRowError = Row(source.key, text_of(source), None)
-        source.newest = Newest(source.name, 0, None)
     except BadRowError as exc:
         row = exc
-    num_bytes = source.bytes_read
-    source.follow(int)  # the row is not done before the next one is asked for
-    yield row
-    source.follow(lambda: num_bytes)
+    yield 0, None, row
 
 
 def text_of(source: Source) -> str:

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from simindex.errors import InputError, reason_of
-from simindex.inputs.rows import BadRowError, Fields, Row
-from simindex.inputs.source import Newest, Source
+from simindex.inputs.rows import BadRowError, Fields
+from simindex.inputs.source import Found, Source
 from simindex.inputs.streams import Stream
 
 _HTML = ("text/html", "application/xhtml+xml")
@@ -35,7 +35,7 @@ MODULES = (
 """What reading an archive needs."""
 
 
-def read(source: Source, fields: Fields) -> Iterator[Row | BadRowError]:
+def read(source: Source, fields: Fields) -> Iterator[Found]:
     """Yield the pages of an archive, each with the place ``name:record``, from 1.
 
     A page is an HTTP response of status 200 to 299 with HTML or plain text, or a text that was made of one
@@ -57,13 +57,12 @@ def read(source: Source, fields: Fields) -> Iterator[Row | BadRowError]:
                 _require_whole(record)
                 number += 1
                 if isinstance(found, BadRowError):
-                    yield found
+                    yield number, None, found
                 elif found is None:
                     source.tally.records += 1
                 else:
                     values = {fields.id: found.pop("id"), fields.text: found.pop("text")} | found
-                    source.newest = Newest(source.name, number, values)
-                    yield fields.row(source.name, number, values)
+                    yield number, values, fields.row(source.name, number, values)
         except InputError:
             raise
         except Exception as exc:  # warcio, zlib and zstd each raise errors of their own

@@ -18,10 +18,14 @@ def write(path: Path, rows: list[dict[str, object]]) -> Source:
     return Source(str(path))
 
 
+def read(source: Source, fields: Fields) -> Iterator[Row | BadRowError]:
+    return (row for _number, _content, row in parquet.read(source, fields))
+
+
 def test_parquet_gives_its_rows_and_tells_how_far_it_is(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     source = write(path, [{"id": number, "text": f"text {number}"} for number in range(2_500)])
-    rows = parquet.read(source, Fields())
+    rows = read(source, Fields())
     assert next(rows) == Row(0, "text 0", None)
     assert source.bytes_read == path.stat().st_size // 2_500
     assert list(rows) == [Row(number, f"text {number}", None) for number in range(1, 2_500)]
@@ -31,15 +35,15 @@ def test_parquet_gives_its_rows_and_tells_how_far_it_is(tmp_path: Path) -> None:
 def test_parquet_keeps_the_other_columns_when_asked(tmp_path: Path) -> None:
     source = write(tmp_path / "a.parquet", [{"id": None, "text": ["a", "b"], "year": 1984}])
     with_metadata = Fields(metadata=True, key_from="line")
-    assert list(parquet.read(source, with_metadata)) == [Row(f"{source.path}:1", ("a", "b"), {"year": 1984})]
-    assert list(parquet.read(source, Fields(key_from="line"))) == [Row(f"{source.path}:1", ("a", "b"), None)]
-    (bad,) = parquet.read(source, Fields())
+    assert list(read(source, with_metadata)) == [Row(f"{source.path}:1", ("a", "b"), {"year": 1984})]
+    assert list(read(source, Fields(key_from="line"))) == [Row(f"{source.path}:1", ("a", "b"), None)]
+    (bad,) = read(source, Fields())
     assert str(bad).startswith(f"{source.path}:1: expected a key in the field 'id', found null; --id-field")
 
 
 def test_parquet_gives_a_bad_row_its_place_and_reads_on(tmp_path: Path) -> None:
     source = write(tmp_path / "a.parquet", [{"id": 1, "text": None}, {"id": 2, "text": "x"}])
-    bad, good = parquet.read(source, Fields())
+    bad, good = read(source, Fields())
     assert isinstance(bad, BadRowError)
     assert bad.place == f"{source.path}:1"
     assert good == Row(2, "x", None)
@@ -48,10 +52,10 @@ def test_parquet_gives_a_bad_row_its_place_and_reads_on(tmp_path: Path) -> None:
 def test_parquet_that_cannot_be_read_is_an_error_with_its_place(tmp_path: Path) -> None:
     source = write(tmp_path / "a.parquet", [{"id": 1, "text": "x"}])
     with pytest.raises(InputError, match=r"a\.parquet: expected a column 'body', found "):
-        list(parquet.read(source, Fields(text="body")))
+        list(read(source, Fields(text="body")))
     (tmp_path / "a.parquet").write_bytes(b"PAR1 and no more")
     with pytest.raises(InputError, match=r"a\.parquet: cannot be read: "):
-        list(parquet.read(source, Fields()))
+        list(read(source, Fields()))
 
 
 def test_parquet_cell_over_the_limit_is_a_bad_row_and_reading_goes_on(tmp_path: Path) -> None:
@@ -65,7 +69,7 @@ def test_parquet_cell_over_the_limit_is_a_bad_row_and_reading_goes_on(tmp_path: 
     ]
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path, row_group_size=2)
     limits = Limits(row=50)
-    found = list(parquet.read(Source(path, limits), Fields()))
+    found = list(read(Source(path, limits), Fields()))
     assert [row.key if isinstance(row, Row) else row.place for row in found] == [
         1,
         f"{path}:2",
@@ -77,7 +81,7 @@ def test_parquet_cell_over_the_limit_is_a_bad_row_and_reading_goes_on(tmp_path: 
     assert found[1].reason == (
         "expected a cell of at most 50 bytes, found more; --max-row (Limits.row) sets the limit"
     )
-    with_metadata = list(parquet.read(Source(path, limits), Fields(metadata=True)))
+    with_metadata = list(read(Source(path, limits), Fields(metadata=True)))
     assert [type(row) for row in with_metadata] == [Row, BadRowError, BadRowError, BadRowError, Row]
     assert with_metadata[4] == Row(5, "last", {"more": [5]})
 
@@ -95,6 +99,6 @@ def test_long_rows_become_python_s_a_few_at_a_time(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(parquet, "_values", counted)
     rows = [{"id": number, "text": f"{number:03} {'x' * 996}"} for number in range(500)]
     source = write(tmp_path / "a.parquet", rows)
-    assert [row.key for row in parquet.read(source, Fields()) if isinstance(row, Row)] == list(range(500))
+    assert [row.key for row in read(source, Fields()) if isinstance(row, Row)] == list(range(500))
     assert sum(taken) == 500
     assert 50 < max(taken) <= 100
