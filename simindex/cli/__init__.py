@@ -64,14 +64,6 @@ class Commands(LazyGroup):
         | dict.fromkeys(("find", "passages"), "contained")
     )
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find a command; of those that other programs have, say what is here in their place."""
-        if args[0] == "help":
-            ctx.fail("'help' is an option: simindex --help, or simindex COMMAND --help")
-        if args[0] == "version":
-            ctx.fail("'version' is an option: simindex --version")
-        return super().resolve_command(ctx, args)
-
     def invoke(self, ctx: Any) -> Any:
         """Run a command; see `typer.core.TyperGroup`."""
         try:

@@ -12,7 +12,8 @@ import importlib.util
 import inspect
 import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import Any, ClassVar, get_type_hints
 
 import typer
@@ -37,17 +38,19 @@ class LazyGroup(typer.core.TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the options before the command."""
-        for parameter in self.get_params(ctx):
-            _take_values(parameter, None)
-        return super().parse_args(ctx, args)
+        if not args:
+            return super().parse_args(ctx, args)  # shows the help
+        rest = _parse(self, ctx, args, {})
+        ctx._protected_args, ctx.args = rest[:1], rest[1:]
+        return rest
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - as typer calls it
         """Return the names of all commands."""
         return [*itertools.chain.from_iterable(self.groups.values())]
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - as typer calls it
         """Return a command by its name, or `None`."""
-        if cmd_name not in self.commands and cmd_name in self.list_commands(ctx):
+        if cmd_name not in self.commands and any(cmd_name in names for names in self.groups.values()):
             module = importlib.import_module(f"{self.package}.{self.modules.get(cmd_name, cmd_name)}")
             app = getattr(module, "app", None)
             if app is None:
@@ -63,12 +66,18 @@ class LazyGroup(typer.core.TyperGroup):
         return command if command in self.modules else "run"
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find a command; in the place of one that is none, name those that are spelled alike."""
+        """Find a command; in the place of one that is none, name what may be meant."""
         import difflib
 
-        names = self.list_commands(ctx)
-        if args[0] not in names and (alike := difflib.get_close_matches(args[0], names)):
-            ctx.fail(f"No such command {args[0]!r}. Did you mean {' or '.join(alike)}?")
+        name = args[0]
+        command = self.get_command(ctx, name)
+        if command is not None:
+            return name, command, args[1:]
+        if any(f"--{name}" in parameter.opts for parameter in self.get_params(ctx)):
+            of_command = f", or {ctx.command_path} COMMAND --help" if name == "help" else ""
+            ctx.fail(f"{name!r} is an option: {ctx.command_path} --{name}{of_command}")
+        if alike := difflib.get_close_matches(name, self.list_commands(ctx)):
+            ctx.fail(f"No such command {name!r}. Did you mean {' or '.join(alike)}?")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -126,9 +135,31 @@ def with_options(run: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
-def _take_values(parameter: Any, parse: Callable[[str], Any] | None) -> None:
-    """Let `parse` make a parameter's value: typer would import pydantic, for as long as a query takes."""
-    parameter.process_value = functools.partial(_value, parameter, parse, parameter.process_value)
+def _parse(command: Any, ctx: Any, args: list[str], parsers: Mapping[str, Any]) -> list[str]:
+    """Set the parameters of a command: those that were typed by their parsers, others to their defaults.
+
+    Typer would import pydantic, for as long as a query takes. A field that is named twice is refused: only
+    the last one would count.
+
+    Returns:
+        The arguments that are left.
+    """
+    parser = command.make_parser(ctx)
+    values, rest, typed = parser.parse_args(args=args)
+    for parameter in command.get_params(ctx):
+        if parameter.required and parameter not in typed:
+            typed.append(parameter)
+        elif parameter.expose_value:
+            ctx.params[parameter.name] = parameter.default
+    for parameter in sorted(dict.fromkeys(typed), key=attrgetter("is_eager"), reverse=True):
+        if parameter.name.endswith("_field") and typed.count(parameter) > 1:
+            wrong = "expected one field, found several"
+            raise typer.BadParameter(wrong, ctx=ctx, param_hint=f"'{parameter.opts[0]}'")
+        by_typer = parameter.process_value
+        parameter.process_value = functools.partial(_value, parameter, parsers.get(parameter.name), by_typer)
+        parameter.handle_parse_result(ctx, values, rest)
+    ctx._opt_prefixes.update(parser._opt_prefixes)
+    return list(rest)
 
 
 def _value(
@@ -146,29 +177,12 @@ class Command(typer.core.TyperCommand):
     """A command, whose help is for people."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse what was typed; what was not has its default.
-
-        A field that is named twice is refused: only the last one would count.
-        """
-        parser = self.make_parser(ctx)
-        values, rest, typed = parser.parse_args(args=args)
-        for parameter in self.get_params(ctx):
-            if parameter.required and parameter not in typed:
-                typed.append(parameter)
-            elif parameter.expose_value:
-                ctx.params[parameter.name] = parameter.default
+        """Read the options and arguments; none may be left."""
         parsers = self.callback.parsers  # type: ignore[union-attr] # of `with_options`
-        for parameter in sorted(dict.fromkeys(typed), key=lambda parameter: not parameter.is_eager):
-            if str(parameter.name).endswith("_field") and typed.count(parameter) > 1:
-                raise typer.BadParameter(
-                    "expected one field, found several", ctx=ctx, param_hint=f"'{parameter.opts[0]}'"
-                )
-            _take_values(parameter, parsers.get(parameter.name))
-            parameter.handle_parse_result(ctx, values, rest)
-        if rest and not ctx.resilient_parsing:
-            ctx.fail(f"Got unexpected extra argument(s) ({' '.join(map(printable, rest))})")
-        ctx.args, ctx._opt_prefixes = rest, parser._opt_prefixes
-        return rest
+        ctx.args = _parse(self, ctx, args, parsers)
+        if ctx.args and not ctx.resilient_parsing:
+            ctx.fail(f"Got unexpected extra argument(s) ({' '.join(map(printable, ctx.args))})")
+        return ctx.args  # type: ignore[no-any-return]
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return what stands behind the name of the command in the usage line."""

@@ -115,7 +115,6 @@ def read(
                     yield some
         except OSError as exc:
             yield from gathered([(0, None, _unreadable(file, exc))], source.name)
-        source.tally.add(inner.tally)
         done += _num_bytes(file)
     source.follow(lambda: done)
 

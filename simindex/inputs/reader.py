@@ -11,7 +11,7 @@ import errno
 import glob
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -144,10 +144,11 @@ class Inputs:
         self._bytes_done = 0
         self._source: Source | None = None
         self._tally = Tally()
+        self._formats = {path: self._format_of(path) for path in self._paths}
         for path in self._paths:
             self._require_there(path)
         if self._reading.delimiter is not None and not any(
-            FORMATS[name].has_delimiter for name in map(self._format_of, self._paths)
+            FORMATS[name].has_delimiter for name in self._formats.values()
         ):
             raise InputError("--delimiter", "expected an input of .csv or .tsv, or --format csv; found none")
 
@@ -173,7 +174,6 @@ class Inputs:
                 raise InputError(source.name, "cannot be read on: not enough memory") from exc
             self._source = None
             self._bytes_done += source.bytes_read
-            self._tally.add(source.tally)
 
     def columns_of(self, place: int, extent: Extent | None) -> Iterator[Columns]:
         """Yield the rows of the place-th input, or of some of its plain lines, as `columns` does."""
@@ -208,7 +208,7 @@ class Inputs:
     def has_lines(self, path: str) -> bool:
         """Whether an input is a file of this machine with a row a line."""
         is_file = path != "-" and not is_remote(path) and os.path.isfile(path)
-        return is_file and self._format_of(path) == "jsonl"
+        return is_file and self._formats[path] == "jsonl"
 
     def has_plain_lines(self, path: str) -> bool:
         """Whether an input has lines as they stand, so that it can be read from any line on."""
@@ -218,11 +218,7 @@ class Inputs:
     @property
     def tally(self) -> Tally:
         """What the latest iteration has not read so far, or not as it stands."""
-        total, source = Tally(), self._source
-        total.add(self._tally)
-        if source is not None:
-            total.add(source.tally)
-        return total
+        return replace(self._tally)
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -253,31 +249,29 @@ class Inputs:
         return source
 
     def _open(self, path: str) -> Source:
-        return Source(path, self._limits, self._reading.encoding, self._reading.delimiter)
+        how = self._reading
+        return Source(path, self._limits, how.encoding, how.delimiter, self._tally)
 
     def _format_of(self, path: str) -> str:
         if self._reading.format is not None:
             return self._reading.format
         if path == "-":
             return "jsonl"
-        name = remote.name_of(path).lower()
-        if os.path.isdir(path):
-            return "text"
-        return _named_format(name)
+        return "text" if os.path.isdir(path) else _named_format(remote.name_of(path).lower())
 
-    def _format(self, source: Source) -> Format:
+    def _format(self, path: str) -> Format:
         """Return the format of an input. Raises MissingPackageError where it cannot be read here."""
-        name = self._format_of(source.path)
+        name = self._formats[path]
         format_ = FORMATS[name]
         for module in format_.modules:
-            optional_module(module, f"{source.name}: reading .{name}", format_.install)
-        if source.path == "-" and not format_.may_be_packed:
+            optional_module(module, f"{'stdin' if path == '-' else path}: reading .{name}", format_.install)
+        if path == "-" and not format_.may_be_packed:
             raise InputError("stdin", f"expected a file, for .{name} cannot be read from a pipe")
         return format_
 
     def _require_there(self, path: str) -> None:
         """Refuse an input that is missing, or cannot be read here."""
-        self._format(self._open(path))
+        self._format(path)
         if path == "-" or os.path.isdir(path):
             return
         if is_remote(path):
@@ -287,7 +281,7 @@ class Inputs:
         require_unpacker(path)
 
     def _read(self, source: Source) -> Iterator[Columns]:
-        read = self._format(source).read
+        read = self._format(source.path).read
         if source.path == "-" or not os.path.isdir(source.path):
             return read(source, self._fields)
         named_table = _named_table if self._reading.format is None else None

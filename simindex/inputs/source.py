@@ -122,14 +122,6 @@ class Tally:
     mended: int = 0
     tables: int = 0
 
-    def add(self, other: Tally) -> None:
-        """Count what another has counted."""
-        self.hidden += other.hidden
-        self.binary += other.binary
-        self.records += other.records
-        self.mended += other.mended
-        self.tables += other.tables
-
 
 class Cells(NamedTuple):
     """A row of CSV."""
@@ -167,22 +159,27 @@ class Source:
         path: of a file or folder; "-" is standard input.
         encoding: of its text: the name of a text encoding of Python.
         delimiter: between the cells of CSV; ``None``: what the format says.
+        tally: counts what was not read of it, or not as it stands; ``None``: one of its own.
 
     Attributes:
-        tally: what was not read of it, or not as it stands.
         extent: the lines of it that are read; ``None``: all.
     """
 
     extent: Extent | None = None
 
     def __init__(
-        self, path: str, limits: Limits | None = None, encoding: str = "utf-8", delimiter: str | None = None
+        self,
+        path: str,
+        limits: Limits | None = None,
+        encoding: str = "utf-8",
+        delimiter: str | None = None,
+        tally: Tally | None = None,
     ) -> None:
         self.path = path
         self.limits = limits or Limits()
         self.encoding = encoding
         self.delimiter = delimiter
-        self.tally = Tally()
+        self.tally = Tally() if tally is None else tally
         self.name = "stdin" if path == "-" else path
         self._position: Callable[[], int] = int
 
@@ -224,7 +221,7 @@ class Source:
 
     def inner(self, path: str) -> Source:
         """Return a file of this folder as an input that is read in the same way."""
-        return Source(path, self.limits, self.encoding, self.delimiter)
+        return Source(path, self.limits, self.encoding, self.delimiter, self.tally)
 
     def whole(self) -> bytes:
         """Return the whole file, decompressed and in UTF-8.

@@ -201,10 +201,9 @@ class Stream:
         else:
             self._raw = open(path, "rb", buffering=_READ_BYTES)  # noqa: SIM115 - closed by close()
         self._has_position = self._raw.seekable()
-        self._counted = _Counted(self._raw)
-        self.is_packed = unpacker is not None
         if unpacker is None:
             return cast("BinaryIO", self._raw)
+        self.is_packed, self._counted = True, _Counted(self._raw)
         if unpacker is gzip:
             return cast("BinaryIO", gzip.GzipFile(mode="rb", fileobj=cast("BinaryIO", self._counted)))
         if _packing(path) == ".xz":
