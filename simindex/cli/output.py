@@ -256,17 +256,20 @@ def shows_progress() -> bool:
 
 
 @contextmanager
-def work_bar(noun: str, total: int | None, *, prints_results: bool = False) -> Iterator[Advance]:
+def work_bar(
+    noun: str, total: Callable[[], int | None] | int | None = None, *, prints_results: bool = False
+) -> Iterator[Advance]:
     """Show a bar for the length of the block.
 
     Args:
-        total: bytes of the input, or documents, as `Advance` counts them; ``None`` where unknown, as with a
-            pipe: then no remaining time is shown.
+        total: bytes of the input, or documents, as `Advance` counts them, or what returns them; ``None``
+            where unknown, as with a pipe: then no remaining time is shown.
         prints_results: whether results go to stdout meanwhile.
     """
-    if prints_results and sys.stdout.isatty():
+    if not shows_progress() or (prints_results and sys.stdout.isatty()):
         yield lambda _documents, _done: None
         return
+    total = total() if callable(total) else total
     counts, began = f"{{task.fields[count]:,}} {noun}", time.monotonic()
     with _bar(counts, _RATE, has_end=total is not None, total=total, count=0, rate=0.0) as update:
 

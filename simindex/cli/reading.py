@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import codecs
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
-from typing import Annotated, Any, ClassVar, get_args
+from typing import Annotated, Any, ClassVar, TypeVar, get_args
 
 import typer
 
 from simindex.batching import bytes_of_item, in_parts
 from simindex.cli import options
 from simindex.cli.options import parse_key
-from simindex.cli.output import counted, note
+from simindex.cli.output import Advance, counted, note
 from simindex.format.keys import Key
 from simindex.inputs import (
     FORMATS,
@@ -124,6 +124,18 @@ FingerprintBase = Annotated[
 ]
 
 
+_FIELDS = {
+    "id_field": "id",
+    "text_field": "text",
+    "key_from": "key_from",
+    "fingerprint_field": "fingerprint",
+    "fingerprint_base": "fingerprint_base",
+    "metadata": "metadata",
+    "metadata_field": "metadata_from",
+}
+"""The fields of `Fields` by the options that set them."""
+
+
 @dataclass(frozen=True)
 class FileOptions:
     """How the rows of files are read."""
@@ -145,11 +157,6 @@ class FileOptions:
         """How much of them may be held in memory."""
         return Limits(self.max_row, self.max_ratio)
 
-    @property
-    def fields(self) -> Fields:
-        """Which field of a row is what."""
-        return Fields(self.id_field, self.text_field)
-
     def inputs(self, paths: Sequence[str], leave_out: str | None = None, **fields: Any) -> Inputs:
         """Return the inputs at some paths.
 
@@ -158,8 +165,9 @@ class FileOptions:
             fields: of `Fields`, in place of what the options say.
         """
         reading = Reading(self.format_, self.encoding, self.delimiter, tuple(self.glob or ()), self.hidden)
+        given = {field: value for option, value in vars(self).items() if (field := _FIELDS.get(option))}
         return Inputs(
-            paths, replace(self.fields, **fields), reading=reading, limits=self.limits, leave_out=leave_out
+            paths, Fields(**given | fields), reading=reading, limits=self.limits, leave_out=leave_out
         )
 
 
@@ -170,16 +178,6 @@ class KeyOptions(FileOptions):
     key_from: KeyOrigin = None
     fingerprint_field: FingerprintField = None
     fingerprint_base: FingerprintBase = 16
-
-    @property
-    def fields(self) -> Fields:
-        """Which field of a row is what."""
-        return replace(
-            super().fields,
-            key_from=self.key_from,
-            fingerprint=self.fingerprint_field,
-            fingerprint_base=self.fingerprint_base,
-        )
 
 
 @dataclass(frozen=True)
@@ -195,11 +193,6 @@ class InsertOptions(KeyOptions):
 
     metadata: options.KeepMetadata = False
     metadata_field: options.MetadataField = None
-
-    @property
-    def fields(self) -> Fields:
-        """Which field of a row is what."""
-        return replace(super().fields, metadata=self.metadata, metadata_from=self.metadata_field)
 
 
 def require_ids(paths: Sequence[str], reads: FileOptions) -> None:
@@ -244,9 +237,24 @@ def note_tally(tally: Tally, encoding: str) -> None:
         note(f"simindex: {what} bytes that are not {known}, read as U+FFFD; --encoding names another")
 
 
-def batches(inputs: Inputs, size: int) -> Iterator[list[Row]]:
-    """Yield the rows of an input in lists; what ends them early is raised behind the rows before it."""
-    return (part.values for part in in_parts(sound(inputs), size, bytes_of_item, keeps_rest=True))
+Answer = TypeVar("Answer")
+
+_ROWS_A_TIME = 256
+
+
+def answers(
+    inputs: Inputs, ask: Callable[[list[Row]], Iterable[Answer]], advance: Advance | None = None
+) -> Iterator[list[tuple[Key, Answer]]]:
+    """Yield the keys of rows with what `ask` returns for them, some rows at a time.
+
+    What ends the rows early is raised behind the answers of those before it.
+    """
+    done = 0
+    for part in in_parts(sound(inputs), _ROWS_A_TIME, bytes_of_item, keeps_rest=True):
+        yield list(zip([row.key for row in part.values], ask(part.values), strict=True))
+        done += len(part.values)
+        if advance is not None:
+            advance(done, inputs.bytes_read)
 
 
 Keys = Annotated[

@@ -61,7 +61,7 @@ def repair(
     as_json: options.JsonObject = False,
 ) -> None:
     """Copy the undamaged part of an index into a new one."""
-    with work_bar("documents", None) as advance:
+    with work_bar("documents") as advance:
         report = simindex.repair(index, destination, progress=advance)
     print_report(report, as_json)
     if not report.is_whole:
@@ -172,7 +172,7 @@ def resketch(
         replace(config, num_perm=rows, keep_shingles=0, containment=containment or 0)
     except (TypeError, ValueError) as exc:
         raise typer.BadParameter(str(exc)) from None
-    with work_bar("documents", None) as advance:
+    with work_bar("documents") as advance:
         done = simindex.resketch(
             index,
             destination,

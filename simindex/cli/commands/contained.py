@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Annotated
 
@@ -15,15 +15,11 @@ from simindex.cli.drawing import write_whole
 from simindex.cli.explaining import shortened
 from simindex.cli.failures import CommandError
 from simindex.cli.output import counted, note, print_json, print_table, shown_key
-from simindex.cli.reading import batches
 from simindex.format.keys import Key
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.inputs import read_text
-from simindex.queries.containment import ContainmentMatches
 from simindex.queries.passages import StoredPassages
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES
-
-_ROWS_A_TIME = 256
 
 EXAMPLES = {
     "find": r"""
@@ -89,13 +85,8 @@ def find(
         ask = partial(
             stored.query_containment_many, direction=direction, limit=limit, exact=exact, sample=sample
         )
-
-        def results() -> Iterator[list[tuple[Key, ContainmentMatches]]]:
-            for rows in batches(inputs, _ROWS_A_TIME):
-                answers = ask([row.document for row in rows], threshold)
-                yield [(row.key, matches) for row, matches in zip(rows, answers, strict=True)]
-
-        print_contained(results(), as_json)
+        found = reading.answers(inputs, lambda rows: ask([row.document for row in rows], threshold))
+        print_contained(found, as_json)
     reading.note_tally(inputs.tally, reads.encoding)
 
 

@@ -7,7 +7,6 @@ its own batch.
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import asdict
@@ -21,7 +20,7 @@ from simindex.changes.documents import DEFAULT_BATCH_SIZE, InsertReport
 from simindex.cli import creation, options, reading
 from simindex.cli.command import Command
 from simindex.cli.failures import INTERRUPTED, REPORTED, CommandError, describe, in_options
-from simindex.cli.output import Advance, Reports, counted, figure, note, print_json, shows_progress, work_bar
+from simindex.cli.output import Advance, Reports, counted, figure, note, print_json, work_bar
 from simindex.format.keys import Key
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.index import Index
@@ -60,17 +59,11 @@ class OwnCommand(Command):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Give an --if-new without a number the default threshold."""
-        rest, joined = deque(args), list[str]()
-        while rest:
-            argument = rest.popleft()
-            if argument == "--":
-                joined += [argument, *rest]
-                break
-            if argument == "--if-new":
-                threshold = rest.popleft() if rest and _is_number(rest[0]) else DEFAULT_THRESHOLD
-                argument = f"{argument}={threshold}"
-            joined.append(argument)
-        return super().parse_args(ctx, joined)
+        args = [*args]
+        for place, argument in enumerate(args[: args.index("--")] if "--" in args else args):
+            if argument == "--if-new" and not any(map(_is_number, args[place + 1 : place + 2])):
+                args[place] = f"--if-new={DEFAULT_THRESHOLD}"
+        return super().parse_args(ctx, args)
 
 
 def _is_number(argument: str) -> bool:
@@ -197,10 +190,9 @@ def run(
         raise typer.BadParameter("--if-new with --simhash has no threshold, but a distance")
     rows = reads.inputs(inputs, leave_out=index)
     began = time.monotonic()
-    total_bytes = rows.total_bytes() if shows_progress() else None
     with (
         creation.open_for_insert(index, settings, wait) as target,
-        work_bar("documents", total_bytes) as advance,
+        work_bar("documents", rows.total_bytes) as advance,
     ):
         is_stored = None if on_conflict == "replace" else target.__contains__
         feed = _Feed(rows, skip_bad_rows, advance, is_stored)

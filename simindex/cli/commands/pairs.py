@@ -154,7 +154,7 @@ def join(
     with corpus.join(
         _side(a, reads), _side(b, reads), max_candidates=max_candidates, **similar.arguments()
     ) as found:
-        with work_bar("documents", None, prints_results=True) as advance:
+        with work_bar("documents", prints_results=True) as advance:
             print_pairs(found, limit, as_json, lambda _: advance(found.read, 0))
         if found.bounded:
             note(

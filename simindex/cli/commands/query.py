@@ -11,7 +11,6 @@ from simindex.cli import options, reading
 from simindex.cli.containing import print_contained, require_samples
 from simindex.cli.creation import is_given, open_for_reading
 from simindex.cli.output import (
-    Advance,
     counted,
     figure,
     note,
@@ -19,22 +18,19 @@ from simindex.cli.output import (
     print_json,
     print_table,
     shown_key,
-    shows_progress,
     work_bar,
 )
-from simindex.cli.reading import batches
 from simindex.cli.searching import Search
 from simindex.config import Config
 from simindex.format.keys import Key
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.index import Index
-from simindex.inputs import Inputs, read_text, tidy_path
+from simindex.inputs import Inputs, Row, read_text, tidy_path
 from simindex.jsonable import plain
 from simindex.queries.containment import ContainmentMatches
 from simindex.queries.matches import Match, Matches
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES
 
-_ROWS_A_TIME = 256
 _TRUNCATED = "matches may be missing, for the limit on candidates was hit; raise --max-candidates"
 _SOURCES = {
     "text": "TEXT",
@@ -256,19 +252,6 @@ def _only_one(given: Mapping[str, Any]) -> str:
     return found[0]
 
 
-def _results(
-    stored: Index, search: Search, inputs: Inputs, others: bool, advance: Advance
-) -> Iterator[list[tuple[Key, Matches]]]:
-    """Yield the matches of the rows, some rows at a time; a bad row ends them, after those before it."""
-    done = 0
-    for rows in batches(inputs, _ROWS_A_TIME):
-        keys = [row.key for row in rows]
-        found = search.of_documents(stored, [row.document for row in rows], keys if others else None)
-        yield list(zip(keys, found, strict=True))
-        done += len(rows)
-        advance(done, inputs.bytes_read)
-
-
 def _figures(match: Match) -> tuple[str, str, str]:
     return shown_key(match.key), figure(match.similarity, 3), figure(match.distance)
 
@@ -303,9 +286,12 @@ def _print_one(matches: Matches, as_json: bool, explained: list[_Explained | Non
 
 
 def _print_many(stored: Index, search: Search, inputs: Inputs, others: bool, as_json: bool) -> None:
-    total_bytes = inputs.total_bytes() if shows_progress() else None
-    with work_bar("rows", total_bytes, prints_results=True) as advance:
-        _print_each(_results(stored, search, inputs, others, advance), as_json)
+    def ask(rows: list[Row]) -> list[Matches]:
+        keys = [row.key for row in rows] if others else None
+        return search.of_documents(stored, [row.document for row in rows], keys)
+
+    with work_bar("rows", inputs.total_bytes, prints_results=True) as advance:
+        _print_each(reading.answers(inputs, ask, advance), as_json)
 
 
 def _print_each(results: Iterator[list[tuple[Key, Matches]]], as_json: bool) -> None:

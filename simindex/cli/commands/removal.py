@@ -99,6 +99,14 @@ def parse_duration(text: str) -> timedelta:
         raise typer.BadParameter(f"expected a duration below a million years, found {text!r}") from None
 
 
+def time_before(text: str) -> datetime:
+    """Return the time that lies so long ago as was written on the command line."""
+    try:
+        return datetime.now(UTC) - parse_duration(text)
+    except OverflowError:
+        raise typer.BadParameter(f"expected a time in the calendar, found {text!r}") from None
+
+
 def parse_time(text: str) -> datetime:
     """Return the time that was written on the command line, local unless it says of which zone it is.
 
@@ -116,11 +124,18 @@ def parse_time(text: str) -> datetime:
 def expire(
     index: options.IndexFolder,
     before: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Remove documents older than TIME, like 2026-11-01.")
+        datetime | None,
+        typer.Option(
+            metavar="TIME", parser=parse_time, help="Remove documents older than TIME, like 2026-11-01."
+        ),
     ] = None,
     older_than: Annotated[
-        str | None,
-        typer.Option(metavar="DURATION", help="Remove documents older than this: 30d, 12h, 90m, 1d12h."),
+        datetime | None,
+        typer.Option(
+            metavar="DURATION",
+            parser=time_before,
+            help="Remove documents older than this: 30d, 12h, 90m, 1d12h.",
+        ),
     ] = None,
     wait: options.Wait = 0.0,
     as_json: options.JsonSummary = False,
@@ -130,9 +145,9 @@ def expire(
     Their age counts from the last insert or touch. A TIME is of the local time zone, unless it names another
     (2026-11-01T12:00Z, +02:00).
     """
-    if (before is None) == (older_than is None):
+    limit = before or older_than
+    if limit is None or (before is not None and older_than is not None):
         raise typer.BadParameter("expected one of --before and --older-than")
-    limit = _limit(before, older_than)
     began = time.monotonic()
     with open_for_change(index, wait) as target, waiting_bar("expiring"):
         removed = target.expire(limit)
@@ -142,17 +157,3 @@ def expire(
         print_json({"removed": removed, "left": left, "before": limit.isoformat(), "seconds": seconds})
     else:
         note(f"{counted(removed, 'document')} removed, {left:,} left")
-
-
-def _limit(before: str | None, older_than: str | None) -> datetime:
-    try:
-        if before is not None:
-            return parse_time(before)
-        return datetime.now(UTC) - parse_duration(older_than or "")
-    except OverflowError:
-        raise typer.BadParameter(
-            f"--older-than: expected a time in the calendar, found {older_than!r}"
-        ) from None
-    except typer.BadParameter as exc:
-        option = "--older-than" if before is None else "--before"
-        raise typer.BadParameter(f"{option}: {exc.message}") from None

@@ -96,7 +96,7 @@ def run(
     draw = picture_writer(output, or_page=True)
     cut = creation.CreationOptions(words=words, chars=chars, normalize=normalize)
     rows = reads.inputs(sample, key_from="line")
-    with work_bar("texts", None) as advance:
+    with work_bar("texts") as advance:
         report = tuning.tune(
             rows,
             pairs,

@@ -82,7 +82,7 @@ def build(
 
     how: Any = {"on_conflict": on_conflict, "skip_bad_rows": skip_bad_rows, "batch_size": batch_size}
     rows = reads.inputs(inputs)
-    with work_bar("documents", None) as advance:
+    with work_bar("documents") as advance:
         report = scaleout.build(rows, catalog, **how, progress=advance, address=address)
     if as_json:
         print_json(asdict(report))

@@ -51,7 +51,7 @@ def pairs(
     from simindex import scaleout
 
     how = similar.arguments() | {"copies": copies, "max_run": max_run, "work": work, "address": address}
-    with scaleout.pairs(catalog, **how) as found, work_bar("pairs", None, prints_results=True) as advance:
+    with scaleout.pairs(catalog, **how) as found, work_bar("pairs", prints_results=True) as advance:
         print_pairs(found, limit, as_json, lambda count: advance(count, count))
 
 

@@ -155,7 +155,7 @@ def _finish(job: StagedPairs | StagedDedup, as_json: bool) -> None:
         bad_rows = Reports("bad row")
         _run_to_end(lambda tell: job.finish(tell, passed_over(bad_rows)), bad_rows, as_json)
         return
-    with work_bar("lines", None) as advance:
+    with work_bar("lines") as advance:
         count = job.finish(lambda done: advance(done, done))
     if as_json:
         print_json({"lines": count})
@@ -168,7 +168,7 @@ def _run_to_end(
 ) -> None:
     """Run what writes the output, and print its report."""
     try:
-        with work_bar("rows", None) as advance:
+        with work_bar("rows") as advance:
             report = job(lambda done: advance(done, done))
     finally:
         bad_rows.close()
