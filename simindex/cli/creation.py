@@ -74,11 +74,6 @@ Seed = Annotated[
 ]
 
 
-def is_given(value: object) -> bool:
-    """Return whether an option was given: 0 is a value, ``None`` and False are none."""
-    return value is not None and value is not False
-
-
 @dataclass(frozen=True)
 class SketchOptions:
     """What sketches are like; ``None`` or False: not given."""
@@ -149,10 +144,15 @@ class CreationOptions(SketchOptions):
     def _simhash(self, base: Config) -> SimHashConfig | None:
         if self.no_simhash or (base.simhash is None and self.max_distance is None):
             return None
-        simhash = base.simhash or SimHashConfig()
-        if self.max_distance is not None and self.max_distance != simhash.max_distance:
-            simhash = replace(simhash, max_distance=self.max_distance, blocks=None)
+        simhash = with_distance(base.simhash or SimHashConfig(), self.max_distance)
         return replace(simhash, shingles=self._normalized(simhash.shingles))
+
+
+def with_distance(simhash: SimHashConfig, max_distance: int | None) -> SimHashConfig:
+    """Return settings of another distance, with as many blocks as it takes; ``None``: the same ones."""
+    if max_distance in (None, simhash.max_distance):
+        return simhash
+    return replace(simhash, max_distance=max_distance, blocks=None)
 
 
 def _given_or(value: int | None, default: int) -> int:

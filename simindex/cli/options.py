@@ -80,6 +80,30 @@ def word(words: Sequence[str], help_: str, *names: str) -> Any:
     return typer.Option(*names, metavar="|".join(words), parser=parse, autocompletion=complete, help=help_)
 
 
+def is_given(value: object) -> bool:
+    """Return whether an option was given: 0 is a value, ``None`` and False are none."""
+    return value is not None and value is not False
+
+
+def refuse_with(option: str, **others: object) -> None:
+    """Raise BadParameter where one of some other options was given, too; False and ``None`` were not."""
+    for name, value in others.items():
+        if is_given(value):
+            raise typer.BadParameter(f"--{name.replace('_', '-')} does not go with --{option}")
+
+
+def require_of_method(by: str | None, max_distance: int | None, **of_minhash: object) -> None:
+    """Raise BadParameter where an option is the other method's.
+
+    Args:
+        of_minhash: options that are MinHash's, ``None`` or False where they were not given.
+    """
+    if by != "simhash" and max_distance is not None:
+        raise typer.BadParameter("--max-distance goes with --by simhash")
+    if by == "simhash":
+        refuse_with("by simhash", **of_minhash)
+
+
 # ---- the index, and what is printed ----
 
 IndexFolder = Annotated[str, typer.Argument(metavar="INDEX", help="The folder of the index.")]

@@ -9,7 +9,7 @@ from support.texts import json_lines
 
 import simindex
 from simindex import textbook
-from simindex.cli.containing import print_contained
+from simindex.cli.commands.contained import print_contained
 from simindex.format.keys import Key
 from simindex.queries.containment import ContainmentMatches
 

@@ -11,7 +11,7 @@ import simindex
 from simindex import Config, SimHashConfig
 from simindex.changes.documents import Conflict
 from simindex.cli import options
-from simindex.cli.creation import open_for_change, open_for_reading
+from simindex.cli.creation import open_for_change, open_for_reading, with_distance
 from simindex.cli.failures import CommandError
 from simindex.cli.output import bytes_bar, counted, note, print_json, print_report, work_bar
 
@@ -191,7 +191,5 @@ def _simhash(config: Config, max_distance: int | None, blocks: int | None) -> Si
     """Return the stored settings with what was given in place of theirs."""
     if max_distance is None and blocks is None:
         return config.simhash
-    base = config.simhash or SimHashConfig()
-    if max_distance is not None and max_distance != base.max_distance:
-        base = replace(base, max_distance=max_distance, blocks=None)
+    base = with_distance(config.simhash or SimHashConfig(), max_distance)
     return base if blocks is None else replace(base, blocks=blocks)

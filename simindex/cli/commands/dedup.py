@@ -25,7 +25,6 @@ from simindex.cli.output import (
     print_json,
     shows_progress,
 )
-from simindex.cli.searching import require_of_method
 from simindex.config import Config, SimHashConfig
 from simindex.corpus.dedup.deduplicate import Job
 from simindex.corpus.dedup.journal import JobError
@@ -167,7 +166,7 @@ class DedupOptions:
     skip_bad_rows: options.SkipBadRows = False
 
     def __post_init__(self) -> None:
-        require_of_method(self.by, self.max_distance, threshold=self.threshold, recall=self.recall)
+        options.require_of_method(self.by, self.max_distance, threshold=self.threshold, recall=self.recall)
 
     def arguments(self, sketch: creation.SketchOptions, bad_rows: Reports) -> dict[str, Any]:
         """Return them as arguments of `deduplicate`; `bad_rows` takes the rows that are passed over."""
@@ -237,9 +236,9 @@ def run(
     The job can be killed at any time: the same command resumes it. Its journal is OUTPUT.dedup; OUTPUT has
     its name when it is complete.
     """
-    require_of_method(how.by, how.max_distance, exact=exact, ignore_common=ignore_common)
-    if ignore_common is not None and (against is not None or into is not None):
-        raise typer.BadParameter("--ignore-common does not go with --against and --into")
+    options.require_of_method(how.by, how.max_distance, exact=exact, ignore_common=ignore_common)
+    if ignore_common is not None:
+        options.refuse_with("ignore-common", against=against, into=into)
     reading.require_ids(inputs, reads)
     rows = reads.inputs(inputs, key_from="line", whole_rows=True)
     bad_rows = Reports("bad row")

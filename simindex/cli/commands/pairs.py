@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from heapq import nlargest
 from itertools import islice
-from typing import Annotated, get_args
+from typing import Annotated, Any, ClassVar, get_args
 
 import typer
 
 from simindex.cli import options, reading
+from simindex.cli.commands.query import Search
 from simindex.cli.creation import open_for_reading
 from simindex.cli.failures import CommandError
 from simindex.cli.output import Advance, counted, figure, note, print_json, print_table, shown_key, work_bar
-from simindex.cli.searching import OwnPairOptions, StoredPairOptions
 from simindex.format.keys import Key
+from simindex.formulas.curve import DEFAULT_THRESHOLD
+from simindex.index import Index
 from simindex.inputs import Inputs
 from simindex.jsonable import plain
 from simindex.pairs.clusters import Linkage
@@ -51,6 +54,60 @@ LinkageChoice = Annotated[
         "first.",
     ),
 ]
+
+_WithinBits = Annotated[
+    int | None,
+    options.number(
+        "With --by simhash: pairs within K bits (default: the distance of the index).",
+        least=0,
+        metavar="K",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class PairOptions:
+    """How similar the documents of a pair are; ``None`` or False: not given."""
+
+    heading: ClassVar = "Options"
+
+    threshold: options.Threshold = None
+    by: options.By = None
+    max_distance: _WithinBits = None
+    recall: options.Recall = None
+
+    def __post_init__(self) -> None:
+        options.require_of_method(**vars(self))
+
+    def arguments(self) -> dict[str, Any]:
+        """Return them as the arguments of `Index.pairs` and its like."""
+        return vars(self) | ({"threshold": DEFAULT_THRESHOLD} if self.threshold is None else {})
+
+
+@dataclass(frozen=True)
+class StoredPairOptions(PairOptions):
+    """The same of documents whose shingles may be kept."""
+
+    exact: options.Exact = False
+
+    def require(self, index: Index) -> None:
+        """Raise CommandError unless the index has what is compared; see `Search.require`."""
+        simhash = self.by == "simhash" or (self.by is None and not index.config.num_perm)
+        Search(self.threshold, None, self.recall, self.exact, None, simhash, self.max_distance).require(index)
+
+
+@dataclass(frozen=True)
+class OwnPairOptions(StoredPairOptions):
+    """The same of documents of one index, which knows what many of them share."""
+
+    ignore_common: options.IgnoreCommon = None
+
+    def require(self, index: Index) -> None:
+        """Raise CommandError unless the index has what is compared; see `Search.require`."""
+        if self.ignore_common is not None and not index.config.keep_shingles:
+            raise CommandError(f"{index.path}: --ignore-common needs an index built with --keep-shingles")
+        super().require(index)
+
 
 EXAMPLES = {
     "pairs": r"""
@@ -108,8 +165,8 @@ def clusters(
     is the centre. A table shows the first keys of a cluster; JSON lines have all of them:
     {"documents": NUMBER, "keys": [KEY, ...]}.
     """
-    if limit is not None and largest is not None:
-        raise typer.BadParameter("--limit does not go with --largest")
+    if largest is not None:
+        options.refuse_with("largest", limit=limit)
     with open_for_reading(index) as stored:
         similar.require(stored)
         bar: list[Advance] = []

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, NamedTuple
 
 import typer
 
 from simindex.cli import options, reading
-from simindex.cli.containing import print_contained, require_samples
-from simindex.cli.creation import is_given, open_for_reading
+from simindex.cli.creation import open_for_reading
+from simindex.cli.failures import CommandError
+from simindex.cli.options import missing_key
 from simindex.cli.output import (
     counted,
     figure,
@@ -20,16 +22,16 @@ from simindex.cli.output import (
     shown_key,
     work_bar,
 )
-from simindex.cli.searching import Search
 from simindex.config import Config
 from simindex.format.keys import Key
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.index import Index
 from simindex.inputs import Inputs, Row, read_text, tidy_path
 from simindex.jsonable import plain
-from simindex.queries.containment import ContainmentMatches
 from simindex.queries.matches import Match, Matches
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES
+from simindex.sketching.document import Document
+from simindex.sketching.sketcher import Sketcher
 
 _TRUNCATED = "matches may be missing, for the limit on candidates was hit; raise --max-candidates"
 _SOURCES = {
@@ -117,6 +119,129 @@ _WithinDistance = Annotated[
 ]
 
 
+@dataclass(frozen=True)
+class Search:
+    """What to search for: by similarity, the nearest, or by fingerprint. ``None`` or False: not given."""
+
+    threshold: float | None
+    limit: int | None
+    recall: float | None
+    exact: bool
+    nearest: int | None
+    simhash: bool
+    max_distance: int | None
+
+    def __post_init__(self) -> None:
+        if self.max_distance is not None and not self.simhash:
+            raise typer.BadParameter("--max-distance goes with --simhash")
+        if self.simhash:
+            options.refuse_with("simhash", threshold=self.threshold, recall=self.recall, exact=self.exact)
+        if self.nearest is not None:
+            options.refuse_with("nearest", limit=self.limit, exact=self.exact)
+
+    def require(self, index: Index) -> None:
+        """Raise CommandError, naming the options of `insert`, unless the index can be searched so."""
+        if self.simhash:
+            if index.config.simhash is None:
+                raise CommandError(
+                    f"{index.path}: --simhash needs an index that was not built with --no-simhash"
+                )
+        elif not index.config.num_perm:
+            raise CommandError(
+                f"{index.path}: built with --no-minhash; it can be queried with --simhash only"
+            )
+        elif self.exact and not index.config.keep_shingles:
+            raise CommandError(f"{index.path}: --exact needs an index built with --keep-shingles")
+
+    def of_documents(
+        self, index: Index, documents: Sequence[Document], own_keys: Sequence[Key] | None = None
+    ) -> list[Matches]:
+        """Return the matches of each document.
+
+        Args:
+            own_keys: the key of each, which is not among its matches.
+        """
+        if own_keys is None:
+            return self._run(index, documents, 0)
+        found = self._run(index, documents, 1)
+        return [self._without(key, matches) for key, matches in zip(own_keys, found, strict=True)]
+
+    def of_stored(self, index: Index, key: Key) -> Matches:
+        """Return the matches of a stored document, without itself."""
+        if key not in index:
+            raise CommandError(missing_key(index, key))
+        if self.simhash:
+            return index.query_key(key, limit=self._room, by="simhash", max_distance=self.max_distance)
+        if self.nearest is not None:
+            return self.of_documents(index, [index[key].sketch], [key])[0]
+        return index.query_key(key, **self._by_similarity(0))
+
+    def why_none(self, index: Index, document: Any) -> str:
+        """Return what to say behind "no match": the reason, or how far the nearest document is.
+
+        Args:
+            document: what was compared with; the key of a stored one in a tuple.
+        """
+        if not len(index):
+            return ": the index holds no documents"
+        if isinstance(document, str):
+            sketch = Sketcher(index.config).sketch(document)
+            if (sketch.fingerprint if self.simhash else sketch.words) is None:
+                return ": the text has no shingles, like one without a letter, digit or symbol"
+        if self.simhash:
+            return f" within {counted(self._bits(index), 'bit')} of its fingerprint"
+        if self.nearest is not None:
+            return ""
+        closest = replace(self, threshold=None, limit=None, recall=None, exact=False, nearest=1)
+        found = (
+            closest.of_stored(index, document[0])
+            if isinstance(document, tuple)
+            else closest.of_documents(index, [document])[0]
+        )
+        # What is less than three errors above zero is as good as nothing.
+        if not found or (found[0].similarity or 0.0) <= 3 * (found[0].standard_error or 0.0):
+            return ""
+        threshold = DEFAULT_THRESHOLD if self.threshold is None else self.threshold
+        return (
+            f" of {threshold:g} or more; the most similar document found has {found[0].similarity:.3f}: "
+            "--threshold asks for less, --nearest for those"
+        )
+
+    def _bits(self, index: Index) -> int:
+        built_for = 0 if index.config.simhash is None else index.config.simhash.max_distance
+        return built_for if self.max_distance is None else self.max_distance
+
+    def _without(self, key: Key, found: Matches) -> Matches:
+        others = [match for match in found if match.key != key]
+        return Matches(others[: self._room], found.truncated)
+
+    @property
+    def _room(self) -> int | None:
+        """How many matches there may be."""
+        return self.limit if self.nearest is None else self.nearest
+
+    def _by_similarity(self, more: int) -> dict[str, Any]:
+        room = None if self.limit is None else self.limit + more
+        options: dict[str, Any] = {"limit": room, "exact": self.exact}
+        if self.threshold is not None:
+            options["threshold"] = self.threshold
+        if self.recall is not None:
+            options["recall"] = self.recall
+        return options
+
+    def _run(self, index: Index, documents: Sequence[Document], more: int) -> list[Matches]:
+        if self.simhash:
+            room = None if self._room is None else self._room + more
+            return index.query_simhash_many(documents, self.max_distance, limit=room)
+        if self.nearest is not None:
+            k = self.nearest + more
+            return [
+                index.nearest(document, k, threshold=self.threshold, recall=self.recall)
+                for document in documents
+            ]
+        return index.query_many(documents, **self._by_similarity(more))
+
+
 class _Explained(NamedTuple):
     """What a match shares with the query (`corpus.Explanation`), and the two texts."""
 
@@ -166,7 +291,7 @@ def run(
     stored_texts = reads.inputs(explain) if explain else None
     with open_for_reading(index, max_candidates, warm=warm) as stored:
         if contained:
-            print_contained([[(None, _contained(stored, search, given))]], as_json)
+            _print_contained(stored, search, given)
             return
         search.require(stored)
         if inputs is not None:
@@ -189,8 +314,7 @@ def _require_together(given: Mapping[str, Any], asked: str) -> None:
         raise typer.BadParameter("--others goes with --file or --input; --key always leaves the document out")
     if given["contained"]:
         others = ("recall", "nearest", "simhash", "max_distance", "others", "explain")
-        for option in [name for name in others if is_given(given[name])]:
-            raise typer.BadParameter(f"--{option.replace('_', '-')} does not go with --contained")
+        options.refuse_with("contained", **{name: given[name] for name in others})
         if asked not in ("TEXT", "--file"):
             raise typer.BadParameter(
                 f"--contained goes with TEXT or --file, not with {asked}; see simindex find"
@@ -199,11 +323,14 @@ def _require_together(given: Mapping[str, Any], asked: str) -> None:
         raise typer.BadParameter(f"--explain goes with TEXT, --file or --key, not with {asked}")
 
 
-def _contained(stored: Index, search: Search, given: Mapping[str, Any]) -> ContainmentMatches:
-    """Return what holds the text, and what it holds."""
+def _print_contained(stored: Index, search: Search, given: Mapping[str, Any]) -> None:
+    """Print what holds the text, and what it holds."""
+    from simindex.cli.commands.contained import print_contained, require_samples
+
     require_samples(stored, search.exact)
     threshold = DEFAULT_THRESHOLD if search.threshold is None else search.threshold
-    return stored.query_containment(_text(given), threshold, limit=search.limit, exact=search.exact)
+    found = stored.query_containment(_text(given), threshold, limit=search.limit, exact=search.exact)
+    print_contained([[(None, found)]], given["as_json"])
 
 
 def _text(given: Mapping[str, Any]) -> Any:
@@ -272,7 +399,7 @@ def _print_one(matches: Matches, as_json: bool, explained: list[_Explained | Non
     elif matches:
         print_table(_COLUMNS, [_figures(match) for match in matches])
         for match, found in zip(matches, explained or [], strict=False):
-            from simindex.cli.explaining import print_explanation
+            from simindex.cli.commands.explain import print_explanation
 
             print()
             if found is None:

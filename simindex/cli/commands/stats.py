@@ -10,10 +10,10 @@ from typing import Annotated, Any
 import typer
 
 from simindex.cli import drawing, options, reading
-from simindex.cli.containing import require_samples
+from simindex.cli.commands.contained import require_samples
+from simindex.cli.commands.explain import shortened
 from simindex.cli.creation import open_for_reading
 from simindex.cli.drawing import Chart
-from simindex.cli.explaining import shortened
 from simindex.cli.output import counted, figure, print_json, print_table, printable, waiting_bar
 from simindex.config import Shingles, SimHashConfig, WordShingles
 from simindex.corpus.report.overview import Histograms, histograms_of

@@ -8,10 +8,9 @@ from typing import Annotated
 import typer
 
 from simindex.cli import options
-from simindex.cli.commands.pairs import CopyChoice, LinkageChoice, print_clusters, print_pairs
+from simindex.cli.commands.pairs import CopyChoice, LinkageChoice, PairOptions, print_clusters, print_pairs
 from simindex.cli.options import Address, Uri
 from simindex.cli.output import work_bar
-from simindex.cli.searching import PairOptions
 from simindex.pairs.plan import DEFAULT_MAX_RUN
 
 EXAMPLES = {
