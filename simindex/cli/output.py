@@ -91,6 +91,14 @@ def print_json(value: object) -> None:
     sys.stdout.buffer.write(line)
 
 
+def print_summary(counts: dict[str, Any], sentence: str, as_json: bool) -> None:
+    """Print what a command did: to stdout as a JSON line, or as a sentence to stderr."""
+    if as_json:
+        print_json(counts)
+    else:
+        note(sentence)
+
+
 def print_text(text: str) -> None:
     """Print a sentence to stdout, on a terminal in lines of its width."""
     if sys.stdout.isatty():

@@ -13,7 +13,7 @@ from simindex.changes.documents import Conflict
 from simindex.cli import options
 from simindex.cli.creation import open_for_change, open_for_reading, with_distance
 from simindex.cli.failures import CommandError
-from simindex.cli.output import bytes_bar, counted, note, print_json, print_report, work_bar
+from simindex.cli.output import bytes_bar, counted, print_report, print_summary, work_bar
 
 EXAMPLES = {
     "check": """
@@ -33,6 +33,11 @@ simindex resketch news.simindex small.simindex --num-perm 64 --no-simhash
 simindex resketch news.simindex wider.simindex --max-distance 5
 """,
 }
+
+
+_NewIndex = Annotated[
+    str, typer.Argument(metavar="DEST", help="The folder of the new index; missing, or empty.")
+]
 
 
 def check(
@@ -55,9 +60,7 @@ def check(
 
 def repair(
     index: options.IndexFolder,
-    destination: Annotated[
-        str, typer.Argument(metavar="DEST", help="The folder of the new index; missing, or empty.")
-    ],
+    destination: _NewIndex,
     as_json: options.JsonObject = False,
 ) -> None:
     """Copy the undamaged part of an index into a new one."""
@@ -79,10 +82,8 @@ def compact(
         with bytes_bar() as advance:
             stored.compact(advance)
         after = stored.stats().file_bytes
-    if as_json:
-        print_json({"bytes_before": before, "bytes_after": after})
-    else:
-        note(f"{counted(before, 'byte')} before, {after:,} after")
+    counts = {"bytes_before": before, "bytes_after": after}
+    print_summary(counts, f"{counted(before, 'byte')} before, {after:,} after", as_json)
 
 
 def backup(
@@ -99,14 +100,9 @@ def backup(
     """Copy an index to a folder, while others read and write it."""
     with open_for_reading(index) as stored, bytes_bar() as advance:
         report = stored.backup(destination, advance)
-    if as_json:
-        print_json(asdict(report))
-        return
     kept = f", {report.reused_bytes / 1e6:,.1f} MB kept of the older backup" if not report.created else ""
-    note(
-        f"{counted(report.documents, 'document')}: {report.copied_bytes / 1e6:,.1f} MB copied{kept}, "
-        f"in {report.seconds:,.1f} s"
-    )
+    copied = f"{counted(report.documents, 'document')}: {report.copied_bytes / 1e6:,.1f} MB copied"
+    print_summary(asdict(report), f"{copied}{kept}, in {report.seconds:,.1f} s", as_json)
 
 
 def merge(
@@ -128,18 +124,14 @@ def merge(
             f"key {exc.key!r} is in two of the indexes; use --on-conflict skip, which keeps that of the "
             "earlier one, or --on-conflict replace"
         ) from exc
-    if as_json:
-        print_json(report._asdict())
-    else:
-        merged = counted(report.inserted, "document")
-        note(f"{merged} merged, {report.replaced:,} replaced, {report.skipped:,} skipped")
+    merged = f"{counted(report.inserted, 'document')} merged"
+    others = f"{report.replaced:,} replaced, {report.skipped:,} skipped"
+    print_summary(report._asdict(), f"{merged}, {others}", as_json)
 
 
 def resketch(
     index: options.IndexFolder,
-    destination: Annotated[
-        str, typer.Argument(metavar="DEST", help="The folder of the new index; missing, or empty.")
-    ],
+    destination: _NewIndex,
     num_perm: Annotated[
         int | None, options.number("MinHash rows, at most those stored; 0: no MinHash.", least=0)
     ] = None,
@@ -181,10 +173,7 @@ def resketch(
             containment=containment,
             progress=advance,
         )
-    if as_json:
-        print_json({"documents": done})
-    else:
-        note(f"{counted(done, 'document')} in {destination}")
+    print_summary({"documents": done}, f"{counted(done, 'document')} in {destination}", as_json)
 
 
 def _simhash(config: Config, max_distance: int | None, blocks: int | None) -> SimHashConfig | None:

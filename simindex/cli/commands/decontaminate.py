@@ -12,7 +12,15 @@ import typer
 
 from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.cli import options, reading
-from simindex.cli.commands.dedup import Force, JsonProgress, OutputFile, RemovedFile, passed_over, run_job
+from simindex.cli.commands.dedup import (
+    Force,
+    JsonProgress,
+    OutputFile,
+    RemovedFile,
+    note_rows,
+    passed_over,
+    run_job,
+)
 from simindex.cli.output import Reports, counted, figure, note, print_json, print_table, shown_key
 from simindex.config import Config, WordShingles
 from simindex.corpus.dedup.decontaminate import DEFAULT_SHARE, Decontamination, DecontaminationReport
@@ -120,12 +128,7 @@ def _summarise(report: DecontaminationReport, num_bad: int, done_before: str | N
             for item in largest
         ]
         print_table(("item", "share", "rows", "held by"), shown, left=1)
-    bounded = f", {figure(report.bounded)} of them compared with a part of the items"
-    note(
-        f"{counted(report.read, 'row')} read, {figure(report.kept)} kept{bounded if report.bounded else ''}, "
-        f"{figure(report.removed)} removed, {counted(num_bad, 'bad row')}; {report.seconds:,.1f} s, "
-        f"{figure(report.read / max(report.seconds, 1e-9))} rows/s"
-    )
+    note_rows(report, num_bad, compared="the items")
     note(f"{figure(len(report.found))} of {counted(report.items, 'item')} found")
     if report.short_items:
         note(

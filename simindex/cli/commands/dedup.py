@@ -361,18 +361,28 @@ def _summarise(job: Job, output: str, num_bad: int, as_json: bool) -> None:
         return
     if job.was_done:
         note(f"simindex: {output}: this job was done before; --force does it once more")
-    bounded = f", {figure(state.bounded)} of them compared with a part of their candidates"
     noun = "row"
     if state.documents:
         noun = "paragraph"
         dropped = f"of {figure(state.dropped)} nothing is left"
         note(f"{counted(state.documents, 'document')}, {dropped}; their paragraphs:")
-    note(
-        f"{counted(state.read, noun)} read, {figure(state.kept)} kept{bounded if state.bounded else ''}, "
-        f"{figure(state.removed)} removed, {counted(num_bad, 'bad row')}; {state.seconds:,.1f} s, "
-        f"{figure(rate)} rows/s"
-    )
+    note_rows(state, num_bad, noun)
     note_missed(job.missed)
+
+
+def note_rows(report: Any, num_bad: int, noun: str = "row", compared: str = "their candidates") -> None:
+    """Print how many rows a job read, kept and removed, and how fast.
+
+    Args:
+        report: with `read`, `kept`, `removed`, `bounded` and `seconds`.
+        compared: what the bounded ones were compared with in part.
+    """
+    bounded = f", {figure(report.bounded)} of them compared with a part of {compared}"
+    note(
+        f"{counted(report.read, noun)} read, {figure(report.kept)} kept{bounded if report.bounded else ''}, "
+        f"{figure(report.removed)} removed, {counted(num_bad, 'bad row')}; {report.seconds:,.1f} s, "
+        f"{figure(report.read / max(report.seconds, 1e-9))} rows/s"
+    )
 
 
 def note_missed(missed: float) -> None:

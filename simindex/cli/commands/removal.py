@@ -12,7 +12,7 @@ import typer
 from simindex.cli import options, reading
 from simindex.cli.creation import open_for_change
 from simindex.cli.failures import INTERRUPTED, CommandError
-from simindex.cli.output import Reports, counted, note, print_json, waiting_bar, work_bar
+from simindex.cli.output import Reports, counted, print_summary, waiting_bar, work_bar
 from simindex.format.keys import Key
 from simindex.inputs import sound
 from simindex.jsonable import plain
@@ -73,10 +73,9 @@ def remove(
         except KeyboardInterrupt:
             raise CommandError(f"interrupted; {counted(removed, 'document')} removed", INTERRUPTED) from None
     reports.close()
-    if as_json:
-        print_json({"removed": removed, "missing": [plain(key) for key in missing]})
-    else:
-        note(f"{counted(removed, 'document')} removed, {counted(len(missing), 'key')} missing")
+    counts = {"removed": removed, "missing": [plain(key) for key in missing]}
+    done = f"{counted(removed, 'document')} removed, {counted(len(missing), 'key')} missing"
+    print_summary(counts, done, as_json)
     if missing:
         raise typer.Exit(1)
 
@@ -152,8 +151,6 @@ def expire(
     with open_for_change(index, wait) as target, waiting_bar("expiring"):
         removed = target.expire(limit)
         left = len(target)
-    if as_json:
-        seconds = time.monotonic() - began
-        print_json({"removed": removed, "left": left, "before": limit.isoformat(), "seconds": seconds})
-    else:
-        note(f"{counted(removed, 'document')} removed, {left:,} left")
+    counts = {"removed": removed, "left": left, "before": limit.isoformat()}
+    done = f"{counted(removed, 'document')} removed, {left:,} left"
+    print_summary(counts | {"seconds": time.monotonic() - began}, done, as_json)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from simindex.cli import creation, options, reading
-from simindex.cli.commands.dedup import DedupOptions, OutputFile, note_missed, passed_over
+from simindex.cli.commands.dedup import DedupOptions, OutputFile, note_missed, note_rows, passed_over
 from simindex.cli.options import Address
-from simindex.cli.output import Reports, counted, figure, note, print_json, work_bar
+from simindex.cli.output import Reports, counted, note, print_json, print_summary, work_bar
 
 if TYPE_CHECKING:
     from simindex.corpus import DedupReport
@@ -157,10 +157,7 @@ def _finish(job: StagedPairs | StagedDedup, as_json: bool) -> None:
         return
     with work_bar("lines") as advance:
         count = job.finish(lambda done: advance(done, done))
-    if as_json:
-        print_json({"lines": count})
-    else:
-        note(f"{counted(count, 'line')} written")
+    print_summary({"lines": count}, f"{counted(count, 'line')} written", as_json)
 
 
 def _run_to_end(
@@ -175,8 +172,5 @@ def _run_to_end(
     if as_json:
         print_json(report._asdict() | {"bad": bad_rows.count})
         return
-    note(
-        f"{counted(report.read, 'row')} read, {figure(report.kept)} kept, {figure(report.removed)} removed, "
-        f"{counted(bad_rows.count, 'bad row')}; {report.seconds:,.1f} s"
-    )
+    note_rows(report, bad_rows.count)
     note_missed(report.missed)
