@@ -11,7 +11,6 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from simindex.cli.failures import CommandError
 from simindex.cli.options import number, whole
 from simindex.config import (
     NORMALIZE_STEPS,
@@ -22,7 +21,6 @@ from simindex.config import (
     WordShingles,
     require_equal,
 )
-from simindex.errors import IndexLockedError
 from simindex.index import Index
 from simindex.index import open as open_index
 from simindex.storage.folder import is_index
@@ -159,16 +157,6 @@ def _given_or(value: int | None, default: int) -> int:
     return default if value is None else value
 
 
-def open_for_reading(path: str, max_candidates: int | None = None, *, warm: bool = False) -> Index:
-    """Open an index for reading that must be there; `warm`: with its filters in memory."""
-    try:
-        if max_candidates is None:
-            return open_index(path, "r", warm=warm)
-        return open_index(path, "r", max_candidates=max_candidates, warm=warm)
-    except FileNotFoundError:
-        raise _missing(path) from None
-
-
 def open_for_insert(path: str, options: CreationOptions, wait: float = 0.0) -> Index:
     """Open an index for writing, created with these options if it is missing.
 
@@ -177,10 +165,7 @@ def open_for_insert(path: str, options: CreationOptions, wait: float = 0.0) -> I
     """
     is_new = not is_index(path)
     config = options.config(Config()) if is_new and options.given() else None
-    try:
-        index = open_index(path, "a", config, timeout=wait)
-    except IndexLockedError as exc:
-        raise _locked(path, exc) from exc
+    index = open_index(path, "a", config, timeout=wait)
     if is_new or not options.given():
         return index
     try:
@@ -189,27 +174,3 @@ def open_for_insert(path: str, options: CreationOptions, wait: float = 0.0) -> I
         index.close()
         raise
     return index
-
-
-def open_for_change(path: str, wait: float = 0.0) -> Index:
-    """Open an index for writing that must be there.
-
-    Args:
-        wait: seconds to wait for another writer.
-    """
-    try:
-        return open_index(path, "r+", timeout=wait)
-    except FileNotFoundError:
-        raise _missing(path) from None
-    except IndexLockedError as exc:
-        raise _locked(path, exc) from exc
-
-
-def _missing(path: str) -> CommandError:
-    return CommandError(f"{path}: no simindex index; simindex insert makes one")
-
-
-def _locked(path: str, error: IndexLockedError) -> CommandError:
-    waited = f", after {error.waited_seconds:,.1f} seconds still" if error.waited_seconds else ""
-    remedy = "try again when it is done, or wait for it with --wait SECONDS"
-    return CommandError(f"{path}: another process is writing to this index{waited}; {remedy}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from simindex.errors import KeyExistsError, SimIndexError
+from simindex.errors import IndexLockedError, KeyExistsError, SimIndexError
 
 INTERRUPTED = 130
 
@@ -73,6 +73,12 @@ def describe(error: BaseException) -> str:
             f"key {error.key!r} is in the index already, or twice in the input; "
             "use --on-conflict skip or --on-conflict replace"
         )
+    if isinstance(error, IndexLockedError):
+        waited = f", after {error.waited_seconds:,.1f} seconds still" if error.waited_seconds else ""
+        remedy = "try again when it is done, or wait for it with --wait SECONDS"
+        return f"{error.path}: another process is writing to this index{waited}; {remedy}"
+    if isinstance(error, FileNotFoundError) and str(error.strerror).startswith("no simindex index"):
+        return f"{error.filename}: no simindex index; simindex insert makes one"
     if isinstance(error, OSError) and not isinstance(error, SimIndexError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
     message = str(error) or type(error).__name__

@@ -11,9 +11,10 @@ import simindex
 from simindex import Config, SimHashConfig
 from simindex.changes.documents import Conflict
 from simindex.cli import options
-from simindex.cli.creation import open_for_change, open_for_reading, with_distance
+from simindex.cli.creation import with_distance
 from simindex.cli.failures import CommandError
 from simindex.cli.output import bytes_bar, counted, print_report, print_summary, work_bar
+from simindex.index import open as open_index
 
 EXAMPLES = {
     "check": """
@@ -77,7 +78,7 @@ def compact(
     as_json: options.JsonSummary = False,
 ) -> None:
     """Merge all segments, and free the space of removed documents."""
-    with open_for_change(index, wait) as stored:
+    with open_index(index, "r+", timeout=wait) as stored:
         before = stored.stats().file_bytes
         with bytes_bar() as advance:
             stored.compact(advance)
@@ -98,7 +99,7 @@ def backup(
     as_json: options.JsonSummary = False,
 ) -> None:
     """Copy an index to a folder, while others read and write it."""
-    with open_for_reading(index) as stored, bytes_bar() as advance:
+    with open_index(index, "r") as stored, bytes_bar() as advance:
         report = stored.backup(destination, advance)
     kept = f", {report.reused_bytes / 1e6:,.1f} MB kept of the older backup" if not report.created else ""
     copied = f"{counted(report.documents, 'document')}: {report.copied_bytes / 1e6:,.1f} MB copied"
@@ -156,7 +157,7 @@ def resketch(
     """
     if no_simhash and (max_distance is not None or blocks is not None):
         raise typer.BadParameter("--no-simhash excludes --max-distance and --blocks")
-    with open_for_reading(index) as stored:
+    with open_index(index, "r") as stored:
         config = stored.config
     try:
         simhash = None if no_simhash else _simhash(config, max_distance, blocks)

@@ -10,13 +10,13 @@ import typer
 
 from simindex.cli import options, reading
 from simindex.cli.commands.explain import shortened
-from simindex.cli.creation import open_for_reading
 from simindex.cli.drawing import write_whole
 from simindex.cli.failures import CommandError
 from simindex.cli.output import counted, figure, note, plain_metadata, print_json, print_table, shown_key
 from simindex.format.keys import Key
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.index import Index
+from simindex.index import open as open_index
 from simindex.inputs import read_text
 from simindex.jsonable import plain
 from simindex.queries.containment import ContainmentMatch, ContainmentMatches, Direction
@@ -93,7 +93,7 @@ def find(
     Without --exact shares are estimates; "is_candidate" marks a match within the error of the threshold.
     """
     inputs = reads.inputs(items)
-    with open_for_reading(index, max_candidates) as stored:
+    with open_index(index, "r", max_candidates=max_candidates) as stored:
         require_samples(stored, exact)
         ask = partial(
             stored.query_containment_many, direction=direction, limit=limit, exact=exact, sample=sample
@@ -136,7 +136,7 @@ def passages(
     if output is not None and (not texts or as_json):
         raise typer.BadParameter("--output takes --texts, and does not go with --json")
     text = read_text(file, reads.limits, reads.encoding)
-    with open_for_reading(index, max_candidates) as stored:
+    with open_index(index, "r", max_candidates=max_candidates) as stored:
         require_samples(stored, exact=False)
         found = stored.passages(text, min_words=min_words, limit=None if texts else limit)
         by_key: Mapping[Key, str] = {}

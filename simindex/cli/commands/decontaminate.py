@@ -5,7 +5,6 @@ The job is `corpus.decontaminate`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated, Any, get_args
 
 import typer
@@ -16,6 +15,7 @@ from simindex.cli.commands.dedup import (
     Force,
     JsonProgress,
     OutputFile,
+    Progress,
     RemovedFile,
     note_rows,
     passed_over,
@@ -82,24 +82,22 @@ def run(
     if len(against) > 1 or not is_index(items):
         items = reads.inputs(against, key_from="line", whole_rows=True)
     bad_rows = Reports("bad row")
-
-    def job_of(progress: Callable[[int], object]) -> Decontamination:
-        return Decontamination(
-            rows,
-            output,
-            items,
-            threshold,
-            mode=mode,
-            config=None if words is None else Config(WordShingles(words), simhash=None, containment=1),
-            removed=removed,
-            batch_size=batch_size,
-            workers=workers,
-            progress=progress,
-            on_bad_row=passed_over(bad_rows) if skip_bad_rows else None,
-            force=force,
-        )
-
-    job = run_job(job_of, rows, bad_rows, None, json_progress, "contaminated")
+    progress = Progress(rows)
+    job = Decontamination(
+        rows,
+        output,
+        items,
+        threshold,
+        mode=mode,
+        config=None if words is None else Config(WordShingles(words), simhash=None, containment=1),
+        removed=removed,
+        batch_size=batch_size,
+        workers=workers,
+        progress=progress,
+        on_bad_row=passed_over(bad_rows) if skip_bad_rows else None,
+        force=force,
+    )
+    run_job(job, progress, bad_rows, None, json_progress, "contaminated")
     reading.note_tally(rows.tally, reads.encoding)
     report = job.decontamination()
     if as_json:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, get_args
 
 import typer
 
@@ -242,46 +242,45 @@ def run(
     reading.require_ids(inputs, reads)
     rows = reads.inputs(inputs, key_from="line", whole_rows=True)
     bad_rows = Reports("bad row")
+    progress = Progress(rows)
+    job = Job(
+        rows,
+        output,
+        **how.arguments(sketch, bad_rows),
+        against=against,
+        into=into,
+        cut=cut_for(level, split, min_words),  # type: ignore[arg-type] # it refuses another split
+        explain=explain,
+        exact=exact,
+        ignore_common=ignore_common,
+        batch_size=batch_size,
+        workers=workers,
+        progress=progress,
+    )
     waits_for = None if how.keep == "first" else "reading, and ordering the rows"
-
-    def job_of(progress: Callable[[int], object]) -> Job:
-        return Job(
-            rows,
-            output,
-            **how.arguments(sketch, bad_rows),
-            against=against,
-            into=into,
-            cut=cut_for(level, split, min_words),  # type: ignore[arg-type] # it refuses another split
-            explain=explain,
-            exact=exact,
-            ignore_common=ignore_common,
-            batch_size=batch_size,
-            workers=workers,
-            progress=progress,
-        )
-
-    job = run_job(job_of, rows, bad_rows, waits_for, json_progress)
+    run_job(job, progress, bad_rows, waits_for, json_progress)
     reading.note_tally(rows.tally, reads.encoding)
     _summarise(job, output, bad_rows.count, as_json)
 
 
-class _Progress:
-    """Tells the bar how far the job is."""
+class Progress:
+    """Tells the bar how far a job is; call it with the number of rows that are done."""
 
     show: Show
     job: Job
+    total: int | None
 
-    def __init__(self, rows: Inputs, total: int | None) -> None:
-        self._rows, self._total = rows, total
+    def __init__(self, rows: Inputs) -> None:
+        self.rows = rows
 
     def __call__(self, done: int) -> None:
         """Take note that so many rows are done."""
         job = self.job
         now, looked_at = done - job.done_before, job.state.looked
-        read_bytes, share = self._rows.bytes_read, None
+        read_bytes, share = self.rows.bytes_read, None
         if looked_at:
             share = 0.5 + 0.5 * done / looked_at
-            read_bytes = 0 if self._total is None else round(self._total * done / looked_at)
+            read_bytes = 0 if self.total is None else round(self.total * done / looked_at)
         looked_now = looked_at - job.looked_before
         self.show(
             JobProgress(done, now, job.state.removed, read_bytes, job.num_bytes, looked_at, looked_now, share)
@@ -289,37 +288,30 @@ class _Progress:
 
     def looked(self, count: int) -> None:
         """Take note that so many rows were looked at, before the first is done."""
-        read_bytes = self._rows.bytes_read
-        share = 0.5 * min(read_bytes / self._total, 1.0) if self._total else None
+        read_bytes = self.rows.bytes_read
+        share = 0.5 * min(read_bytes / self.total, 1.0) if self.total else None
         self.show(JobProgress(0, 0, 0, read_bytes, 0, count, count - self.job.looked_before, share))
 
 
-AnyJob = TypeVar("AnyJob", bound=Job)
-
-
 def run_job(
-    job_of: Callable[[Callable[[int], object]], AnyJob],
-    rows: Inputs,
+    job: Job,
+    progress: Progress,
     bad_rows: Reports,
     waits_for: str | None,
     json_progress: bool,
     removed: str = "duplicates",
-) -> AnyJob:
-    """Run a job under a bar, or with JSON lines of its progress, and return it.
+) -> None:
+    """Run a job under a bar, or with JSON lines of its progress.
 
     Args:
-        job_of: returns the job, which calls what it is given with the number of rows that are done.
+        progress: what the job calls.
         waits_for: what goes on until the first row is done.
         removed: what the rows are that go.
     """
-    total = rows.total_bytes() if json_progress or shows_progress() else None
-    progress = _Progress(rows, total)
-    with job_bar(total, waits_for, removed, as_json=json_progress) as progress.show:
-        job = job_of(progress)
-        progress.job = job
-        job.on_looked = progress.looked
+    progress.job, job.on_looked = job, progress.looked
+    progress.total = progress.rows.total_bytes() if json_progress or shows_progress() else None
+    with job_bar(progress.total, waits_for, removed, as_json=json_progress) as progress.show:
         _run(job, bad_rows)
-    return job
 
 
 def _run(job: Job, bad_rows: Reports) -> None:

@@ -14,10 +14,11 @@ import typer
 
 from simindex import Config
 from simindex.cli import options, reading
-from simindex.cli.creation import Chars, CreationOptions, Normalize, Words, open_for_reading
+from simindex.cli.creation import Chars, CreationOptions, Normalize, Words
 from simindex.cli.failures import CommandError
 from simindex.cli.output import counted, print_json, printable
 from simindex.corpus import Explanation, explain
+from simindex.index import open as open_index
 from simindex.inputs import Limits, read_text
 from simindex.storage.folder import is_index
 
@@ -62,7 +63,7 @@ def run(
     if index is None:
         config = cut.config(Config())
     else:
-        with open_for_reading(index) as stored:
+        with open_index(index, "r") as stored:
             config = stored.config
     _require_texts(a, b)
     limits = Limits(max_row)

@@ -13,12 +13,12 @@ import typer
 
 from simindex.cli import options, reading
 from simindex.cli.commands.query import Search
-from simindex.cli.creation import open_for_reading
 from simindex.cli.failures import CommandError
 from simindex.cli.output import Advance, counted, figure, note, print_json, print_table, shown_key, work_bar
 from simindex.format.keys import Key
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.index import Index
+from simindex.index import open as open_index
 from simindex.inputs import Inputs
 from simindex.jsonable import plain
 from simindex.pairs.clusters import Linkage
@@ -141,7 +141,7 @@ def pairs(
     {"a", "b", "similarity", "distance", "exact", "standard_error"}, a being the document stored first;
     with --ignore-common also "common_left_out", the number of shingles that were left out.
     """
-    with open_for_reading(index) as stored:
+    with open_index(index, "r") as stored:
         similar.require(stored)
         found = stored.pairs(**similar.arguments(), copies=copies, max_run=max_run)
         with found, work_bar("pairs", found.total, prints_results=True) as advance:
@@ -167,7 +167,7 @@ def clusters(
     """
     if largest is not None:
         options.refuse_with("largest", limit=limit)
-    with open_for_reading(index) as stored:
+    with open_index(index, "r") as stored:
         similar.require(stored)
         bar: list[Advance] = []
         found = stored.clusters(
@@ -204,7 +204,7 @@ def join(
     if is_index(a) and is_index(b) and os.path.samefile(a, b):
         raise CommandError(f"{a}: the same index twice; simindex pairs has the pairs within one")
     for side in filter(is_index, (a, b)):
-        with open_for_reading(side) as stored:
+        with open_index(side, "r") as stored:
             similar.require(stored)
     from simindex import corpus
 

@@ -9,7 +9,6 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from simindex.cli import options, reading
-from simindex.cli.creation import open_for_reading
 from simindex.cli.failures import CommandError
 from simindex.cli.options import missing_key
 from simindex.cli.output import (
@@ -26,6 +25,7 @@ from simindex.config import Config
 from simindex.format.keys import Key
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.index import Index
+from simindex.index import open as open_index
 from simindex.inputs import Inputs, Row, read_text, tidy_path
 from simindex.jsonable import plain
 from simindex.queries.matches import Match, Matches
@@ -289,7 +289,7 @@ def run(
     search = Search(threshold, limit, recall, exact, nearest, by_fingerprint, max_distance)
     inputs = None if input_ is None else reads.inputs([input_])
     stored_texts = reads.inputs(explain) if explain else None
-    with open_for_reading(index, max_candidates, warm=warm) as stored:
+    with open_index(index, "r", max_candidates=max_candidates, warm=warm) as stored:
         if contained:
             _print_contained(stored, search, given)
             return

@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 
 from simindex.cli import options, reading
-from simindex.cli.creation import open_for_reading
 from simindex.cli.output import (
     Reports,
     counted,
@@ -22,6 +21,7 @@ from simindex.cli.output import (
     shown_key,
     work_bar,
 )
+from simindex.index import open as open_index
 from simindex.inputs import Limits
 from simindex.jsonable import plain
 from simindex.queries.container import Record
@@ -55,7 +55,7 @@ def get(
     """
     wanted = reading.given_keys(keys, input_, int_keys, Limits())
     reports = Reports("missing key")
-    with open_for_reading(index) as stored:
+    with open_index(index, "r") as stored:
         for key in wanted:
             record = stored.get(key)
             if record is None:
@@ -90,7 +90,7 @@ def list(  # noqa: A001 - as the command is called
     A key stands as it is, with unprintable characters escaped; what does not survive that (line ends, bytes,
     the difference of 5 and "5") does in the JSON lines: {"id": KEY}, a key of bytes being {"bytes": BASE64}.
     """
-    with open_for_reading(index) as stored:
+    with open_index(index, "r") as stored:
         for key in islice(stored, limit):
             if as_json:
                 print_json({"id": plain(key)})
@@ -114,7 +114,7 @@ def export(
     stored, nor are MinHash signatures exported: insert --fingerprint-field fingerprint --metadata-field
     metadata --no-minhash makes an index of the fingerprints. FILE is written anew.
     """
-    with open_for_reading(index) as stored:
+    with open_index(index, "r") as stored:
         file = sys.stdout.buffer if output == "-" else open(output, "wb")  # noqa: SIM115 - closed below
         try:
             number = 0

@@ -10,10 +10,10 @@ from typing import Annotated
 import typer
 
 from simindex.cli import options, reading
-from simindex.cli.creation import open_for_change
 from simindex.cli.failures import INTERRUPTED, CommandError
 from simindex.cli.output import Reports, counted, print_summary, waiting_bar, work_bar
 from simindex.format.keys import Key
+from simindex.index import open as open_index
 from simindex.inputs import sound
 from simindex.jsonable import plain
 
@@ -60,7 +60,7 @@ def remove(
     removed = 0
     missing: list[Key] = []
     reports = Reports("missing key")
-    with open_for_change(index, wait) as target, work_bar("keys", len(wanted)) as advance:
+    with open_index(index, "r+", timeout=wait) as target, work_bar("keys", len(wanted)) as advance:
         try:
             for first in range(0, len(wanted), _KEYS_A_COMMIT):
                 some = wanted[first : first + _KEYS_A_COMMIT]
@@ -148,7 +148,7 @@ def expire(
     if limit is None or (before is not None and older_than is not None):
         raise typer.BadParameter("expected one of --before and --older-than")
     began = time.monotonic()
-    with open_for_change(index, wait) as target, waiting_bar("expiring"):
+    with open_index(index, "r+", timeout=wait) as target, waiting_bar("expiring"):
         removed = target.expire(limit)
         left = len(target)
     counts = {"removed": removed, "left": left, "before": limit.isoformat()}

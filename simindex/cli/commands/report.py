@@ -13,7 +13,6 @@ from typing import Annotated, Any
 import typer
 
 from simindex.cli import options, reading
-from simindex.cli.creation import open_for_reading
 from simindex.cli.drawing import Chart, is_page, picture_writer, print_chart, write_whole
 from simindex.cli.failures import CommandError
 from simindex.cli.output import counted, note, print_json, print_text
@@ -34,6 +33,7 @@ from simindex.corpus.report.report import (
     texts_of,
     texts_of_job,
 )
+from simindex.index import open as open_index
 from simindex.inputs import Inputs
 
 EXAMPLES = r"""
@@ -125,7 +125,7 @@ def _overview(
     if not os.path.isdir(index):
         raise CommandError(f"{index}: no index, and no output of dedup")
     least = 0.8 if threshold is None else threshold
-    stored = opened.enter_context(open_for_reading(index))
+    stored = opened.enter_context(open_index(index, "r"))
     overview = overview_of(stored, least, bounds.clusters, bounds.members)
     found = None if inputs is None else texts_of(inputs, {member.key for member in members_of(overview)})
     return subject_of(stored, least), overview, found

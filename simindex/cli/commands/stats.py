@@ -12,13 +12,13 @@ import typer
 from simindex.cli import drawing, options, reading
 from simindex.cli.commands.contained import require_samples
 from simindex.cli.commands.explain import shortened
-from simindex.cli.creation import open_for_reading
 from simindex.cli.drawing import Chart
 from simindex.cli.output import counted, figure, print_json, print_table, printable, waiting_bar
 from simindex.config import Shingles, SimHashConfig, WordShingles
 from simindex.corpus.report.overview import Histograms, histograms_of
 from simindex.formulas.match_odds import FOUND_PROBABILITIES
 from simindex.index import Index
+from simindex.index import open as open_index
 from simindex.inputs import Inputs, sound
 from simindex.queries.stats import Stats
 
@@ -76,7 +76,7 @@ def run(
     draw = drawing.picture_writer(output)
     passages: list[tuple[int, str]] = []
     found: Histograms | None = None
-    with open_for_reading(index) as stored:
+    with open_index(index, "r") as stored:
         stats = stored.stats()
         if histogram:
             with waiting_bar("comparing"):
