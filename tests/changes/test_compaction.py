@@ -5,14 +5,13 @@ import signal
 from pathlib import Path
 
 import pytest
+from support.faults import set_bound
 from support.indexes import BATCH, BATCHES, LAYOUT, SMALL, check, document, insert
 from support.processes import ask, end, start
+from support.stored import record_key
 
 import simindex
 from simindex import CorruptIndexError, Index, Layout, SimIndexError
-from simindex.changes import compaction
-from simindex.format.keys import number_key
-from simindex.storage.folder import identity_of
 
 
 @pytest.fixture
@@ -37,7 +36,7 @@ def test_compaction_makes_one_segment_without_the_removed(segmented: Index) -> N
 
 @pytest.mark.parametrize("step", [1, 1 << 23])
 def test_progress_goes_up_to_the_total(segmented: Index, monkeypatch: pytest.MonkeyPatch, step: int) -> None:
-    monkeypatch.setattr(compaction, "_STEP_BYTES", step)
+    set_bound(monkeypatch, "bytes of a step of a compaction", step)
     progress_calls: list[tuple[int, int]] = []
     with segmented as index:
         index.compact(lambda done, total: progress_calls.append((done, total)))
@@ -107,7 +106,7 @@ def test_compaction_changes_nothing_of_the_old_file_and_has_one_other_beside_it(
         unchanged = (path / "data.mdb").read_bytes() == before
         found.append((unchanged, files, (path / "compact.tmp" / "data.mdb").stat().st_size))
 
-    monkeypatch.setattr(compaction, "_STEP_BYTES", 1)
+    set_bound(monkeypatch, "bytes of a step of a compaction", 1)
     with segmented as index:
         index.compact(lambda *_: look() if (path / "compact.tmp").exists() else None)
         assert len(found) > 10
@@ -130,7 +129,7 @@ def test_compaction_that_is_killed_leaves_the_old_index(
             if not next(left, 0):
                 os.kill(os.getpid(), signal.SIGKILL)
 
-        monkeypatch.setattr(compaction, "_STEP_BYTES", 1)
+        set_bound(monkeypatch, "bytes of a step of a compaction", 1)
         with simindex.open(path) as index:
             index.compact(kill)
         os._exit(0)
@@ -148,7 +147,7 @@ def test_commits_after_a_compaction_of_more_commits_than_the_index_had_are_found
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another process keeps LMDB's lock file, and the number of the last transaction in it."""
-    monkeypatch.setattr(compaction, "_STEP_BYTES", 1)
+    set_bound(monkeypatch, "bytes of a step of a compaction", 1)
     path = tmp_path / "i"
     with simindex.open(path, "x", SMALL, layout=Layout(2, 8, 400)) as index:
         index.insert_many([(key, document(key)) for key in range(2 * BATCH)], batch_size=2 * BATCH)
@@ -172,7 +171,7 @@ def test_commits_after_a_compaction_of_more_commits_than_the_index_had_are_found
 def test_compaction_of_too_many_segments_for_one_merge_takes_rounds(
     segmented: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("simindex.changes.merges.MAX_SOURCES", 2)
+    set_bound(monkeypatch, "segments of a merge", 2)
     with segmented as index:
         insert(index, BATCHES)
         assert index.stats().segments > 2
@@ -183,11 +182,11 @@ def test_compaction_of_too_many_segments_for_one_merge_takes_rounds(
 
 def test_compaction_that_misses_documents_is_damage_and_leaves_the_index_as_it_was(segmented: Index) -> None:
     with segmented as index:
-        index._store.commit(lambda txn: txn.delete("documents", number_key(3)))
-        identity = identity_of(index._store.data)
+        index._store.commit(lambda txn: txn.delete("documents", record_key(3)))
+        identity = (Path(index.path) / "data.mdb").stat().st_ino
         with pytest.raises(CorruptIndexError, match=rf"expected {BATCH * BATCHES} of them, found"):
             index.compact()
-        assert identity_of(index._store.data) == identity
+        assert (Path(index.path) / "data.mdb").stat().st_ino == identity
         assert not (Path(index.path) / "compact.tmp").exists()
         insert(index, BATCHES)
         assert BATCH * BATCHES in index

@@ -6,14 +6,13 @@ import struct
 from pathlib import Path
 
 import pytest
+from support.faults import set_bound
 from support.indexes import problems_of
 from support.processes import ask, end, start
-from support.stored import PAGE, bare_store, held, put
+from support.stored import PAGE, bare_store, copy_in_place, held, put
 
 import simindex
 from simindex import CorruptIndexError
-from simindex.storage.lmdb_file import DATABASES
-from simindex.storage.replacement import NewFile, replace_file
 
 _LEAF = 2  # P_LEAF, and no other flag
 _HEADER_BYTES = 16
@@ -60,13 +59,7 @@ def test_reader_takes_the_newer_meta_page_of_a_replaced_file(tmp_path: Path, com
         for number in range(20 + commits):
             put(store, "meta", count=b"%d" % number)
 
-        def build(new: NewFile) -> bool:
-            for database in DATABASES:
-                with store.reading() as txn:
-                    new.copy(txn, database)
-            return True
-
-        assert replace_file(store, os.stat(store.data).st_size, build)
+        copy_in_place(store)
         assert held(store, "meta")[b"copied"] == b"2"
         end(other)
 
@@ -99,7 +92,7 @@ def test_sketch_of_a_removed_document_stays_for_a_copy_in_a_later_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run of segments that compaction merges may have no key left, and the sketch of a later copy."""
-    monkeypatch.setattr("simindex.changes.merges.MAX_SOURCES", 1)  # one run takes 4,096 commits
+    set_bound(monkeypatch, "segments of a merge", 1)  # one run takes 4,096 commits
     text = "one page of some words that has a copy"
     with simindex.open(tmp_path / "i", "x") as index:
         index.insert("leader", text)

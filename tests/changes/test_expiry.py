@@ -8,19 +8,17 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-from unittest import mock
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.faults import broken_off
+from support.faults import bound, broken_off, set_bound
 from support.indexes import problems_of
 from support.stored import flipped, store_values, stored_values
 from support.texts import SMALL
 
 import simindex
 from simindex import CorruptIndexError, Index
-from simindex.format.records import StoredRecord, decode_record
 
 
 def filled(path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Index, list[datetime]]:
@@ -191,7 +189,7 @@ def test_metadata_leader_and_kept_shingles_survive_a_touch(tmp_path: Path, clock
 def test_clock_that_goes_back_expires_exactly_what_is_older(
     tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("simindex.format.records.RUN_DOCUMENTS", 4)
+    set_bound(monkeypatch, "documents of a run of ages", 4)
     seconds = [50, 51, 52, 20, 21, 53, 54, 10, 11, 12, 13, 14, 55, 5]
     for limit in range(0, 60, 3):
         with simindex.open(tmp_path / str(limit), "x", SMALL) as index:
@@ -227,7 +225,7 @@ def test_expiry_after_any_changes_removes_exactly_what_is_older(
     seen_at: dict[int, int] = {}
     with ExitStack() as stack:
         clock = Clock(stack.enter_context(pytest.MonkeyPatch.context()))
-        stack.enter_context(mock.patch("simindex.format.records.RUN_DOCUMENTS", 3))
+        stack.enter_context(bound("documents of a run of ages", 3))
         folder = stack.enter_context(TemporaryDirectory(prefix="simindex-test-"))
         index = stack.enter_context(simindex.open(Path(folder) / "i", "x", SMALL))
         clock.seconds = now = 100
@@ -262,18 +260,12 @@ def test_expiry_after_any_changes_removes_exactly_what_is_older(
 def test_expiry_looks_at_what_it_removes_and_a_run_more(
     tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looked_at: list[int] = []
-
-    def counted(number: int, value: memoryview) -> StoredRecord:
-        looked_at.append(number)
-        return decode_record(number, value)
-
     with simindex.open(tmp_path / "i", "x", SMALL) as index:
         for second in range(20):
             clock.seconds = second
             index.insert_many((f"{second} {n}", [str(n)]) for n in range(500))
         assert [run[2] - run[1] for run in stored_runs(index)] == [1_000] * 9
-        monkeypatch.setattr("simindex.queries.view.decode_record", counted)
+        looked_at = broken_off(monkeypatch, "read a record")
         assert index.expire(clock.at(3), batch_size=100) == 1_500
         assert len(looked_at) == 2_000
         assert index.expire(clock.at(3)) == 0
@@ -288,7 +280,7 @@ def test_expiry_looks_at_what_it_removes_and_a_run_more(
 def test_documents_inserted_one_by_one_share_runs(
     tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("simindex.format.records.RUN_DOCUMENTS", 8)
+    set_bound(monkeypatch, "documents of a run of ages", 8)
     with simindex.open(tmp_path / "i", "x", SMALL) as index:
         for number in range(30):
             clock.seconds = number

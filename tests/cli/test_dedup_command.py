@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 from support.commands import Run
+from support.faults import around, broken_off, set_bound
 from support.texts import FOX, SHIP, json_lines
 
 import simindex
-from simindex.corpus.dedup import deduplicate, writer_loop
-from simindex.corpus.outputs.output import packer
 
 ROWS = [
     {"id": 1, "text": FOX, "more": [1]},
@@ -99,7 +98,7 @@ def test_dedup_against_and_into(run: Run, tmp_path: Path, rows: Path) -> None:  
 def test_dedup_that_a_bad_row_ends_says_how_to_go_on(
     run: Run, tmp_path: Path, rows: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer_loop, "FRAME_BYTES", 1)
+    set_bound(monkeypatch, "bytes of a frame", 1)
     whole = rows.read_bytes()
     rows.write_bytes(whole + b'{"id": 5, "text": 5}\n' + whole)
     result = run("dedup", "rows.jsonl", "-o", "out.jsonl", "--batch-size", "2")
@@ -119,10 +118,7 @@ def test_dedup_that_is_interrupted_says_how_to_go_on(
     rows: Path,  # noqa: ARG001
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def interrupt(_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(deduplicate.Job, "advance", interrupt)
+    broken_off(monkeypatch, "end a step of a deduplication", 1, KeyboardInterrupt())
     result = run("dedup", "rows.jsonl", "-o", "out.jsonl")
     assert (result.code, "the same command goes on there" in result.err) == (130, True)
 
@@ -133,7 +129,7 @@ def test_dedup_counts_what_is_kept_when_the_disk_is_full(
     """Rows of frames that are not written, or of none yet, are not kept."""
     lines = [json.dumps({"text": f"row {number} " + "abcdefghij " * number}) for number in range(300)]
     (tmp_path / "many.jsonl").write_text("\n".join(lines) + "\n")
-    monkeypatch.setattr(writer_loop, "FRAME_ROWS", 20)
+    set_bound(monkeypatch, "rows of a frame", 20)
     written: list[int] = []
 
     def pack(content: bytes) -> bytes:
@@ -142,10 +138,7 @@ def test_dedup_counts_what_is_kept_when_the_disk_is_full(
             raise OSError(errno.ENOSPC, "No space left on device")
         return content
 
-    packers = {"out.jsonl": pack}
-    monkeypatch.setattr(
-        "simindex.corpus.outputs.lines.packer", lambda name: packers.get(name) or packer(name)
-    )
+    around(monkeypatch, "choose a packer", lambda call, name: {"out.jsonl": pack}.get(name) or call(name))
     for workers in ("1", "2"):
         written.clear()
         result = run("dedup", "many.jsonl", "-o", "out.jsonl", "--workers", workers)

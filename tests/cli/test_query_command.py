@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from support.commands import NO_INDEX, Run, matches_of
+from support.faults import broken_off
 from support.texts import FOX, FOX_TOO, ROWS, SHIP, json_lines
 
 import simindex
-from simindex.segments.directory import Directory
 
 
 def same(key: str | int, metadata: object = None) -> dict[str, object]:
@@ -215,8 +215,7 @@ def test_query_simhash_finds_by_distance(run: Run, news: str, rows_file: str) ->
 def test_query_warms_the_index_where_it_is_told_to(
     run: Run, news: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    warmed: list[Directory] = []
-    monkeypatch.setattr(Directory, "warm", lambda directory: warmed.append(directory))
+    warmed = broken_off(monkeypatch, "warm the tables")
     expected = run("query", news, FOX, "--json").out
     assert (run("query", news, FOX, "--json", "--warm").out, len(warmed)) == (expected, 1)
 

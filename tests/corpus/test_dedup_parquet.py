@@ -8,11 +8,10 @@ import pyarrow
 import pyarrow.parquet as parquet
 import pytest
 from support.commands import Run
-from support.faults import small_frames
+from support.faults import broken_off, small_frames
 from support.truth import kept_by_index, texts
 
 from simindex.corpus import deduplicate
-from simindex.corpus.dedup.sketches import SketchFiles
 from simindex.inputs import InputError
 
 TEXTS = texts(300)
@@ -107,15 +106,8 @@ def test_type_of_ids_is_known_to_a_job_that_goes_on(tmp_path: Path, monkeypatch:
     ids = [*range(50), *[None] * 50, *map("k{}".format, range(100, 300))]
     rows = [{"id": id_, "text": text} for id_, text in zip(ids, TEXTS, strict=True)]
     (tmp_path / "a.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
-    add = SketchFiles.add
-
-    def stop(self: SketchFiles, *arguments: Any) -> None:
-        if self.count == 50:
-            raise KeyboardInterrupt
-        add(self, *arguments)
-
     with monkeypatch.context() as patched:
-        patched.setattr(SketchFiles, "add", stop)
+        broken_off(patched, "keep the sketches of rows", 2, KeyboardInterrupt())
         with pytest.raises(KeyboardInterrupt):
             deduplicate(tmp_path / "a.jsonl", tmp_path / "out.parquet", batch_size=50, workers=1)
     with pytest.raises(InputError, match=r"a\.jsonl:101: expected a number as the id"):

@@ -10,20 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.faults import around, broken_off, set_bound
 from support.truth import kept_by_index, lines, texts, write_lines
 
 import simindex
 from simindex import Config, SimHashConfig, SimIndexError
 from simindex.corpus import Removed, deduplicate
-from simindex.corpus.dedup import decisions
-from simindex.corpus.dedup.rows import Rows, rows_by_columns
-from simindex.corpus.dedup.sketches import SketchFiles
-from simindex.corpus.dedup.verdict_file import write_verdicts
 from simindex.inputs import BadRowError, InputError
-from simindex.pairs import candidates
 
 TEXTS = texts(400, seed=7)
-WRITE = "simindex.corpus.dedup.decisions.write_verdicts"
 
 
 def told(folder: Path, name: str) -> list[Any]:
@@ -86,10 +81,9 @@ def test_rows_go_as_an_index_says_that_is_asked_row_by_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, named: dict[str, Any]
 ) -> None:
     """With runs that are long, keys that are sorted in parts, and pairs that are compared a few at a time."""
-    plan_of_query = decisions.plan_of_query
     small: dict[str, Any] = {"max_run": 2 if named.get("by") else 3, "capacity": 100}
-    monkeypatch.setattr(decisions, "plan_of_query", lambda *how: replace(plan_of_query(*how), **small))
-    monkeypatch.setattr(candidates.verified, "__defaults__", (50,))
+    around(monkeypatch, "plan the candidates", lambda plan, *how: replace(plan(*how), **small))
+    around(monkeypatch, "verify pairs", lambda verify, *of: verify(*of, pairs=50))
     dice = random.Random(seed)
     some = texts(300, seed)
     some += dice.choices(some, k=60)  # equal ones, too
@@ -158,40 +152,26 @@ def test_documents_that_come_but_once_and_cannot_wait_in_a_file_are_named() -> N
         deduplicate(((number, Words(some)) for number, some in enumerate(words) if number < 2), kept.append)
 
 
-def stop_at(monkeypatch: pytest.MonkeyPatch, count: int) -> Callable[[], None]:
-    """Let the sketches of a batch fail when there are so many rows; the result undoes it."""
-    add = SketchFiles.add
-
-    def failing(self: Any, *arguments: Any) -> None:
-        if self.count >= count:
-            raise KeyboardInterrupt
-        add(self, *arguments)
-
-    monkeypatch.setattr(SketchFiles, "add", failing)
-    return lambda: monkeypatch.setattr(SketchFiles, "add", add)
-
-
 @pytest.mark.parametrize("workers", [1, 2])
 def test_rows_that_were_looked_at_are_not_sketched_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
     write_lines(tmp_path / "a.jsonl", TEXTS)
     deduplicate(tmp_path / "a.jsonl", tmp_path / "whole.jsonl")
-    go_on = stop_at(monkeypatch, 150)
     how: dict[str, Any] = {"batch_size": 50, "workers": workers}
-    with pytest.raises(KeyboardInterrupt):
-        deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", **how)
+    with monkeypatch.context() as patch:
+        broken_off(patch, "keep the sketches of rows", 4, KeyboardInterrupt())
+        with pytest.raises(KeyboardInterrupt):
+            deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", **how)
     journal = tmp_path / "out.jsonl.dedup/journal.json"
     assert json.loads(journal.read_bytes())["state"]["looked"] == 150
-    go_on()
     sketched: list[int] = []
-    sketch = decisions.Sorting._sketch
 
-    def counted(self: Any, rows: Any) -> Any:
+    def counted(sketch: Any, job: Any, rows: Any) -> Any:
         sketched.append(len(rows))
-        return sketch(self, rows)
+        return sketch(job, rows)
 
-    monkeypatch.setattr(decisions.Sorting, "_sketch", counted)
+    around(monkeypatch, "sketch rows", counted)
     deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", **how)
     assert sum(sketched) == 250
     assert (tmp_path / "out.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
@@ -205,11 +185,11 @@ def test_an_input_that_changes_between_two_readings_is_refused(
 ) -> None:
     own = write_lines(tmp_path / "a.jsonl", TEXTS[:50])
 
-    def change(*arguments: Any, **named: Any) -> None:
+    def change(write_verdicts: Any, *arguments: Any, **named: Any) -> None:
         write_verdicts(*arguments, **named)
         (tmp_path / "a.jsonl").write_bytes(b"".join(own[:30]))
 
-    monkeypatch.setattr(WRITE, change)
+    around(monkeypatch, "write the verdicts", change)
     with pytest.raises(InputError, match=r"a\.jsonl: expected the 50 rows .* found the input changed"):
         deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl")
     assert not (tmp_path / "out.jsonl").exists()
@@ -225,7 +205,7 @@ def test_bad_rows_are_told_once(tmp_path: Path) -> None:
 
 
 def test_more_rows_than_have_numbers_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decisions, "MOST_NUMBERS", 39)
+    set_bound(monkeypatch, "rows of a job", 39)
     write_lines(tmp_path / "a.jsonl", TEXTS[:40])
     with pytest.raises(SimIndexError, match="expected fewer than 40 rows, found more; cut the input"):
         deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl")
@@ -259,15 +239,14 @@ def test_a_run_that_is_long_is_bounded(tmp_path: Path) -> None:
 
 def test_batch_ends_where_its_rows_are_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
-    by_columns = rows_by_columns
 
-    def counted(*arguments: Any) -> Any:
+    def counted(by_columns: Any, *arguments: Any) -> Any:
         for rows in by_columns(*arguments):
             sizes.append(len(rows))
             yield rows
 
-    monkeypatch.setattr("simindex.corpus.dedup.rows.rows_by_columns", counted)
-    monkeypatch.setattr("simindex.corpus.dedup.rows.PART_BYTES", 4 << 20)
+    around(monkeypatch, "batches of rows", counted)
+    set_bound(monkeypatch, "bytes of a batch of rows", 4 << 20)
     write_lines(tmp_path / "a.jsonl", [f"text {n} " + "word " * 200_000 for n in range(12)])
     assert deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl").kept == 12
     assert sum(sizes) == 12
@@ -282,18 +261,13 @@ def test_decisions_that_fit_no_row_end_the_job(
     write_lines(tmp_path / "a.jsonl", TEXTS)
     entries = tmp_path / "b.csv"
     entries.write_text("id,text\n" + "".join(f"{n},{text}\n" for n, text in enumerate(TEXTS)))
-    again = rows_by_columns
 
-    def shifted(*arguments: Any) -> Any:
-        for number, rows in enumerate(again(*arguments)):
-            yield rows if number < 3 else Shifted(rows)
+    def shifted(by_columns: Any, *arguments: Any) -> Any:
+        for number, rows in enumerate(by_columns(*arguments)):
+            rows._first += shift * (number >= 3)
+            yield rows
 
-    class Shifted(Rows):
-        def __init__(self, rows: Rows) -> None:
-            self.__dict__ |= rows.__dict__
-            self._first += shift
-
-    monkeypatch.setattr("simindex.corpus.dedup.rows.rows_by_columns", shifted)
+    around(monkeypatch, "batches of rows", shifted)
     with pytest.raises(SimIndexError, match="decisions and rows do not belong together"):
         deduplicate([tmp_path / "a.jsonl", entries], tmp_path / "out.jsonl", batch_size=50)
     assert not (tmp_path / "out.jsonl").exists()

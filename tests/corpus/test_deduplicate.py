@@ -10,12 +10,12 @@ from typing import Any
 
 import orjson
 import pytest
+from support.faults import around, set_bound
 from support.truth import kept_by_index, lines, texts, write_lines
 
 import simindex
 from simindex import SimIndexError, SketchBatch
 from simindex.corpus import Removed, deduplicate
-from simindex.corpus.dedup import other_indexes, writer_loop
 from simindex.corpus.entries import PathEntries
 from simindex.inputs import BadRowError, Fields, InputError, Inputs, Reading
 from simindex.inputs.streams import require_unpacker
@@ -61,7 +61,7 @@ def test_iterable_to_callable_gives_the_rows_and_says_why_the_others_go() -> Non
 
 
 def test_batches_and_workers_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer_loop, "FRAME_BYTES", 10_000)
+    set_bound(monkeypatch, "bytes of a frame", 10_000)
     write_lines(tmp_path / "a.jsonl", TEXTS)
     found = set()
     for number, (batch_size, workers) in enumerate([(1, 1), (7, 2), (100, 3), (4_000, None)]):
@@ -75,7 +75,7 @@ def test_batches_and_workers_change_nothing(tmp_path: Path, monkeypatch: pytest.
 def test_output_is_packed_as_it_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packing: str
 ) -> None:
-    monkeypatch.setattr(writer_loop, "FRAME_BYTES", 10_000)
+    set_bound(monkeypatch, "bytes of a frame", 10_000)
     all_lines = write_lines(tmp_path / "a.jsonl", TEXTS)
     out = tmp_path / f"out.jsonl{packing}"
     report = deduplicate(tmp_path / "a.jsonl", out)
@@ -239,15 +239,14 @@ def test_against_asks_for_many_batches_at_once_and_keeps_what_is_before_a_bad_ro
     write_lines(tmp_path / "new.jsonl", TEXTS)
     outputs: set[bytes] = set()
     batch_lengths: list[int] = []
-    matches = other_indexes.OtherIndexes._matches
 
-    def counted(self: Any, sketches: SketchBatch, view: Any) -> Any:
+    def counted(matches: Any, others: Any, sketches: SketchBatch, view: Any) -> Any:
         batch_lengths.append(len(sketches))
-        return matches(self, sketches, view)
+        return matches(others, sketches, view)
 
-    monkeypatch.setattr(other_indexes.OtherIndexes, "_matches", counted)
+    around(monkeypatch, "ask other indexes", counted)
     for rows, workers in ((1, 1), (90, 1), (90, 2), (32_000, 1)):
-        monkeypatch.setattr(other_indexes, "_ROWS_TOGETHER", rows)
+        set_bound(monkeypatch, "rows that other indexes are asked for", rows)
         output = tmp_path / f"{rows}-{workers}.jsonl"
         deduplicate(tmp_path / "new.jsonl", output, against=tmp_path / "seen", batch_size=20, workers=workers)
         outputs.add(output.read_bytes() + Path(f"{output}.dedup/removed.jsonl").read_bytes())
@@ -299,7 +298,7 @@ def test_into_an_open_index_and_against_another(tmp_path: Path) -> None:
 
 
 def test_bad_row_is_named_and_what_was_done_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer_loop, "FRAME_BYTES", 10_000)
+    set_bound(monkeypatch, "bytes of a frame", 10_000)
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"".join([*lines(TEXTS), b'{"id": 1, "text": 5}\n', *lines(TEXTS[:10])]))
     with pytest.raises(BadRowError, match=r"a\.jsonl:601: text: expected a string"):

@@ -1,20 +1,98 @@
-"""Faults on purpose: steps inside an index that are counted or broken off, and jobs that cut output often, so
-that kills and damage reach every place of it."""
+"""Faults on purpose: steps inside an index that are watched, changed or broken off, and bounds that are small
+for a test, so that kills and damage reach every place. The tables say where a step or a bound lies today."""
 
+import importlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pkgutil import resolve_name
 from typing import Any
 
 import pytest
 
-from simindex.changes.writer import Writer
-from simindex.corpus.dedup import decisions, writer_loop
-from simindex.storage.store import Store
-
-STEPS: dict[str, tuple[type, str]] = {
-    "begin to read": (Store, "_begin_read"),
-    "prepare": (Writer, "prepare"),
-    "commit of the writer": (Writer, "commit"),
-    "commit": (Store, "commit"),
+STEPS = {
+    "begin to read": "storage.store:Store._begin_read",
+    "commit": "storage.store:Store.commit",
+    "one try of a commit": "storage.store:Store._commit",
+    "lengthen the file": "storage.store:Store._lengthen_file",
+    "finish a new file": "storage.replacement:NewFile.finish",
+    "let go of read pages": "storage.transactions:ReadTransaction.let_go",
+    "read a segment": "queries.view:Reader.load",
+    "read a record": "queries.view:decode_record",
+    "warm the tables": "segments.directory:Directory.warm",
+    "search by rows": "queries.search:BandQuery.find",
+    "search a prefix of rows": "queries.search:search_bands",
+    "plan a search": "queries.search:band_plan",
+    "prepare": "changes.writer:Writer.prepare",
+    "commit of the writer": "changes.writer:Writer.commit",
+    "look for a new document alone": "changes.if_new:Batch._matches_alone",
+    "end a step of a deduplication": "corpus.dedup.deduplicate:Job.advance",
+    "sketch rows": "corpus.dedup.decisions:Sorting._sketch",
+    "keep the sketches of rows": "corpus.dedup.sketches:SketchFiles.add",
+    "ask other indexes": "corpus.dedup.other_indexes:OtherIndexes._matches",
+    "write the verdicts": "corpus.dedup.decisions:write_verdicts",
+    "plan the candidates": "corpus.dedup.decisions:plan_of_query",
+    "batches of rows": "corpus.dedup.rows:rows_by_columns",
+    "verify pairs": "pairs.ranges:verified",
+    "choose a packer": "corpus.outputs.lines:packer",
 }
+"""Step -> where its function lies."""
+
+BOUNDS = {
+    "new documents that are compared all with all": "changes.if_new:MOST_ALIKE",
+    "documents of a bucket": "changes.if_new:MOST_IN_BUCKET",
+    "bytes of a step of a compaction": "changes.compaction:_STEP_BYTES",
+    "segments of a merge": "changes.merges:MAX_SOURCES",
+    "documents of a run of ages": "format.records:RUN_DOCUMENTS",
+    "bytes of metadata": "format.records:MAX_METADATA_BYTES",
+    "members of a cluster in memory": "pairs.clusters:_MEMBERS_AT_ONCE",
+    "bytes of a frame": "corpus.dedup.writer_loop:FRAME_BYTES",
+    "rows of a frame": "corpus.dedup.writer_loop:FRAME_ROWS",
+    "seconds between journals of kept rows": "corpus.dedup.writer_loop:_SECONDS_A_MARK",
+    "seconds between journals of decisions": "corpus.dedup.decisions:_SECONDS_A_MARK",
+    "rows of a job": "corpus.dedup.decisions:MOST_NUMBERS",
+    "rows that other indexes are asked for": "corpus.dedup.other_indexes:_ROWS_TOGETHER",
+    "bytes of a batch of rows": "corpus.dedup.rows:PART_BYTES",
+    "bytes of a part of a backup": "maintenance.backup_parts:PART_BYTES",
+    "documents of a commit of a new index": "maintenance.new_index:BATCH",
+    "readers of a file": "storage.lmdb_file:MAX_READERS",
+    "seconds between looks for a new file": "storage.store:_LOOK_AGAIN_SECONDS",
+    "seconds between looks of who waits": "storage.environment:_LOOK_AGAIN_SECONDS",
+    "seconds between looks for dead readers": "storage.store:_READER_CHECK_SECONDS",
+}
+"""Bound -> where it lies."""
+
+
+def _found(where: str) -> tuple[Any, str]:
+    """The module or class that has a name, and the name."""
+    module, _, path = where.partition(":")
+    owner, _, name = path.rpartition(".")
+    return resolve_name(f"simindex.{module}:{owner}") if owner else importlib.import_module(
+        f"simindex.{module}"
+    ), name
+
+
+def set_bound(patch: pytest.MonkeyPatch, name: str, value: float) -> None:
+    """Let one of `BOUNDS` have another value."""
+    patch.setattr(*_found(BOUNDS[name]), value)
+
+
+@contextmanager
+def bound(name: str, value: float) -> Iterator[None]:
+    """Let one of `BOUNDS` have another value meanwhile."""
+    with pytest.MonkeyPatch.context() as patch:
+        set_bound(patch, name, value)
+        yield
+
+
+def around(patch: pytest.MonkeyPatch, step: str, change: Callable[..., Any]) -> None:
+    """Let one of `STEPS` run as `change(step, *arguments)` says, which is given the step itself."""
+    owner, name = _found(STEPS[step])
+    call = getattr(owner, name)
+
+    def changed(*arguments: Any, **options: Any) -> Any:
+        return change(call, *arguments, **options)
+
+    patch.setattr(owner, name, changed)
 
 
 def broken_off(
@@ -30,10 +108,9 @@ def broken_off(
     Returns:
         A list that grows by one item a run.
     """
-    owner, name = STEPS[step]
-    call, runs = getattr(owner, name), list[None]()
+    runs = list[None]()
 
-    def broken(*arguments: Any, **options: Any) -> Any:
+    def broken(call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         runs.append(None)
         is_last = error is not None and len(runs) == at
         result = call(*arguments, **options) if is_done or not is_last else None
@@ -41,12 +118,12 @@ def broken_off(
             raise error
         return result
 
-    patch.setattr(owner, name, broken)
+    around(patch, step, broken)
     return runs
 
 
 def small_frames(patch: pytest.MonkeyPatch, num_bytes: int) -> None:
     """Let a deduplication cut its output after so many bytes, and write its journal at each cut."""
-    patch.setattr(writer_loop, "FRAME_BYTES", num_bytes)
-    for module in (writer_loop, decisions):
-        patch.setattr(module, "_SECONDS_A_MARK", 0.0)
+    set_bound(patch, "bytes of a frame", num_bytes)
+    for of in ("kept rows", "decisions"):
+        set_bound(patch, f"seconds between journals of {of}", 0.0)

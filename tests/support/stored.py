@@ -1,5 +1,6 @@
 """What an index stores, read and written past simindex: pages of LMDB, values, filters, segments."""
 
+import os
 import struct
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -11,12 +12,14 @@ from hypothesis import strategies as st
 
 from simindex import Layout
 from simindex.errors import CorruptIndexError
+from simindex.format.keys import number_key
 from simindex.format.layout import Geometry, SegmentEntry
 from simindex.format.meta import CONFIG_KEY as CONFIG_KEY
 from simindex.format.seals import pack, seal, unpack, unseal
 from simindex.segments.build import SegmentData, segment_puts
 from simindex.segments.directory import Segment
 from simindex.storage.lmdb_file import file_lengths
+from simindex.storage.replacement import NewFile, replace_file
 from simindex.storage.store import Store
 from simindex.storage.transactions import WriteTransaction
 from support.texts import uint64s
@@ -132,6 +135,11 @@ def places_in_filter(key: int, bits: int, num_chunks: int, num_lines: int) -> tu
 # ---- stored values ----
 
 DATABASES = ("meta", "documents", "segments", "removed", "groups", "ages")
+
+
+def record_key(number: int) -> bytes:
+    """The key of a document's record, mark and group of copies, in their databases."""
+    return number_key(number)
 
 
 def stored_values(path: Path) -> list[tuple[str, bytes, bytes]]:
@@ -252,6 +260,18 @@ def give_back(store: Store) -> int:
         if found < needed:
             return needed
     raise AssertionError("the file is as long as its pages")
+
+
+def copy_in_place(store: Store) -> None:
+    """Copy every database into a new file, and let it take the place of the old one, as a compaction does."""
+
+    def build(new: NewFile) -> bool:
+        for database in DATABASES:
+            with store.reading() as txn:
+                new.copy(txn, database)
+        return True
+
+    assert replace_file(store, os.stat(store.data).st_size, build)
 
 
 def held(store: Store, database: str) -> dict[bytes, bytes]:

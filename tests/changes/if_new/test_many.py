@@ -11,18 +11,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
-from unittest import mock
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.faults import bound, broken_off
 from support.indexes import CAR, FOX
 from support.processes import Tell, everything_from, forked
 
 import simindex
 from simindex import Config, Index, InsertReport, Key, KeyExistsError, Layout, Matches, SimHashConfig, Sketch
-from simindex.changes import if_new
+
+ALL_WITH_ALL = "new documents that are compared all with all"
 
 Item = tuple[Key, Any, int]
 
@@ -174,12 +175,12 @@ def assert_equal(found: Outcome, expected: Outcome) -> None:
 
 
 @settings(max_examples=120)
-@given(cases(), st.booleans(), st.booleans(), st.sampled_from([0, 1, if_new.MOST_ALIKE]))
+@given(cases(), st.booleans(), st.booleans(), st.sampled_from([0, 1, None]))
 def test_many_at_once_are_as_one_by_one(
-    case: Case, single_transaction: bool, transaction: bool, most_alike: int
+    case: Case, single_transaction: bool, transaction: bool, most_alike: int | None
 ) -> None:
     """With every option, what was calls included, whether documents are asked at once or alone."""
-    with mock.patch.object(if_new, "MOST_ALIKE", most_alike):
+    with nullcontext() if most_alike is None else bound(ALL_WITH_ALL, most_alike):
         assert_equal(at_once(case, transaction), one_by_one(case, single_transaction))
 
 
@@ -217,7 +218,7 @@ def test_crowded_buckets_give_what_one_by_one_gives(
             calls.append((key, found, found.truncated))
 
         with (
-            mock.patch.object(if_new, "MOST_IN_BUCKET", most),
+            bound("documents of a bucket", most),
             tempfile.TemporaryDirectory() as folder,
             simindex.open(folder + "/i", config=Config(num_perm=56, simhash=None)) as index,
             index.transaction() if transaction else nullcontext(),
@@ -233,20 +234,16 @@ def test_crowded_buckets_give_what_one_by_one_gives(
     assert outcomes[0] == outcomes[1]
 
 
-def test_pages_of_one_template_are_asked_together(tmp_path: Path) -> None:
+def test_pages_of_one_template_are_asked_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """None of them by itself, which would take as long as all of a batch together."""
     random = np.random.default_rng(5)
     rows = random.integers(0, 256, (3_000, 128), dtype=np.uint8)
     rows[:, :8] = 7
-    with (
-        simindex.open(tmp_path / "i", config=Config(simhash=None)) as index,
-        mock.patch.object(
-            if_new.Batch, "_matches_alone", autospec=True, side_effect=if_new.Batch._matches_alone
-        ) as alone,
-    ):
+    alone = broken_off(monkeypatch, "look for a new document alone")
+    with simindex.open(tmp_path / "i", config=Config(simhash=None)) as index:
         items = ((n, Sketch.from_rows(own)) for n, own in enumerate(rows))
         assert index.insert_many_if_new(items, batch_size=500).inserted == 3_000
-        assert 0 < alone.call_count <= 500  # of the batch in which the bucket becomes crowded
+        assert 0 < len(alone) <= 500  # of the batch in which the bucket becomes crowded
 
 
 # ---- by hand ----
@@ -263,10 +260,11 @@ def on_match_calls(index: Index, items: Any, **options: Any) -> list[tuple[Key, 
     return calls
 
 
-@pytest.mark.parametrize("most_alike", [0, if_new.MOST_ALIKE])
+@pytest.mark.parametrize("most_alike", [0, None])
 def test_document_that_was_replaced_in_its_own_batch_is_no_match_any_more(
-    tmp_path: Path, most_alike: int
+    tmp_path: Path, most_alike: int | None
 ) -> None:
+    alike = nullcontext() if most_alike is None else bound(ALL_WITH_ALL, most_alike)
     items = [
         ("a", FOX),
         ("x", FOX),
@@ -277,7 +275,7 @@ def test_document_that_was_replaced_in_its_own_batch_is_no_match_any_more(
         ("b", CAR),
         ("e", FOX),
     ]
-    with mock.patch.object(if_new, "MOST_ALIKE", most_alike), simindex.open(tmp_path / "i") as index:
+    with alike, simindex.open(tmp_path / "i") as index:
         index.insert("before", "a page of other words, which is stored before the batch")
         calls = on_match_calls(index, items, on_conflict="replace")
         assert calls == [("x", ["a"]), ("c", ["a"]), ("d", ["b"])]
@@ -390,7 +388,7 @@ def test_many_copies_of_a_page_are_one_document(tmp_path: Path) -> None:
     """So many alike that they are not compared all with all."""
     copies = [(f"copy {n}", FOX) for n in range(300)]
     with simindex.open(tmp_path / "i") as index:
-        with mock.patch.object(if_new, "MOST_ALIKE", 64):
+        with bound(ALL_WITH_ALL, 64):
             assert index.insert_many_if_new([*copies, ("car", CAR)]) == (2, 0, 299)
         assert list(index) == ["copy 0", "car"]
         assert index.insert_many_if_new(copies[1:]) == (0, 0, 299)
