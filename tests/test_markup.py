@@ -1,5 +1,6 @@
 """Tables as HTML, and what a notebook shows of an index and of matches."""
 
+import html
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -10,7 +11,6 @@ from support.indexes import FOX
 
 import simindex
 from simindex import Match, Matches
-from simindex.html_table import MAX_CELL, MAX_ROWS, table
 
 cells = (
     st.none() | st.text(st.characters(exclude_categories=[])) | st.integers() | st.floats() | st.booleans()
@@ -46,31 +46,35 @@ class Reader(HTMLParser):
 TAGS = {"div", "strong", "table", "thead", "tbody", "tr", "th", "td"}
 
 
-@given(st.text(), st.lists(st.text(), min_size=1, max_size=3), st.data())
-def test_table_holds_text_and_no_markup_of_its_cells(
-    title: str, columns: list[str], data: st.DataObject
-) -> None:
-    row = st.lists(cells, min_size=len(columns), max_size=len(columns))
-    rows = data.draw(st.lists(row, max_size=4))
-    markup = table(title, columns, rows, note="<b>")
+COLUMNS = ["key", "similarity", "standard error", "distance", "metadata"]
+
+metadata = st.recursive(cells, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner))
+
+
+@given(st.lists(st.tuples(st.text(st.characters(exclude_categories=[])), metadata), min_size=1, max_size=4))
+def test_table_holds_text_and_no_markup_of_its_cells(rows: list[tuple[str, object]]) -> None:
+    markup = Matches([Match(key, 0.5, 3, of) for key, of in rows])._repr_html_()
     read = Reader(markup)
     assert read.open == []
     assert read.seen <= TAGS
-    assert len(read.cells) == len(columns) * (1 + len(rows))
+    assert len(read.cells) == len(COLUMNS) * (1 + len(rows))
     markup.encode()
 
 
 def test_long_tables_and_cells_are_cut_and_say_so() -> None:
-    markup = table("t", ("n",), [(number,) for number in range(MAX_ROWS + 1_000)])
-    assert len(Reader(markup).cells) == 1 + MAX_ROWS
+    markup = Matches([Match(number, 1.0, 0) for number in range(1_050)])._repr_html_()
+    assert len(Reader(markup).cells) == len(COLUMNS) * 51
     assert "and 1,000 more" in markup
-    (cell,) = Reader(table("t", (), [("x" * 10_000,)])).cells
-    assert cell == "x" * (MAX_CELL - 1) + "…"
+    assert Reader(Matches([Match("x" * 10_000, 1.0, 0)])._repr_html_()).cells[5] == f"'{'x' * 198}…"
 
 
-def test_markup_in_a_cell_is_shown_as_text() -> None:
-    script = "<script>alert(1)</script>"
-    assert Reader(table("<i>", ("<u>",), [(script,)])).cells == ["<u>", script]
+def test_markup_in_a_cell_or_a_title_is_shown_as_text(tmp_path: Path) -> None:
+    script = "<script>alert(1)<script>"
+    found = Reader(Matches([Match(script, 1.0, None, script)])._repr_html_()).cells
+    assert (found[5], found[9]) == (repr(script), f'"{script}"')
+    with simindex.open(tmp_path / script) as index:
+        assert not Reader(index._repr_html_()).cells
+        assert f"simindex {html.escape(index.path)}" in index._repr_html_()
 
 
 def test_matches_are_a_table_that_says_when_it_is_truncated() -> None:
@@ -79,9 +83,8 @@ def test_matches_are_a_table_that_says_when_it_is_truncated() -> None:
         truncated=True,
     )
     markup = matches._repr_html_()
-    columns = ["key", "similarity", "standard error", "distance", "metadata"]
     first = ["'<a>'", "0.750", "0.030", "3", '{"page": 7}']
-    assert Reader(markup).cells == [*columns, *first, "5", "1.000", "exact", "", ""]
+    assert Reader(markup).cells == [*COLUMNS, *first, "5", "1.000", "exact", "", ""]
     assert "2 matches" in markup
     assert "truncated: a limit on candidates was hit" in markup
     assert "truncated" not in Matches(list(matches))._repr_html_()

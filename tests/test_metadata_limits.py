@@ -6,16 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.faults import set_bound
+from support.stored import packed
 
 import simindex
 from simindex import Config, Index, SimHashConfig
-from simindex.format import records
-from simindex.format.records import MAX_METADATA_DEPTH
-from simindex.format.seals import pack
 
 CONFIG = Config(num_perm=16, simhash=SimHashConfig(3, 4))
 KEYS = ["inserted", "one of many", "replaced", "if new", "in a transaction"]
-LIMIT = 5_000
+MOST_DEEP, LIMIT = 1_023, 5_000
 
 
 def lists(depth: int) -> Any:
@@ -46,7 +45,7 @@ def nested(size: int) -> Any:
 
 DEEPEST = [lists, maps]
 LARGEST = [of_bytes, of_text, nested]
-LIMITS = [(make, MAX_METADATA_DEPTH) for make in DEEPEST] + [(make, LIMIT) for make in LARGEST]
+LIMITS = [(make, MOST_DEEP) for make in DEEPEST] + [(make, LIMIT) for make in LARGEST]
 
 
 def text_of(key: str) -> str:
@@ -61,7 +60,7 @@ def insert_everywhere(index: Index, metadata: Any) -> None:
     assert index.insert_if_new(KEYS[3], text_of(KEYS[3]), 0.9, metadata) == []
     with index.transaction():
         index.insert(KEYS[4], text_of(KEYS[4]), metadata)
-        assert pack(index[KEYS[4]].metadata) == pack(metadata)
+        assert packed(index[KEYS[4]].metadata) == packed(metadata)
         assert index.query(text_of(KEYS[4]), 0.9)[0].key == KEYS[4]
         assert len(list(index)) == len(index)
 
@@ -69,7 +68,7 @@ def insert_everywhere(index: Index, metadata: Any) -> None:
 @pytest.fixture
 def small_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """The largest metadata, of a size that a test can afford."""
-    monkeypatch.setattr(records, "MAX_METADATA_BYTES", LIMIT)
+    set_bound(monkeypatch, "bytes of metadata", LIMIT)
 
 
 @pytest.mark.usefixtures("small_limit")
@@ -78,14 +77,14 @@ def test_greatest_metadata_comes_back_through_every_call(
     tmp_path: Path, make: Callable[[int], Any], most: int
 ) -> None:
     metadata = make(most)
-    assert most == MAX_METADATA_DEPTH or len(pack(metadata)) == LIMIT
+    assert most == MOST_DEEP or len(packed(metadata)) == LIMIT
     with simindex.open(tmp_path / "i", "x", CONFIG) as index:
         insert_everywhere(index, metadata)
     with simindex.open(tmp_path / "i") as index:
         assert set(index) == {*KEYS, "plain"}
         for key in KEYS:
             assert key in index
-            assert pack(index[key].metadata) == pack(metadata)
+            assert packed(index[key].metadata) == packed(metadata)
             assert index.query(text_of(key), 0.9)[0].key == key
             assert index.query_key(key, 0.9) == []
             assert index.nearest(text_of(key), 1)[0].key == key
@@ -94,7 +93,7 @@ def test_greatest_metadata_comes_back_through_every_call(
         index.remove(KEYS[1])
         index.compact()
         assert len(list(index)) == len(index) == 5
-        assert pack(index[KEYS[2]].metadata) == pack(metadata)
+        assert packed(index[KEYS[2]].metadata) == packed(metadata)
         assert index.expire(datetime.now(UTC) + timedelta(1)) == 5
 
 

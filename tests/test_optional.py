@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from simindex.errors import MissingPackageError, optional_module
+from simindex.inputs import MissingPackageError, optional_module
 
 
 def test_optional_module_lets_an_installed_package_tell_what_it_lacks(

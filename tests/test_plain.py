@@ -1,19 +1,24 @@
-"""Values as JSON has them."""
+"""Values as JSON has them: the metadata of a match, which may be all that an index holds."""
 
 import json
 from datetime import UTC, date, datetime
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simindex.jsonable import plain
+from simindex import Match
 
 SCALARS = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
     | st.text() | st.binary() | st.datetimes(timezones=st.none() | st.just(UTC))
 )  # fmt: skip
 VALUES = st.recursive(SCALARS, lambda item: st.lists(item) | st.dictionaries(SCALARS, item), max_leaves=20)
+
+
+def plain(value: object) -> Any:
+    return Match("a", 1.0, 0, value).to_dict()["metadata"]
 
 
 @given(VALUES)

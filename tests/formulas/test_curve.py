@@ -7,12 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.truth import BANDS, exact_similarities, extract, rows_of_seed, shares_prefix, tenths
+from support.truth import BANDS, exact_similarities, extract, rows_of_seed, searched_by, shares_prefix, tenths
 
 import simindex
 from simindex import Config, textbook, tuning
-from simindex.formulas.match_odds import BandPlan
-from simindex.queries import search
 
 Extract = tuple[list[str], tuple[np.ndarray, np.ndarray, np.ndarray]]
 
@@ -26,7 +24,7 @@ def extract_pairs() -> Extract:
     "prefixes", [(12, 17, 32), pytest.param((8, 16, 24, 51, 64), marks=pytest.mark.long)]
 )
 def test_candidates_follow_the_s_curve(
-    tmp_path: Path, extract_pairs: Extract, monkeypatch: pytest.MonkeyPatch, prefixes: tuple[int, ...]
+    tmp_path: Path, extract_pairs: Extract, prefixes: tuple[int, ...]
 ) -> None:
     """For several prefixes, in each tenth of similarity, the share of candidates follows the curve.
 
@@ -41,10 +39,10 @@ def test_candidates_follow_the_s_curve(
         with simindex.open(tmp_path / str(seed), "x", Config(seed=seed, simhash=None)) as index:
             index.insert_many(enumerate(texts))
             for bits, found in shares.items():
-                plan = BandPlan(bits, 0)
-                monkeypatch.setattr(search, "band_plan", lambda *_, plan=plan: plan)
                 is_candidate = np.zeros((len(texts), len(texts)))
-                for number, matches in enumerate(index.query_many(texts)):
+                with searched_by(bits):
+                    several = index.query_many(texts)
+                for number, matches in enumerate(several):
                     is_candidate[number, [int(match.key) for match in matches]] = 1
                 assert np.array_equal(is_candidate, is_candidate.T)
                 found.append(np.bincount(place, is_candidate[first, second], minlength=10) / sizes)

@@ -2,17 +2,15 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from support.truth import SEED, shares_prefix
+from support.faults import around
+from support.truth import SEED, search_plan, searched_by, shares_prefix
 
 import simindex
-from simindex import Config, Index, Sketch, SketchBatch, tuning
-from simindex.formulas.match_odds import band_plan
-from simindex.queries import search
-from simindex.queries.search import Found
-from simindex.queries.view import View
+from simindex import Config, Index, Sketch, tuning
 
 
 @pytest.fixture
@@ -38,14 +36,13 @@ def test_every_prefix_finds_exactly_what_shares_it(families: tuple[Index, np.nda
     index, rows = families
     alive = rows.any(axis=1)
     some = rows[alive][::37]
-    batch = index._sketcher.sketch_many([Sketch.from_rows(signature.tolist()) for signature in some])
-    with index._store.reading() as txn:
-        view = index._reader.view(txn)
-        for bits in range(1, 65):
-            found = search.search_bands(view, batch, bits, 0, 1_000)
-            for query_rows, matches in zip(some, search.matches_of(view, found, None, None), strict=True):
-                expected = np.flatnonzero(shares_prefix(rows, query_rows, bits) & alive)
-                assert sorted(int(match.key) for match in matches) == expected.tolist()
+    sketches = [Sketch.from_rows(signature.tolist()) for signature in some]
+    for bits in range(1, 65):
+        with searched_by(bits):
+            found = index.query_many(sketches)
+        for query_rows, matches in zip(some, found, strict=True):
+            expected = np.flatnonzero(shares_prefix(rows, query_rows, bits) & alive)
+            assert sorted(int(match.key) for match in matches) == expected.tolist()
 
 
 @pytest.mark.parametrize("k", [1, 3, 10, 30])
@@ -59,7 +56,7 @@ def test_nearest_is_brute_force_over_what_shares_its_shortest_prefix(
     bits = 8 if threshold is None else tuning.compared_bits(threshold, 16, 1.0)
     for query_rows in rows[alive][::23]:
         agree = np.where(shares_prefix(rows, query_rows, bits) & alive, (rows == query_rows).sum(axis=1), -1)
-        least = 0 if threshold is None else band_plan(threshold, 128).min_agree
+        least = 0 if threshold is None else search_plan(threshold, 128)[1]
         expected = sorted(agree[agree >= least].tolist(), reverse=True)[:k]
         found = index.nearest(Sketch.from_rows(query_rows.tolist()), k, threshold=threshold, recall=1.0)
         assert [agree[int(match.key)] for match in found] == expected
@@ -91,12 +88,11 @@ def test_nearest_searches_a_few_times_and_ends_at_its_threshold(
     index, _ = families
     prefix_lengths: list[int] = []
 
-    def search_bands(view: View, batch: SketchBatch, prefix_bits: int, *others: int) -> Found:
+    def search_bands(search: Any, view: Any, batch: Any, prefix_bits: int, *others: int) -> Any:
         prefix_lengths.append(prefix_bits)
-        return search_by_bands(view, batch, prefix_bits, *others)
+        return search(view, batch, prefix_bits, *others)
 
-    search_by_bands = search.search_bands
-    monkeypatch.setattr(search, "search_bands", search_bands)
+    around(monkeypatch, "search a prefix of rows", search_bands)
     unlike = Sketch.from_rows([7] * 128)
     for threshold, last in ((None, 8), (0.3, tuning.compared_bits(0.3, 16)), (0.5, 17), (0.95, 64)):
         prefix_lengths.clear()

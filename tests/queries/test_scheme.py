@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from support.faults import around
 from support.indexes import FOX, READING_AND_ADDING
 from support.stored import CONFIG_KEY, rewrite_header, store_values
 from support.truth import assert_matches, simhash_only
@@ -20,8 +21,6 @@ from simindex import (
     Sketch,
     WordShingles,
 )
-from simindex.sketching import permutations
-from simindex.sketching.permutations import plan_for
 
 
 def test_index_of_a_newer_format_is_refused_and_left_alone(tmp_path: Path) -> None:
@@ -107,10 +106,9 @@ def test_blocks_of_an_index_are_those_it_was_built_with(
         assert index.stats().permutation_tables == 4
         index.insert("a", Sketch.from_fingerprint(7))
     # Another release may choose otherwise.
-    monkeypatch.setattr(permutations, "choose_blocks", lambda *_: 6)
-    plan = plan_for(SimHashConfig(3))
-    assert plan is not None
-    assert plan.num_tables == 20
+    around(monkeypatch, "choose blocks of fingerprints", lambda *_: 6)
+    with simindex.open(tmp_path / "other", "x", simhash_only(3)) as index:
+        assert index.stats().permutation_tables == 20
     with simindex.open(tmp_path / "i") as index:
         assert index.stats().permutation_tables == 4
         index.insert("b", Sketch.from_fingerprint(6))

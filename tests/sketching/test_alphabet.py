@@ -1,12 +1,12 @@
-"""The written-down character ranges against the Unicode tables of the running Python.
-
-The textbook's test of its classes compares the other classes.
-"""
+"""The written-down character ranges against the Unicode tables of the running Python, and the textbook's
+classes against them."""
 
 import unicodedata
 
 import pytest
+from support.texts import codes_of
 
+from simindex import textbook
 from simindex.sketching import alphabet
 
 
@@ -16,19 +16,34 @@ def test_spaces_are_what_python_takes_for_white_space() -> None:
     assert spaces == {code for code in range(0x110000) if chr(code).isspace()}
 
 
-def test_foldings_equal_casefold_for_every_assigned_code_point() -> None:
-    folds = alphabet.folds()
+def test_textbook_character_classes_equal_the_written_ranges() -> None:
+    names = {
+        0: "other",
+        alphabet.WORD_CLASS: "word",
+        alphabet.ALONE_CLASS: "alone",
+        alphabet.MARK_CLASS: "mark",
+        alphabet.SPACE_CLASS: "other",
+        alphabet.FLAG_CLASS: "flag",
+        alphabet.MODIFIER_CLASS: "modifier",
+        alphabet.SELECTOR_CLASS: "selector",
+    }
+    table = alphabet.class_table()
     wrong = [
         hex(code)
-        for first, last in alphabet.ranges(alphabet.ASSIGNED)
-        for code in range(first, last + 1)
-        if folds.get(code, (code,)) != tuple(map(ord, chr(code).casefold()))
+        for code in codes_of(alphabet.ASSIGNED)
+        if textbook.character_class(chr(code)) != names[table[code] & ~alphabet.FOLDS_BIT]
     ]
     assert wrong == []
 
 
-def codes_of(text: str) -> set[int]:
-    return {code for first, last in alphabet.ranges(text) for code in range(first, last + 1)}
+def test_foldings_equal_casefold_for_every_assigned_code_point() -> None:
+    folds = alphabet.folds()
+    wrong = [
+        hex(code)
+        for code in codes_of(alphabet.ASSIGNED)
+        if folds.get(code, (code,)) != tuple(map(ord, chr(code).casefold()))
+    ]
+    assert wrong == []
 
 
 def test_unassigned_code_points_have_no_folding_and_no_class_but_the_reserved_pictographs() -> None:
@@ -47,8 +62,7 @@ def test_no_code_point_is_in_two_classes() -> None:
 
 @pytest.mark.skipif(unicodedata.unidata_version != "14.0.0", reason="compares with Unicode 14.0 itself")
 def test_assigned_ranges_are_those_of_unicode_14() -> None:
-    found = {c for first, last in alphabet.ranges(alphabet.ASSIGNED) for c in range(first, last + 1)}
-    assert found == {c for c in range(0x110000) if unicodedata.category(chr(c)) != "Cn"}
+    assert codes_of(alphabet.ASSIGNED) == {c for c in range(0x110000) if unicodedata.category(chr(c)) != "Cn"}
 
 
 def test_nfkc_leaves_later_characters_alone() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.texts import any_texts, marked_up, normalize_steps
+from support.texts import any_texts, codes_of, marked_up, normalize_steps
 
 import simindex
 from simindex import CharShingles, Config, ConfigMismatchError, SimHashConfig, WordShingles, textbook
@@ -93,15 +93,14 @@ def test_folding_brings_back_nothing_that_a_step_took(step: str) -> None:
 
 
 def test_digits_are_those_of_unicode_14() -> None:
-    found = {code for first, last in alphabet.ranges(alphabet.DIGIT) for code in range(first, last + 1)}
-    assigned = {code for first, last in alphabet.ranges(alphabet.ASSIGNED) for code in range(first, last + 1)}
-    assert found == {code for code in assigned if unicodedata.category(chr(code)) == "Nd"}
+    assigned = codes_of(alphabet.ASSIGNED)
+    assert codes_of(alphabet.DIGIT) == {code for code in assigned if unicodedata.category(chr(code)) == "Nd"}
 
 
 def test_diacritics_are_marks_that_are_no_letters_of_their_own() -> None:
-    codes = [code for first, last in alphabet.ranges(alphabet.DIACRITIC) for code in range(first, last + 1)]
+    codes = codes_of(alphabet.DIACRITIC)
     assert {unicodedata.category(chr(code)) for code in codes} == {"Mn"}
-    assert not {0x3099, 0x309A, 0x653, 0x654, 0x655, 0x20E3} & set(codes)
+    assert not {0x3099, 0x309A, 0x653, 0x654, 0x655, 0x20E3} & codes
 
 
 @pytest.mark.parametrize(
@@ -169,11 +168,10 @@ def test_no_character_but_those_that_join_changes_what_is_before_it() -> None:
         if len(parts) == 2 and not parts[0].startswith("<"):
             seconds.add(int(parts[1], 16))
     wrong = []
-    for first, last in alphabet.ranges(alphabet.ASSIGNED):
-        for char in map(chr, range(first, last + 1)):
-            begin = unicodedata.normalize("NFKD", char)[0]
-            if unicodedata.combining(begin) or ord(begin) in seconds:
-                match = segments().match("é" + char)
-                if match is None or match.end() != 2:
-                    wrong.append(hex(ord(char)))
+    for char in map(chr, codes_of(alphabet.ASSIGNED)):
+        begin = unicodedata.normalize("NFKD", char)[0]
+        if unicodedata.combining(begin) or ord(begin) in seconds:
+            match = segments().match("é" + char)
+            if match is None or match.end() != 2:
+                wrong.append(hex(ord(char)))
     assert wrong == []

@@ -5,15 +5,11 @@ import itertools
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.texts import SYMBOLS
 
 from simindex import CharShingles, Config, Sketcher, WordShingles, textbook
-from simindex.sketching import alphabet
 
 SINGLE_WORDS = Sketcher(Config(WordShingles(1)))
-
-SYMBOLS = "".join(
-    chr(code) for first, last in alphabet.ranges(alphabet.SYMBOL) for code in range(first, last + 1)
-)
 
 PARTY = "🎉🎂🥳🎈🍰✨🎁🕯️👏🏽🙌🏿❤️‍🔥👩‍🎤🇩🇪🇫🇷1️⃣🔟 → ★★★☆"
 

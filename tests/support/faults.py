@@ -22,6 +22,8 @@ STEPS = {
     "search by rows": "queries.search:BandQuery.find",
     "search a prefix of rows": "queries.search:search_bands",
     "plan a search": "queries.search:band_plan",
+    "choose blocks of fingerprints": "sketching.permutations:choose_blocks",
+    "sort edges": "pairs.clusters:SortedEdges",
     "prepare": "changes.writer:Writer.prepare",
     "commit of the writer": "changes.writer:Writer.commit",
     "look for a new document alone": "changes.if_new:Batch._matches_alone",

@@ -169,6 +169,11 @@ def rewrite_header(path: Path, change: Callable[[Any], Any]) -> None:
     store_values(path, [("meta", CONFIG_KEY, seal("meta", CONFIG_KEY, pack(fields)))])
 
 
+def packed(value: object) -> bytes:
+    """A value as metadata is packed, which compares what is nested too deep for Python."""
+    return pack(value)
+
+
 def flipped(value: bytes, bit: int) -> bytes:
     changed = bytearray(value)
     changed[bit // 8] ^= 1 << bit % 8

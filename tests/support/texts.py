@@ -69,6 +69,15 @@ def textbook_shingles(text: str, shingles: Shingles) -> list[str]:
 
 # ---- strategies ----
 
+
+def codes_of(ranges: str) -> set[int]:
+    """The code points of ranges as `alphabet` writes them."""
+    return {code for first, last in alphabet.ranges(ranges) for code in range(first, last + 1)}
+
+
+SYMBOLS = "".join(map(chr, sorted(codes_of(alphabet.SYMBOL))))
+"""Every symbol that may stand alone for a word."""
+
 _LATER = re.compile(
     "[^"
     + "".join(f"{re.escape(chr(a))}-{re.escape(chr(b))}" for a, b in alphabet.ranges(alphabet.ASSIGNED))

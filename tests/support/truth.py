@@ -31,7 +31,9 @@ from simindex import (
     WordShingles,
     textbook,
 )
+from simindex.formulas.match_odds import BandPlan, band_plan
 from simindex.sketching.shingles import shingle_hashes
+from support.faults import around
 
 # ---- collection ----
 
@@ -140,6 +142,20 @@ def shares_prefix(left: np.ndarray, right: np.ndarray, prefix_bits: int) -> np.n
     """Whether signatures, uint8 in the last axis, begin with the same bits in some band of eight rows."""
     different = np.ascontiguousarray(left ^ right).view(">u8").astype(np.uint64)
     return np.asarray((different >> np.uint64(64 - prefix_bits) == 0).any(axis=-1))
+
+
+def search_plan(threshold: float, num_perm: int, recall: float | None = None) -> tuple[int, int]:
+    """(bits of a band that candidates share, rows that agree in a match) of a query of a threshold."""
+    plan = band_plan(threshold, num_perm, recall)
+    return plan.prefix_bits, plan.min_agree
+
+
+@contextmanager
+def searched_by(prefix_bits: int) -> Iterator[None]:
+    """Let queries take for candidates, and for matches, all that share so many bits of a band."""
+    with pytest.MonkeyPatch.context() as patch:
+        around(patch, "plan a search", lambda *_: BandPlan(prefix_bits, 0))
+        yield
 
 
 def tenths(similarities: np.ndarray) -> np.ndarray:

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simindex import textbook
-from simindex.sketching import alphabet
 
 
 def test_textbook_normalize_applies_the_steps_in_one_order() -> None:
@@ -52,27 +51,6 @@ def test_textbook_normalize_refuses_an_unknown_step() -> None:
 )
 def test_textbook_words_are_cut_by_character_class(text: str, expected: list[str]) -> None:
     assert textbook.words(text) == expected
-
-
-def test_textbook_character_classes_equal_the_written_ranges() -> None:
-    names = {
-        0: "other",
-        alphabet.WORD_CLASS: "word",
-        alphabet.ALONE_CLASS: "alone",
-        alphabet.MARK_CLASS: "mark",
-        alphabet.SPACE_CLASS: "other",
-        alphabet.FLAG_CLASS: "flag",
-        alphabet.MODIFIER_CLASS: "modifier",
-        alphabet.SELECTOR_CLASS: "selector",
-    }
-    table = alphabet.class_table()
-    wrong = [
-        hex(code)
-        for first, last in alphabet.ranges(alphabet.ASSIGNED)
-        for code in range(first, last + 1)
-        if textbook.character_class(chr(code)) != names[table[code] & ~alphabet.FOLDS_BIT]
-    ]
-    assert wrong == []
 
 
 _LETTERS = {"word": "w", "alone": "a", "mark": "m", "flag": "f", "modifier": "t", "other": "-"}

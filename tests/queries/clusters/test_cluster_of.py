@@ -6,12 +6,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.faults import broken_off
 from support.truth import CHAIN_CONFIGS, document, index_of, matching_pairs, removals, starts
 
 import simindex
-from simindex import Cluster, Config, SketchBatch, textbook
-from simindex.queries.search import BandQuery, Found
-from simindex.queries.view import View
+from simindex import Cluster, Config, textbook
 
 FOX = "the quick brown fox jumps over the lazy dog and runs into the dark wood"
 
@@ -72,16 +71,9 @@ def test_copies_are_members_that_are_asked_once(tmp_path: Path, monkeypatch: pyt
     with simindex.open(tmp_path / "i") as index:
         index.insert_many((key, FOX) for key in range(300))
         index.insert("other", "a text of its own that has nothing to do with any of the others")
-        views: list[View] = []
-        find = BandQuery.find
-
-        def counted(query: BandQuery, view: View, batch: SketchBatch) -> Found:
-            views.append(view)
-            return find(query, view, batch)
-
-        monkeypatch.setattr(BandQuery, "find", counted)
+        searches = broken_off(monkeypatch, "search by rows")
         assert index.cluster_of(7) == list(range(300))
-        assert len(views) == 1
+        assert len(searches) == 1
 
 
 def test_inside_a_transaction_its_documents_are_members(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.faults import around, set_bound
 from support.truth import (
     BY_LINKAGE,
     CHAIN_CONFIGS,
@@ -23,8 +24,6 @@ from support.truth import (
 
 import simindex
 from simindex import Config, TransactionOpenError
-from simindex.pairs import clusters as clusters_module
-from simindex.pairs.edges import SortedEdges
 
 FOX = "the quick brown fox jumps over the lazy dog and runs into the dark wood"
 EACH_LINKAGE = pytest.mark.parametrize("linkage", BY_LINKAGE)
@@ -123,7 +122,7 @@ def test_an_older_document_than_the_first_of_its_group_that_lives_is_found(
 
 
 def test_a_large_cluster_comes_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clusters_module, "_MEMBERS_AT_ONCE", 10)
+    set_bound(monkeypatch, "members of a cluster in memory", 10)
     with simindex.open(tmp_path / "i") as index:
         index.insert_many((key, FOX) for key in range(70_000))
         index.insert_many(
@@ -152,16 +151,16 @@ def test_nothing_depends_on_how_the_index_is_laid_out(tmp_path: Path, linkage: A
 def test_edges_of_stars_that_do_not_fit_lie_on_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    small: list[SortedEdges] = []
+    small: list[Any] = []
 
-    def sorted_edges(_memory_bytes: int) -> SortedEdges:
-        small.append(SortedEdges(800))
+    def sorted_edges(edges: Any, _memory_bytes: int) -> Any:
+        small.append(edges(800))
         return small[-1]
 
     with simindex.open(tmp_path / "i") as index:
         index.insert_many((key, document(key)) for key in range(200))
         expected = list(index.clusters(0.5, "star"))
-        monkeypatch.setattr(clusters_module, "SortedEdges", sorted_edges)
+        around(monkeypatch, "sort edges", sorted_edges)
         assert list(index.clusters(0.5, "star")) == expected
         assert small[0].num_spilled > 100
         assert len(expected) > 20

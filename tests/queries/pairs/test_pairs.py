@@ -14,11 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.model import Model, ModelDocument
 from support.processes import everything_from, forked
-from support.truth import extract, extract_truth, shingle_set
+from support.truth import extract, extract_truth, search_plan, shingle_set
 
 import simindex
 from simindex import Config, Index, Layout, Pair, SimHashConfig, SimIndexError, TransactionOpenError, textbook
-from simindex.formulas.match_odds import band_plan
 
 Keys = tuple[int, int]
 
@@ -109,7 +108,7 @@ def test_pairs_by_rows_equal_brute_force(
             history.insert(documents)
             history.remove(gone)
         stored = [(key, document) for key, document in history.stored() if document.rows is not None]
-        bits, least = band_plan(threshold, 16, recall)
+        bits, least = search_plan(threshold, 16, recall)
         similar = set()
         for (a, left), (b, right) in combinations(stored, 2):
             assert left.rows is not None
