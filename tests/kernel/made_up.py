@@ -12,6 +12,7 @@ from simindex import _kernel
 from simindex.format import rows
 from simindex.format.chunks import chunk_rows
 from simindex.format.layout import page_shape
+from simindex.format.rows import NO_VALUE as NO_VALUE
 from simindex.format.rows import STRIDES
 
 
@@ -45,11 +46,28 @@ class Shape(TypedDict, total=False):
 
 
 ENTRY_WIDTHS = 8, 0, 4
+EACH_SEES_ALL = 2**64 - 1
+"""Of the argument own_first: queries are no documents of the directory themselves."""
+
+
+def matches_in(found: bytes) -> list[tuple[int, ...]]:
+    """(number, place of the query, rows that agree, distance) of each match; `NO_VALUE` for none of them."""
+    return list(rows.MATCH.iter_unpack(found))
+
+
+def merge_sources(count: int) -> np.ndarray:
+    """What a merge reads, with the fields segment, offset and position, all of them 0."""
+    return np.zeros(count, rows.MERGE_SOURCE)
 
 
 def whole_pages(count: int, of_page: int) -> int:
     """Round down to whole pages, as chunks are: a chunk has some of them, or a part of one."""
     return count if count < of_page else count // of_page * of_page
+
+
+def sketch_page(bands: int) -> tuple[int, int]:
+    """(rows, bytes) of a page of sketches."""
+    return page_shape((8 * bands, 8, 4))
 
 
 class InPages:
@@ -107,7 +125,7 @@ class MadeUp:
         self._checked: list[np.ndarray] = []
         self._sealings: list[tuple[np.ndarray, Callable[[], bytes]]] = []
         self._sealed, self._bands = sealed, bands
-        self.sketch_page = page_shape((8 * bands, 8, 4))
+        self.sketch_page = sketch_page(bands)
         entries_per_chunk = whole_pages(entries_per_chunk, _kernel.TABLE_BLOCK)
         sketches_per_chunk = whole_pages(sketches_per_chunk, self.sketch_page[0])
         self._entries, self._sketches, self._fences = entries_per_chunk, sketches_per_chunk, fences_per_chunk

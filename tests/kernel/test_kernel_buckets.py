@@ -6,11 +6,9 @@ from collections.abc import Sequence
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_up import MadeUp, MadeUpSegment, Stored
+from made_up import EACH_SEES_ALL, NO_VALUE, MadeUp, MadeUpSegment, Stored, matches_in
 
 from simindex import _kernel
-from simindex.format.rows import MATCH, NO_VALUE
-from simindex.queries.search import EACH_SEES_ALL
 
 BANDS = 2
 BITS = 56
@@ -47,7 +45,7 @@ def ask(
     found = _kernel.query_bands(directory.header, *halves, 0, BITS, 0, ALL, 0, most, own_first, cut)
     compared: list[set[int]] = [set() for _ in range(count)]
     matches: list[list[int]] = [[] for _ in range(count)]
-    for number, query, agree, _ in MATCH.iter_unpack(found):
+    for number, query, agree, _ in matches_in(found):
         if agree == NO_VALUE:
             matches[query].append(number)
         else:

@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from support.texts import any_texts, normalize_steps, uint64s
+from support.texts import any_texts, normalize_steps, textbook_hashes, uint64s
 
-from simindex import Sketcher, _kernel, textbook
-from simindex.config import CharShingles, Config, SimHashConfig, WordShingles
-from simindex.sketching.shingles import shingle_hashes
+from simindex import CharShingles, Config, SimHashConfig, Sketcher, WordShingles, _kernel, textbook
 
 BITS = 38
 
@@ -101,7 +99,7 @@ def test_kept_hashes_of_texts_equal_those_of_their_shingles(
     plain = Sketcher(Config(shingles, num_perm, config.simhash, 0, seed=3)).sketch_many(texts)
     assert batch.kept is not None
     for place, text in enumerate(texts):
-        hashes = shingle_hashes(text, shingles, 3).tolist()
+        hashes = textbook_hashes(text, shingles, 3)
         kept = batch.kept[place]
         assert kept is not None
         assert kept.dtype == np.uint64
@@ -114,7 +112,7 @@ def test_kept_hashes_of_texts_equal_those_of_their_shingles(
 
 def test_kept_hashes_of_a_long_text_equal_those_of_its_shingles() -> None:
     text = " ".join(f"w{i * 7919 % 30011}" for i in range(20_000))
-    hashes = shingle_hashes(text, WordShingles(2), 1).tolist()
+    hashes = textbook_hashes(text, WordShingles(2), 1)
     for keep in (1, 300, 5_000, 1_000_000):
         kept = Sketcher(Config(WordShingles(2), 8, keep_shingles=keep)).sketch(text).kept
         assert kept is not None

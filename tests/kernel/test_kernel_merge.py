@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_up import MadeUp, MadeUpSegment, Shape, Stored
+from made_up import MadeUp, MadeUpSegment, Shape, Stored, merge_sources
 from support.texts import uint64s
 
 from simindex import _kernel
-from simindex.format.rows import MERGE_SOURCE
 
 crowded = st.integers(0, 3) | st.integers(2**63, 2**63 + 9) | st.just(2**64 - 1) | uint64s
 runs_of = st.lists(st.lists(crowded, max_size=60), min_size=1, max_size=6)
@@ -25,7 +24,7 @@ def made_up(runs: list[list[int]], **layout: Unpack[Shape]) -> tuple[MadeUp, np.
     """(directory, sources) of segments of one table with these keys."""
     segments = [MadeUpSegment(len(run), [[(key, n) for n, key in enumerate(run)]], []) for run in runs]
     directory = MadeUp(segments, num_tables=1, bands=1, **layout)
-    sources = np.zeros(len(runs), MERGE_SOURCE)
+    sources = merge_sources(len(runs))
     sources["segment"], sources["offset"] = np.arange(len(runs)), directory.bases
     return directory, sources
 

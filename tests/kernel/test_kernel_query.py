@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_up import MadeUp, MadeUpSegment, Shape, Stored
+from made_up import EACH_SEES_ALL, NO_VALUE, MadeUp, MadeUpSegment, Shape, Stored, matches_in
 
 from simindex import _kernel, textbook
-from simindex.format.rows import MATCH, NO_VALUE
-from simindex.queries.search import EACH_SEES_ALL
 
 BANDS = 2
 WIDTHS, ORDERS = textbook.blocks(64, 4), textbook.permutation_orders(4, 2)
@@ -152,7 +150,7 @@ def query_bands(
         EACH_SEES_ALL,
         truncated,
     )
-    return list(MATCH.iter_unpack(found)), truncated.tolist()
+    return matches_in(found), truncated.tolist()
 
 
 def query_fingerprints(
@@ -165,7 +163,7 @@ def query_fingerprints(
         directory.header, rows, fingerprints, present, orders, bytes(PREFIX), FIRST_PERMUTATION,
         max_distance, max_candidates, max_scan, truncated, scanned,
     )  # fmt: skip
-    return list(MATCH.iter_unpack(found)), truncated.tolist(), scanned.tolist()
+    return matches_in(found), truncated.tolist(), scanned.tolist()
 
 
 queries_of = st.lists(st.tuples(st.integers(0, 3), sketches), max_size=4)
@@ -335,13 +333,13 @@ def test_find_keys_equals_brute_force(runs: list[Run], layout: Shape, wanted: li
         for place, key in enumerate(wanted)
         for number in [number for number, _, own, _, _ in stored if own == key][:most]
     ]
-    assert sorted(MATCH.iter_unpack(found)) == sorted(expected)
+    assert sorted(matches_in(found)) == sorted(expected)
 
 
 def test_find_keys_takes_more_keys_than_one_group() -> None:
     directory, _ = made_up([[(n, None) for n in range(1000)]], {"entries_per_chunk": 300})
     found = _kernel.find_keys(directory.header, 0, np.arange(0, 2000, 3, dtype=np.uint64), 1)
-    assert [(number, place) for number, place, _, _ in MATCH.iter_unpack(found)] == [
+    assert [(number, place) for number, place, _, _ in matches_in(found)] == [
         (n, n // 3) for n in range(0, 1000, 3)
     ]
 
@@ -385,7 +383,7 @@ def test_find_equal_equals_brute_force(
             for number, _, _, own, fingerprint in list(compared)[:most]:
                 if (own, fingerprint) == sketch:
                     expected.append((number, place, NO_VALUE, NO_VALUE))
-    assert sorted(MATCH.iter_unpack(found)) == sorted(expected)
+    assert sorted(matches_in(found)) == sorted(expected)
 
 
 def test_find_equal_looks_up_nothing_that_the_next_table_denies() -> None:

@@ -6,20 +6,15 @@ import xxhash
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.samples import sample_of
-from support.texts import any_texts, normalize_steps, textbook_shingles, uint64s
+from support.texts import any_texts, normalize_steps, textbook_hashes, textbook_shingles, uint64s
 
 from simindex import Sketch, Sketcher, _kernel, textbook
-from simindex.config import CharShingles, Config, Shingles, SimHashConfig, WordShingles
+from simindex.config import CharShingles, Config, SimHashConfig, WordShingles
 from simindex.sketching import alphabet
 from simindex.sketching.hash_family import round_multipliers, row_coefficients
 from simindex.sketching.shingles import ready_hashes, shingle_hashes, shingles_of
 
 sizes = st.integers(1, 12)
-
-
-def textbook_hashes(text: str, shingles: Shingles, seed: int) -> list[int]:
-    hash_of = textbook.word_shingle_hash if isinstance(shingles, WordShingles) else textbook.shingle_hash
-    return [hash_of(shingle, seed) for shingle in textbook_shingles(text, shingles)]
 
 
 def textbook_sketch(text: str, config: Config) -> tuple[list[int] | None, int | None]:

@@ -7,13 +7,11 @@ import pytest
 import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_up import MadeUp, MadeUpSegment, Shape, Stored, whole_pages
+from made_up import MadeUp, MadeUpSegment, Shape, Stored, matches_in, merge_sources, sketch_page, whole_pages
 from support.stored import places_in_filter
 from support.texts import uint64s
 
 from simindex import _kernel
-from simindex.format.layout import page_shape
-from simindex.format.rows import MATCH, MERGE_SOURCE
 
 ALL = 2**40
 crowded = st.integers(0, 3) | st.integers(2**63, 2**63 + 40) | st.just(2**64 - 1) | uint64s
@@ -21,7 +19,7 @@ crowded = st.integers(0, 3) | st.integers(2**63, 2**63 + 40) | st.just(2**64 - 1
 
 def keys_found(directory: MadeUp, wanted: list[int]) -> list[tuple[int, int]]:
     found = _kernel.find_keys(directory.header, 0, np.array(wanted, np.uint64), ALL)
-    return [(number, place) for number, place, _, _ in MATCH.iter_unpack(found)]
+    return [(number, place) for number, place, _, _ in matches_in(found)]
 
 
 def table_of(keys: list[int], **layout: Unpack[Shape]) -> MadeUp:
@@ -119,7 +117,7 @@ def test_a_flipped_bit_of_any_byte_of_a_page_is_damage(sketch: bool) -> None:
     directory = MadeUp([segment], num_tables=1, bands=1)
     value = directory.values[0, int(sketch), 0]
     room = np.zeros((count, 1), np.uint64), np.zeros(count, np.uint32), np.zeros(count, np.uint64)
-    source = np.zeros(1, MERGE_SOURCE)
+    source = merge_sources(1)
 
     def read() -> None:
         directory.forget_checked()
@@ -266,7 +264,7 @@ def test_seals_and_pages_are_those_of_their_definition(count: int) -> None:
     assert pages == pages_of([keys, numbers], 339, 4096, seed)
     for bands in (0, 3, 128):
         words = random.integers(0, 2**64, (count, bands), np.uint64)
-        rows, page_bytes = page_shape((8 * bands, 8, 4))
+        rows, page_bytes = sketch_page(bands)
         pages = _kernel.fill_pages(words, keys, numbers, bands, rows, page_bytes, seed)
         columns = [words, keys, numbers] if bands else [keys, numbers]
         assert pages == pages_of(columns, rows, page_bytes, seed)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.faults import set_bound
 from support.indexes import TINY, content_of, texts
 from support.stored import flipped, store_values, stored_values
 
@@ -27,8 +28,6 @@ from simindex import (
     IndexLockedError,
     TransactionOpenError,
 )
-from simindex.maintenance import backup_parts
-from simindex.maintenance.backup_folder import difference
 
 
 @pytest.fixture
@@ -195,7 +194,7 @@ def test_index_can_be_compacted_in_the_middle_of_a_backup(
     paths: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between two steps nothing of the index is held: a compaction here would wait for ever."""
-    monkeypatch.setattr(backup_parts, "PART_BYTES", 3_000)
+    set_bound(monkeypatch, "bytes of a part of a backup", 3_000)
     path, target = paths
     with filled(path, 300) as index:
         calls = list[tuple[int, int]]()
@@ -323,7 +322,7 @@ def test_backup_that_somebody_writes_to_is_locked(paths: tuple[Path, Path]) -> N
 def test_two_backups_to_one_new_place_do_not_meet(
     paths: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backup_parts, "PART_BYTES", 3_000)
+    set_bound(monkeypatch, "bytes of a part of a backup", 3_000)
     path, target = paths
     errors = list[BaseException]()
     with filled(path, 300) as index:
@@ -414,7 +413,7 @@ def test_backup_has_the_permissions_of_its_index(paths: tuple[Path, Path]) -> No
 
 def test_many_and_large_records_are_copied(paths: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """In several parts and commits."""
-    monkeypatch.setattr(backup_parts, "PART_BYTES", 20_000)
+    set_bound(monkeypatch, "bytes of a part of a backup", 20_000)
     path, target = paths
     with simindex.open(path, layout=TINY) as index:
         index.insert_many((n, f"text {n}", "x" * (n * 97 % 5_000)) for n in range(700))
@@ -424,44 +423,3 @@ def test_many_and_large_records_are_copied(paths: tuple[Path, Path], monkeypatch
         report = index.backup(target)
     assert report.documents == 1_899
     assert content_of(target) == content_of(path)
-
-
-Entries = dict[bytes, bytes]
-names = st.integers(0, 30).map(lambda n: b"%03d" % n)
-entries = st.dictionaries(names, st.sampled_from([b"a", b"b"]), max_size=25)
-
-
-def parts(found: Entries, size: int) -> Iterator[list[tuple[bytes, bytes]]]:
-    items = sorted(found.items())
-    return (items[first : first + size] for first in range(0, len(items), size))
-
-
-@given(entries, entries, st.booleans(), st.integers(1, 5), st.integers(1, 5))
-def test_difference_makes_one_the_other(
-    index: Entries, other: Entries, alike: bool, one: int, two: int
-) -> None:
-    backup = {**index, **dict(list(other.items())[:2])} if alike else other
-    found = difference("documents", parts(index, one), parts(backup, two))
-    assert bool(found) == (index != backup)
-    made = {key: value for key, value in backup.items() if key not in found.removed}
-    assert len(made) == len(backup) - len(found.removed)
-    assert all(made.get(key) != index[key] for key in found.changed)
-    made.update((key, index[key]) for key in found.changed)
-    if found.tail is not None:
-        last = found.tail
-        assert not made or max(made) < last
-        made.update((key, value) for key, value in index.items() if key >= last)
-    assert made == index
-
-
-@pytest.mark.parametrize("size", [1, 2, 6])
-def test_walk_in_a_circle_ends(size: int) -> None:
-    """Pages of a tree that lead back have no end."""
-    items = [(b"%d" % n, b"v") for n in range(6)]
-
-    def circle() -> Iterator[list[tuple[bytes, bytes]]]:
-        while True:
-            yield from (items[first : first + size] for first in range(0, 6, size))
-
-    with pytest.raises(CorruptIndexError, match="documents: expected ascending keys"):
-        difference("documents", circle(), circle())

@@ -4,23 +4,18 @@ import os
 from pathlib import Path
 
 import pytest
+from support.faults import bound, die_at
 from support.indexes import TINY, content_of, problems_of, texts
-from support.processes import Tell, dying_at, everything_from, forked
+from support.processes import Tell, everything_from, forked
 from support.samples import sample_of
 
 import simindex
-from simindex.maintenance import backup_parts, work_folder
-from simindex.storage.store import Store
 
 
 def backup_killed_at(path: Path, where: Path, call: int, acknowledge: Tell) -> None:
     """Make a backup in a process that ends at its n-th commit or renaming: before it where n is even."""
-    dying = dying_at(call)
-    Store.commit = dying(Store.commit)  # type: ignore[method-assign]
-    Store.initialise = dying(Store.initialise)  # type: ignore[method-assign]
-    work_folder.os.rename = dying(os.rename)  # type: ignore[attr-defined]
-    backup_parts.PART_BYTES = 48_000
-    with simindex.open(path, "r") as index:
+    die_at(call, "commit", "commit the first state", "rename")
+    with bound("bytes of a part of a backup", 48_000), simindex.open(path, "r") as index:
         index.backup(where)
     acknowledge("done")
 

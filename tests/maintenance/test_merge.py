@@ -12,6 +12,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from support.commands import Run
+from support.faults import set_bound
 from support.indexes import TINY, content_of, problems_of, texts
 
 import simindex
@@ -25,7 +26,6 @@ from simindex import (
     SimIndexError,
     Sketch,
 )
-from simindex.maintenance import new_index
 
 KEPT = Config(num_perm=64, keep_shingles=20, seed=3)
 
@@ -75,14 +75,14 @@ def test_key_in_two_sources_is_an_error_and_makes_nothing(tmp_path: Path, parts:
 def test_source_that_changes_meanwhile_is_one_state_or_an_error(
     tmp_path: Path, parts: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("simindex.maintenance.new_index.BATCH", 8)
+    set_bound(monkeypatch, "documents of a commit of a new index", 8)
 
     def change(_: int) -> None:
         with simindex.open(parts[0]) as index:
             index.insert(f"new {len(index)}", "a text that came meanwhile")
 
     assert simindex.merge(parts[:1], tmp_path / "one", progress=change).inserted == 39
-    monkeypatch.setattr("simindex.storage.store._LOOK_AGAIN_SECONDS", 0)
+    set_bound(monkeypatch, "seconds between looks for a new file", 0)
 
     def compact(_: int) -> None:
         with simindex.open(parts[0]) as index:
@@ -207,7 +207,7 @@ def test_merge_has_every_document_as_its_source_has_it(name: str) -> None:
                 made(path, CONFIGS[name], layout, of_source)
             before = [(path / "data.mdb").read_bytes() for path in paths]
             expected, target = documents_of_all(paths, on_conflict), root / "all"
-            monkeypatch.setattr(new_index, "BATCH", batch)
+            set_bound(monkeypatch, "documents of a commit of a new index", batch)
             if expected is None:
                 with pytest.raises(KeyExistsError):
                     simindex.merge(paths, target, on_conflict)

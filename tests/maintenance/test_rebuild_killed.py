@@ -7,16 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.indexes import TINY, problems_of, texts
-from support.processes import Tell, dying_at, everything_from, forked
+from support.faults import bound, die_at
+from support.indexes import TINY, locked, problems_of, repaired, texts
+from support.processes import Tell, everything_from, forked
 from support.samples import sample_of
 
 import simindex
 from simindex import Config, IndexLockedError
-from simindex.maintenance import new_index, repair, work_folder
-from simindex.maintenance.repair import run_repair
-from simindex.storage.folder import WriterLock
-from simindex.storage.store import Store
 
 Work = Callable[[Path, Path], object]
 
@@ -25,7 +22,7 @@ WORKS: dict[str, Work] = {
     "merge": lambda root, target: simindex.merge([root / "a", root / "b"], target),
     "resketch": lambda root, target: simindex.resketch(root / "a", target, num_perm=8),
     # The part of it that has a process of its own.
-    "repair": lambda root, target: run_repair(lambda _: None, str(root / "a"), str(target)),
+    "repair": lambda root, target: repaired(root / "a", target),
 }
 
 FEWEST_COMMITS = {"merge": 8, "resketch": 4, "repair": 4}
@@ -42,13 +39,9 @@ def root(tmp_path: Path) -> Path:
 def killed_at(call: int, work: Work, root: Path, target: Path, acknowledge: Tell) -> None:
     """Do the work in a process that ends at its n-th commit, renaming or sync of a folder: before it where n
     is even."""
-    dying = dying_at(call)
-    Store.commit = dying(Store.commit)  # type: ignore[method-assign]
-    Store.initialise = dying(Store.initialise)  # type: ignore[method-assign]
-    work_folder.os.rename = dying(os.rename)  # type: ignore[attr-defined]
-    work_folder.sync_folder = dying(work_folder.sync_folder)  # type: ignore[attr-defined]
-    new_index.BATCH = repair.BATCH = 10  # type: ignore[attr-defined]
-    work(root, target)
+    die_at(call, "commit", "commit the first state", "rename", "sync a folder")
+    with bound("documents of a commit of a new index", 10), bound("documents of a commit of a repair", 10):
+        work(root, target)
     acknowledge("done")
 
 
@@ -88,12 +81,11 @@ def test_work_that_is_killed_anywhere_leaves_nothing_or_all(root: Path, name: st
 def test_same_place_is_one_work_at_a_time(root: Path, name: str) -> None:
     begun = root / f".new.{name.split()[0]}"
     begun.mkdir()
-    lock = WriterLock(str(begun))
-    (begun / "data.mdb").write_bytes(b"of somebody else")
-    with pytest.raises(IndexLockedError):
-        WORKS[name](root, root / "new")
-    assert (begun / "data.mdb").read_bytes() == b"of somebody else"
-    lock.release()
+    with locked(begun):
+        (begun / "data.mdb").write_bytes(b"of somebody else")
+        with pytest.raises(IndexLockedError):
+            WORKS[name](root, root / "new")
+        assert (begun / "data.mdb").read_bytes() == b"of somebody else"
     WORKS[name](root, root / "new")
     assert {entry.name for entry in root.iterdir()} == {"a", "b", "new"}
 

@@ -14,13 +14,11 @@ import numpy as np
 import pytest
 from support import stored as lmdb_pages
 from support.commands import Run
-from support.indexes import make_index, problems_of, text
-from support.stored import PAGE, flipped, store_values, stored_values
+from support.indexes import make_index, problems_of, repaired, text
+from support.stored import PAGE, flipped, record_key, store_values, stored_values
 
 import simindex
 from simindex import Config, CorruptIndexError, Layout, Record, RepairReport, SimHashConfig, Sketch
-from simindex.format.keys import number_key
-from simindex.maintenance.repair import REMOVED_FOUND, TOUCHES_LOST, run_repair
 
 LAYOUTS = {"whole": Layout(4), "chunked": Layout(4, 16, 600)}
 
@@ -35,13 +33,13 @@ def content(path: Path) -> dict[Any, Record]:
         return dict(stored.items())
 
 
-def repaired(path: Path) -> RepairReport:
+def repaired_beside(path: Path) -> RepairReport:
     """Repair in this process, into a folder beside; the folder is an index that a check finds nothing in."""
     target = path.parent / "saved"
     shutil.rmtree(target, ignore_errors=True)
-    fields = run_repair(lambda _: None, str(path), str(target))
+    report = repaired(path, target)
     assert not problems_of(target)
-    return RepairReport(str(path), str(target), **fields)
+    return report
 
 
 def same(one: Record, other: Record) -> bool:
@@ -71,21 +69,21 @@ def test_repair_of_a_sound_index_gives_all_of_it(index: Path, tmp_path: Path) ->
 def test_repair_keeps_kept_shingles_and_rows_of_others(tmp_path: Path) -> None:
     with simindex.open(tmp_path / "i", "x", Config(num_perm=16, keep_shingles=5)) as stored:
         stored.insert_many((n, text(n)) for n in range(20))
-    assert repaired(tmp_path / "i").is_whole
+    assert repaired_beside(tmp_path / "i").is_whole
     assert content(tmp_path / "saved") == content(tmp_path / "i")
     shutil.rmtree(tmp_path / "i")
     with simindex.open(tmp_path / "i", "x", Config(num_perm=16)) as stored:
         stored.insert_many((n, simindex.Sketch.from_rows(range(n, n + 16))) for n in range(20))
-    assert repaired(tmp_path / "i").is_whole
+    assert repaired_beside(tmp_path / "i").is_whole
     with simindex.open(tmp_path / "saved", "r") as stored:
         assert stored.query(simindex.Sketch.from_rows(range(3, 19)))[0].key == 3
 
 
 def test_damaged_record_and_lost_sketch_are_told(index: Path) -> None:
     values = stored_values(index)
-    record = next(v for name, k, v in values if (name, k) == ("documents", number_key(20)))
-    store_values(index, [("documents", number_key(20), flipped(record, 33))])
-    report = repaired(index)
+    record = next(v for name, k, v in values if (name, k) == ("documents", record_key(20)))
+    store_values(index, [("documents", record_key(20), flipped(record, 33))])
+    report = repaired_beside(index)
     assert (report.documents, report.num_lost, list(report.lost)) == (96, 1, [(20, 21)])
     assert not report.is_whole
     assert 20 not in content(index.parent / "saved")
@@ -106,7 +104,7 @@ def test_lost_block_of_sketches_comes_back_from_tables_or_is_named_by_keys(
         )
         zeros = 400 if table == 8 else len(value)
         store_values(index, [("segments", key, bytes(zeros) + value[zeros:])])
-    report = repaired(index)
+    report = repaired_beside(index)
     assert bool(most_lost) <= report.num_without_sketch <= most_lost
     after = content(index.parent / "saved")
     assert after.keys() == before.keys()
@@ -147,7 +145,7 @@ def test_damaged_segment_of_one_value_keeps_what_its_tables_confirm(
         for place in chance.sample(units, max(1, len(units) // 20)):
             damaged[place * unit : (place + 1) * unit] = rng.bytes(unit) if turn % 2 else bytes(unit)
         (tmp_path / "i" / "data.mdb").write_bytes(damaged)
-        report = repaired(tmp_path / "i")
+        report = repaired_beside(tmp_path / "i")
         after = content(tmp_path / "saved")
         right = [key for key, record in after.items() if record == before[key]]
         assert len(right) == report.sketches == report.sketches_by_tables
@@ -165,7 +163,7 @@ def test_flipped_bit_in_a_segment_of_one_value_costs_one_sketch(index: Path) -> 
     )
     for place in range(0, len(value), len(value) // 5):
         store_values(index, [("segments", key, flipped(value, place))])
-        report = repaired(index)
+        report = repaired_beside(index)
         after = content(index.parent / "saved")
         assert after.keys() == before.keys()
         assert report.num_without_sketch <= 2
@@ -184,7 +182,7 @@ def test_value_of_another_segment_gives_no_sketch(index: Path) -> None:
     (one, other) = [key for key, value in segments.items() if sizes.count(len(value)) > 1][:2]
     before = content(index)
     store_values(index, [("segments", one, segments[other])])
-    report = repaired(index)
+    report = repaired_beside(index)
     assert report.num_without_sketch >= 30
     after = content(index.parent / "saved")
     for found in after.keys() - set(report.without_sketch):
@@ -200,7 +198,7 @@ def test_lost_tree_page_costs_no_more_than_what_lies_on_it(index: Path, name: st
     data[root * PAGE : (root + 1) * PAGE] = bytes(PAGE)
     (index / "data.mdb").write_bytes(data)
     try:
-        report = repaired(index)
+        report = repaired_beside(index)
     except CorruptIndexError:
         assert name == "meta"  # the only copy of header and manifest lay there
         return
@@ -218,7 +216,7 @@ def test_both_meta_pages_may_be_lost(index: Path) -> None:
     before, data = content(index), bytearray((index / "data.mdb").read_bytes())
     data[: 2 * PAGE] = bytes(2 * PAGE)
     (index / "data.mdb").write_bytes(data)
-    report = repaired(index)
+    report = repaired_beside(index)
     after = content(index.parent / "saved")
     assert report.documents > 0
     for key in after.keys() & before.keys():
@@ -282,8 +280,8 @@ def test_repair_command_says_what_was_lost(run: Run, index: Path, tmp_path: Path
     done = run("repair", index, tmp_path / "new", "--json")
     assert done.code == 0
     assert json.loads(done.out)["is_whole"] is True
-    record = next(v for name, k, v in stored_values(index) if (name, k) == ("documents", number_key(20)))
-    store_values(index, [("documents", number_key(20), flipped(record, 33))])
+    record = next(v for name, k, v in stored_values(index) if (name, k) == ("documents", record_key(20)))
+    store_values(index, [("documents", record_key(20), flipped(record, 33))])
     done = run("repair", index, tmp_path / "newer")
     assert done.code == 1
     assert "96 of 97 documents saved" in done.out
@@ -328,7 +326,10 @@ def test_repair_saves_no_removed_document_whose_record_came_back(tmp_path: Path,
     put_back(path, {key: value for key, value in before.items() if key not in after})
     assert not simindex.check(path).ok
     report = simindex.repair(path, tmp_path / "saved")
-    assert f"{len(removed)} {REMOVED_FOUND}" in report.notes
+    assert (
+        "3 records of removed documents were found, as older pages leave them, and are not saved"
+        in report.notes
+    )
     with simindex.open(tmp_path / "saved", "r") as index:
         assert set(index.keys()) == set(range(_DOCUMENTS)) - removed
     assert not problems_of(tmp_path / "saved")
@@ -344,6 +345,6 @@ def test_repair_names_touches_that_older_records_have_lost(tmp_path: Path) -> No
     put_back(path, {key: value for key, value in before.items() if after[key] != value})
     assert not simindex.check(path).ok
     report = simindex.repair(path, tmp_path / "saved")
-    assert f"3 {TOUCHES_LOST}" in report.notes
+    assert "3 documents were touched later than their records say, as older pages leave them" in report.notes
     with simindex.open(tmp_path / "saved", "r") as index:
         assert set(index.keys()) == set(range(_DOCUMENTS))

@@ -2,6 +2,8 @@
 for a test, so that kills and damage reach every place. The tables say where a step or a bound lies today."""
 
 import importlib
+import itertools
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pkgutil import resolve_name
@@ -12,6 +14,9 @@ import pytest
 STEPS = {
     "begin to read": "storage.store:Store._begin_read",
     "commit": "storage.store:Store.commit",
+    "commit the first state": "storage.store:Store.initialise",
+    "rename": "maintenance.work_folder:os.rename",
+    "sync a folder": "maintenance.work_folder:sync_folder",
     "one try of a commit": "storage.store:Store._commit",
     "lengthen the file": "storage.store:Store._lengthen_file",
     "finish a new file": "storage.replacement:NewFile.finish",
@@ -56,6 +61,7 @@ BOUNDS = {
     "bytes of a batch of rows": "corpus.dedup.rows:PART_BYTES",
     "bytes of a part of a backup": "maintenance.backup_parts:PART_BYTES",
     "documents of a commit of a new index": "maintenance.new_index:BATCH",
+    "documents of a commit of a repair": "maintenance.repair:BATCH",
     "readers of a file": "storage.lmdb_file:MAX_READERS",
     "seconds between looks for a new file": "storage.store:_LOOK_AGAIN_SECONDS",
     "seconds between looks of who waits": "storage.environment:_LOOK_AGAIN_SECONDS",
@@ -95,6 +101,23 @@ def around(patch: pytest.MonkeyPatch, step: str, change: Callable[..., Any]) -> 
         return change(call, *arguments, **options)
 
     patch.setattr(owner, name, changed)
+
+
+def die_at(call: int, *steps: str) -> None:
+    """Let this process end at the n-th run of any of these of `STEPS`: before it where n is even."""
+    count = itertools.count()
+
+    def dying(step: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        is_last = next(count) == call // 2
+        if is_last and call % 2 == 0:
+            os._exit(9)
+        result = step(*arguments, **options)
+        if is_last:
+            os._exit(9)
+        return result
+
+    for step in steps:
+        around(pytest.MonkeyPatch(), step, dying)
 
 
 def broken_off(

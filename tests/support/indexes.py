@@ -1,18 +1,28 @@
 """Indexes to be broken, merged and backed up, and what must hold of them."""
 
 from collections.abc import Callable, Container, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import simindex
-from simindex import Config, CorruptIndexError, FormatError, Index, Layout, SimHashConfig
+from simindex import (
+    Config,
+    CorruptIndexError,
+    FormatError,
+    Index,
+    Layout,
+    Problem,
+    RepairReport,
+    SimHashConfig,
+)
 from simindex.format.keys import segment_key, segment_of
 from simindex.format.meta import DONE_KEYS, decode_manifest
 from simindex.maintenance.check import run_check
-from simindex.maintenance.reports import Problem
-from simindex.storage.folder import Mode
+from simindex.maintenance.repair import run_repair
+from simindex.storage.folder import Mode, WriterLock
 from support.stored import stored_values
 
 ALL_MODES: tuple[Mode, ...] = ("r", "r+", "a", "x")
@@ -70,6 +80,19 @@ def problems_of(path: Path | str, level: str = "full") -> list[Problem]:
     messages: list[dict[str, Any]] = []
     run_check(messages.append, str(path), level)
     return [message["problem"] for message in messages if "problem" in message]
+
+
+def repaired(path: Path, target: Path) -> RepairReport:
+    """What `repair` does, but for its process."""
+    return RepairReport(str(path), str(target), **run_repair(lambda _: None, str(path), str(target)))
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock of a folder's one writer meanwhile."""
+    lock = WriterLock(str(path))
+    yield
+    lock.release()
 
 
 def outcome(path: Path, answers: Callable[[Index], Answers]) -> Answers | Exception:

@@ -1,6 +1,5 @@
 """Other processes and threads that a test starts, asks and ends."""
 
-import itertools
 import os
 import subprocess
 import sys
@@ -63,25 +62,6 @@ def forked(work: Callable[[Tell], object]) -> tuple[int, int]:
     except BaseException as error:
         os.write(write, f"failed: {error!r}\n".encode())
         os._exit(1)
-
-
-def dying_at(call: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Wrap functions so that the process ends at the n-th call of any of them: before it where n is even."""
-    count = itertools.count()
-
-    def dying(function: Callable[..., Any]) -> Callable[..., Any]:
-        def call_or_die(*arguments: Any, **options: Any) -> Any:
-            is_last = next(count) == call // 2
-            if is_last and call % 2 == 0:
-                os._exit(9)
-            result = function(*arguments, **options)
-            if is_last:
-                os._exit(9)
-            return result
-
-        return call_or_die
-
-    return dying
 
 
 def line_of(pipe: int) -> str:

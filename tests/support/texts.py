@@ -67,6 +67,12 @@ def textbook_shingles(text: str, shingles: Shingles) -> list[str]:
     return textbook.character_shingles(normal, shingles.size)
 
 
+def textbook_hashes(text: str, shingles: Shingles, seed: int) -> list[int]:
+    """The hashes of the shingles of a text by their definitions alone."""
+    hash_of = textbook.word_shingle_hash if isinstance(shingles, WordShingles) else textbook.shingle_hash
+    return [hash_of(shingle, seed) for shingle in textbook_shingles(text, shingles)]
+
+
 # ---- strategies ----
 
 
