@@ -28,6 +28,17 @@ need_system_packages() {
     fi
 }
 
+# add_system_packages PACKAGE...   installs those that are missing, where that can be done; a package is named as its
+# command. Tests that need one of them skip where it stays away.
+add_system_packages() {
+    local package missing=()
+    for package in "$@"; do command -v "$package" >/dev/null 2>&1 || missing+=("$package"); done
+    if [ ${#missing[@]} != 0 ] && command -v apt-get >/dev/null 2>&1 && [ "$(id -u)" = 0 ]; then
+        { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "${missing[@]}"; } >/dev/null 2>&1 ||
+            echo "not installed, and tests that need it skip: ${missing[*]}" >&2
+    fi
+}
+
 make_environment() {
     local folder=$1 extra=$2
     need_system_packages
