@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
+from support.stored import sketch_page
 
 from simindex import _kernel
 from simindex.format import rows
@@ -63,11 +64,6 @@ def merge_sources(count: int) -> np.ndarray:
 def whole_pages(count: int, of_page: int) -> int:
     """Round down to whole pages, as chunks are: a chunk has some of them, or a part of one."""
     return count if count < of_page else count // of_page * of_page
-
-
-def sketch_page(bands: int) -> tuple[int, int]:
-    """(rows, bytes) of a page of sketches."""
-    return page_shape((8 * bands, 8, 4))
 
 
 class InPages:

@@ -7,8 +7,8 @@ import pytest
 import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_up import MadeUp, MadeUpSegment, Shape, Stored, matches_in, merge_sources, sketch_page, whole_pages
-from support.stored import places_in_filter
+from made_up import MadeUp, MadeUpSegment, Shape, Stored, matches_in, merge_sources, whole_pages
+from support.stored import places_in_filter, sketch_page
 from support.texts import uint64s
 
 from simindex import _kernel

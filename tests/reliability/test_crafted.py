@@ -9,16 +9,19 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.stored import store_values, stored_values
+from support.indexes import problems_of
+from support.stored import (
+    CONFIG_KEY,
+    changed_segment,
+    fields_of,
+    record_key,
+    sealed,
+    store_values,
+    stored_values,
+)
 
 import simindex
 from simindex import Config, ConfigMismatchError, CorruptIndexError, FormatError, Layout, SimHashConfig
-from simindex.format.keys import number_key
-from simindex.format.layout import SegmentEntry
-from simindex.format.meta import CONFIG_KEY, MANIFEST_KEY
-from simindex.format.seals import pack, seal, unpack, unseal
-from simindex.maintenance.check import run_check
-from simindex.storage.folder import HEADER_FILE
 
 CONFIG = Config(num_perm=16, simhash=SimHashConfig(3, 4), keep_shingles=4)
 
@@ -35,14 +38,14 @@ def closed_index(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
         index.insert_many(((n, text, {"n": n}) for n, text in enumerate(TEXTS)), batch_size=8)
         index.insert("copy", TEXTS[0])
         index.remove(3)
-    (path / HEADER_FILE).unlink()  # or it would stand in for a crafted one
+    (path / "header").unlink()  # or it would stand in for a crafted one
     return path
 
 
 PLACES = {
     "header": ("meta", CONFIG_KEY),
-    "manifest": ("meta", MANIFEST_KEY),
-    "record": ("documents", number_key(5)),
+    "manifest": ("meta", b"manifest"),
+    "record": ("documents", record_key(5)),
 }
 
 
@@ -69,7 +72,7 @@ def outcome(path: Path, what: str, fields: Any) -> Exception | None:
     """What comes of reading an index with these fields in a place, rightly sealed."""
     database, key = PLACES[what]
     whole = stored_at(path, what)
-    store_values(path, [(database, key, seal(database, key, pack(fields)))])
+    store_values(path, [(database, key, sealed(database, key, fields))])
     try:
         read_everything(path)
     except (CorruptIndexError, FormatError) as error:
@@ -82,9 +85,8 @@ def outcome(path: Path, what: str, fields: Any) -> Exception | None:
     return None
 
 
-def fields_of(path: Path, what: str) -> Any:
-    database, key = PLACES[what]
-    return unpack(unseal(database, key, stored_at(path, what), what))
+def fields_at(path: Path, what: str) -> Any:
+    return fields_of(*PLACES[what], stored_at(path, what))
 
 
 values = st.recursive(
@@ -133,18 +135,14 @@ def _changed(found: Any, steps: list[int], action: str, value: Any) -> Any:
 def test_anything_with_a_right_seal_is_a_typed_error_or_a_readable_index(
     closed_index: Path, what: str, change: Callable[[Any], Any]
 ) -> None:
-    outcome(closed_index, what, change(fields_of(closed_index, what)))
+    outcome(closed_index, what, change(fields_at(closed_index, what)))
 
 
 def segment(**fields: object) -> Callable[[list[Any]], list[Any]]:
     """A change of the manifest's last segment."""
 
     def change(manifest: list[Any]) -> list[Any]:
-        last = [
-            fields.get(name, value)
-            for name, value in zip(SegmentEntry._fields[:-1], manifest[-1][-1], strict=True)
-        ]
-        return [*manifest[:-1], [*manifest[-1][:-1], last]]
+        return [*manifest[:-1], [*manifest[-1][:-1], changed_segment(manifest[-1][-1], **fields)]]
 
     return change
 
@@ -184,7 +182,7 @@ def wide_segment(**fields: object) -> Callable[[list[Any]], list[Any]]:
 def test_nonsense_with_a_right_seal_is_a_typed_error(
     closed_index: Path, what: str, change: Callable[[Any], Any]
 ) -> None:
-    assert outcome(closed_index, what, change(fields_of(closed_index, what))) is not None
+    assert outcome(closed_index, what, change(fields_at(closed_index, what))) is not None
 
 
 @pytest.mark.parametrize("length", [1, 7, 9, 13, 15])
@@ -196,7 +194,7 @@ def test_database_key_of_another_length_is_damage(
     """Of the databases that are walked; `groups` is only asked for whole numbers."""
     key = byte * length
     if database == "segments" and key.startswith(bytes(14)):
-        key = number_key(99) + bytes(length - 8)  # among a live segment's values nobody walks
+        key = record_key(99) + bytes(length - 8)  # among a live segment's values nobody walks
     path = shutil.copytree(closed_index, tmp_path / "i")
     value = next(value for name, _, value in stored_values(path) if name == database)
     store_values(path, [(database, key, value)])
@@ -274,12 +272,10 @@ def test_what_a_check_lets_pass_answers_as_before(
 ) -> None:
     """What `untrusted=True` opens: the check runs here, for a process for each example would take minutes."""
     (database, key), whole, expected = PLACES[what], stored_at(closed_index, what), answers(closed_index)
-    changed = change(fields_of(closed_index, what))
-    store_values(closed_index, [(database, key, seal(database, key, pack(changed)))])
-    problems: list[Any] = []
+    changed = change(fields_at(closed_index, what))
+    store_values(closed_index, [(database, key, sealed(database, key, changed))])
     try:
-        run_check(lambda message: problems.extend(message.keys() & {"problem"}), str(closed_index), "full")
-        if not problems:
+        if not problems_of(closed_index):
             read_everything(closed_index)
             assert answers(closed_index) == expected
     except (ConfigMismatchError, FormatError):

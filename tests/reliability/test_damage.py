@@ -8,14 +8,12 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from support.indexes import Answers, outcome
+from support.indexes import Answers, chunk_key, outcome
 from support.samples import sample_of
-from support.stored import flipped, store_values, stored_values
+from support.stored import flipped, kind_of, record_key, sketch_page, store_values, stored_values
 
 import simindex
 from simindex import Config, CorruptIndexError, Index, Key, Layout, SimHashConfig
-from simindex.format.keys import WHOLE_SEGMENT, number_key, segment_key
-from simindex.format.layout import COPY_TABLE, FENCES, FILTERS, KEY_TABLE, page_shape
 
 DAMAGED = Config(num_perm=32, simhash=SimHashConfig(3, 4))
 
@@ -66,21 +64,6 @@ def answers(index: Index) -> Answers:
     }
 
 
-def kind_of(name: str, key: bytes) -> str:
-    """A name for the kind of a stored value."""
-    if name == "meta":
-        return key.decode()
-    if name != "segments":
-        return name
-    table = int.from_bytes(key[8:10], "big")
-    return {
-        WHOLE_SEGMENT: "segment",
-        KEY_TABLE: "key table",
-        COPY_TABLE: "copy table",
-        SKETCHES: "sketches",
-    }.get(table, "filter" if table >= FILTERS else "fences" if table >= FENCES else "table")
-
-
 @pytest.mark.parametrize("bits", sample_of([1], [4]))
 def test_flipped_bit_is_an_error_or_of_no_consequence(
     tmp_path: Path, closed_index: ClosedIndex, bits: int
@@ -94,7 +77,7 @@ def test_flipped_bit_is_an_error_or_of_no_consequence(
     detected: dict[str, int] = {}
     harmless: dict[str, int] = {}
     for name, key, value in stored_values(path):
-        kind = kind_of(name, key)
+        kind = kind_of(name, key, SKETCHES)
         places = [chance.randrange(8 * len(value)), 0, 8 * len(value) - 1, chance.randrange(8 * len(value))]
         for bit in set(places[:bits]):
             copy = shutil.copytree(path, tmp_path / "damaged")
@@ -107,7 +90,7 @@ def test_flipped_bit_is_an_error_or_of_no_consequence(
                 assert found == clean, (kind, key.hex(), bit)
                 harmless[kind] = harmless.get(kind, 0) + 1
             shutil.rmtree(copy)
-    kinds = {kind_of(name, key) for name, key, _ in stored_values(path)}
+    kinds = {kind_of(name, key, SKETCHES) for name, key, _ in stored_values(path)}
     assert {"manifest", "documents"} <= detected.keys()
     assert "config" in harmless.keys() - detected.keys()  # its second copy stands in for it
     assert not {"manifest", "documents", "segment", "key table", "sketches"} & harmless.keys()
@@ -141,7 +124,7 @@ def test_value_of_another_length_is_an_error(tmp_path: Path, closed_index: Close
         copy = shutil.copytree(path, tmp_path / "damaged")
         store_values(copy, [(name, key, lengths[cut](value))])
         found = outcome(copy, answers)
-        is_harmless = name in ("removed", "groups", "ages") or kind_of(name, key) == "config"
+        is_harmless = name in ("removed", "groups", "ages") or kind_of(name, key, SKETCHES) == "config"
         assert isinstance(found, Exception) or (is_harmless and found == clean)
         shutil.rmtree(copy)
 
@@ -154,10 +137,10 @@ def test_damaged_numbers_of_the_sketch_column_hide_nothing(tmp_path: Path) -> No
         index.insert_many(enumerate(texts), batch_size=600)
         index.remove_many(range(0, 600, 9))
         index.compact()
-    place = segment_key(1, 2 + 2, 0)
+    place = chunk_key(1, 2 + 2, 0)
     values = {key: value for name, key, value in stored_values(tmp_path / "i") if name == "segments"}
     value = values[place]
-    rows, page_bytes = page_shape((16, 8, 4))
+    rows, page_bytes = sketch_page(2)
     assert len(value) > 3 * page_bytes
     numbers_at = page_bytes + 24 * rows  # of the second page
     damaged = value[: numbers_at + 100] + bytes(400) + value[numbers_at + 500 :]
@@ -202,9 +185,9 @@ def test_damage_is_an_error_of_the_call_that_touches_it_and_of_no_other(
     copy = shutil.copytree(path, tmp_path / "damaged")
     number = documents().__len__() - 5  # a stranger
     value = next(
-        v for name, key, v in stored_values(path) if (name, key) == ("documents", number_key(number))
+        v for name, key, v in stored_values(path) if (name, key) == ("documents", record_key(number))
     )
-    store_values(copy, [("documents", number_key(number), flipped(value, 77))])
+    store_values(copy, [("documents", record_key(number), flipped(value, 77))])
     key = list(documents())[number]
     with simindex.open(copy) as index:
         message = f"document {number}: expected a value that fits its seal, found {len(value)} damaged bytes"
@@ -254,7 +237,7 @@ def test_damage_met_by_a_merge_is_an_error_and_the_index_stays_as_it_was(tmp_pat
     chunks = [
         (name, key, value)
         for name, key, value in stored_values(path)
-        if name == "segments" and kind_of(name, key) not in ("fences", "filter")
+        if name == "segments" and kind_of(name, key, SKETCHES) not in ("fences", "filter")
     ]
     assert len(chunks) > 60
     for name, key, value in random.Random("merge").sample(chunks, 20):

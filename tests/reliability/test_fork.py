@@ -7,10 +7,12 @@ import subprocess
 import sys
 import threading
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.faults import around
 from support.processes import Tell, everything_from, forked, run_in_threads
 from support.texts import (
     BATCH,
@@ -23,7 +25,6 @@ from support.texts import (
 
 import simindex
 from simindex import ClosedError, Index, IndexLockedError, ReadOnlyError
-from simindex.storage.replacement import NewFile
 
 
 def test_fork_gives_the_child_a_closed_writer_and_leaves_the_parent_alone(tmp_path: Path) -> None:
@@ -393,10 +394,10 @@ def test_child_of_a_fork_within_a_compaction_opens_the_new_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has inherited LMDB's environment of that file from when it was being built."""
-    path, finish, children = tmp_path / "i", NewFile.finish, list[int]()
+    path, children = tmp_path / "i", list[int]()
     go_on, tell = os.pipe()
 
-    def fork_and_finish(file: NewFile) -> int:
+    def fork_and_finish(finish: Callable[..., int], *file: object) -> int:
         child = os.fork()
         if not child:
             try:
@@ -408,9 +409,9 @@ def test_child_of_a_fork_within_a_compaction_opens_the_new_file(
             finally:
                 os._exit(1)
         children.append(child)
-        return finish(file)
+        return finish(*file)
 
-    monkeypatch.setattr(NewFile, "finish", fork_and_finish)
+    around(monkeypatch, "finish a new file", fork_and_finish)
     with simindex.open(path, "x") as index:
         index.insert_many((number, f"the text of number {number}") for number in range(40))
         index.compact()

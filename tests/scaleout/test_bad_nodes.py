@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from support.hosts import Cluster, LocalIndex
+from support.faults import around
+from support.hosts import Cluster, LocalIndex, catalog_at, partition_of
 
 import simindex
 from simindex import (
@@ -23,12 +24,8 @@ from simindex import (
     IndexLockedError,
     scaleout,
 )
-from simindex.maintenance.object_store import FolderObjects
 from simindex.scaleout import PartitionError, StoreError
 from simindex.scaleout import host as host_module
-from simindex.scaleout.catalog import Catalog, Partition
-from simindex.scaleout.wire import partition_of
-from simindex.storage import lmdb_file
 
 CONFIG = Config(num_perm=64, seed=1)
 DOCUMENTS = [(number, f"a text of number {number} beside {number // 3} others") for number in range(60)]
@@ -126,7 +123,7 @@ def test_partition_that_cannot_be_used_is_named(
 def test_full_disk_of_a_node_is_named_and_nothing_acknowledged_is_lost(
     index: LocalIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lmdb_file, "_has_no_space", lambda _: True)  # asked after a write that was cut short
+    around(monkeypatch, "find that a disk is full", lambda *_: True)  # asked after a write that was cut short
     more = [(number, f"another text {number} " + "x" * 200, "y" * 2_000) for number in range(100, 1_000)]
     acknowledged = list[int]()
     full = max(file.stat().st_size for file in path_of(index, 0).parent.glob("*/data.mdb")) + (300 << 10)
@@ -154,9 +151,8 @@ def test_store_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     plain.close()
 
     durable = Cluster(tmp_path / "durable", store=str(blocked), durability="store")
-    catalog = Catalog.load(durable.uri)
     with pytest.raises(PartitionError, match=r"partition \d at [ab] \(.*file/.*look at the store") as raised:
-        durable._insert(catalog, bytes(16), range(20))
+        durable._insert(durable.catalog, bytes(16), range(20))
     assert isinstance(raised.value.reason, StoreError)
     blocked.unlink()
     durable.insert(0, 20)
@@ -169,7 +165,7 @@ def test_store_that_does_not_answer_is_refused_soon(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(host_module, "STORE_SECONDS", 0.05)
     released = threading.Event()
     with monkeypatch.context() as patch:
-        patch.setattr(FolderObjects, "sizes", lambda *_: released.wait() and {})
+        around(patch, "list a store", lambda *_: released.wait() and {})
         places, store = {"local": str(tmp_path / "p")}, str(tmp_path / "store")
         with pytest.raises(StoreError, match=r"store: cannot be reached: .* within 0\.05 seconds"):
             scaleout.create(tmp_path / "catalog", CONFIG, places=places, store=store)
@@ -179,6 +175,5 @@ def test_store_that_does_not_answer_is_refused_soon(tmp_path: Path, monkeypatch:
 
 def test_catalog_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    catalog = Catalog(CONFIG, (Partition("a", str(tmp_path / "a")),))
     with pytest.raises(OSError, match="file"):
-        catalog.replace(str(tmp_path / "file" / "catalog"), None)
+        catalog_at(tmp_path / "file" / "catalog", {"a": tmp_path / "a"})

@@ -10,7 +10,6 @@ from support.truth import texts
 
 import simindex
 from simindex import Config, SimHashConfig, scaleout
-from simindex.errors import KeyExistsError
 
 CONFIG = Config(simhash=SimHashConfig())
 TEXTS = [*texts(60), "..."]
@@ -104,7 +103,7 @@ def test_batches_of_other_keys_are_other_parts(tmp_path: Path) -> None:
 
 def test_part_that_cannot_be_made_leaves_nothing(tmp_path: Path) -> None:
     build = scaleout.BuildPart(tmp_path / "parts")
-    with pytest.raises(KeyExistsError):
+    with pytest.raises(simindex.KeyExistsError):
         build(pyarrow.concat_tables([table(), table()]))
     with pytest.raises(KeyError):
         scaleout.BuildPart(tmp_path / "parts", id="key")(table())

@@ -6,6 +6,7 @@ import re
 import signal
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,6 @@ from support.ray_nodes import one_node
 
 import simindex
 from simindex import scaleout
-from simindex.scaleout.actors import HERE
-from simindex.scaleout.catalog import Partition
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -68,17 +67,18 @@ def test_question_that_was_given_up_keeps_none_behind_it_waiting(tmp_path: Path)
         calls = index._calls
         first, given_up, behind = (calls.send_all("asks", "status") for _ in range(3))
         assert calls.gather(given_up, 0.0).missing  # before Ray has started the host
-        answers = [calls.gather(sent, 50.0).answers[HERE]["documents"] for sent in (first, behind)]
-        assert answers == [{0: 20}] * 2
+        for sent in (first, behind):
+            (answer,) = calls.gather(sent, 50.0).answers.values()
+            assert answer["documents"] == {0: 20}
         index.stop()
 
 
 def test_place_that_no_node_has_is_named(tmp_path: Path) -> None:
     with scaleout.create(tmp_path / "catalog", partitions=2) as index:
         index.insert_many(enumerate(TEXTS[:20]))
-        away = index.catalog.changed(
-            [index.catalog.partitions[0], Partition("simindex:away", str(tmp_path / "away"))]
-        ).replace(index.uri, index.catalog)
+        here = index.catalog.partitions[0]
+        elsewhere = replace(here, place="simindex:away", path=str(tmp_path / "away"))
+        away = index.catalog.changed([here, elsewhere]).replace(index.uri, index.catalog)
     with scaleout.open(tmp_path / "catalog") as index:
         assert index.catalog == away
         found = index.query(TEXTS[0], seconds=2.0)

@@ -11,8 +11,7 @@ from support.commands import Run
 from support.hosts import rows_of, written
 
 import simindex
-from simindex import Config, SimHashConfig
-from simindex.corpus.dedup.journal import JobError
+from simindex import Config, SimHashConfig, SimIndexError
 from simindex.scaleout import StagedDedup, StagedPairs, UnsupportedError, pair_job, plan_pairs
 
 CONFIG = Config(num_perm=64, simhash=SimHashConfig(3, shingles=simindex.WordShingles(1)))
@@ -83,11 +82,11 @@ def test_a_search_that_dies_anywhere_is_gone_on_with(tmp_path: Path, monkeypatch
     home = next((tmp_path / "work").glob("simindex-stages-*"))
     (home / "sketches" / "part-000000.abc.partial").mkdir()  # what a killed process leaves
     job.sketch(2, 2)
-    with pytest.raises(JobError, match=r"sketches of part 1 of \d+, found none; run the stage sketch"):
+    with pytest.raises(SimIndexError, match=r"sketches of part 1 of \d+, found none; run the stage sketch"):
         job.compare()
     job.sketch()
     job.compare(1, 2)
-    with pytest.raises(JobError, match=r"what range \d+ of \d+ has, found none; run the stage compare"):
+    with pytest.raises(SimIndexError, match=r"what range \d+ of \d+ has, found none; run the stage compare"):
         job.finish()
     assert not (tmp_path / "out.jsonl").exists()
     job.compare()
@@ -109,16 +108,16 @@ def test_a_search_that_dies_anywhere_is_gone_on_with(tmp_path: Path, monkeypatch
 
 def test_a_folder_is_of_one_search_and_an_input_that_changes_is_named(tmp_path: Path) -> None:
     job = planned(tmp_path)
-    with pytest.raises(JobError, match="found the plan of another job; force=True"):
+    with pytest.raises(SimIndexError, match="found the plan of another job; force=True"):
         planned(tmp_path, find="star")
-    with pytest.raises(JobError, match="expected a plan of a deduplication, found one of pairs"):
+    with pytest.raises(SimIndexError, match="expected a plan of a deduplication, found one of pairs"):
         StagedDedup(tmp_path / "work")
     with (tmp_path / "2.jsonl").open("a") as file:
         file.write('{"id": "more", "text": "some more words"}\n')
-    with pytest.raises(JobError, match="the inputs have changed since they were planned"):
+    with pytest.raises(SimIndexError, match="the inputs have changed since they were planned"):
         job.sketch()
     (tmp_path / "out.jsonl").touch()
-    with pytest.raises(JobError, match="expected no file there, found one; force=True replaces it"):
+    with pytest.raises(SimIndexError, match="expected no file there, found one; force=True replaces it"):
         planned(tmp_path, work=tmp_path / "other")
     again = planned(tmp_path, force=True)
     assert again.sketch() > 2

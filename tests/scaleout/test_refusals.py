@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from support.commands import Run
+from support.hosts import catalog_at
 
-from simindex import Config, scaleout
+from simindex import scaleout
 from simindex.scaleout import PlaceMissingError, ScaleOutError, head
-from simindex.scaleout.catalog import Catalog, Partition
 
 
 @pytest.fixture(autouse=True)
@@ -28,9 +28,7 @@ def _unused_port() -> int:
 
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
-    catalog = Catalog(Config(seed=1), (Partition("simindex:a", str(tmp_path / "a")),))
-    catalog.replace(tmp_path / "catalog", None)
-    return str(tmp_path / "catalog")
+    return catalog_at(tmp_path / "catalog", {"simindex:a": tmp_path / "a"})
 
 
 CALLS: dict[str, tuple[Callable[[str], Any], type[Exception], str]] = {

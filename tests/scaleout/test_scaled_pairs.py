@@ -8,13 +8,11 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from support.hosts import LocalTasks
+from support.hosts import LocalTasks, catalog_at, partition_of
 
 import simindex
 from simindex import Config, Key, SimHashConfig, scaleout
 from simindex.scaleout import pair_job
-from simindex.scaleout.catalog import Catalog, Partition
-from simindex.scaleout.wire import partition_of
 
 CONFIG = Config(num_perm=64, simhash=SimHashConfig(3, shingles=simindex.WordShingles(1)))
 
@@ -60,13 +58,10 @@ def paths(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 @contextmanager
 def catalog_of(folder: Path, paths: list[str]) -> Iterator[str]:
     """A catalog of partitions that are there, whose ranges are walked as by tasks of others."""
-    uri, places = (
-        folder / "catalog",
-        (Partition(f"local:{number}", path) for number, path in enumerate(paths)),
-    )
-    Catalog(CONFIG, tuple(places)).replace(uri, None)
+    places = {f"local:{number}": Path(path) for number, path in enumerate(paths)}
+    uri = catalog_at(folder / "catalog", places, CONFIG)
     with mock.patch.object(pair_job, "tasks_on", return_value=nullcontext(LocalTasks())):
-        yield str(uri)
+        yield uri
 
 
 def of_method(by: str) -> dict[str, Any]:

@@ -4,13 +4,12 @@ import shutil
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
-from support.hosts import CONFIG, Cluster
+from support.hosts import Cluster, catalog_at
 
 from simindex.scaleout import CatalogChangedError, PlaceMissingError, ScaledIndex
-from simindex.scaleout.catalog import Catalog, Partition
-from simindex.scaleout.moving import move_partition, restore_place
 
 
 @pytest.fixture
@@ -23,10 +22,6 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 @pytest.fixture
 def index(cluster: Cluster) -> ScaledIndex:
     return cluster.handle()
-
-
-def move(cluster: Cluster) -> Catalog:
-    return move_partition(cluster.uri, 0, "b", str(cluster.folder / "b"), cluster.call, None)
 
 
 def text(number: int) -> str:
@@ -64,7 +59,7 @@ def test_every_call_after_a_move_is_refused_until_the_index_is_opened_again(
     expected, stale = still.handle(), cluster.handle()
     expected.insert_many(ITEMS)
     stale.insert_many(ITEMS)
-    move(cluster)
+    cluster.move(0, "b")
     for name, call in CALLS.items():
         for _ in range(2):
             with pytest.raises(CatalogChangedError, match="open the index again"):
@@ -76,7 +71,7 @@ def test_every_call_after_a_move_is_refused_until_the_index_is_opened_again(
 def test_batches_under_way_during_a_move_are_stored_once(cluster: Cluster, index: ScaledIndex) -> None:
     def move_once(done: int) -> None:
         if done == 40:
-            move(cluster)
+            cluster.move(0, "b")
 
     with pytest.raises(CatalogChangedError, match="open the index again"):
         index.insert_many(ITEMS, batch_size=10, progress=move_once)
@@ -92,7 +87,7 @@ def test_a_change_of_a_partition_that_moves_is_refused_and_questions_go_on(
     index.insert_many(ITEMS[:50])
     original = Cluster.call
 
-    def call(self: Cluster, catalog: Catalog, place: str, method: str, *arguments: object) -> object:
+    def call(self: Cluster, catalog: Any, place: str, method: str, *arguments: object) -> object:
         answer = original(self, catalog, place, method, *arguments)
         if method == "let_go":
             with pytest.raises(CatalogChangedError, match="closed for writing while it is moved"):
@@ -102,7 +97,7 @@ def test_a_change_of_a_partition_that_moves_is_refused_and_questions_go_on(
         return answer
 
     monkeypatch.setattr(Cluster, "call", call)
-    move(cluster)
+    cluster.move(0, "b")
     again = cluster.handle()
     again.insert_many(ITEMS[50:100], on_conflict="skip")
     assert sorted(again) == list(range(100))
@@ -121,7 +116,7 @@ def test_a_lost_place_is_named_until_it_was_restored(cluster: Cluster) -> None:
     assert (len(answers), answers.partial) == (2, (0, 2))
     with pytest.raises(PlaceMissingError, match="partitions 0, 2"):
         len(index)
-    restore_place(cluster.uri, "a", {"b": str(cluster.folder / "b")}, cluster.call)
+    cluster.restore("a", "b")
     with pytest.raises(CatalogChangedError, match="open the index again"):
         index.query(text(3))
     again = cluster.handle(away)
@@ -138,10 +133,10 @@ def test_questions_that_no_place_answers_are_as_many(cluster: Cluster) -> None:
 
 def test_a_catalog_of_another_index_is_named(cluster: Cluster, index: ScaledIndex) -> None:
     index.insert_many(ITEMS[:20])
-    move(cluster)
+    cluster.move(0, "b")
     cluster.end("a")
     Path(cluster.uri).unlink()
-    Catalog(CONFIG, (Partition("a", str(cluster.folder / "other")),)).replace(cluster.uri, None)
+    catalog_at(Path(cluster.uri), {"a": cluster.folder / "other"})
     with pytest.raises(
         CatalogChangedError, match=r"expected version 1 of the catalog .* open the index again"
     ):

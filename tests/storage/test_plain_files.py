@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from support.indexes import ALL_MODES
+from support.faults import around
+from support.indexes import ALL_MODES, Mode
 
 import simindex
 from simindex import Config, FormatError, Index
-from simindex.storage import replacement
-from simindex.storage.folder import Mode
 
 SMALL = Config(num_perm=16)
 FILES = ["ballast", "data.mdb", "header", "lock.mdb", "writer.lock"]
@@ -220,15 +219,14 @@ def test_wrong_permissions_are_refused(
 def compacted(index: Index, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """Compact; returns (permissions of the copy, of its folder) before it gets those of the old file."""
     seen: list[tuple[int, int]] = []
-    keep_owner = replacement._keep_owner
 
-    def looking(file: int, old: os.stat_result) -> None:
+    def looking(keep_owner: Callable[..., None], file: int, old: os.stat_result) -> None:
         copy = Path(index.path) / "compact.tmp" / "data.mdb"
         seen.append((permissions(copy), permissions(copy.parent)))
         keep_owner(file, old)
 
     with monkeypatch.context() as patch:
-        patch.setattr(replacement, "_keep_owner", looking)
+        around(patch, "give a file to the owner of the old one", looking)
         index.compact()
     return seen
 

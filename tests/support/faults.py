@@ -39,6 +39,12 @@ STEPS = {
     "write the verdicts": "corpus.dedup.decisions:write_verdicts",
     "plan the candidates": "corpus.dedup.decisions:plan_of_query",
     "batches of rows": "corpus.dedup.rows:rows_by_columns",
+    "find that a disk is full": "storage.lmdb_file:_has_no_space",
+    "list a store": "maintenance.object_store:FolderObjects.sizes",
+    "prove the entrance": "storage.check_at_open:prove_entrance",
+    "open the databases": "storage.store:databases_of",
+    "open the databases of a new file": "storage.lmdb_file:databases_of",
+    "give a file to the owner of the old one": "storage.replacement:_keep_owner",
     "verify pairs": "pairs.ranges:verified",
     "choose a packer": "corpus.outputs.lines:packer",
 }

@@ -20,9 +20,11 @@ from simindex.scaleout.calls import LocalCalls, Replied, replied
 from simindex.scaleout.catalog import Catalog, Partition
 from simindex.scaleout.connections import Connection, Group, Server
 from simindex.scaleout.host import Assignment, Host
+from simindex.scaleout.moving import move_partition, restore_place
 from simindex.scaleout.stages import compare_range
 from simindex.scaleout.tasks import read_found
 from simindex.scaleout.wire import Routing
+from simindex.scaleout.wire import partition_of as partition_of
 
 # ---- local ----
 
@@ -124,6 +126,12 @@ class LocalTasks:
 CONFIG = Config(seed=1)
 
 
+def catalog_at(uri: Path, folders: Mapping[str, Path], config: Config = CONFIG) -> str:
+    """A new catalog of a partition at each place, in its folder; returns its name."""
+    Catalog(config, tuple(Partition(place, str(path)) for place, path in folders.items())).replace(uri, None)
+    return str(uri)
+
+
 class Cluster:
     """Places of one machine, a folder each."""
 
@@ -142,7 +150,20 @@ class Cluster:
         return getattr(self.hosts[place], method)(Assignment.of(catalog, place), *arguments)
 
     def handle(self, away: dict[str, str] | None = None) -> ScaledIndex:
-        return ScaledIndex(self.uri, Catalog.load(self.uri), lambda catalog: _OfCluster(catalog, self, away))
+        return ScaledIndex(self.uri, self.catalog, lambda catalog: _OfCluster(catalog, self, away))
+
+    @property
+    def catalog(self) -> Catalog:
+        """The newest version."""
+        return Catalog.load(self.uri)
+
+    def move(self, number: int, place: str) -> Catalog:
+        """Move a partition, by the store of the catalog."""
+        return move_partition(self.uri, number, place, str(self.folder / place), self.call, None)
+
+    def restore(self, place: str, onto: str) -> None:
+        """Make the partitions of a lost place anew at another one, from the store."""
+        restore_place(self.uri, place, {onto: str(self.folder / onto)}, self.call)
 
     def end(self, place: str) -> None:
         """What is left of a host that was killed: nothing but its folders."""
@@ -161,7 +182,7 @@ class Cluster:
         until = time.monotonic() + 30
         while True:
             try:
-                self._insert(Catalog.load(self.uri), call, range(first, first + count))
+                self._insert(self.catalog, call, range(first, first + count))
             except CatalogChangedError:
                 assert time.monotonic() < until
                 time.sleep(0.002)
@@ -178,7 +199,7 @@ class Cluster:
         until = time.monotonic() + 30
         while True:
             try:
-                catalog = Catalog.load(self.uri)
+                catalog = self.catalog
                 found = dict[int, int]()
                 for place, numbers in catalog.places.items():
                     found |= self.call(catalog, place, "each", dict.fromkeys(numbers, ()), "count")
@@ -189,7 +210,7 @@ class Cluster:
 
     def keys(self) -> set[int]:
         """The keys of all partitions."""
-        catalog = Catalog.load(self.uri)
+        catalog = self.catalog
         found = set[int]()
         for number, partition in enumerate(catalog.partitions):
             arguments = {number: (0, 10_000)}

@@ -22,7 +22,8 @@ from simindex.format.keys import segment_key, segment_of
 from simindex.format.meta import DONE_KEYS, decode_manifest
 from simindex.maintenance.check import run_check
 from simindex.maintenance.repair import run_repair
-from simindex.storage.folder import Mode, WriterLock
+from simindex.storage.folder import Mode as Mode
+from simindex.storage.folder import WriterLock
 from support.stored import stored_values
 
 ALL_MODES: tuple[Mode, ...] = ("r", "r+", "a", "x")

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from simindex import Layout
 from simindex.errors import CorruptIndexError
-from simindex.format.keys import number_key
-from simindex.format.layout import Geometry, SegmentEntry
+from simindex.format.keys import WHOLE_SEGMENT, number_key
+from simindex.format.layout import COPY_TABLE, FENCES, FILTERS, KEY_TABLE, Geometry, SegmentEntry, page_shape
 from simindex.format.meta import CONFIG_KEY as CONFIG_KEY
 from simindex.format.seals import pack, seal, unpack, unseal
 from simindex.segments.build import SegmentData, segment_puts
@@ -162,11 +162,41 @@ def store_values(path: Path, changes: Iterable[tuple[str, bytes, bytes | None]])
                     txn.put(key, value, db=handles[name])
 
 
+def sealed(database: str, key: bytes, fields: object) -> bytes:
+    """A value of these fields, rightly sealed."""
+    return seal(database, key, pack(fields))
+
+
+def fields_of(database: str, key: bytes, value: bytes) -> Any:
+    """The fields of a sealed value."""
+    return unpack(unseal(database, key, value, "value"))
+
+
+def changed_segment(entry: list[Any], **fields: object) -> list[Any]:
+    """A segment as a manifest has it, with other values of some of its fields."""
+    return [fields.get(name, value) for name, value in zip(SegmentEntry._fields[:-1], entry, strict=True)]
+
+
+def kind_of(name: str, key: bytes, sketches: int) -> str:
+    """A name for the kind of a stored value; `sketches`: the table that is the column of sketches."""
+    if name == "meta":
+        return key.decode()
+    if name != "segments":
+        return name
+    table = int.from_bytes(key[8:10], "big")
+    return {
+        WHOLE_SEGMENT: "segment",
+        KEY_TABLE: "key table",
+        COPY_TABLE: "copy table",
+        sketches: "sketches",
+    }.get(table, "filter" if table >= FILTERS else "fences" if table >= FENCES else "table")
+
+
 def rewrite_header(path: Path, change: Callable[[Any], Any]) -> None:
     """Store the header that `change` makes of the fields of the stored one, sealed."""
     header = next(value for name, key, value in stored_values(path) if (name, key) == ("meta", CONFIG_KEY))
-    fields = change(unpack(unseal("meta", CONFIG_KEY, header, "header")))
-    store_values(path, [("meta", CONFIG_KEY, seal("meta", CONFIG_KEY, pack(fields)))])
+    fields = change(fields_of("meta", CONFIG_KEY, header))
+    store_values(path, [("meta", CONFIG_KEY, sealed("meta", CONFIG_KEY, fields))])
 
 
 def packed(value: object) -> bytes:
@@ -188,6 +218,12 @@ def octets(text: str) -> bytes:
 
 
 # ---- segment cases ----
+
+
+def sketch_page(bands: int) -> tuple[int, int]:
+    """(rows, bytes) of a page of sketches."""
+    return page_shape((8 * bands, 8, 4))
+
 
 # Crowded keys, so that runs of equal ones and clusters come up; and uniform ones.
 crowded = st.integers(0, 3) | st.integers(2**63, 2**63 + 40) | st.just(2**64 - 1) | uint64s
