@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from simindex.format.keys import number_key, segment_prefix, table_of
+from simindex.format.keys import number_key, segment_prefix, table_of, whole_segment_key
 from simindex.format.layout import FILTERS, MAX_SPAN, Layout, SegmentEntry
 from simindex.format.meta import Manifest
 from simindex.queries.scheme import Scheme
@@ -225,7 +225,8 @@ class Merged:
         # No live id is ever among them; to delete one would be the end of the index.
         if self.gone:
             for segment in set(self.gone) - {entry.id for entry in self.manifest.segments}:
-                txn.delete_prefix("segments", segment_prefix(segment))
+                if not txn.delete("segments", whole_segment_key(segment)):
+                    txn.delete_prefix("segments", segment_prefix(segment))
         for number in self.unmarked:
             txn.delete("removed", number_key(number))
 

@@ -411,6 +411,12 @@ class Geometry:
         """Fences of a sorted table in one value."""
         return max(1, self.layout.chunk_bytes // KEY_BYTES)
 
+    @cached_property
+    def figures(self) -> tuple[int, ...]:
+        """What the kernel has to know of it, as a directory has it: see `DIRECTORY`."""
+        chunks = self.entries_per_chunk, self.sketches_per_chunk, self.sketches_per_block
+        return self.count, *chunks, self.fences_per_chunk, self.bands
+
     def num_fences(self, entries: int) -> int:
         """Return the blocks of a sorted table of so many entries, each of which has a fence."""
         return -(-entries // min(self.entries_per_chunk, _kernel.TABLE_BLOCK))

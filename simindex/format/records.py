@@ -111,7 +111,7 @@ def plain_rests(
     time = _packed_time(inserted_at)
     if counts is None:
         kinds: list[int] = present.tolist()
-        plain = [(_FOUR_FIELDS, time + kind) for kind in _PACKED_KINDS]
+        plain = {kind: (_FOUR_FIELDS, time + _PACKED_KINDS[kind]) for kind in set(kinds)}
         return list(map(plain.__getitem__, kinds))
     return list(zip(repeat(_FOUR_FIELDS), _kernel.pack_counts(time, present, *counts)))
 

@@ -7,7 +7,7 @@ stores the same bytes.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain, groupby
+from itertools import chain
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -80,18 +80,18 @@ class SegmentData(NamedTuple):
         Equal keys keep the order of numbers. Kinds that share their numbers are sorted as one: mostly that is
         all of them, and a document alone is few keys.
         """
-        kinds = [
-            (id(numbers), keys, numbers, kind < _DISTINCT)
-            for kind, (keys, numbers) in enumerate(self.tables)
-            if keys.size
-        ]
-        for _, alike in groupby(kinds, itemgetter(0)):
-            _, rows, (numbers, *_), (are_distinct, *_) = zip(*alike, strict=True)
+        alike: list[tuple[np.ndarray, list[np.ndarray]]] = []
+        for keys, numbers in self.tables:
+            if keys.size:
+                if not alike or alike[-1][0] is not numbers:
+                    alike.append((numbers, []))
+                alike[-1][1].append(keys)
+        for numbers, rows in alike:
             keys = np.ascontiguousarray(np.concatenate(rows) if len(rows) > 1 else rows[0])
-            ordered, positions = np.empty_like(keys), np.empty(keys.shape, dtype=np.uint32)
+            ordered, positions = np.empty(keys.shape, np.uint64), np.empty(keys.shape, np.uint32)
             _kernel.sort_tables(keys, keys.shape[1], ordered, positions)
-            # Without gaps a position is its number.
-            is_gapless = are_distinct and len(numbers) == self.span
+            # Of documents without gaps a position is its number.
+            is_gapless = numbers is self.tables[0][1] and len(numbers) == self.span
             yield ordered, positions if is_gapless else numbers[positions]
 
     def laid_out(self) -> list[np.ndarray]:

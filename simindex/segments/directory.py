@@ -287,12 +287,7 @@ class Directory:
         self.header = DIRECTORY.pack(
             _kernel.address(self._rows) if segments else 0,
             len(segments),
-            geometry.count,
-            geometry.entries_per_chunk,
-            geometry.sketches_per_chunk,
-            geometry.sketches_per_block,
-            geometry.fences_per_chunk,
-            geometry.bands,
+            *geometry.figures,
             *(mapped.place if mapped else (0, 0, 0)),
         )
 

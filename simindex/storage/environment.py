@@ -82,13 +82,14 @@ class Gate:
         Ctrl-C can come between any two steps, so a visitor may be gone without having left: only those that
         are alive, and in the variables of a running function, count.
         """
+        thread = threading.get_ident()
         with self._lock:
-            if self._stopped_by == threading.get_ident():
+            if self._stopped_by == thread:
                 self._go_on_if_lost()  # it was broken off itself, so nobody is to be waited for
             while self._stopped_by is not None:
                 if not self._changed.wait(_LOOK_AGAIN_SECONDS):
                     self._go_on_if_lost()
-            self._inside[id(visitor)] = weakref.ref(visitor), threading.get_ident()
+            self._inside[id(visitor)] = weakref.ref(visitor), thread
 
     def leave(self, visitor: Visitor) -> None:
         """Go out again; without effect for somebody who is not inside."""
