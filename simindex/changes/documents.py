@@ -218,7 +218,7 @@ def prepare_documents(items: list[tuple[Any, ...]], sketcher: Sketcher, compares
     lengths = set(map(len, items))
     if not lengths <= {2, 3}:
         _require_items(items)
-    keys, documents = list(map(itemgetter(0), items)), list(map(itemgetter(1), items))
+    keys, documents = [item[0] for item in items], [item[1] for item in items]
     if not set(map(type, documents)) <= _REPEATABLE:
         documents = list(map(repeatable, keys, documents))
     encoded = encode_keys(keys)

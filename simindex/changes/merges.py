@@ -287,16 +287,15 @@ class Merges:
         # A step can be larger than what a commit of few documents is to do; the rest is a debt that the
         # next commits work off.
         left = budget() - self._debt
-        if is_due or left > 0:
-            stored = {entry.id for entry in committed}
-            while True:
-                merged.manifest = self._start(merged.manifest, stored, view)
-                merge = min(self.under_way, key=lambda merge: merge.source_bytes, default=None)
-                if merge is None or (left <= 0 and not is_free(merge.source_bytes, self._tables.layout)):
-                    break
-                left -= merged.advance(merge, max(left, 1), view)
-                if merge.done:
-                    self.under_way.remove(merge)
+        if is_due:
+            merged.manifest = self._start(manifest, {entry.id for entry in committed}, view)
+        while self.under_way:
+            merge = min(self.under_way, key=lambda merge: merge.source_bytes)
+            if left <= 0 and not is_free(merge.source_bytes, self._tables.layout):
+                break
+            left -= merged.advance(merge, max(left, 1), view)
+            if merge.done:
+                self.under_way.remove(merge)
         self._debt = max(0, -left)
         return merged
 
