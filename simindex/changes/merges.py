@@ -237,6 +237,7 @@ class Merges:
 
     def __init__(self, scheme: Scheme) -> None:
         self._tables = scheme.tables
+        self._factor = scheme.tables.layout.tier_factor
         self.under_way: list[Merge] = []
         self.abandoned: list[int] = []
         """Ids of merges that were given up; the next commit removes their chunks."""
@@ -245,18 +246,23 @@ class Merges:
         self._stored: set[int] = set()
         """Ids that merges under way may have stored chunks under."""
         self._dead: dict[int, int] = {}
+        self._tiers: list[int] = []
+        """Of the segments that are stored."""
 
     def note_stored(self, merged: Merged) -> None:
         """Take note that a commit has stored these steps."""
         self._dead = merged.dead
+        # Where none are gone, the new ones are the last.
+        self._tiers = [] if merged.gone else self._tiers
+        self._tiers += tiers_of(merged.manifest.segments[len(self._tiers) :], self._factor)
         self.abandoned.clear()
         self._stored = {merge.entry.id for merge in self.under_way} if self.under_way else set()
 
-    def recount_dead(self, manifest: Manifest, numbers: Iterable[int]) -> None:
-        """Count the dead anew, from all removed numbers."""
+    def recount(self, manifest: Manifest, removed: Iterable[int]) -> None:
+        """Count the segments anew, and the dead, from all removed numbers."""
         counted = Merged(manifest, {}, [])
-        counted.count_dead(numbers)
-        self._dead = counted.dead
+        counted.count_dead(removed)
+        self._dead, self._tiers = counted.dead, tiers_of(manifest.segments, self._factor)
 
     def give_up(self, manifest: Manifest) -> Manifest:
         """Forget the merges under way: they begin anew, under the new ids of the manifest returned."""
@@ -307,7 +313,7 @@ class Merges:
         """Begin the merges that are due among committed segments."""
         busy = {entry.id for merge in self.under_way for entry in merge.sources}
         busy |= {entry.id for entry in manifest.segments} - committed
-        runs = pick_merges(manifest.segments, busy, self._tables.layout.tier_factor)
+        runs = pick_merges(manifest.segments, busy, self._factor)
         busy.update(entry.id for run in runs for entry in run)
         # A segment that is mostly dead is rewritten by itself, or old ones would keep their space for ever.
         if self._dead:
@@ -324,9 +330,11 @@ class Merges:
         """Whether a tier may have enough segments for a run, or a segment is mostly dead."""
         if self._dead and any(2 * self._dead.get(entry.id, 0) > entry.num_keys for entry in segments):
             return True
-        under_way = self.under_way
-        busy = {entry.id for merge in under_way for entry in merge.sources} if under_way else set()
-        return bool(due_tiers(segments, busy, self._tables.layout.tier_factor))
+        factor, tiers = self._factor, self._tiers
+        if max(map(tiers.count, set(tiers)), default=0) < factor:
+            return False
+        busy = {entry.id for merge in self.under_way for entry in merge.sources}
+        return not busy or bool(due_tiers(segments, busy, factor))
 
     def _begin(self, manifest: Manifest, sources: list[SegmentEntry], view: View) -> Manifest:
         """Begin a merge; returns the manifest without its segment id."""

@@ -163,6 +163,8 @@ class Writer:
         self._scheme = scheme = reader.scheme
         self.merges = Merges(scheme)
         self.done = DoneCalls(store)
+        self._packed: list[bytes] = []
+        """The segments of the manifest that is stored, as far as commits have packed them."""
         self._is_unsure = False
         """True from the first step of a preparation until its commit is known to have succeeded."""
         with store.reading() as txn:
@@ -170,11 +172,11 @@ class Writer:
             removed = _removed_sketches(txn)
         clear_unnamed(store, self.manifest)
         store.hold_ballast()
-        self.merges.recount_dead(self.manifest, removed)
+        self.merges.recount(self.manifest, removed)
 
-    def _recount_dead(self) -> None:
+    def _recount(self) -> None:
         with self._store.reading() as txn:
-            self.merges.recount_dead(self.manifest, _removed_sketches(txn))
+            self.merges.recount(self.manifest, _removed_sketches(txn))
 
     # ---- gathering ----
 
@@ -190,13 +192,14 @@ class Writer:
         if not self._is_unsure:
             return
         self.done.forget()
+        self._packed = []
         self.manifest = self.merges.give_up(self.manifest)
         with self._store.reading() as txn:
             manifest = decode_manifest(stored_manifest(txn))
         self.merges.forget_live(manifest)
         next_segment = max(manifest.next_segment, self.manifest.next_segment)
         self.manifest = manifest._replace(next_segment=next_segment)
-        self._recount_dead()
+        self._recount()
         self._is_unsure = False
 
     def insert(
@@ -285,7 +288,8 @@ class Writer:
         if flags:
             merged.count_dead(number for number, flag in flags.items() if flag & REMOVED_SKETCH)
         gone = pending.removed.keys()
-        encoded = encode_manifest(merged.manifest)
+        self._packed = [] if merged.gone else self._packed
+        encoded = encode_manifest(merged.manifest, self._packed)
         prepared = Prepared(merged, encoded, records, puts, gone, flags, groups, touched, runs, pending.done)
         if newest and merged.manifest is manifest:
             prepared.newest, prepared.before = newest, committed
@@ -311,9 +315,9 @@ class Writer:
 
     def take_over(self, manifest: Manifest) -> None:
         """Go on with a file of this manifest, which holds no chunks of merges under way."""
-        self.manifest = manifest
+        self.manifest, self._packed = manifest, []
         self.merges = Merges(self._scheme)
-        self._recount_dead()
+        self._recount()
         self._is_unsure = False
 
 

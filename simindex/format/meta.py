@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import operator
 from dataclasses import astuple
-from functools import lru_cache
 from itertools import chain, starmap
 from typing import Any, NamedTuple
 
@@ -163,21 +162,18 @@ class Manifest(NamedTuple):
         return Run(self.tail_time, self.tail_first, self.next_number)
 
 
-def encode_manifest(manifest: Manifest) -> bytes:
-    """Return the sealed manifest."""
-    segments = list(map(_packed_plainly, manifest.segments))
-    if not all(segments):
-        segments = list(map(pack, manifest.segments))
+def encode_manifest(manifest: Manifest, packed: list[bytes] | None = None) -> bytes:
+    """Return the sealed manifest. `packed`: what this function has put there of the first of its segments;
+    those behind them are added."""
+    packed = [] if packed is None else packed
+    packed += map(_packed_plainly, manifest.segments[len(packed) :])
+    segments = packed if all(packed) else list(map(pack, manifest.segments))
     counters, head = pack((*manifest[:-1], None)), msgpack.Packer().pack_array_header(len(segments))
     return seal("meta", MANIFEST_KEY, b"".join((counters[:-1], head, *segments)))
 
 
-@lru_cache(maxsize=1024)
 def _packed_plainly(entry: SegmentEntry) -> bytes:
-    """Return an entry of an index without a shingle table packed as before there were any; else nothing.
-
-    Kept, for a commit packs those of all segments, and only a few are new.
-    """
+    """Return an entry of an index without a shingle table packed as before there were any; else nothing."""
     plain = not entry.num_shingles and len(entry.filters) <= _KINDS + 1
     return pack(entry[:_PLAIN_FIELDS]) if plain else b""
 

@@ -15,13 +15,13 @@ from support.stored import bare_store, held, put_all
 
 import simindex
 from simindex import Index, IndexFullError, Layout
-from simindex.changes.merges import Merged, Merges
+from simindex.changes.merges import Merged, Merges, tiers_of
 from simindex.format.keys import segment_key, table_of
 from simindex.format.layout import FILTERS, KEY_TABLE, Geometry, SegmentEntry
-from simindex.format.meta import Manifest
+from simindex.format.meta import Manifest, encode_manifest
 from simindex.format.records import REMOVED_DOCUMENT, REMOVED_SKETCH
 from simindex.queries.scheme import Scheme
-from simindex.queries.view import View
+from simindex.queries.view import View, stored_manifest
 from simindex.segments.merge import Merge
 from simindex.storage.store import Store
 from simindex.storage.transactions import ReadTransaction
@@ -68,7 +68,9 @@ def unmerged(path: Path, batches: int) -> Iterator[tuple[Index, Merges]]:
             insert(index, batch)
         scheme = index._session.scheme
         geometry = replace(scheme.tables, layout=LAYOUT)
-        yield index, Merges(replace(scheme, tables=geometry))
+        merges = Merges(replace(scheme, tables=geometry))
+        merges.recount(index._session.writer().manifest, [])
+        yield index, merges
 
 
 def ids(manifest: Manifest) -> set[int]:
@@ -227,6 +229,9 @@ def test_merges_are_begun_as_if_each_commit_looked_for_them(
                 count += size
                 index.insert_many(rows, workers=1) if rows else index.remove(next(iter(index)))
                 writer = index._session.writer()
+                assert writer.merges._tiers == tiers_of(writer.manifest.segments, 4)
+                with index._store.reading() as txn:
+                    assert stored_manifest(txn) == encode_manifest(writer.manifest)
                 if is_broken_off:
                     writer.manifest = writer.merges.give_up(writer.manifest)
                 seen.append(writer.manifest._replace(tail_time=0))

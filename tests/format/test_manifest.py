@@ -50,6 +50,10 @@ def test_manifest_comes_back_as_it_was_encoded(manifest: Manifest) -> None:
     is_plain = all(not entry.num_shingles and len(entry.filters) <= 5 for entry in manifest.segments)
     segments = [list(entry[: -1 if is_plain else None]) for entry in manifest.segments]
     assert stored == seal("meta", MANIFEST_KEY, pack([*manifest[:-1], segments]))
+    packed: list[bytes] = []
+    for behind in range(len(segments) + 1):
+        part = manifest._replace(segments=manifest.segments[:behind])
+        assert encode_manifest(part, packed) == encode_manifest(part)
 
 
 FIRST = SegmentEntry(0, 0, 10, 10, 1, 9, 9, 9)
