@@ -39,7 +39,7 @@ from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, Sketch, Sk
 from simindex.sketching.sketcher import Sketcher
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class NewDocuments:
     """Documents to be inserted, in order.
 

@@ -160,7 +160,7 @@ def is_free(source_bytes: int, layout: Layout) -> bool:
     return _FREE_SHARE * source_bytes <= layout.chunk_bytes
 
 
-@dataclass
+@dataclass(slots=True)
 class Merged:
     """What some steps of merging come to.
 

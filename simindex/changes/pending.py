@@ -40,7 +40,7 @@ _TIER_BITS = 3
 """Eight segments of a size class become one of the next."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Part:
     """Neighbours in number; `segment` holds them where queries have asked for it and not all were dropped."""
 
@@ -74,7 +74,7 @@ def _bytes_of(documents: NewDocuments) -> int:
     )
 
 
-@dataclass
+@dataclass(slots=True)
 class Pending:
     """Changes that are not committed yet.
 

@@ -93,7 +93,7 @@ class DoneCalls:
         return self._notes
 
 
-@dataclass
+@dataclass(slots=True)
 class Prepared:
     """Everything that a commit stores.
 
@@ -287,13 +287,12 @@ class Writer:
         )
         if flags:
             merged.count_dead(number for number, flag in flags.items() if flag & REMOVED_SKETCH)
-        gone = pending.removed.keys()
+        # What a merge has put among the segments is read anew.
+        before = committed if newest and merged.manifest is manifest else None
         self._packed = [] if merged.gone else self._packed
         encoded = encode_manifest(merged.manifest, self._packed)
-        prepared = Prepared(merged, encoded, records, puts, gone, flags, groups, touched, runs, pending.done)
-        if newest and merged.manifest is manifest:
-            prepared.newest, prepared.before = newest, committed
-        return prepared
+        changes = records, puts, pending.removed.keys(), flags, groups, touched, runs, pending.done
+        return Prepared(merged, encoded, *changes, newest, before)
 
     def commit(self, prepared: Prepared) -> None:
         """Make a prepared change durable. No read transaction of this thread may be open."""
