@@ -200,6 +200,8 @@ _NOTHING_PENDING = PendingView([], {}, frozenset(), 0, lambda _: None)
 class View:
     """One consistent state of the index, for the length of a call."""
 
+    __slots__ = "_snapshot", "_txn", "directory", "has_copies", "manifest", "pending", "scheme", "sources"
+
     def __init__(
         self, txn: ReadTransaction, snapshot: Snapshot, scheme: Scheme, pending: PendingView | None = None
     ) -> None:

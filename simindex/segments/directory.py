@@ -124,6 +124,8 @@ class Segment:
         places: of its chunks; ``None`` of one that is one value.
     """
 
+    __slots__ = "_held", "entry", "places", "row"
+
     def __init__(
         self,
         geometry: Geometry,
@@ -268,6 +270,8 @@ class Directory:
     Thread safety: immutable; searches release the GIL. Valid only while the transaction that the
     segments were loaded in, or a later one on an unmoved map, is open.
     """
+
+    __slots__ = "_rows", "geometry", "header", "mapped", "segments"
 
     def __init__(
         self,

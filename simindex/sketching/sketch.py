@@ -356,6 +356,8 @@ class SketchBatch(Sequence[Sketch]):
     (2, (2, 16), [3, 0])
     """
 
+    __slots__ = "fingerprints", "kept", "num_perm", "origin", "present", "samples", "sources", "words"
+
     def __init__(self, count: int, num_perm: int, keeps: bool, origin: bytes | None) -> None:
         self.num_perm = num_perm
         self.sources = 0
