@@ -48,9 +48,9 @@ class LazyGroup(typer.core.TyperGroup):
         """Return the names of all commands."""
         return [*itertools.chain.from_iterable(self.groups.values())]
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - as typer calls it
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command by its name, or `None`."""
-        if cmd_name not in self.commands and any(cmd_name in names for names in self.groups.values()):
+        if cmd_name not in self.commands and cmd_name in self.list_commands(ctx):
             module = importlib.import_module(f"{self.package}.{self.modules.get(cmd_name, cmd_name)}")
             app = getattr(module, "app", None)
             if app is None:

@@ -7,6 +7,7 @@ option given for an existing index is compared with what is stored, and only tha
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Annotated, ClassVar
 
 import typer
@@ -98,7 +99,7 @@ class CreationOptions(SketchOptions):
     containment: Containment = None
 
     def __post_init__(self) -> None:
-        given = self.given()
+        given = self.given
         for first, second in (
             ("words", "chars"),
             ("no_simhash", "max_distance"),
@@ -111,6 +112,7 @@ class CreationOptions(SketchOptions):
                 names = [f"--{name.replace('_', '-')}" for name in (first, second)]
                 raise typer.BadParameter(f"{names[0]} and {names[1]} exclude each other")
 
+    @cached_property
     def given(self) -> set[str]:
         """Return the names of those that were given: 0 is a value, ``None`` and False are none."""
         return {name for name, value in vars(self).items() if value is not None and value is not False}
@@ -164,9 +166,9 @@ def open_for_insert(path: str, options: CreationOptions, wait: float = 0.0) -> I
         wait: seconds to wait for another writer.
     """
     is_new = not is_index(path)
-    config = options.config(Config()) if is_new and options.given() else None
+    config = options.config(Config()) if is_new and options.given else None
     index = open_index(path, "a", config, timeout=wait)
-    if is_new or not options.given():
+    if is_new or not options.given:
         return index
     try:
         require_equal(index.config, options.config(index.config))

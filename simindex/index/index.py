@@ -19,7 +19,8 @@ from collections.abc import (
 from contextlib import closing, contextmanager
 from datetime import datetime, timedelta
 from functools import partial
-from types import TracebackType
+from itertools import chain
+from types import GeneratorType, TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypeVar, overload
 
 import numpy as np
@@ -1365,12 +1366,15 @@ class Index:
         return make_stats(self.path, self._session.scheme, manifest, figures)
 
 
+_NO_TABLES = list, chain, GeneratorType
+
+
 def _rows_of(
     call: str, items: Iterable[tuple[Any, ...]] | Table, key: str | None, text: str | None, columns: Any
 ) -> Iterable[tuple[Any, ...]]:
-    """Return the items of a call, with a table's rows in its place; a list, as they mostly are, as it is."""
-    if type(items) is list and key is text is columns is None:
-        return items
+    """Return the items of a call, with a table's rows in its place; what is surely no table as it is."""
+    if type(items) in _NO_TABLES and key is text is columns is None:
+        return items  # type: ignore[return-value] # it is one of those
     rows = keyed_documents(items, key, text, columns)
     require_many(call, "items", rows, f"{call.replace('_many', '')}(key, document)")
     return rows

@@ -180,7 +180,7 @@ class DedupOptions:
     def _config(self, sketch: creation.SketchOptions) -> Config | None:
         """Return what rows are compared by; ``None`` where no option says it."""
         chosen = creation.CreationOptions(**vars(sketch))
-        if not chosen.given():
+        if not chosen.given:
             return None
         if self.by != "simhash":
             return chosen.config(Config(simhash=None))

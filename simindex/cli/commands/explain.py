@@ -58,7 +58,7 @@ def run(
     if a == b == "-":
         raise typer.BadParameter("expected at most one text on standard input, found two")
     cut = CreationOptions(words=words, chars=chars, normalize=normalize)
-    if index is not None and cut.given():
+    if index is not None and cut.given:
         raise typer.BadParameter("--index does not go with --words, --chars and --normalize")
     if index is None:
         config = cut.config(Config())
