@@ -109,7 +109,11 @@ def _options(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """A persistent similarity index: which stored documents are nearly the same as this one?"""
+    """A persistent similarity index: which stored documents are nearly the same as this one?
+
+    An index is a folder; insert makes one. `simindex COMMAND --help` shows the options of a command, with
+    examples.
+    """
 
 
 def main() -> None:

@@ -47,12 +47,12 @@ Normalize = Annotated[
     str | None,
     typer.Option(
         metavar="STEPS",
-        help=f"Normalisation: steps out of '{' '.join(NORMALIZE_STEPS)}', or none (default: the last two).",
+        help=f"Steps of normalisation out of '{' '.join(NORMALIZE_STEPS)}'; or none (default: the last two).",
     ),
 ]
 NumPerm = Annotated[int | None, number("MinHash rows (default 128).", least=0)]
 MaxDistance = Annotated[
-    int | None, number("Bits up to which SimHash search is complete (default 3).", least=0)
+    int | None, number("Distance in bits up to which SimHash search finds everything (default 3).", least=0)
 ]
 NoMinhash = Annotated[bool, typer.Option("--no-minhash", help="Store no MinHash rows.")]
 NoSimhash = Annotated[bool, typer.Option("--no-simhash", help="Store no SimHash fingerprint.")]
@@ -61,7 +61,10 @@ KeepShingles = Annotated[
 ]
 Containment = Annotated[
     int | None,
-    number("Sample one in N shingles, for query --contained: 1, 2 .. 64 (default 0: none).", least=0),
+    number(
+        "Sample one in N shingles, for find, passages, query --contained: 1, 2, 4 .. 64 (default 0: none).",
+        least=0,
+    ),
 ]
 Seed = Annotated[
     int | None,

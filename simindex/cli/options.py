@@ -138,7 +138,7 @@ SkipBadRows = Annotated[
     typer.Option(
         "--skip-bad-rows",
         rich_help_panel="Inputs",
-        help="Report and count bad rows instead of stopping at one.",
+        help="Report, count and skip bad rows instead of stopping at the first.",
     ),
 ]
 
@@ -169,8 +169,8 @@ MaxRow = Annotated[
         metavar="SIZE",
         parser=size,
         show_default=False,
-        help="Longest line, cell or text file, and largest window of a .zst; a page of a .warc may have a "
-        "32nd of it (default 256MiB).",
+        help="Refuse a longer line, cell or text file, a .zst with a larger window, and a page of a .warc "
+        "over a 32nd of it (default 256MiB).",
     ),
 ]
 MaxRatio = Annotated[
@@ -183,12 +183,15 @@ MaxRatio = Annotated[
 _RUNNING = "Running"
 """A heading of the help: options that change no result."""
 
-BatchSize = Annotated[int, number("Documents in a batch; insert commits each.", panel=_RUNNING)]
-Workers = Annotated[int | None, number("Threads that make sketches (default: one a core).", panel=_RUNNING)]
+BatchSize = Annotated[int, number("Documents per batch; insert commits after each batch.", panel=_RUNNING)]
+Workers = Annotated[int | None, number("Threads that make sketches (default: one per core).", panel=_RUNNING)]
 Wait = Annotated[
     float,
     typer.Option(
-        metavar="SECONDS", parser=seconds, help="Wait this long for another process that writes to the index."
+        metavar="SECONDS",
+        parser=seconds,
+        show_default=False,
+        help="Wait up to this long while another process writes to the index (default: not at all).",
     ),
 ]
 
@@ -199,24 +202,26 @@ Limit = Annotated[int | None, number("Show at most N matches.")]
 Recall = Annotated[
     float | None,
     fraction(
-        "Find this share of the documents right at the threshold (default: about half), and some less "
-        "similar ones.",
+        "Find this share of the documents whose similarity is right at the threshold (default: about half), "
+        "and some less similar ones.",
         metavar="P",
     ),
 ]
 Exact = Annotated[
     bool,
-    typer.Option("--exact", help="Compare kept shingles: exact where those of both documents are all kept."),
+    typer.Option(
+        "--exact", help="Compare kept shingles: exact where all shingles of both documents are kept."
+    ),
 ]
 IgnoreCommon = Annotated[
     float | None,
-    fraction("Leave out shingles that more than this share of the documents have, as templates do."),
+    fraction("Leave out shingles that more than this share of the documents have, like those of templates."),
 ]
 By = Annotated[
     Method | None,
-    word(get_args(Method), "Compare by MinHash or SimHash (default: MinHash, unless an index has none)."),
+    word(get_args(Method), "Compare by MinHash or SimHash (default: MinHash, unless the index has none)."),
 ]
-MaxCandidates = Annotated[int, number("Compare at most N stored documents a query.")]
+MaxCandidates = Annotated[int, number("Compare each query with at most N stored documents.")]
 FirstPairs = Annotated[int | None, number("Show the first N pairs only.")]
 FirstClusters = Annotated[int | None, number("Show the first N clusters only.")]
 

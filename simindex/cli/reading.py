@@ -114,13 +114,13 @@ FingerprintField = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="Read a 64-bit SimHash fingerprint from this field or column, in place of a text: an integer, "
+        help="Read a 64-bit SimHash fingerprint from this field or column instead of a text: an integer, "
         "signed or not, or its digits.",
     ),
 ]
 FingerprintBase = Annotated[
     int,
-    typer.Option(metavar="16|10", parser=parse_base, help="Base of fingerprints written as text."),
+    typer.Option(metavar="16|10", parser=parse_base, help="Base of fingerprints that are written as digits."),
 ]
 
 
@@ -258,10 +258,10 @@ def answers(
 
 
 Keys = Annotated[
-    list[str] | None, typer.Argument(metavar="KEY...", help="Keys; - for those of stdin, one a line.")
+    list[str] | None, typer.Argument(metavar="KEY...", help="Keys; - reads them from stdin, one per line.")
 ]
 KeysFile = Annotated[
-    str | None, typer.Option("--input", metavar="FILE", help="A file with one key a line; - for stdin.")
+    str | None, typer.Option("--input", metavar="FILE", help="A file with one key per line; - for stdin.")
 ]
 IntKeys = Annotated[bool, typer.Option("--int", help="Keys are integers.")]
 

@@ -115,7 +115,10 @@ def merge(
     ] = "error",
     as_json: options.JsonSummary = False,
 ) -> None:
-    """Make a new index of several, from their stored sketches."""
+    """Merge several indexes into a new one.
+
+    It is made from their stored sketches, without the documents.
+    """
     if len(paths) < 2:
         raise typer.BadParameter("expected one index or more, and the folder of the new one")
     try:
@@ -151,9 +154,9 @@ def resketch(
     ] = None,
     as_json: options.JsonSummary = False,
 ) -> None:
-    """Make an index of other settings from stored sketches.
+    """Make an index with other settings from stored sketches.
 
-    The index that has them is only read.
+    The old index is only read.
     """
     if no_simhash and (max_distance is not None or blocks is not None):
         raise typer.BadParameter("--no-simhash excludes --max-distance and --blocks")

@@ -53,8 +53,8 @@ _Texts = Annotated[
     list[str] | None,
     typer.Option(
         metavar="INPUT",
-        help="The stored texts, by key, for exact places and both sides; inputs as of insert. May be "
-        "repeated.",
+        help="An input with the stored texts, by key, read as insert reads it: for exact places and both "
+        "sides. May be repeated.",
     ),
 ]
 
@@ -62,7 +62,9 @@ _Texts = Annotated[
 def find(
     items: Annotated[
         list[str],
-        typer.Argument(metavar="ITEMS...", help="Rows to look for; inputs as of insert."),
+        typer.Argument(
+            metavar="ITEMS...", help="Inputs with the rows to look for, read as insert reads them."
+        ),
     ],
     index: Annotated[str, typer.Option("--in", metavar="INDEX", help="The index to search.")],
     threshold: Annotated[
@@ -88,7 +90,7 @@ def find(
     """Find the stored documents that contain the rows of an input.
 
     Line ends, case and punctuation do not matter. The index must have sampled shingles (insert
-    --containment). JSON lines: one a match, {"query", "key", "in_stored", "in_query", "similarity",
+    --containment). --json prints one line per match, {"query", "key", "in_stored", "in_query", "similarity",
     "relation", "exact", "standard_error", "is_candidate", "expected_recall", "metadata", "truncated"}.
     Without --exact shares are estimates; "is_candidate" marks a match within the error of the threshold.
     """
@@ -129,9 +131,9 @@ def passages(
 ) -> None:
     """Find the passages of a text that stand in stored documents.
 
-    The index must have sampled shingles (insert --containment). JSON lines: one a passage, {"key", "start",
-    "end", "stored_start", "stored_end", "words", "exact", "truncated"}; places in code points. Without
-    --texts a passage spans the sampled shingles alone, and has no place in the stored document.
+    The index must have sampled shingles (insert --containment). --json prints one line per passage, {"key",
+    "start", "end", "stored_start", "stored_end", "words", "exact", "truncated"}; places in code points.
+    Without --texts a passage spans the sampled shingles alone, and has no place in the stored document.
     """
     if output is not None and (not texts or as_json):
         raise typer.BadParameter("--output takes --texts, and does not go with --json")

@@ -43,19 +43,19 @@ def run(
         list[str],
         typer.Option(
             metavar="ITEMS",
-            help="Items that no row may hold: inputs as of insert, an item a row; may be repeated. Or an "
-            "index of items (`insert --words 8 --containment 1`).",
+            help="Items that no row may contain: inputs, read as insert reads them, an item per row; may be "
+            "repeated. Or an index of items (`insert --words 8 --containment 1`).",
         ),
     ],
     threshold: Annotated[
-        float, options.fraction("Least share of an item's shingles, above 0 up to 1 (default 0.5).")
+        float, options.fraction("Least share of an item's shingles that a row must contain, above 0 up to 1.")
     ] = DEFAULT_SHARE,
     words: Annotated[int | None, options.number("Shingles of N words (default 8).")] = None,
     mode: Annotated[
         Mode,
         options.word(
             get_args(Mode),
-            "Write the rows that hold no item; all rows, with contamination and items; or only the report.",
+            "Write the rows without items; all rows, with contamination and items; or only the report.",
         ),
     ] = "remove",
     removed: RemovedFile = None,
@@ -68,11 +68,11 @@ def run(
     json_progress: JsonProgress = False,
     as_json: options.JsonSummary = False,
 ) -> None:
-    """Write a corpus without the rows that hold given items.
+    """Write a corpus without the rows that contain given items.
 
     Items are, for example, the questions of an evaluation set. Line ends, case and punctuation do not matter,
     nor does the text around an item. The report lists for each removed row the items, the share of each that
-    the row holds, and where; the items found are printed, the largest shares first.
+    the row contains, and where; the items found are printed, the largest shares first.
 
     Inputs, outputs, the journal and resuming are those of dedup. `simindex find ITEMS --in INDEX` searches
     stored pages.

@@ -60,7 +60,9 @@ _Against = Annotated[
 ]
 _Into = Annotated[
     str | None,
-    typer.Option(metavar="INDEX", help="The same, and add the kept rows to it; created if it is missing."),
+    typer.Option(
+        metavar="INDEX", help="As --against, and add the kept rows to this index; created if it is missing."
+    ),
 ]
 _Mode = Annotated[
     Mode,
@@ -81,7 +83,7 @@ _Level = Annotated[
     Level,
     options.word(
         get_args(Level),
-        "Compare documents; or paragraphs, and remove those seen before from their documents.",
+        "Compare whole documents; or paragraphs, and cut those seen before out of their documents.",
     ),
 ]
 _SplitAt = Annotated[
@@ -89,12 +91,12 @@ _SplitAt = Annotated[
     typer.Option(
         "--split",
         metavar="line|blank-line",
-        help="With --level paragraph: what ends one; blank-line for texts with wrapped lines.",
+        help="With --level paragraph: what ends a paragraph; blank-line for texts with wrapped lines.",
         rich_help_panel="Paragraphs",
     ),
 ]
 _MinWords = Annotated[
-    int, options.number("With --level paragraph: keep all of fewer words.", panel="Paragraphs")
+    int, options.number("With --level paragraph: keep all paragraphs of fewer words.", panel="Paragraphs")
 ]
 _Explain = Annotated[
     bool,
@@ -109,15 +111,15 @@ _Exact = Annotated[
 _IgnoreCommon = Annotated[
     float | None,
     options.fraction(
-        "Leave out shingles that more than this share of the rows have, as templates do.",
+        "Leave out shingles that more than this share of the rows have, like those of templates.",
         panel="Comparison",
     ),
 ]
 _Recall = Annotated[
     float | None,
     options.fraction(
-        "Find this share of the rows right at the threshold, and some less similar ones (default: about half "
-        "by estimates, 0.99 where all shingles are compared).",
+        "Find this share of the rows whose similarity is right at the threshold, and some less similar ones "
+        "(default: about half by estimates, 0.99 where all shingles are compared).",
         metavar="P",
         panel="Comparison",
     ),
@@ -135,7 +137,7 @@ JsonProgress = Annotated[
     bool,
     typer.Option(
         "--json-progress",
-        help="Print the progress as JSON lines on stderr, one a second, in place of a bar.",
+        help="Print the progress as JSON lines on stderr, one per second, instead of a bar.",
         rich_help_panel="Running",
     ),
 ]
@@ -230,8 +232,8 @@ def run(
     """Write a corpus without its near duplicates.
 
     A row stays unless a row kept before it is similar. Each removed row was compared with a kept one; the
-    report names it, and their similarity. The output keeps the order of the rows. INPUT is as of `simindex
-    insert`. Ids appear only in the report: they may be missing, or repeat.
+    report names it, and their similarity. The output keeps the order of the rows. INPUT is read as `simindex
+    insert` reads it. Ids appear only in the report: they may be missing, or repeat.
 
     The job can be killed at any time: the same command resumes it. Its journal is OUTPUT.dedup; OUTPUT has
     its name when it is complete.

@@ -35,7 +35,7 @@ simindex explain page.txt README.md --index news.simindex --json
 
 def run(
     a: Annotated[str, typer.Argument(metavar="A", help="A text file, or - for stdin.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="Another text file, or - for stdin.")],
     index: Annotated[
         str | None, typer.Option(metavar="INDEX", help="Cut shingles with the settings of this index.")
     ] = None,

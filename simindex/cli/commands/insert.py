@@ -40,7 +40,7 @@ _IfNew = Annotated[
     typer.Option(
         metavar="[THRESHOLD]",
         parser=_parse_threshold,
-        help="Skip rows similar to a stored document or an earlier row (default 0.8).",
+        help="Skip rows that are similar to a stored document or to an earlier row (default threshold 0.8).",
     ),
 ]
 
@@ -168,13 +168,14 @@ def run(
     """Build an index, or add to it, from files.
 
     INPUT is a file, a folder, or - for JSON lines on stdin. A .jsonl (.ndjson), .json, .csv, .tsv or .parquet
-    has a document a row; every other file, and every file of a folder, is one document: its text. All but
-    .parquet may be compressed: .gz, .xz, .zst. --format names the format of other names. A .json is an array
-    of objects; --format text takes it as one document.
+    has one document per row: its key in the field "id", its text in "text". Every other file, and every file
+    of a folder, is one document: its text, with its path as typed (docs/a.txt) as the key. All but .parquet
+    may be compressed: .gz, .xz, .zst. --format is for files of other names. A .json is an array of objects;
+    --format text takes it as one document.
 
     A row without a key is a bad row, unless --key-from makes one: "content", a digest of its text (XXH3-128,
     as xxh128sum prints it), or "line", its place as FILE:LINE, for a file that is inserted once and never
-    appended to. The key of a text file, in a folder or not, is its path as typed (docs/a.txt).
+    appended to. A bad row ends the insert; the batches before it are stored. With --skip-bad-rows it goes on.
 
     In a folder, binary files (with a zero byte at their beginning) and hidden ones (.git, .cache) are skipped
     and counted. Bytes of a text that are not of its encoding are read as U+FFFD and counted; in a table or
@@ -182,7 +183,7 @@ def run(
 
     --if-new with --json prints a line {"key", "matches"} for each skipped row, before the summary.
 
-    The options for a new index are compared with what is stored when the index exists.
+    If the index exists, options for a new index must be the same as its settings.
     """
     if simhash and if_new is None:
         raise typer.BadParameter("--simhash goes with --if-new")

@@ -30,7 +30,7 @@ from simindex.storage.folder import is_index
 _A_TIME = 1_000
 _COLUMNS = ("a", "b", "similarity", "distance")
 _SHOWN = 8  # keys of a cluster in a table
-_SIDE = "An index, or an input as of insert."
+_SIDE = "An index, or an input, read as insert reads it."
 
 CopyChoice = Annotated[
     Copies,
@@ -41,9 +41,7 @@ CopyChoice = Annotated[
 ]
 _MaxRun = Annotated[
     int,
-    options.number(
-        "In a group of more than N candidates compare each with 16 others only, not with all.", least=16
-    ),
+    options.number("In a group of more than N candidates, compare each with only 16 others.", least=16),
 ]
 
 LinkageChoice = Annotated[
@@ -162,7 +160,7 @@ def clusters(
     """Print the clusters of similar documents.
 
     They come in the order of their oldest documents, and those of a cluster oldest first; of a star the first
-    is the centre. A table shows the first keys of a cluster; JSON lines have all of them:
+    is the centre. A table shows the first keys of a cluster, --json prints all of them:
     {"documents": NUMBER, "keys": [KEY, ...]}.
     """
     if largest is not None:
@@ -193,11 +191,11 @@ def join(
     reads: reading.ComparedOptions,
     as_json: options.JsonLines = False,
 ) -> None:
-    """Print the similar pairs of two indexes or inputs.
+    """Print the similar pairs between two indexes or inputs.
 
-    One document of each; pairs within one are not among them. Each document of A is looked up in B, or each
-    of B in A where A alone is an index. JSON lines: {"a", "b", "similarity", "distance", "exact",
-    "standard_error"}, a being a key of A.
+    A pair has one document of each; pairs within one of them are not printed. Each document of A is looked up
+    in B, or each of B in A where A alone is an index. JSON lines: {"a", "b", "similarity", "distance",
+    "exact", "standard_error"}, a being a key of A.
     """
     if a == b == "-":
         raise typer.BadParameter("expected at most one side on standard input, found two")

@@ -45,20 +45,22 @@ _COLUMNS = ("key", "similarity", "distance")
 
 
 _Text = Annotated[
-    str | None, typer.Argument(metavar="TEXT", help="The text to compare with; - for that of stdin.")
+    str | None, typer.Argument(metavar="TEXT", help="The text to compare with; - reads it from stdin.")
 ]
 _File = Annotated[
     str | None, typer.Option(metavar="FILE", help="Compare with the text of this file; - for stdin.")
 ]
 _Input = Annotated[
     str | None,
-    typer.Option("--input", metavar="FILE", help="Compare with each row of this file; inputs as of insert."),
+    typer.Option(
+        "--input", metavar="FILE", help="Compare with each row of this file, read as insert reads it."
+    ),
 ]
 _Key = Annotated[str | None, typer.Option(metavar="KEY", help="Compare with this stored document.")]
 _IntKey = Annotated[bool, typer.Option("--int", help="--key is an integer.")]
 _Fingerprint = Annotated[
     str | None,
-    typer.Option(metavar="DIGITS", help="Compare with this SimHash fingerprint; searches as --simhash."),
+    typer.Option(metavar="DIGITS", help="Compare with this SimHash fingerprint, as --simhash does."),
 ]
 _Others = Annotated[
     bool,
@@ -80,7 +82,7 @@ _Explain = Annotated[
     typer.Option(
         metavar="INPUT",
         help="With TEXT, --file or --key: show the passages that each match shares. The stored texts come "
-        "from INPUT, by key; inputs as of insert. May be repeated.",
+        "from INPUT, by key, read as insert reads it. May be repeated.",
     ),
 ]
 
@@ -103,7 +105,7 @@ simindex query news.simindex --file page.txt --explain news.jsonl
 
 _Threshold = Annotated[
     float | None,
-    options.fraction("Least similarity of a match, above 0 up to 1 (default 0.8; with --nearest none)."),
+    options.fraction("Least similarity of a match, above 0 up to 1 (default 0.8; with --nearest: none)."),
 ]
 _Nearest = Annotated[
     int | None, options.number("Show the K most similar; with --threshold only those above.", metavar="K")
@@ -273,14 +275,15 @@ def run(
     explain: _Explain = None,
     as_json: options.JsonLines = False,
 ) -> None:
-    """Find the stored documents that are nearly the same.
+    """Find the stored documents that are similar to a text. In place of TEXT: a file, each row of a file, a
+    stored document, or a fingerprint.
 
-    JSON lines: one a match, {"key", "similarity", "distance", "metadata", "exact", "standard_error",
-    "truncated"}; with --input one a row, {"query", "matches", "truncated"}. A key of bytes is
-    {"bytes": BASE64}. "truncated" is true when --max-candidates was hit, so that matches may be missing.
-    --explain adds "explanation" to a match: what `simindex explain` prints, a being the query; or null.
-    --contained: {"key", "in_stored", "in_query", "similarity", "relation", "exact", "standard_error",
-    "is_candidate", "expected_recall", "metadata", "truncated"}.
+    --json prints one line per match, {"key", "similarity", "distance", "metadata", "exact", "standard_error",
+    "truncated"}; with --input one per row, {"query", "matches", "truncated"}. A key of bytes is {"bytes":
+    BASE64}. "truncated" is true when --max-candidates was hit, so that matches may be missing. --explain adds
+    "explanation" to a match: what `simindex explain` prints, a being the query; or null. --contained: {"key",
+    "in_stored", "in_query", "similarity", "relation", "exact", "standard_error", "is_candidate",
+    "expected_recall", "metadata", "truncated"}.
     """
     given = locals()
     asked = _only_one(given)

@@ -48,10 +48,10 @@ def get(
     int_keys: reading.IntKeys = False,
     as_json: options.JsonLines = False,
 ) -> None:
-    """Show what is stored of documents: metadata, times, fingerprint. Texts are not stored.
+    """Show the metadata, times and fingerprints of documents; their texts are not stored.
 
-    JSON lines: one a document, as of export. Keys that are not in the index are reported, and the exit code
-    is 1.
+    --json prints one line per document, as export does. Keys that are not in the index are reported, and the
+    exit code is 1.
     """
     wanted = reading.given_keys(keys, input_, int_keys, Limits())
     reports = Reports("missing key")
@@ -82,13 +82,13 @@ def _print(record: Record) -> None:
 
 def list(  # noqa: A001 - as the command is called
     index: options.IndexFolder,
-    limit: Annotated[int | None, options.number("The oldest N only.")] = None,
+    limit: Annotated[int | None, options.number("Print the oldest N only.")] = None,
     as_json: options.JsonLines = False,
 ) -> None:
-    """Print the keys, one a line, in the order of insertion.
+    """Print the keys, one per line, in the order of insertion.
 
-    A key stands as it is, with unprintable characters escaped; what does not survive that (line ends, bytes,
-    the difference of 5 and "5") does in the JSON lines: {"id": KEY}, a key of bytes being {"bytes": BASE64}.
+    Unprintable characters of a key are escaped. Only --json keeps line ends, bytes, and the difference
+    between 5 and "5": it prints {"id": KEY}, a key of bytes being {"bytes": BASE64}.
     """
     with open_index(index, "r") as stored:
         for key in islice(stored, limit):

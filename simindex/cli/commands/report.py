@@ -66,7 +66,7 @@ def run(
         list[str] | None,
         typer.Option(
             metavar="INPUT",
-            help="Show texts side by side, from this input, by key; inputs as of insert. May be repeated.",
+            help="Show texts side by side: INPUT has them by key, read as insert reads it. May be repeated.",
         ),
     ] = None,
     most_clusters: Annotated[int, options.number("Clusters to list.", "--clusters")] = Bounds.clusters,

@@ -56,7 +56,7 @@ def run(
         list[str] | None,
         typer.Option(
             metavar="INPUT",
-            help="With --common: search these texts; inputs as of insert. May be repeated.",
+            help="With --common: search the texts of INPUT, read as insert reads it. May be repeated.",
         ),
     ] = None,
     output: drawing.PictureFile = None,
@@ -64,7 +64,7 @@ def run(
     reads: reading.ComparedOptions,
     as_json: options.JsonObject = False,
 ) -> None:
-    """Show what an index holds, costs and finds.
+    """Show the counts, sizes, settings and recall of an index.
 
     JSON: with --histogram also "histograms": {"similarities", "buckets", "ages"}, lists of [label, count];
     with --common "common": a list of [documents, passage].

@@ -66,9 +66,7 @@ simindex tune sample.jsonl --chars 9 --check tuned.json
 
 
 def run(
-    sample: Annotated[
-        list[str], typer.Argument(metavar="SAMPLE...", help="Files, folders, or - for stdin, as of dedup.")
-    ],
+    sample: Annotated[list[str], typer.Argument(metavar="SAMPLE...", help="Files, folders, or - for stdin.")],
     *,
     reads: reading.FileOptions,
     words: creation.Words = None,
@@ -81,7 +79,7 @@ def run(
     check: _Check = None,
     as_json: options.JsonObject = False,
 ) -> None:
-    """Find settings by a sample of your own texts.
+    """Find the settings for your texts from a sample of them.
 
     Prints how similar the texts of the sample are, exactly, with three pairs for each tenth of similarity,
     what each setting would find of them, the advised settings, and the `dedup` command to paste. The sample

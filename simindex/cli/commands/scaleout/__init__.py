@@ -39,4 +39,4 @@ app = typer.Typer(
 
 @app.callback()
 def run() -> None:
-    """An index over many machines, by Ray: see docs/scaleout.md."""
+    """An index over many machines, with Ray: see docs/scaleout.md."""
