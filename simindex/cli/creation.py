@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import typer
 
@@ -122,14 +122,12 @@ class CreationOptions(SketchOptions):
 
     def config(self, base: Config) -> Config:
         """Return `base` with what was given in place of its values."""
-        return Config(
-            shingles=self._shingles(base.shingles),
-            num_perm=0 if self.no_minhash else _given_or(self.num_perm, base.num_perm),
-            simhash=self._simhash(base),
-            keep_shingles=0 if self.no_minhash else _given_or(self.keep_shingles, base.keep_shingles),
-            seed=base.seed if self.seed is None else self.seed,
-            containment=0 if self.no_minhash else _given_or(self.containment, base.containment),
-        )
+        names = "num_perm", "keep_shingles", "containment", "seed"
+        given: dict[str, Any] = {name: getattr(self, name) for name in names if name in self.given}
+        if self.no_minhash:
+            given |= {"num_perm": 0, "keep_shingles": 0, "containment": 0}
+        shingles, simhash = self._shingles(base.shingles), self._simhash(base)
+        return replace(base, **given, shingles=shingles, simhash=simhash)
 
     def _normalized(self, shingles: Shingles) -> Shingles:
         if self.normalize is None:
@@ -156,10 +154,6 @@ def with_distance(simhash: SimHashConfig, max_distance: int | None) -> SimHashCo
     if max_distance in (None, simhash.max_distance):
         return simhash
     return replace(simhash, max_distance=max_distance, blocks=None)
-
-
-def _given_or(value: int | None, default: int) -> int:
-    return default if value is None else value
 
 
 def open_for_insert(path: str, options: CreationOptions, wait: float = 0.0) -> Index:

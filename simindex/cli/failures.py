@@ -34,6 +34,13 @@ _CALLS = {
     "force=True": "--force",
     "pairs=...": "--pairs FILE",
     'direction="in_stored"': "--direction in_stored",
+    "Config(keep_shingles=...), or give the texts": "--keep-shingles N",
+    "Config(keep_shingles=...)": "--keep-shingles N",
+    "Config(containment=8)": "--containment 8",
+    "exact=True": "--exact",
+    "ignore_common compares": "--ignore-common compares",
+    "built with num_perm=0": "built with --no-minhash, for --simhash or --by simhash only",
+    "built with simhash=None": "built with --no-simhash",
     "open it with config=None": "leave these options out",
     "scaleout.create makes one": "simindex scaleout init makes one",
 }
@@ -99,6 +106,9 @@ def _as_option(argument: re.Match[str]) -> str:
     return option if value == "True" else f"{option} {value}"
 
 
+_METHOD = re.compile(r"^[a-z_]+(?= needs )|^[a-z_]+: (?=ignore_common )")
+"""The method that lacks something of an index."""
+
 _OF_LIMITS = re.compile(r" \(Limits\.\w+\)")
 """What sets a limit in a program, beside the option."""
 
@@ -109,7 +119,7 @@ def in_options(message: str) -> str:
     >>> in_options("expected a line of at most 1 KiB, found more; --max-row (Limits.row) sets the limit")
     'expected a line of at most 1 KiB, found more; --max-row sets the limit'
     """
-    message = _OF_LIMITS.sub("", message)
+    message = _METHOD.sub(lambda name: "" if ":" in name[0] else "this", _OF_LIMITS.sub("", message))
     for call, option in _CALLS.items():
         message = message.replace(call, option)
     return message

@@ -59,10 +59,14 @@ def test_wrong_usage_of_containment_is_refused(run: Run, pages: str) -> None:
     )
     assert run("find", "-", "--in", pages, "--sample", 3, stdin=json_lines(PAGES)).code == 2
     assert run("insert", "plain", "-", stdin=json_lines(PAGES)).code == 0
-    told = "simindex: plain: this needs an index built with --containment 8\n"
+    told = (
+        "simindex: this needs a table of sampled shingles, and this index was built without; build it with "
+        "--containment 8\n"
+    )
     assert run("query", "plain", ITEM, "--contained") == (1, "", told)
-    told = "simindex: pages: --exact needs an index built with --keep-shingles\n"
-    assert run("find", "-", "--in", pages, "--exact", stdin=b"") == (1, "", told)
+    told = "--exact counts kept shingle hashes, and this index keeps none; build it with --keep-shingles N"
+    refused = run("find", "-", "--in", pages, "--exact", stdin=json_lines(PAGES))
+    assert refused == (1, "", f"simindex: {told}\n")
 
 
 def test_a_coarser_sample_says_how_many_it_finds(run: Run) -> None:

@@ -46,7 +46,9 @@ def test_join_says_that_there_is_no_pair(run: Run, sides: tuple[str, str]) -> No
 def test_wrong_usage_of_join_is_refused(run: Run, sides: tuple[str, str]) -> None:
     assert run("join", "-", "-").code == 2
     assert run("join", *sides, "--max-distance", 2).code == 2
-    message = "a: --exact needs an index built with --keep-shingles\n"
+    message = (
+        "--exact compares kept shingle hashes, and this index keeps none; build it with --keep-shingles N\n"
+    )
     assert run("join", *sides, "--exact") == (1, "", f"simindex: {message}")
     message = "simindex: a: the same index twice; simindex pairs has the pairs within one\n"
     assert run("join", sides[0], sides[0]) == (1, "", message)

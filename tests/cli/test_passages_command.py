@@ -52,7 +52,10 @@ def test_what_cannot_be_found_is_said(run: Run, pages: str) -> None:
     assert (lacking.code, lacking.out) == (1, "")
     assert "found none of 'shore'" in lacking.err
     assert run("insert", "plain", "pages.jsonl").code == 0
-    told = "simindex: plain: this needs an index built with --containment 8\n"
+    told = (
+        "simindex: this needs a table of sampled shingles, and this index was built without; build it with "
+        "--containment 8\n"
+    )
     assert run("passages", "plain", "--file", "text.txt") == (1, "", told)
 
 

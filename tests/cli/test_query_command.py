@@ -187,10 +187,8 @@ def test_query_exact_gives_the_true_similarity(run: Run, news: str, rows_file: s
     exact = len(shingles[0] & shingles[1]) / len(shingles[0] | shingles[1])
     assert found[1]["similarity"] == pytest.approx(exact)
     result = run("query", news, FOX, "--exact")
-    assert (result.code, result.err) == (
-        1,
-        "simindex: news: --exact needs an index built with --keep-shingles\n",
-    )
+    told = "--exact compares kept shingle hashes, and this index keeps none; build it with --keep-shingles N"
+    assert (result.code, result.err) == (1, f"simindex: {told}\n")
 
 
 def test_query_simhash_finds_by_distance(run: Run, news: str, rows_file: str) -> None:
@@ -203,13 +201,19 @@ def test_query_simhash_finds_by_distance(run: Run, news: str, rows_file: str) ->
     assert (result.code, "'--max-distance': expected 0..3" in result.err) == (2, True)
     assert run("insert", "minhash", rows_file, "--no-simhash").code == 0
     result = run("query", "minhash", FOX, "--simhash")
-    assert (result.code, "--simhash needs an index" in result.err) == (1, True)
+    told = "simindex: this needs SimHash, and this index was built with --no-simhash\n"
+    assert (result.code, result.err) == (1, told)
     assert matches_of(run("query", "minhash", FOX, "--json"))[0]["distance"] is None
     assert run("insert", "simhash", rows_file, "--no-minhash").code == 0
     assert matches_of(run("query", "simhash", FOX, "--simhash", "--json"))[0]["similarity"] is None
     assert run("query", "simhash", FOX, "--simhash", "--max-distance", 0).out.split()[3:] == ["fox", "-", "0"]
+    assert [m["key"] for m in matches_of(run("query", "simhash", FOX, "--nearest", 1, "--json"))] == ["fox"]
+    assert run("query", "simhash", "of other words", "--nearest", 1).err == "simindex: no match\n"
     result = run("query", "simhash", FOX)
-    assert (result.code, "it can be queried with --simhash only" in result.err) == (1, True)
+    assert (result.code, "built with --no-minhash, for --simhash or --by simhash only" in result.err) == (
+        1,
+        True,
+    )
 
 
 def test_query_warms_the_index_where_it_is_told_to(

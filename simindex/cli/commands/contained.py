@@ -15,7 +15,6 @@ from simindex.cli.failures import CommandError
 from simindex.cli.output import counted, figure, note, plain_metadata, print_json, print_table, shown_key
 from simindex.format.keys import Key
 from simindex.formulas.curve import DEFAULT_THRESHOLD
-from simindex.index import Index
 from simindex.index import open as open_index
 from simindex.inputs import read_text
 from simindex.jsonable import plain
@@ -96,7 +95,6 @@ def find(
     """
     inputs = reads.inputs(items)
     with open_index(index, "r", max_candidates=max_candidates) as stored:
-        require_samples(stored, exact)
         ask = partial(
             stored.query_containment_many, direction=direction, limit=limit, exact=exact, sample=sample
         )
@@ -139,7 +137,6 @@ def passages(
         raise typer.BadParameter("--output takes --texts, and does not go with --json")
     text = read_text(file, reads.limits, reads.encoding)
     with open_index(index, "r", max_candidates=max_candidates) as stored:
-        require_samples(stored, exact=False)
         found = stored.passages(text, min_words=min_words, limit=None if texts else limit)
         by_key: Mapping[Key, str] = {}
         if texts:
@@ -186,14 +183,6 @@ def _note_what_may_be_missing(found: StoredPassages, min_words: int) -> None:
         note("simindex: spans of sampled shingles, not exact; --texts INPUT compares with the stored texts")
     if found.truncated:
         note("simindex: truncated: what very many documents share was left out; raise --max-candidates")
-
-
-def require_samples(index: Index, exact: bool) -> None:
-    """Raise CommandError, naming the options of `insert`, unless the index can be searched so."""
-    if not index.config.containment:
-        raise CommandError(f"{index.path}: this needs an index built with --containment 8")
-    if exact and not index.config.keep_shingles:
-        raise CommandError(f"{index.path}: --exact needs an index built with --keep-shingles")
 
 
 def print_contained(

@@ -11,6 +11,7 @@ import typer
 
 from simindex.cli import drawing, options
 from simindex.cli.output import counted, print_json, print_table
+from simindex.config import Config
 from simindex.formulas.curve import DEFAULT_THRESHOLD, MAX_ROWS, ROW_BITS, candidate_probability
 from simindex.formulas.match_odds import (
     FOUND_PROBABILITIES,
@@ -60,10 +61,7 @@ def run(
     if rows is not None and (threshold is not None or recall is not None):
         raise typer.BadParameter("--rows does not go with --threshold or --recall")
     if bands is None:
-        num_perm = 128 if num_perm is None else num_perm
-        if num_perm % 8:
-            raise typer.BadParameter(f"--num-perm: expected a multiple of 8, found {num_perm}")
-        bands = num_perm // 8
+        bands = Config().bands if num_perm is None else Config(num_perm=num_perm).bands
     curve = _Curve.of(bands, rows, DEFAULT_THRESHOLD if threshold is None else threshold, recall)
     draw = drawing.picture_writer(output)
     if as_json:

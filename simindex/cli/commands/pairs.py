@@ -12,12 +12,10 @@ from typing import Annotated, Any, ClassVar, get_args
 import typer
 
 from simindex.cli import options, reading
-from simindex.cli.commands.query import Search
 from simindex.cli.failures import CommandError
 from simindex.cli.output import Advance, counted, figure, note, print_json, print_table, shown_key, work_bar
 from simindex.format.keys import Key
 from simindex.formulas.curve import DEFAULT_THRESHOLD
-from simindex.index import Index
 from simindex.index import open as open_index
 from simindex.inputs import Inputs
 from simindex.jsonable import plain
@@ -88,23 +86,12 @@ class StoredPairOptions(PairOptions):
 
     exact: options.Exact = False
 
-    def require(self, index: Index) -> None:
-        """Raise CommandError unless the index has what is compared; see `Search.require`."""
-        simhash = self.by == "simhash" or (self.by is None and not index.config.num_perm)
-        Search(self.threshold, None, self.recall, self.exact, None, simhash, self.max_distance).require(index)
-
 
 @dataclass(frozen=True)
 class OwnPairOptions(StoredPairOptions):
     """The same of documents of one index, which knows what many of them share."""
 
     ignore_common: options.IgnoreCommon = None
-
-    def require(self, index: Index) -> None:
-        """Raise CommandError unless the index has what is compared; see `Search.require`."""
-        if self.ignore_common is not None and not index.config.keep_shingles:
-            raise CommandError(f"{index.path}: --ignore-common needs an index built with --keep-shingles")
-        super().require(index)
 
 
 EXAMPLES = {
@@ -140,7 +127,6 @@ def pairs(
     with --ignore-common also "common_left_out", the number of shingles that were left out.
     """
     with open_index(index, "r") as stored:
-        similar.require(stored)
         found = stored.pairs(**similar.arguments(), copies=copies, max_run=max_run)
         with found, work_bar("pairs", found.total, prints_results=True) as advance:
             print_pairs(found, limit, as_json, lambda count: advance(count, found.done))
@@ -166,7 +152,6 @@ def clusters(
     if largest is not None:
         options.refuse_with("largest", limit=limit)
     with open_index(index, "r") as stored:
-        similar.require(stored)
         bar: list[Advance] = []
         found = stored.clusters(
             linkage=linkage,
@@ -201,9 +186,6 @@ def join(
         raise typer.BadParameter("expected at most one side on standard input, found two")
     if is_index(a) and is_index(b) and os.path.samefile(a, b):
         raise CommandError(f"{a}: the same index twice; simindex pairs has the pairs within one")
-    for side in filter(is_index, (a, b)):
-        with open_index(side, "r") as stored:
-            similar.require(stored)
     from simindex import corpus
 
     with corpus.join(

@@ -141,20 +141,6 @@ class Search:
         if self.nearest is not None:
             options.refuse_with("nearest", limit=self.limit, exact=self.exact)
 
-    def require(self, index: Index) -> None:
-        """Raise CommandError, naming the options of `insert`, unless the index can be searched so."""
-        if self.simhash:
-            if index.config.simhash is None:
-                raise CommandError(
-                    f"{index.path}: --simhash needs an index that was not built with --no-simhash"
-                )
-        elif not index.config.num_perm:
-            raise CommandError(
-                f"{index.path}: built with --no-minhash; it can be queried with --simhash only"
-            )
-        elif self.exact and not index.config.keep_shingles:
-            raise CommandError(f"{index.path}: --exact needs an index built with --keep-shingles")
-
     def of_documents(
         self, index: Index, documents: Sequence[Document], own_keys: Sequence[Key] | None = None
     ) -> list[Matches]:
@@ -188,7 +174,8 @@ class Search:
             return ": the index holds no documents"
         if isinstance(document, str):
             sketch = Sketcher(index.config).sketch(document)
-            if (sketch.fingerprint if self.simhash else sketch.words) is None:
+            by_simhash = self.simhash or not index.config.num_perm
+            if (sketch.fingerprint if by_simhash else sketch.words) is None:
                 return ": the text has no shingles, like one without a letter, digit or symbol"
         if self.simhash:
             return f" within {counted(self._bits(index), 'bit')} of its fingerprint"
@@ -296,7 +283,6 @@ def run(
         if contained:
             _print_contained(stored, search, given)
             return
-        search.require(stored)
         if inputs is not None:
             _print_many(stored, search, inputs, others, as_json)
             reading.note_tally(inputs.tally, reads.encoding)
@@ -328,9 +314,8 @@ def _require_together(given: Mapping[str, Any], asked: str) -> None:
 
 def _print_contained(stored: Index, search: Search, given: Mapping[str, Any]) -> None:
     """Print what holds the text, and what it holds."""
-    from simindex.cli.commands.contained import print_contained, require_samples
+    from simindex.cli.commands.contained import print_contained
 
-    require_samples(stored, search.exact)
     threshold = DEFAULT_THRESHOLD if search.threshold is None else search.threshold
     found = stored.query_containment(_text(given), threshold, limit=search.limit, exact=search.exact)
     print_contained([[(None, found)]], given["as_json"])

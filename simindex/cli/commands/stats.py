@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 
 from simindex.cli import drawing, options, reading
-from simindex.cli.commands.contained import require_samples
 from simindex.cli.commands.explain import shortened
 from simindex.cli.drawing import Chart
 from simindex.cli.output import counted, figure, print_json, print_table, printable, waiting_bar
@@ -82,7 +81,6 @@ def run(
             with waiting_bar("comparing"):
                 found = histograms_of(stored, _LEAST_SIMILARITY if threshold is None else threshold)
         if common is not None:
-            require_samples(stored, exact=False)
             passages = _common_passages(stored, reads.inputs(texts or ()), common)
     charts = _charts(stats, found) if found is not None else []
     if charts:
