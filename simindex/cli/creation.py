@@ -50,22 +50,6 @@ Normalize = Annotated[
         help=f"Steps of normalisation out of '{' '.join(NORMALIZE_STEPS)}'; or none (default: the last two).",
     ),
 ]
-NumPerm = Annotated[int | None, number("MinHash rows (default 128).", least=0)]
-MaxDistance = Annotated[
-    int | None, number("Distance in bits up to which SimHash search finds everything (default 3).", least=0)
-]
-NoMinhash = Annotated[bool, typer.Option("--no-minhash", help="Store no MinHash rows.")]
-NoSimhash = Annotated[bool, typer.Option("--no-simhash", help="Store no SimHash fingerprint.")]
-KeepShingles = Annotated[
-    int | None, number("Keep N shingle hashes of each document, for query --exact (default 0).", least=0)
-]
-Containment = Annotated[
-    int | None,
-    number(
-        "Sample one in N shingles, for find, passages, query --contained: 1, 2, 4 .. 64 (default 0: none).",
-        least=0,
-    ),
-]
 Seed = Annotated[
     int | None,
     typer.Option(
@@ -85,7 +69,7 @@ class SketchOptions:
     words: Words = None
     chars: Chars = None
     normalize: Normalize = None
-    num_perm: NumPerm = None
+    num_perm: Annotated[int | None, number("MinHash rows (default 128).", least=0)] = None
     seed: Seed = None
 
 
@@ -95,11 +79,23 @@ class CreationOptions(SketchOptions):
 
     heading: ClassVar = "New index"
 
-    max_distance: MaxDistance = None
-    no_minhash: NoMinhash = False
-    no_simhash: NoSimhash = False
-    keep_shingles: KeepShingles = None
-    containment: Containment = None
+    max_distance: Annotated[
+        int | None,
+        number("Distance in bits up to which SimHash search finds everything (default 3).", least=0),
+    ] = None
+    no_minhash: Annotated[bool, typer.Option("--no-minhash", help="Store no MinHash rows.")] = False
+    no_simhash: Annotated[bool, typer.Option("--no-simhash", help="Store no SimHash fingerprint.")] = False
+    keep_shingles: Annotated[
+        int | None, number("Keep N shingle hashes of each document, for query --exact (default 0).", least=0)
+    ] = None
+    containment: Annotated[
+        int | None,
+        number(
+            "Sample one in N shingles, for find, passages, query --contained: 1, 2, 4 .. 64 (default 0: "
+            "none).",
+            least=0,
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
         given = self.given

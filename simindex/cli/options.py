@@ -117,22 +117,6 @@ JsonSummary = Annotated[bool, typer.Option("--json", help="Print the summary as 
 # ---- inputs ----
 
 InputPaths = Annotated[list[str], typer.Argument(metavar="INPUT...", help="Files, folders, or - for stdin.")]
-IdField = Annotated[str, typer.Option(metavar="NAME", help="The field or column of a row's key.")]
-TextField = Annotated[
-    str, typer.Option(metavar="NAME", help="The field or column of its text, or of a list of ready shingles.")
-]
-KeepMetadata = Annotated[
-    bool, typer.Option("--metadata", help="Keep the other fields of a row as its metadata.")
-]
-MetadataField = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Keep the value of this field as a row's metadata.")
-]
-Globs = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="PATTERN", help="In folders, read only files of this name, like '*.py'. May be repeated."
-    ),
-]
 SkipBadRows = Annotated[
     bool,
     typer.Option(
@@ -173,10 +157,6 @@ MaxRow = Annotated[
         "over a 32nd of it (default 256MiB).",
     ),
 ]
-MaxRatio = Annotated[
-    int,
-    number("Refuse a row over a quarter of --max-row that unpacks to more than N times its compressed size."),
-]
 
 # ---- work ----
 
@@ -212,10 +192,6 @@ Exact = Annotated[
     typer.Option(
         "--exact", help="Compare kept shingles: exact where all shingles of both documents are kept."
     ),
-]
-IgnoreCommon = Annotated[
-    float | None,
-    fraction("Leave out shingles that more than this share of the documents have, like those of templates."),
 ]
 By = Annotated[
     Method | None,

@@ -38,10 +38,6 @@ from simindex.sketching.sketch import Sketch
 
 _LOOKED_AT = 1_000
 
-Hidden = Annotated[
-    bool, typer.Option("--hidden", help="In folders, also read hidden files and folders, except .git.")
-]
-
 
 def parse_encoding(text: str) -> str:
     """Return the name of a text encoding."""
@@ -65,14 +61,6 @@ def parse_delimiter(text: str) -> str:
     return delimiter
 
 
-Format = Annotated[
-    str | None,
-    options.word(
-        tuple(FORMATS),
-        "Format of the inputs (default: by suffix; stdin: jsonl).",
-        "--format",
-    ),
-]
 KeyOrigin = Annotated[
     KeyFrom | None,
     options.word(
@@ -84,14 +72,6 @@ KeyOrigin = Annotated[
 Encoding = Annotated[
     str,
     typer.Option(metavar="NAME", parser=parse_encoding, help="Encoding of text, CSV and JSON, like latin-1."),
-]
-Delimiter = Annotated[
-    str | None,
-    typer.Option(
-        metavar="CHAR",
-        parser=parse_delimiter,
-        help="Delimiter of CSV cells, like ';' (default comma; .tsv: tab).",
-    ),
 ]
 
 
@@ -108,20 +88,6 @@ def parse_fingerprint(text: str, base: int) -> Sketch:
         return Sketch.from_fingerprint(rows.parse_fingerprint(text, base))
     except ValueError as exc:
         raise typer.BadParameter(f"--fingerprint: {exc}") from None
-
-
-FingerprintField = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="Read a 64-bit SimHash fingerprint from this field or column instead of a text: an integer, "
-        "signed or not, or its digits.",
-    ),
-]
-FingerprintBase = Annotated[
-    int,
-    typer.Option(metavar="16|10", parser=parse_base, help="Base of fingerprints that are written as digits."),
-]
 
 
 _FIELDS = {
@@ -142,15 +108,40 @@ class FileOptions:
 
     heading: ClassVar = "Inputs"
 
-    id_field: options.IdField = "id"
-    text_field: options.TextField = "text"
-    format_: Format = None
+    id_field: Annotated[str, typer.Option(metavar="NAME", help="The field or column of a row's key.")] = "id"
+    text_field: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="The field or column of its text, or of a list of ready shingles."),
+    ] = "text"
+    format_: Annotated[
+        str | None,
+        options.word(tuple(FORMATS), "Format of the inputs (default: by suffix; stdin: jsonl).", "--format"),
+    ] = None
     encoding: Encoding = "utf-8"
-    delimiter: Delimiter = None
-    glob: options.Globs = None
-    hidden: Hidden = False
+    delimiter: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CHAR",
+            parser=parse_delimiter,
+            help="Delimiter of CSV cells, like ';' (default comma; .tsv: tab).",
+        ),
+    ] = None
+    glob: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN", help="In folders, read only files of this name, like '*.py'. May be repeated."
+        ),
+    ] = None
+    hidden: Annotated[
+        bool, typer.Option("--hidden", help="In folders, also read hidden files and folders, except .git.")
+    ] = False
     max_row: options.MaxRow = Limits.row
-    max_ratio: options.MaxRatio = Limits.ratio
+    max_ratio: Annotated[
+        int,
+        options.number(
+            "Refuse a row over a quarter of --max-row that unpacks to more than N times its compressed size."
+        ),
+    ] = Limits.ratio
 
     @property
     def limits(self) -> Limits:
@@ -176,8 +167,20 @@ class KeyOptions(FileOptions):
     """Also what stands for a missing key, or for a text."""
 
     key_from: KeyOrigin = None
-    fingerprint_field: FingerprintField = None
-    fingerprint_base: FingerprintBase = 16
+    fingerprint_field: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Read a 64-bit SimHash fingerprint from this field or column instead of a text: an "
+            "integer, signed or not, or its digits.",
+        ),
+    ] = None
+    fingerprint_base: Annotated[
+        int,
+        typer.Option(
+            metavar="16|10", parser=parse_base, help="Base of fingerprints that are written as digits."
+        ),
+    ] = 16
 
 
 @dataclass(frozen=True)
@@ -191,8 +194,12 @@ class ComparedOptions(KeyOptions):
 class InsertOptions(KeyOptions):
     """Also what is kept of a row beside its text."""
 
-    metadata: options.KeepMetadata = False
-    metadata_field: options.MetadataField = None
+    metadata: Annotated[
+        bool, typer.Option("--metadata", help="Keep the other fields of a row as its metadata.")
+    ] = False
+    metadata_field: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Keep the value of this field as a row's metadata.")
+    ] = None
 
 
 def require_ids(paths: Sequence[str], reads: FileOptions) -> None:

@@ -22,15 +22,6 @@ from simindex.queries.containment import ContainmentMatch, ContainmentMatches, D
 from simindex.queries.passages import StoredPassages
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES
 
-_Directions = Annotated[
-    Direction,
-    options.word(
-        get_args(Direction),
-        "Which share must reach the threshold: that of the query in the stored document (in_stored), that of "
-        "the stored document in the query (in_query), or either.",
-    ),
-]
-
 _COLUMNS = ("key", "in stored", "in query", "error", "relation")
 
 EXAMPLES = {
@@ -47,16 +38,6 @@ simindex passages pages.simindex --file page.txt --json
 """,
 }
 
-_File = Annotated[str, typer.Option(metavar="FILE", help="The text whose passages are found; - for stdin.")]
-_Texts = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="INPUT",
-        help="An input with the stored texts, by key, read as insert reads it: for exact places and both "
-        "sides. May be repeated.",
-    ),
-]
-
 
 def find(
     items: Annotated[
@@ -69,7 +50,14 @@ def find(
     threshold: Annotated[
         float, options.fraction("Least share of shingles, above 0 up to 1.")
     ] = DEFAULT_THRESHOLD,
-    direction: _Directions = "in_stored",
+    direction: Annotated[
+        Direction,
+        options.word(
+            get_args(Direction),
+            "Which share must reach the threshold: that of the query in the stored document (in_stored), "
+            "that of the stored document in the query (in_query), or either.",
+        ),
+    ] = "in_stored",
     limit: options.Limit = None,
     exact: Annotated[
         bool, typer.Option("--exact", help="Count kept shingles: exact where all of a document are kept.")
@@ -105,8 +93,17 @@ def find(
 
 def passages(
     index: options.IndexFolder,
-    file: _File,
-    texts: _Texts = None,
+    file: Annotated[
+        str, typer.Option(metavar="FILE", help="The text whose passages are found; - for stdin.")
+    ],
+    texts: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="INPUT",
+            help="An input with the stored texts, by key, read as insert reads it: for exact places and "
+            "both sides. May be repeated.",
+        ),
+    ] = None,
     min_words: Annotated[int, options.number("Leave out passages of fewer words.")] = 8,
     limit: options.Limit = None,
     full: Annotated[

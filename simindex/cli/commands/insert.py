@@ -35,25 +35,6 @@ def _parse_threshold(text: str) -> float:
     return float(text)
 
 
-_IfNew = Annotated[
-    float | None,
-    typer.Option(
-        metavar="[THRESHOLD]",
-        parser=_parse_threshold,
-        help="Skip rows that are similar to a stored document or to an earlier row (default threshold 0.8).",
-    ),
-]
-
-
-_BySimhash = Annotated[
-    bool,
-    typer.Option(
-        "--simhash",
-        help="With --if-new: compare fingerprints, within the distance of the index.",
-    ),
-]
-
-
 class OwnCommand(Command):
     """`--if-new` takes a threshold where a number follows it, and no file."""
 
@@ -156,8 +137,21 @@ def run(
     *,
     reads: reading.InsertOptions,
     on_conflict: options.OnConflict = "error",
-    if_new: _IfNew = None,
-    simhash: _BySimhash = False,
+    if_new: Annotated[
+        float | None,
+        typer.Option(
+            metavar="[THRESHOLD]",
+            parser=_parse_threshold,
+            help="Skip rows that are similar to a stored document or to an earlier row (default threshold "
+            "0.8).",
+        ),
+    ] = None,
+    simhash: Annotated[
+        bool,
+        typer.Option(
+            "--simhash", help="With --if-new: compare fingerprints, within the distance of the index."
+        ),
+    ] = False,
     skip_bad_rows: options.SkipBadRows = False,
     wait: options.Wait = 0.0,
     batch_size: options.BatchSize = DEFAULT_BATCH_SIZE,

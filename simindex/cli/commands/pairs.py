@@ -51,15 +51,6 @@ LinkageChoice = Annotated[
     ),
 ]
 
-_WithinBits = Annotated[
-    int | None,
-    options.number(
-        "With --by simhash: pairs within K bits (default: the distance of the index).",
-        least=0,
-        metavar="K",
-    ),
-]
-
 
 @dataclass(frozen=True)
 class PairOptions:
@@ -69,7 +60,14 @@ class PairOptions:
 
     threshold: options.Threshold = None
     by: options.By = None
-    max_distance: _WithinBits = None
+    max_distance: Annotated[
+        int | None,
+        options.number(
+            "With --by simhash: pairs within K bits (default: the distance of the index).",
+            least=0,
+            metavar="K",
+        ),
+    ] = None
     recall: options.Recall = None
 
     def __post_init__(self) -> None:
@@ -91,7 +89,12 @@ class StoredPairOptions(PairOptions):
 class OwnPairOptions(StoredPairOptions):
     """The same of documents of one index, which knows what many of them share."""
 
-    ignore_common: options.IgnoreCommon = None
+    ignore_common: Annotated[
+        float | None,
+        options.fraction(
+            "Leave out shingles that more than this share of the documents have, like those of templates."
+        ),
+    ] = None
 
 
 EXAMPLES = {

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import typer
 
@@ -43,58 +43,6 @@ _SOURCES = {
 }
 _COLUMNS = ("key", "similarity", "distance")
 
-
-_Text = Annotated[
-    str | None, typer.Argument(metavar="TEXT", help="The text to compare with; - reads it from stdin.")
-]
-_File = Annotated[
-    str | None, typer.Option(metavar="FILE", help="Compare with the text of this file; - for stdin.")
-]
-_Input = Annotated[
-    str | None,
-    typer.Option(
-        "--input", metavar="FILE", help="Compare with each row of this file, read as insert reads it."
-    ),
-]
-_Key = Annotated[str | None, typer.Option(metavar="KEY", help="Compare with this stored document.")]
-_IntKey = Annotated[bool, typer.Option("--int", help="--key is an integer.")]
-_Fingerprint = Annotated[
-    str | None,
-    typer.Option(metavar="DIGITS", help="Compare with this SimHash fingerprint, as --simhash does."),
-]
-_Others = Annotated[
-    bool,
-    typer.Option(
-        "--others",
-        help="With --file or --input: leave out the stored document of the same key, the file itself.",
-    ),
-]
-
-_Warm = Annotated[
-    bool,
-    typer.Option(
-        "--warm",
-        help="Read the index's filters into memory first: for many rows and an index larger than memory.",
-    ),
-]
-_Explain = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="INPUT",
-        help="With TEXT, --file or --key: show the passages that each match shares. The stored texts come "
-        "from INPUT, by key, read as insert reads it. May be repeated.",
-    ),
-]
-
-_Contained = Annotated[
-    bool,
-    typer.Option(
-        "--contained",
-        help="With TEXT or --file: find documents that contain the text, or are contained in it. Needs an "
-        "index made with `insert --containment`. For many rows: `simindex find`.",
-    ),
-]
-
 EXAMPLES = r"""
 simindex query news.simindex "the ferry leaves at nine" --threshold 0.5
 simindex query news.simindex --file page.txt --nearest 3 --json
@@ -103,37 +51,90 @@ simindex query news.simindex --file page.txt --explain news.jsonl
 """
 
 
-_Threshold = Annotated[
-    float | None,
-    options.fraction("Least similarity of a match, above 0 up to 1 (default 0.8; with --nearest: none)."),
-]
-_Nearest = Annotated[
-    int | None, options.number("Show the K most similar; with --threshold only those above.", metavar="K")
-]
-_SimHash = Annotated[
-    bool, typer.Option("--simhash", help="Search by fingerprint: all within a Hamming distance.")
-]
-_WithinDistance = Annotated[
-    int | None,
-    options.number(
-        "With --simhash: the distance in bits (default: that of the index).", least=0, metavar="K"
-    ),
-]
+@dataclass(frozen=True)
+class Asked:
+    """What is compared with; ``None`` or False: not given."""
+
+    heading: ClassVar = "Options"
+
+    text: Annotated[
+        str | None, typer.Argument(metavar="TEXT", help="The text to compare with; - reads it from stdin.")
+    ] = None
+    file: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Compare with the text of this file; - for stdin.")
+    ] = None
+    input_: Annotated[
+        str | None,
+        typer.Option(
+            "--input", metavar="FILE", help="Compare with each row of this file, read as insert reads it."
+        ),
+    ] = None
+    key: Annotated[str | None, typer.Option(metavar="KEY", help="Compare with this stored document.")] = None
+    int_keys: Annotated[bool, typer.Option("--int", help="--key is an integer.")] = False
+    fingerprint: Annotated[
+        str | None,
+        typer.Option(metavar="DIGITS", help="Compare with this SimHash fingerprint, as --simhash does."),
+    ] = None
+    others: Annotated[
+        bool,
+        typer.Option(
+            "--others",
+            help="With --file or --input: leave out the stored document of the same key, the file itself.",
+        ),
+    ] = False
+
+    def __post_init__(self) -> None:
+        if self.int_keys and self.key is None:
+            raise typer.BadParameter("--int goes with --key")
+        if self.others and self.by_option not in ("--file", "--input"):
+            raise typer.BadParameter(
+                "--others goes with --file or --input; --key always leaves the document out"
+            )
+
+    @property
+    def by_option(self) -> str:
+        """The name of the one option that was given, or TEXT."""
+        found = [shown for name, shown in _SOURCES.items() if getattr(self, name) is not None]
+        if len(found) != 1:
+            options_found = " and ".join(found) or "none"
+            raise typer.BadParameter(f"expected one of {', '.join(_SOURCES.values())}; found {options_found}")
+        return found[0]
+
+    def read_text(self, reads: reading.FileOptions) -> Any:
+        """Return the text that is compared with."""
+        path = self.file or ("-" if self.text == "-" else None)
+        return self.text if path is None else read_text(path, reads.limits, reads.encoding)
 
 
 @dataclass(frozen=True)
 class Search:
     """What to search for: by similarity, the nearest, or by fingerprint. ``None`` or False: not given."""
 
-    threshold: float | None
-    limit: int | None
-    recall: float | None
-    exact: bool
-    nearest: int | None
-    simhash: bool
-    max_distance: int | None
+    heading: ClassVar = "Options"
 
-    def __post_init__(self) -> None:
+    threshold: Annotated[
+        float | None,
+        options.fraction("Least similarity of a match, above 0 up to 1 (default 0.8; with --nearest: none)."),
+    ] = None
+    limit: options.Limit = None
+    recall: options.Recall = None
+    exact: options.Exact = False
+    nearest: Annotated[
+        int | None,
+        options.number("Show the K most similar; with --threshold only those above.", metavar="K"),
+    ] = None
+    simhash: Annotated[
+        bool, typer.Option("--simhash", help="Search by fingerprint: all within a Hamming distance.")
+    ] = False
+    max_distance: Annotated[
+        int | None,
+        options.number(
+            "With --simhash: the distance in bits (default: that of the index).", least=0, metavar="K"
+        ),
+    ] = None
+
+    def require_consistent(self) -> None:
+        """Refuse options that do not go together."""
         if self.max_distance is not None and not self.simhash:
             raise typer.BadParameter("--max-distance goes with --simhash")
         if self.simhash:
@@ -190,11 +191,15 @@ class Search:
         # What is less than three errors above zero is as good as nothing.
         if not found or (found[0].similarity or 0.0) <= 3 * (found[0].standard_error or 0.0):
             return ""
-        threshold = DEFAULT_THRESHOLD if self.threshold is None else self.threshold
         return (
-            f" of {threshold:g} or more; the most similar document found has {found[0].similarity:.3f}: "
+            f" of {self.least:g} or more; the most similar document found has {found[0].similarity:.3f}: "
             "--threshold asks for less, --nearest for those"
         )
+
+    @property
+    def least(self) -> float:
+        """The least similarity of a match."""
+        return DEFAULT_THRESHOLD if self.threshold is None else self.threshold
 
     def _bits(self, index: Index) -> int:
         built_for = 0 if index.config.simhash is None else index.config.simhash.max_distance
@@ -211,12 +216,7 @@ class Search:
 
     def _by_similarity(self, more: int) -> dict[str, Any]:
         room = None if self.limit is None else self.limit + more
-        options: dict[str, Any] = {"limit": room, "exact": self.exact}
-        if self.threshold is not None:
-            options["threshold"] = self.threshold
-        if self.recall is not None:
-            options["recall"] = self.recall
-        return options
+        return {"threshold": self.least, "limit": room, "recall": self.recall, "exact": self.exact}
 
     def _run(self, index: Index, documents: Sequence[Document], more: int) -> list[Matches]:
         if self.simhash:
@@ -240,26 +240,34 @@ class _Explained(NamedTuple):
 
 def run(
     index: options.IndexFolder,
-    text: _Text = None,
-    file: _File = None,
-    input_: _Input = None,
-    key: _Key = None,
-    int_keys: _IntKey = False,
-    fingerprint: _Fingerprint = None,
-    others: _Others = False,
-    threshold: _Threshold = None,
-    limit: options.Limit = None,
-    recall: options.Recall = None,
-    exact: options.Exact = False,
-    nearest: _Nearest = None,
-    simhash: _SimHash = False,
-    max_distance: _WithinDistance = None,
-    contained: _Contained = False,
+    asked: Asked,
+    search: Search,
+    contained: Annotated[
+        bool,
+        typer.Option(
+            "--contained",
+            help="With TEXT or --file: find documents that contain the text, or are contained in it. Needs "
+            "an index made with `insert --containment`. For many rows: `simindex find`.",
+        ),
+    ] = False,
     max_candidates: options.MaxCandidates = DEFAULT_MAX_CANDIDATES,
     *,
     reads: reading.ComparedOptions,
-    warm: _Warm = False,
-    explain: _Explain = None,
+    warm: Annotated[
+        bool,
+        typer.Option(
+            "--warm",
+            help="Read the index's filters into memory first: for many rows and an index larger than memory.",
+        ),
+    ] = False,
+    explain: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="INPUT",
+            help="With TEXT, --file or --key: show the passages that each match shares. The stored texts "
+            "come from INPUT, by key, read as insert reads it. May be repeated.",
+        ),
+    ] = None,
     as_json: options.JsonLines = False,
 ) -> None:
     """Find the stored documents that are similar to a text. In place of TEXT: a file, each row of a file, a
@@ -272,71 +280,53 @@ def run(
     "in_stored", "in_query", "similarity", "relation", "exact", "standard_error", "is_candidate",
     "expected_recall", "metadata", "truncated"}.
     """
-    given = locals()
-    asked = _only_one(given)
-    _require_together(given, asked)
-    by_fingerprint = simhash or fingerprint is not None or reads.fingerprint_field is not None
-    search = Search(threshold, limit, recall, exact, nearest, by_fingerprint, max_distance)
-    inputs = None if input_ is None else reads.inputs([input_])
+    if contained:
+        own = {name: getattr(search, name) for name in ("recall", "nearest", "simhash", "max_distance")}
+        options.refuse_with("contained", **own, others=asked.others, explain=explain)
+        if asked.by_option not in ("TEXT", "--file"):
+            wrong = f"--contained goes with TEXT or --file, not with {asked.by_option}; see simindex find"
+            raise typer.BadParameter(wrong)
+    if explain and asked.by_option not in ("TEXT", "--file", "--key"):
+        raise typer.BadParameter(f"--explain goes with TEXT, --file or --key, not with {asked.by_option}")
+    if asked.by_option == "--fingerprint" or reads.fingerprint_field is not None:
+        search = replace(search, simhash=True)
+    search.require_consistent()
+    inputs = None if asked.input_ is None else reads.inputs([asked.input_])
     stored_texts = reads.inputs(explain) if explain else None
     with open_index(index, "r", max_candidates=max_candidates, warm=warm) as stored:
         if contained:
-            _print_contained(stored, search, given)
+            _print_contained(stored, search, asked.read_text(reads), as_json)
             return
         if inputs is not None:
-            _print_many(stored, search, inputs, others, as_json)
+            _print_many(stored, search, inputs, asked.others, as_json)
             reading.note_tally(inputs.tally, reads.encoding)
             return
-        document, matches = _one(stored, search, given)
-        why_none = "" if matches or others else search.why_none(stored, document)
+        document, matches = _one(stored, search, asked, reads)
+        why_none = "" if matches or asked.others else search.why_none(stored, document)
     explained = None if stored_texts is None else _explained(stored.config, document, matches, stored_texts)
     _print_one(matches, as_json, explained)
     if not matches:
         note(f"simindex: no match{why_none}")
 
 
-def _require_together(given: Mapping[str, Any], asked: str) -> None:
-    """Refuse options that do not go with what is compared with."""
-    if given["int_keys"] and asked != "--key":
-        raise typer.BadParameter("--int goes with --key")
-    if given["others"] and asked not in ("--file", "--input"):
-        raise typer.BadParameter("--others goes with --file or --input; --key always leaves the document out")
-    if given["contained"]:
-        others = ("recall", "nearest", "simhash", "max_distance", "others", "explain")
-        options.refuse_with("contained", **{name: given[name] for name in others})
-        if asked not in ("TEXT", "--file"):
-            raise typer.BadParameter(
-                f"--contained goes with TEXT or --file, not with {asked}; see simindex find"
-            )
-    if given["explain"] and asked not in ("TEXT", "--file", "--key"):
-        raise typer.BadParameter(f"--explain goes with TEXT, --file or --key, not with {asked}")
-
-
-def _print_contained(stored: Index, search: Search, given: Mapping[str, Any]) -> None:
+def _print_contained(stored: Index, search: Search, text: Any, as_json: bool) -> None:
     """Print what holds the text, and what it holds."""
     from simindex.cli.commands.contained import print_contained
 
-    threshold = DEFAULT_THRESHOLD if search.threshold is None else search.threshold
-    found = stored.query_containment(_text(given), threshold, limit=search.limit, exact=search.exact)
-    print_contained([[(None, found)]], given["as_json"])
+    found = stored.query_containment(text, search.least, limit=search.limit, exact=search.exact)
+    print_contained([[(None, found)]], as_json)
 
 
-def _text(given: Mapping[str, Any]) -> Any:
-    """Return the text that is compared with."""
-    path, reads = given["file"] or ("-" if given["text"] == "-" else None), given["reads"]
-    return given["text"] if path is None else read_text(path, reads.limits, reads.encoding)
-
-
-def _one(stored: Index, search: Search, given: Mapping[str, Any]) -> tuple[Any, Matches]:
+def _one(stored: Index, search: Search, asked: Asked, reads: reading.ComparedOptions) -> tuple[Any, Matches]:
     """Return what is compared with, the key of a stored document in a tuple, and its matches."""
-    if given["key"] is not None:
-        key = options.parse_key(given["key"], given["int_keys"])
+    if asked.key is not None:
+        key = options.parse_key(asked.key, asked.int_keys)
         return (key,), search.of_stored(stored, key)
-    if given["fingerprint"] is not None:
-        document: Any = reading.parse_fingerprint(given["fingerprint"], given["reads"].fingerprint_base)
+    if asked.fingerprint is not None:
+        document: Any = reading.parse_fingerprint(asked.fingerprint, reads.fingerprint_base)
     else:
-        document = _text(given)
-    own_keys = [tidy_path(given["file"])] if given["others"] and given["file"] is not None else None
+        document = asked.read_text(reads)
+    own_keys = [tidy_path(asked.file)] if asked.others and asked.file is not None else None
     return document, search.of_documents(stored, [document], own_keys)[0]
 
 
@@ -356,15 +346,6 @@ def _explained(config: Config, document: Any, matches: Matches, rows: Inputs) ->
         else:
             found.append(_Explained(explain(text, other, config), (text, other)))
     return found
-
-
-def _only_one(given: Mapping[str, Any]) -> str:
-    """Return the name of the one thing to compare with that is among the options."""
-    found = [shown for name, shown in _SOURCES.items() if given[name] is not None]
-    if len(found) != 1:
-        options_found = " and ".join(found) or "none"
-        raise typer.BadParameter(f"expected one of {', '.join(_SOURCES.values())}; found {options_found}")
-    return found[0]
 
 
 def _figures(match: Match) -> tuple[str, str, str]:

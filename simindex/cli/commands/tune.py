@@ -26,37 +26,6 @@ _HUNDREDTHS = 5
 
 _EXCERPT = 70
 
-_Output = Annotated[
-    str | None,
-    typer.Option(
-        "-o",
-        "--output",
-        metavar="FILE",
-        help="Write a page, .html, with pairs to label; or pictures, .svg or .png (needs matplotlib).",
-    ),
-]
-_Pairs = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE",
-        help='Labelled pairs, JSON lines as the page saves them: {"a": ID, "b": ID, "verdict": "y"}, or '
-        "text_a and text_b in place of ids.",
-    ),
-]
-_Precision = Annotated[
-    float | None, options.fraction("With --pairs: advise the best recall with this precision.", metavar="P")
-]
-_Recall = Annotated[
-    float | None, options.fraction("With --pairs: advise the best precision with this recall.", metavar="R")
-]
-
-_Check = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE",
-        help="Check whether the settings of an earlier sample hold for this one; FILE is its --json output.",
-    ),
-]
 
 EXAMPLES = r"""
 simindex tune sample.jsonl -o tune.html
@@ -72,11 +41,39 @@ def run(
     words: creation.Words = None,
     chars: creation.Chars = None,
     normalize: creation.Normalize = None,
-    output: _Output = None,
-    pairs: _Pairs = None,
-    precision: _Precision = None,
-    recall: _Recall = None,
-    check: _Check = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="Write a page, .html, with pairs to label; or pictures, .svg or .png (needs matplotlib).",
+        ),
+    ] = None,
+    pairs: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help='Labelled pairs, JSON lines as the page saves them: {"a": ID, "b": ID, "verdict": "y"}, or '
+            "text_a and text_b in place of ids.",
+        ),
+    ] = None,
+    precision: Annotated[
+        float | None,
+        options.fraction("With --pairs: advise the best recall with this precision.", metavar="P"),
+    ] = None,
+    recall: Annotated[
+        float | None,
+        options.fraction("With --pairs: advise the best precision with this recall.", metavar="R"),
+    ] = None,
+    check: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Check whether the settings of an earlier sample hold for this one; FILE is its --json "
+            "output.",
+        ),
+    ] = None,
     as_json: options.JsonObject = False,
 ) -> None:
     """Find the settings for your texts from a sample of them.
