@@ -41,36 +41,65 @@ def seed_of(text: str) -> int | str:
         raise typer.BadParameter(f'expected "random" or an integer of at least 0, found {text!r}') from None
 
 
-Words = Annotated[int | None, number("Shingles of N words (default 3).")]
-Chars = Annotated[int | None, number("Shingles of N characters.")]
-Normalize = Annotated[
-    str | None,
-    typer.Option(
-        metavar="STEPS",
-        help=f"Steps of normalisation out of '{' '.join(NORMALIZE_STEPS)}'; or none (default: the last two).",
-    ),
-]
-Seed = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N|random",
-        parser=seed_of,
-        help="Seed of the hash functions (default 1); random: one that cannot be guessed.",
-    ),
-]
+@dataclass(frozen=True)
+class ShingleOptions:
+    """How texts are cut; ``None``: not given."""
+
+    heading: ClassVar = "Options"
+    exclusive: ClassVar[tuple[tuple[str, str], ...]] = (("words", "chars"),)
+
+    words: Annotated[int | None, number("Shingles of N words (default 3).")] = None
+    chars: Annotated[int | None, number("Shingles of N characters.")] = None
+    normalize: Annotated[
+        str | None,
+        typer.Option(
+            metavar="STEPS",
+            help=f"Steps of normalisation out of '{' '.join(NORMALIZE_STEPS)}'; or none (default: the last "
+            "two).",
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        for first, second in self.exclusive:
+            if first in self.given and second in self.given:
+                names = [f"--{name.replace('_', '-')}" for name in (first, second)]
+                raise typer.BadParameter(f"{names[0]} and {names[1]} exclude each other")
+
+    @cached_property
+    def given(self) -> set[str]:
+        """The names of those that were given: 0 is a value, ``None`` and False are none."""
+        return {name for name, value in vars(self).items() if value is not None and value is not False}
+
+    def shingles(self, base: Shingles) -> Shingles:
+        """Return `base` with what was given in place of its values."""
+        if self.words is not None:
+            base = WordShingles(self.words, base.normalize)
+        if self.chars is not None:
+            base = CharShingles(self.chars, base.normalize)
+        return self._normalized(base)
+
+    def _normalized(self, shingles: Shingles) -> Shingles:
+        if self.normalize is None:
+            return shingles
+        steps = tuple(self.normalize.replace(",", " ").split())
+        return type(shingles)(shingles.size, () if steps == ("none",) else steps)
 
 
 @dataclass(frozen=True)
-class SketchOptions:
-    """What sketches are like; ``None`` or False: not given."""
+class SketchOptions(ShingleOptions):
+    """Also what sketches are like; ``None`` or False: not given."""
 
     heading: ClassVar = "Sketches"
 
-    words: Words = None
-    chars: Chars = None
-    normalize: Normalize = None
     num_perm: Annotated[int | None, number("MinHash rows (default 128).", least=0)] = None
-    seed: Seed = None
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N|random",
+            parser=seed_of,
+            help="Seed of the hash functions (default 1); random: one that cannot be guessed.",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -78,6 +107,14 @@ class CreationOptions(SketchOptions):
     """What a new index is like; ``None`` or False: not given."""
 
     heading: ClassVar = "New index"
+    exclusive: ClassVar = (
+        *ShingleOptions.exclusive,
+        ("no_simhash", "max_distance"),
+        ("no_minhash", "num_perm"),
+        ("no_minhash", "keep_shingles"),
+        ("no_minhash", "containment"),
+        ("no_minhash", "no_simhash"),
+    )
 
     max_distance: Annotated[
         int | None,
@@ -97,46 +134,14 @@ class CreationOptions(SketchOptions):
         ),
     ] = None
 
-    def __post_init__(self) -> None:
-        given = self.given
-        for first, second in (
-            ("words", "chars"),
-            ("no_simhash", "max_distance"),
-            ("no_minhash", "num_perm"),
-            ("no_minhash", "keep_shingles"),
-            ("no_minhash", "containment"),
-            ("no_minhash", "no_simhash"),
-        ):
-            if first in given and second in given:
-                names = [f"--{name.replace('_', '-')}" for name in (first, second)]
-                raise typer.BadParameter(f"{names[0]} and {names[1]} exclude each other")
-
-    @cached_property
-    def given(self) -> set[str]:
-        """Return the names of those that were given: 0 is a value, ``None`` and False are none."""
-        return {name for name, value in vars(self).items() if value is not None and value is not False}
-
     def config(self, base: Config) -> Config:
         """Return `base` with what was given in place of its values."""
         names = "num_perm", "keep_shingles", "containment", "seed"
         given: dict[str, Any] = {name: getattr(self, name) for name in names if name in self.given}
         if self.no_minhash:
             given |= {"num_perm": 0, "keep_shingles": 0, "containment": 0}
-        shingles, simhash = self._shingles(base.shingles), self._simhash(base)
+        shingles, simhash = self.shingles(base.shingles), self._simhash(base)
         return replace(base, **given, shingles=shingles, simhash=simhash)
-
-    def _normalized(self, shingles: Shingles) -> Shingles:
-        if self.normalize is None:
-            return shingles
-        steps = tuple(self.normalize.replace(",", " ").split())
-        return type(shingles)(shingles.size, () if steps == ("none",) else steps)
-
-    def _shingles(self, base: Shingles) -> Shingles:
-        if self.words is not None:
-            base = WordShingles(self.words, base.normalize)
-        if self.chars is not None:
-            base = CharShingles(self.chars, base.normalize)
-        return self._normalized(base)
 
     def _simhash(self, base: Config) -> SimHashConfig | None:
         if self.no_simhash or (base.simhash is None and self.max_distance is None):

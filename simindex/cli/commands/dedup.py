@@ -6,7 +6,7 @@ The job is `corpus.deduplicate`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any, ClassVar, get_args
 
 import typer
@@ -181,7 +181,7 @@ class DedupOptions:
 
     def _config(self, sketch: creation.SketchOptions) -> Config | None:
         """Return what rows are compared by; ``None`` where no option says it."""
-        chosen = creation.CreationOptions(**vars(sketch))
+        chosen = creation.CreationOptions(**asdict(sketch))
         if not chosen.given:
             return None
         if self.by != "simhash":

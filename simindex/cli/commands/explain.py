@@ -13,8 +13,7 @@ from typing import Annotated
 import typer
 
 from simindex import Config
-from simindex.cli import options, reading
-from simindex.cli.creation import Chars, CreationOptions, Normalize, Words
+from simindex.cli import creation, options, reading
 from simindex.cli.failures import CommandError
 from simindex.cli.output import counted, print_json, printable
 from simindex.corpus import Explanation, explain
@@ -39,9 +38,8 @@ def run(
     index: Annotated[
         str | None, typer.Option(metavar="INDEX", help="Cut shingles with the settings of this index.")
     ] = None,
-    words: Words = None,
-    chars: Chars = None,
-    normalize: Normalize = None,
+    *,
+    cut: creation.ShingleOptions,
     full: Annotated[
         bool, typer.Option("--full", help="Print the texts as a whole, however long they are.")
     ] = False,
@@ -57,11 +55,10 @@ def run(
     """
     if a == b == "-":
         raise typer.BadParameter("expected at most one text on standard input, found two")
-    cut = CreationOptions(words=words, chars=chars, normalize=normalize)
     if index is not None and cut.given:
         raise typer.BadParameter("--index does not go with --words, --chars and --normalize")
     if index is None:
-        config = cut.config(Config())
+        config = Config(cut.shingles(Config().shingles))
     else:
         with open_index(index, "r") as stored:
             config = stored.config

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import shlex
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
 
 import typer
 
@@ -34,13 +35,35 @@ simindex tune sample.jsonl --chars 9 --check tuned.json
 """
 
 
+@dataclass(frozen=True)
+class LabelOptions:
+    """Labelled pairs, and what to ask of them; ``None``: not given."""
+
+    heading: ClassVar = "Options"
+
+    pairs: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help='Labelled pairs, JSON lines as the page saves them: {"a": ID, "b": ID, "verdict": "y"}, or '
+            "text_a and text_b in place of ids.",
+        ),
+    ] = None
+    precision: Annotated[
+        float | None,
+        options.fraction("With --pairs: advise the best recall with this precision.", metavar="P"),
+    ] = None
+    recall: Annotated[
+        float | None,
+        options.fraction("With --pairs: advise the best precision with this recall.", metavar="R"),
+    ] = None
+
+
 def run(
     sample: Annotated[list[str], typer.Argument(metavar="SAMPLE...", help="Files, folders, or - for stdin.")],
     *,
     reads: reading.FileOptions,
-    words: creation.Words = None,
-    chars: creation.Chars = None,
-    normalize: creation.Normalize = None,
+    cut: creation.ShingleOptions,
     output: Annotated[
         str | None,
         typer.Option(
@@ -50,22 +73,7 @@ def run(
             help="Write a page, .html, with pairs to label; or pictures, .svg or .png (needs matplotlib).",
         ),
     ] = None,
-    pairs: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help='Labelled pairs, JSON lines as the page saves them: {"a": ID, "b": ID, "verdict": "y"}, or '
-            "text_a and text_b in place of ids.",
-        ),
-    ] = None,
-    precision: Annotated[
-        float | None,
-        options.fraction("With --pairs: advise the best recall with this precision.", metavar="P"),
-    ] = None,
-    recall: Annotated[
-        float | None,
-        options.fraction("With --pairs: advise the best precision with this recall.", metavar="R"),
-    ] = None,
+    labels: LabelOptions,
     check: Annotated[
         str | None,
         typer.Option(
@@ -89,15 +97,12 @@ def run(
     reading.require_ids(sample, reads)
     earlier = None if check is None else _read(check)
     draw = picture_writer(output, or_page=True)
-    cut = creation.CreationOptions(words=words, chars=chars, normalize=normalize)
     rows = reads.inputs(sample, key_from="line")
     with work_bar("texts") as advance:
         report = tuning.tune(
             rows,
-            pairs,
-            precision=precision,
-            recall=recall,
-            shingles=cut.config(Config()).shingles,
+            **vars(labels),
+            shingles=cut.shingles(Config().shingles),
             progress=lambda done: advance(done, 0),
         )
     reading.note_tally(rows.tally, reads.encoding)
