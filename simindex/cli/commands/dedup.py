@@ -48,89 +48,12 @@ OutputFile = Annotated[
         "may end in .gz, .xz or .zst.",
     ),
 ]
-_Keep = Annotated[
-    str,
-    typer.Option(
-        metavar="ORDER",
-        help="Which of similar rows stays: first, newest (the last), longest, or field:NAME (the largest).",
-    ),
-]
-_Against = Annotated[
-    str | None, typer.Option(metavar="INDEX", help="Also remove rows similar to a document of this index.")
-]
-_Into = Annotated[
-    str | None,
-    typer.Option(
-        metavar="INDEX", help="As --against, and add the kept rows to this index; created if it is missing."
-    ),
-]
-_Mode = Annotated[
-    Mode,
-    options.word(
-        get_args(Mode),
-        "Write the kept rows; all rows, with duplicate_of, similarity and cluster; or only the report.",
-    ),
-]
 RemovedFile = Annotated[
     str | None,
     typer.Option(
         rich_help_panel="Report",
         metavar="FILE",
         help="Write a JSON line for each removed row to FILE (default: OUTPUT.dedup/removed.jsonl).",
-    ),
-]
-_Level = Annotated[
-    Level,
-    options.word(
-        get_args(Level),
-        "Compare whole documents; or paragraphs, and cut those seen before out of their documents.",
-    ),
-]
-_SplitAt = Annotated[
-    str,
-    typer.Option(
-        "--split",
-        metavar="line|blank-line",
-        help="With --level paragraph: what ends a paragraph; blank-line for texts with wrapped lines.",
-        rich_help_panel="Paragraphs",
-    ),
-]
-_MinWords = Annotated[
-    int, options.number("With --level paragraph: keep all paragraphs of fewer words.", panel="Paragraphs")
-]
-_Explain = Annotated[
-    bool,
-    typer.Option(
-        "--explain", help="Add the passages that both rows share to the report.", rich_help_panel="Report"
-    ),
-]
-_Exact = Annotated[
-    bool,
-    typer.Option("--exact", rich_help_panel="Comparison", help="Compare all shingles; takes more disk."),
-]
-_IgnoreCommon = Annotated[
-    float | None,
-    options.fraction(
-        "Leave out shingles that more than this share of the rows have, like those of templates.",
-        panel="Comparison",
-    ),
-]
-_Recall = Annotated[
-    float | None,
-    options.fraction(
-        "Find this share of the rows whose similarity is right at the threshold, and some less similar ones "
-        "(default: about half by estimates, 0.99 where all shingles are compared).",
-        metavar="P",
-        panel="Comparison",
-    ),
-]
-_WithinDistance = Annotated[
-    int | None,
-    options.number(
-        "With --by simhash: rows within K bits, 0 to 8, are similar (default 3).",
-        least=0,
-        metavar="K",
-        panel="Comparison",
     ),
 ]
 JsonProgress = Annotated[
@@ -159,11 +82,40 @@ class DedupOptions:
 
     threshold: options.Threshold = None
     by: options.By = None
-    max_distance: _WithinDistance = None
-    keep: _Keep = "first"
-    mode: _Mode = "remove"
+    max_distance: Annotated[
+        int | None,
+        options.number(
+            "With --by simhash: rows within K bits, 0 to 8, are similar (default 3).",
+            least=0,
+            metavar="K",
+            panel="Comparison",
+        ),
+    ] = None
+    keep: Annotated[
+        str,
+        typer.Option(
+            metavar="ORDER",
+            help="Which of similar rows stays: first, newest (the last), longest, or field:NAME (the "
+            "largest).",
+        ),
+    ] = "first"
+    mode: Annotated[
+        Mode,
+        options.word(
+            get_args(Mode),
+            "Write the kept rows; all rows, with duplicate_of, similarity and cluster; or only the report.",
+        ),
+    ] = "remove"
     removed: RemovedFile = None
-    recall: _Recall = None
+    recall: Annotated[
+        float | None,
+        options.fraction(
+            "Find this share of the rows whose similarity is right at the threshold, and some less similar "
+            "ones (default: about half by estimates, 0.99 where all shingles are compared).",
+            metavar="P",
+            panel="Comparison",
+        ),
+    ] = None
     force: Force = False
     skip_bad_rows: options.SkipBadRows = False
 
@@ -195,6 +147,74 @@ class DedupOptions:
         return Config(num_perm=0, simhash=SimHashConfig(distance, shingles=cut.shingles), seed=cut.seed)
 
 
+@dataclass(frozen=True)
+class OneMachineOptions(DedupOptions):
+    """Also what one machine can do, and many cannot."""
+
+    against: Annotated[
+        str | None,
+        typer.Option(metavar="INDEX", help="Also remove rows similar to a document of this index."),
+    ] = None
+    into: Annotated[
+        str | None,
+        typer.Option(
+            metavar="INDEX",
+            help="As --against, and add the kept rows to this index; created if it is missing.",
+        ),
+    ] = None
+    level: Annotated[
+        Level,
+        options.word(
+            get_args(Level),
+            "Compare whole documents; or paragraphs, and cut those seen before out of their documents.",
+        ),
+    ] = "document"
+    split: Annotated[
+        str,
+        typer.Option(
+            "--split",
+            metavar="line|blank-line",
+            help="With --level paragraph: what ends a paragraph; blank-line for texts with wrapped lines.",
+            rich_help_panel="Paragraphs",
+        ),
+    ] = "line"
+    min_words: Annotated[
+        int, options.number("With --level paragraph: keep all paragraphs of fewer words.", panel="Paragraphs")
+    ] = 1
+    explain: Annotated[
+        bool,
+        typer.Option(
+            "--explain", help="Add the passages that both rows share to the report.", rich_help_panel="Report"
+        ),
+    ] = False
+    exact: Annotated[
+        bool,
+        typer.Option("--exact", rich_help_panel="Comparison", help="Compare all shingles; takes more disk."),
+    ] = False
+    ignore_common: Annotated[
+        float | None,
+        options.fraction(
+            "Leave out shingles that more than this share of the rows have, like those of templates.",
+            panel="Comparison",
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        options.require_of_method(
+            self.by, self.max_distance, exact=self.exact, ignore_common=self.ignore_common
+        )
+        if self.ignore_common is not None:
+            options.refuse_with("ignore-common", against=self.against, into=self.into)
+
+    def arguments(self, sketch: creation.SketchOptions, bad_rows: Reports) -> dict[str, Any]:
+        """Return them as arguments of `deduplicate`; see `DedupOptions.arguments`."""
+        cut = cut_for(self.level, self.split, self.min_words)  # type: ignore[arg-type] # it refuses another
+        same = "against", "into", "explain", "exact", "ignore_common"
+        own = {name: getattr(self, name) for name in same}
+        return super().arguments(sketch, bad_rows) | own | {"cut": cut}
+
+
 def passed_over(bad_rows: Reports) -> Callable[[BadRowError], object]:
     """Return what counts bad rows, and shows the first of them."""
     return lambda row: bad_rows.add(f"{in_options(str(row))}; skipped")
@@ -213,15 +233,7 @@ def run(
     inputs: options.InputPaths,
     output: OutputFile,
     *,
-    how: DedupOptions,
-    against: _Against = None,
-    into: _Into = None,
-    level: _Level = "document",
-    split: _SplitAt = "line",
-    min_words: _MinWords = 1,
-    explain: _Explain = False,
-    exact: _Exact = False,
-    ignore_common: _IgnoreCommon = None,
+    how: OneMachineOptions,
     reads: reading.FileOptions,
     batch_size: options.BatchSize = DEFAULT_BATCH_SIZE,
     workers: options.Workers = None,
@@ -238,27 +250,12 @@ def run(
     The job can be killed at any time: the same command resumes it. Its journal is OUTPUT.dedup; OUTPUT has
     its name when it is complete.
     """
-    options.require_of_method(how.by, how.max_distance, exact=exact, ignore_common=ignore_common)
-    if ignore_common is not None:
-        options.refuse_with("ignore-common", against=against, into=into)
     reading.require_ids(inputs, reads)
     rows = reads.inputs(inputs, key_from="line", whole_rows=True)
     bad_rows = Reports("bad row")
     progress = Progress(rows)
-    job = Job(
-        rows,
-        output,
-        **how.arguments(sketch, bad_rows),
-        against=against,
-        into=into,
-        cut=cut_for(level, split, min_words),  # type: ignore[arg-type] # it refuses another split
-        explain=explain,
-        exact=exact,
-        ignore_common=ignore_common,
-        batch_size=batch_size,
-        workers=workers,
-        progress=progress,
-    )
+    how_to = how.arguments(sketch, bad_rows)
+    job = Job(rows, output, **how_to, batch_size=batch_size, workers=workers, progress=progress)
     waits_for = None if how.keep == "first" else "reading, and ordering the rows"
     run_job(job, progress, bad_rows, waits_for, json_progress)
     reading.note_tally(rows.tally, reads.encoding)
