@@ -1,9 +1,9 @@
 """The `simindex` command: the typer app, its commands, and `main`.
 
-`commands` has one file a command (its function is `run`); beside it stand `options` (what several commands
-take), `creation` (settings from options), `reading` (inputs, rows in batches, keys), `output` and `progress`
-(what is printed) and `failures` (errors to exit codes). Files are read by `simindex.inputs`. Only this
-package prints. Results go to stdout, messages to stderr; exit 0 done, 1 failed, 2 wrong usage, 130
+`commands` has the commands, one or a few of a kind in a file; beside it stand `options` (what several
+commands take), `creation` (settings from options), `reading` (inputs, answers to their rows, keys), `output`
+(what is printed, progress) and `failures` (errors to exit codes). Files are read by `simindex.inputs`. Only
+this package prints. Results go to stdout, messages to stderr; exit 0 done, 1 failed, 2 wrong usage, 130
 interrupted.
 
 Invariant: importing stays light. A command is imported when it is named; rich, orjson and the optional
@@ -37,32 +37,24 @@ class Commands(LazyGroup):
 
     package = "simindex.cli.commands"
     groups: ClassVar = {
-        "Build": ("insert", "remove", "expire"),
-        "Ask": (
-            "query",
-            "find",
-            "passages",
-            "pairs",
-            "clusters",
-            "join",
-            "explain",
-            "get",
-            "list",
-            "export",
-            "stats",
-        ),
-        "Deduplicate a corpus": ("dedup", "decontaminate", "report"),
-        "Choose settings": ("tune", "curve", "resketch"),
-        "Look after": ("check", "repair", "compact", "backup", "merge"),
-        "Many machines": ("scaleout",),
+        "Build": {"insert": ("insert",), "removal": ("remove", "expire")},
+        "Ask": {
+            "query": ("query",),
+            "contained": ("find", "passages"),
+            "pairs": ("pairs", "clusters", "join"),
+            "explain": ("explain",),
+            "records": ("get", "list", "export"),
+            "stats": ("stats",),
+        },
+        "Deduplicate a corpus": {
+            "dedup": ("dedup",),
+            "decontaminate": ("decontaminate",),
+            "report": ("report",),
+        },
+        "Choose settings": {"tune": ("tune",), "curve": ("curve",), "care": ("resketch",)},
+        "Look after": {"care": ("check", "repair", "compact", "backup", "merge")},
+        "Many machines": {"scaleout": ("scaleout",)},
     }
-    modules: ClassVar = (
-        dict.fromkeys(("check", "repair", "compact", "backup", "merge", "resketch"), "care")
-        | dict.fromkeys(("get", "list", "export"), "records")
-        | dict.fromkeys(("remove", "expire"), "removal")
-        | dict.fromkeys(("pairs", "clusters", "join"), "pairs")
-        | dict.fromkeys(("find", "passages"), "contained")
-    )
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; see `typer.core.TyperGroup`."""

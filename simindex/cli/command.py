@@ -7,6 +7,7 @@ examples as they are typed.
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import functools
 import importlib.util
 import inspect
@@ -27,14 +28,19 @@ class LazyGroup(typer.core.TyperGroup):
     """Commands that are imported when they are named: a shell waits for one of them, not for all.
 
     Attributes:
-        package: whose modules they are: one with `run` is a command, one with `app` a group.
-        groups: headings of the help, each with the names of its modules.
-        modules: command -> module, where one has functions and `EXAMPLES` of several by their names.
+        package: whose modules they are: one has functions of the names of commands, and `EXAMPLES` of the one
+            or by their names; one with `app` is a group.
+        groups: heading of the help -> module -> its commands.
+        modules: command -> its module.
     """
 
     package: str
-    groups: ClassVar[dict[str, tuple[str, ...]]]
-    modules: ClassVar[dict[str, str]] = {}
+    groups: ClassVar[dict[str, dict[str, tuple[str, ...]]]]
+    modules: ClassVar[dict[str, str]]
+
+    def __init_subclass__(cls) -> None:
+        found = itertools.chain.from_iterable(modules.items() for modules in cls.groups.values())
+        cls.modules = {command: module for module, commands in found for command in commands}
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the options before the command."""
@@ -46,29 +52,23 @@ class LazyGroup(typer.core.TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - as typer calls it
         """Return the names of all commands."""
-        return [*itertools.chain.from_iterable(self.groups.values())]
+        return [*self.modules]
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - as typer calls it
         """Return a command by its name, or `None`."""
-        if cmd_name not in self.commands and cmd_name in self.list_commands(ctx):
-            module = importlib.import_module(f"{self.package}.{self.modules.get(cmd_name, cmd_name)}")
+        if cmd_name not in self.commands and cmd_name in self.modules:
+            module = importlib.import_module(f"{self.package}.{self.modules[cmd_name]}")
             app = getattr(module, "app", None)
             if app is None:
                 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
                 kind = getattr(module, "OwnCommand", Command)
-                run, examples = getattr(module, self._function(cmd_name)), module.EXAMPLES
-                epilog = examples[cmd_name] if cmd_name in self.modules else examples
-                app.command(cmd_name, cls=kind, epilog=epilog)(with_options(run))
+                examples = module.EXAMPLES if isinstance(module.EXAMPLES, str) else module.EXAMPLES[cmd_name]
+                app.command(cmd_name, cls=kind, epilog=examples)(with_options(getattr(module, cmd_name)))
             self.commands[cmd_name] = typer.main.get_command(app)
         return self.commands.get(cmd_name)
 
-    def _function(self, command: str) -> str:
-        return command if command in self.modules else "run"
-
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find a command; in the place of one that is none, name what may be meant."""
-        import difflib
-
         name = args[0]
         command = self.get_command(ctx, name)
         if command is not None:
@@ -80,20 +80,21 @@ class LazyGroup(typer.core.TyperGroup):
             ctx.fail(f"No such command {name!r}. Did you mean {' or '.join(alike)}?")
         return super().resolve_command(ctx, args)
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - as typer calls it
         """Write the commands under their headings."""
-        width = max(map(len, self.list_commands(ctx)))
-        for heading, names in self.groups.items():
+        width = max(map(len, self.modules))
+        for heading, modules in self.groups.items():
+            names = itertools.chain.from_iterable(modules.values())
             with formatter.section(heading):
                 formatter.write_dl([(name.ljust(width), self._about(name)) for name in names])
 
     def _about(self, command: str) -> str:
         """Return the first sentence of a command's help, without importing it."""
-        found = importlib.util.find_spec(f"{self.package}.{self.modules.get(command, command)}")
+        found = importlib.util.find_spec(f"{self.package}.{self.modules[command]}")
         assert found is not None
         assert found.origin is not None
         with open(found.origin, encoding="utf-8") as file:
-            _, _, run = file.read().partition(f"\ndef {self._function(command)}(")
+            _, _, run = file.read().partition(f"\ndef {command}(")
         first = " ".join(run.split('"""')[1].split("\n\n")[0].split())
         return re.split(r"(?<=[.;:]) ", first)[0].rstrip(";:.") + "."
 

@@ -29,7 +29,7 @@ simindex curve --num-perm 256 --threshold 0.7
 """
 
 
-def run(
+def curve(
     num_perm: Annotated[
         int | None, options.number("MinHash rows of the index, eight a band (default 128).", least=8)
     ] = None,

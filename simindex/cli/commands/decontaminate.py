@@ -36,7 +36,7 @@ simindex decontaminate news.jsonl --against sample.jsonl -o held.jsonl --mode re
 """
 
 
-def run(
+def decontaminate(
     inputs: options.InputPaths,
     output: OutputFile,
     against: Annotated[

@@ -229,7 +229,7 @@ simindex dedup crawl/*.warc.gz -o pages.jsonl.zst --level paragraph --min-words 
 """
 
 
-def run(
+def dedup(
     inputs: options.InputPaths,
     output: OutputFile,
     *,

@@ -12,11 +12,11 @@ from typing import Annotated
 
 import typer
 
-from simindex import Config
+from simindex import Config, corpus
 from simindex.cli import creation, options, reading
 from simindex.cli.failures import CommandError
 from simindex.cli.output import counted, print_json, printable
-from simindex.corpus import Explanation, explain
+from simindex.corpus import Explanation
 from simindex.index import open as open_index
 from simindex.inputs import Limits, read_text
 from simindex.storage.folder import is_index
@@ -32,7 +32,7 @@ simindex explain page.txt README.md --index news.simindex --json
 """
 
 
-def run(
+def explain(
     a: Annotated[str, typer.Argument(metavar="A", help="A text file, or - for stdin.")],
     b: Annotated[str, typer.Argument(metavar="B", help="Another text file, or - for stdin.")],
     index: Annotated[
@@ -65,7 +65,7 @@ def run(
     _require_texts(a, b)
     limits = Limits(max_row)
     texts = read_text(a, limits, encoding), read_text(b, limits, encoding)
-    found = explain(*texts, config)
+    found = corpus.explain(*texts, config)
     if as_json:
         print_json({"a": a, "b": b} | found.to_dict())
     else:

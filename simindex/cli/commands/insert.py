@@ -131,7 +131,7 @@ zcat logs.csv.gz | simindex insert logs.simindex - --format csv --delimiter ';' 
 """
 
 
-def run(
+def insert(
     index: options.NewIndexFolder,
     inputs: options.InputPaths,
     *,

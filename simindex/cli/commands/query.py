@@ -238,7 +238,7 @@ class _Explained(NamedTuple):
     texts: tuple[str, str]
 
 
-def run(
+def query(
     index: options.IndexFolder,
     asked: Asked,
     search: Search,

@@ -43,7 +43,7 @@ simindex report news.simindex -o report.html --texts news.jsonl --threshold 0.5
 """
 
 
-def run(
+def report(
     index: Annotated[
         str,
         typer.Argument(

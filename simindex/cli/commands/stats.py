@@ -31,7 +31,7 @@ _LEAST_SIMILARITY = 0.5
 _MOST_COMMON = 20
 
 
-def run(
+def stats(
     index: options.IndexFolder,
     histogram: Annotated[
         bool,

@@ -59,7 +59,7 @@ class LabelOptions:
     ] = None
 
 
-def run(
+def tune(
     sample: Annotated[list[str], typer.Argument(metavar="SAMPLE...", help="Files, folders, or - for stdin.")],
     *,
     reads: reading.FileOptions,

@@ -15,17 +15,11 @@ from simindex.cli.command import LazyGroup
 class _Commands(LazyGroup):
     package = __name__
     groups: ClassVar = {
-        "Build": ("init", "build"),
-        "Ask": ("query", "pairs", "clusters", "status"),
-        "Deduplicate a corpus": ("dedup", "plan", "stage"),
-        "Look after": ("backup", "restore", "move", "rebalance"),
+        "Build": {"catalog": ("init", "build")},
+        "Ask": {"catalog": ("query", "status"), "pairs": ("pairs", "clusters")},
+        "Deduplicate a corpus": {"stages": ("dedup", "plan", "stage")},
+        "Look after": {"places": ("backup", "restore", "move", "rebalance")},
     }
-    modules: ClassVar = (
-        dict.fromkeys(("init", "build", "query", "status"), "catalog")
-        | dict.fromkeys(("pairs", "clusters"), "pairs")
-        | dict.fromkeys(("dedup", "plan", "stage"), "stages")
-        | dict.fromkeys(("backup", "restore", "move", "rebalance"), "places")
-    )
 
 
 app = typer.Typer(
@@ -38,5 +32,5 @@ app = typer.Typer(
 
 
 @app.callback()
-def run() -> None:
+def scaleout() -> None:
     """An index over many machines, with Ray: see docs/scaleout.md."""
