@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from types import NoneType
 from typing import Any, Literal, NamedTuple
 
@@ -45,7 +45,8 @@ class NewDocuments:
 
     Attributes:
         key_hashes: uint64, as the key table is sorted.
-        times: of insert and last touch, as in `StoredRecord`; ``None``: those of the change.
+        times: of insert, as in `StoredRecord`, int64; ``None``: that of the change.
+        seen_at: times of the last touch, as there; ``None``: there was none of any.
     """
 
     keys: list[Key]
@@ -53,7 +54,8 @@ class NewDocuments:
     key_hashes: np.ndarray
     packed_metadata: list[bytes]
     sketches: SketchBatch
-    times: list[tuple[int, int | None]] | None = None
+    times: np.ndarray | None = None
+    seen_at: list[int | None] | None = None
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -65,8 +67,9 @@ class NewDocuments:
             [self.encoded_keys[place] for place in places],
             self.key_hashes[places],
             [self.packed_metadata[place] for place in places],
-            _taken(self.sketches, places),
-            times=None if self.times is None else [self.times[place] for place in places],
+            self.sketches.taken(places),
+            None if self.times is None else self.times[places],
+            None if self.seen_at is None else [self.seen_at[place] for place in places],
         )
 
     @classmethod
@@ -80,7 +83,8 @@ class NewDocuments:
             np.concatenate([part.key_hashes for part in parts]),
             list(chain.from_iterable([part.packed_metadata for part in parts])),
             SketchBatch.joined([part.sketches for part in parts]),
-            times=None if parts[0].times is None else [time for part in parts for time in part.times or ()],
+            None if parts[0].times is None else np.concatenate([part.times for part in parts]),
+            None if parts[0].seen_at is None else [seen for part in parts for seen in part.seen_at or ()],
         )
 
     def record(self, place: int, inserted_at: int) -> StoredRecord:
@@ -101,7 +105,8 @@ class NewDocuments:
         )
 
     def _times(self, place: int, inserted_at: int) -> tuple[int, int | None]:
-        return (inserted_at, None) if self.times is None else self.times[place]
+        first = inserted_at if self.times is None else int(self.times[place])
+        return first, None if self.seen_at is None else self.seen_at[place]
 
     def segment_data(self, scheme: Scheme, numbers: np.ndarray, leaders: dict[int, int]) -> SegmentData:
         """Return what a segment of these documents (one at least) holds.
@@ -154,37 +159,19 @@ class NewDocuments:
         samples, kept = self.sketches.samples, self.sketches.kept
         kinds: list[Any] = self.sketches.present.tolist()
         counts = None if samples is None else (samples.num_shingles, samples.num_sampled)
-        if self.times is None:
-            rests = plain_rests(inserted_at, self.sketches.present, counts)
-        if counts is not None and (self.times is not None or leaders):
+        rests = plain_rests(inserted_at if self.times is None else self.times, self.sketches.present, counts)
+        if counts is not None and (self.seen_at is not None or leaders):
             each = zip(kinds, *(count.tolist() for count in counts), strict=True)
             kinds = [one if one[1] else one[0] for one in each]  # as `StoredRecord.stored_present`
-        if self.times is not None:
-            times = [(first, kind) for (first, _), kind in zip(self.times, kinds, strict=True)]
-            plain = {time: encode_rest(*time) for time in set(times)}
-            rests = list(map(plain.__getitem__, times))
         if kept is not None:
             rests = rests_with_kept(rests, kept)
         special = set(leaders)
-        if self.times is not None:
-            special.update(at for at, (_, last) in enumerate(self.times) if last is not None)
+        special.update(at for at, last in enumerate(self.seen_at or ()) if last is not None)
         for at in special:
             own, (first, last) = None if kept is None else kept[at], self._times(at, inserted_at)
             packed = None if own is None else encode_kept(own)
             rests[at] = encode_rest(first, kinds[at], leaders.get(at), packed, last)
         return encode_records(numbers, self.encoded_keys, self.packed_metadata, rests)
-
-
-def _taken(batch: SketchBatch, places: Sequence[int]) -> SketchBatch:
-    taken = SketchBatch(0, batch.num_perm, batch.kept is not None, batch.origin)
-    taken.words, taken.present = batch.words[places], batch.present[places]
-    taken.fingerprints = batch.fingerprints[places]
-    taken.sources = batch.sources
-    if batch.kept is not None:
-        taken.kept = [batch.kept[place] for place in places]
-    if batch.samples is not None:
-        taken.samples = batch.samples.taken(places)
-    return taken
 
 
 Conflict = Literal["error", "skip", "replace"]
@@ -221,10 +208,16 @@ def prepare_documents(items: list[tuple[Any, ...]], sketcher: Sketcher, compares
     keys, documents = [item[0] for item in items], [item[1] for item in items]
     if not set(map(type, documents)) <= _REPEATABLE:
         documents = list(map(repeatable, keys, documents))
+    metadata = None if lengths == {2} else [item[2] if len(item) == 3 else None for item in items]
+    return prepare_columns(keys, documents, metadata, sketcher, compares)
+
+
+def prepare_columns(
+    keys: list[Any], documents: list[Any], metadata: list[Any] | None, sketcher: Sketcher, compares: int = 0
+) -> NewDocuments:
+    """Return the same of keys, documents and their metadata, if they have any."""
     encoded = encode_keys(keys)
-    metadata = [NIL] * len(items)
-    if lengths != {2}:
-        metadata = _packed(items, lengths)
+    packed = [NIL] * len(keys) if metadata is None else _packed(keys, metadata)
     try:
         sketches = sketcher.sketch_list(documents)
     except (TypeError, ValueError):
@@ -235,19 +228,17 @@ def prepare_documents(items: list[tuple[Any, ...]], sketcher: Sketcher, compares
         _require_half(keys, documents, sketches.present.tolist(), compares)
     if sketcher.config.containment and sketches.samples is None:
         _require_samples(keys, documents, sketcher.config.containment)
-    return NewDocuments(plain_keys(keys, encoded), encoded, key_hashes(encoded), metadata, sketches)
+    return NewDocuments(plain_keys(keys, encoded), encoded, key_hashes(encoded), packed, sketches)
 
 
-def _packed(items: list[tuple[Any, ...]], lengths: set[int]) -> list[bytes]:
-    """Return the packed metadata of items."""
-    if lengths == {3}:
-        values = list(map(itemgetter(2), items))
-        kinds = set(map(type, values))
-        if kinds == {NoneType}:
-            return [NIL] * len(items)
-        if kinds == {str} and max(map(len, values)) < MAX_METADATA_BYTES // 4:
-            return pack_texts(values)
-    return [_naming(item[0], pack_metadata, item[2]) if len(item) == 3 else NIL for item in items]
+def _packed(keys: list[Any], values: list[Any]) -> list[bytes]:
+    """Return the packed metadata of documents with these keys."""
+    kinds = set(map(type, values))
+    if kinds == {NoneType}:
+        return [NIL] * len(values)
+    if kinds == {str} and max(map(len, values)) < MAX_METADATA_BYTES // 4:
+        return pack_texts(values)
+    return [_naming(key, pack_metadata, value) for key, value in zip(keys, values, strict=True)]
 
 
 def _require_items(items: list[Any]) -> None:

@@ -97,7 +97,7 @@ def encode_rest(
 
 
 def plain_rests(
-    inserted_at: int, present: np.ndarray, counts: tuple[np.ndarray, np.ndarray] | None
+    inserted_at: int | np.ndarray, present: np.ndarray, counts: tuple[np.ndarray, np.ndarray] | None
 ) -> list[tuple[bytes, bytes]]:
     """Return the `PackedRest`s of documents without leaders, kept shingle hashes and touches.
 
@@ -105,15 +105,21 @@ def plain_rests(
     insert.
 
     Args:
+        inserted_at: one time of all, or that of each, int64.
         present: HAS_ bits, uint8.
         counts: distinct and sampled shingles, uint32, where the index has a shingle table.
     """
-    time = _packed_time(inserted_at)
+    time = _packed_time(inserted_at) if isinstance(inserted_at, int) else b""
     if counts is None:
         kinds: list[int] = present.tolist()
         plain = {kind: (_FOUR_FIELDS, time + _PACKED_KINDS[kind]) for kind in set(kinds)}
-        return list(map(plain.__getitem__, kinds))
-    return list(zip(repeat(_FOUR_FIELDS), _kernel.pack_counts(time, present, *counts)))
+        rests = list(map(plain.__getitem__, kinds))
+    else:
+        rests = list(zip(repeat(_FOUR_FIELDS), _kernel.pack_counts(time, present, *counts)))
+    if isinstance(inserted_at, int):
+        return rests
+    times = inserted_at.astype(">u8").view("V8").tolist()
+    return [(head, _UINT64 + time + tail) for time, (head, tail) in zip(times, rests, strict=True)]
 
 
 def rests_with_kept(
@@ -131,6 +137,7 @@ def rests_with_kept(
 _FOUR_FIELDS, _SIX_FIELDS, _SEVEN_FIELDS = b"\x94", b"\x96", b"\x97"
 _PACKED_KINDS = tuple(map(pack, range(4)))
 """The HAS_ bits that there are, packed."""
+_UINT64 = b"\xcf"
 
 
 def encode_touched(number: int, value: bytes | memoryview, seen_at: int) -> bytes:
@@ -145,7 +152,7 @@ def encode_touched(number: int, value: bytes | memoryview, seen_at: int) -> byte
 
 
 def _packed_time(time: int) -> bytes:
-    return b"\xcf" + time.to_bytes(8, "big")
+    return _UINT64 + time.to_bytes(8, "big")
 
 
 def encode_records(

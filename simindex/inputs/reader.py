@@ -179,10 +179,6 @@ class Inputs:
         """Yield the rows of the place-th input, or of some of its plain lines, as `columns` does."""
         yield from self._read(self._part(place, extent))
 
-    def rows_of(self, place: int, extent: Extent | None) -> Rows:
-        """Yield the rows of one input, or of some of its lines, as iterating does; see `columns_of`."""
-        return _rows(self.columns_of(place, extent))
-
     def lines_of(self, place: int, extent: Extent | None, size: int) -> Iterator[bytes]:
         """Yield the lines of an input with `has_lines`, about `size` bytes at a time, or those of an extent
         of one with `has_plain_lines`; they were read as rows before. The last line may have no end."""

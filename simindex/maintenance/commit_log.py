@@ -25,6 +25,8 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count
 
+import numpy as np
+
 from simindex.changes.documents import NewDocuments
 from simindex.changes.pending import Pending
 from simindex.changes.session import Session
@@ -32,10 +34,9 @@ from simindex.changes.writer import Prepared, Writer
 from simindex.errors import BackupTargetError, ClosedError
 from simindex.format.backup_objects import StoredBackup
 from simindex.format.batch_objects import Batch, batch_name, decode_batch, encode_batch, state_of
-from simindex.format.keys import encode_keys, key_hashes, number_of
+from simindex.format.keys import decode_keys, encode_keys, key_hashes, number_of
 from simindex.format.meta import decode_done, decode_manifest, encode_done
 from simindex.format.records import decode_record
-from simindex.format.seals import unpack
 from simindex.maintenance.backup import backup_index
 from simindex.maintenance.backup_store import LOG, batch_names, read_manifest
 from simindex.maintenance.object_store import Objects, StoreError, open_store, prove
@@ -190,7 +191,7 @@ def _batch_of(pending: Pending, prepared: Prepared, writer: str) -> Batch:
         documents.encoded_keys,
         documents.packed_metadata,
         [] if prepared.done is None else [encode_done(prepared.done)],
-        [first for first, _ in documents.times or ()],
+        [] if documents.times is None else documents.times.tolist(),
         documents.sketches,
     )
 
@@ -241,7 +242,6 @@ def _apply(batch: Batch, writer: Writer, pending: Pending, view: View) -> None:
 
 
 def _documents(batch: Batch) -> NewDocuments:
-    keys = [unpack(key) for key in batch.keys]
-    times: list[tuple[int, int | None]] = [(time, None) for time in batch.times]
-    hashes = key_hashes(batch.keys)
-    return NewDocuments(keys, batch.keys, hashes, batch.metadata, batch.sketches, times or None)
+    times = np.array(batch.times, dtype=np.int64) if batch.times else None
+    keys, hashes = decode_keys(batch.keys), key_hashes(batch.keys)
+    return NewDocuments(keys, batch.keys, hashes, batch.metadata, batch.sketches, times)

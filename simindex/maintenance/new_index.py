@@ -91,7 +91,8 @@ def saved_documents(
         records.key_hashes,
         [NIL if metadata is None else pack(metadata) for metadata in records.metadata],
         sketches,
-        times=list(zip(records.inserted_at.tolist(), records.seen_at, strict=True)),
+        records.inserted_at,
+        records.seen_at,
     )
 
 
@@ -103,9 +104,10 @@ class Builder:
 
     def add(self, documents: NewDocuments, on_conflict: str = "replace") -> tuple[int, int, int]:
         """Store documents in one commit, with their times; returns (inserted, replaced, skipped)."""
-        times = documents.times
-        if not times:
+        if documents.times is None or not len(documents):
             return 0, 0, 0
+        seen_at = documents.seen_at or [None] * len(documents)
+        times = zip(documents.times.tolist(), seen_at, strict=True)
         began_at = min(first if last is None else last for first, last in times)
 
         def gather(writer: Writer, pending: Pending, view: View) -> tuple[int, int, int]:
@@ -120,7 +122,7 @@ class Builder:
 def _runs_of_touches(documents: NewDocuments, numbers: np.ndarray) -> dict[tuple[int, int], int]:
     """Return the runs that touched documents lie in beside those of their commit, as `Pending.runs`."""
     touched: dict[int, list[int]] = {}
-    for number, (_, last) in zip(numbers.tolist(), documents.times or (), strict=True):
+    for number, last in zip(numbers.tolist(), documents.seen_at or (), strict=True):
         if last is not None:
             touched.setdefault(last, []).append(number)
     return {(time, first): behind for time, some in touched.items() for first, behind in side_by_side(some)}

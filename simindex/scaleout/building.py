@@ -15,15 +15,18 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from operator import add
+from operator import add, itemgetter
+from sys import getsizeof
 from typing import Any, NamedTuple
 
-from simindex.changes.documents import DEFAULT_BATCH_SIZE, Conflict
+from simindex.batching import PART_BYTES as BATCH_BYTES
+from simindex.batching import in_parts
+from simindex.changes.documents import DEFAULT_BATCH_SIZE, Conflict, NewDocuments, prepare_columns
 from simindex.checks import require_callable, require_int
 from simindex.corpus.dedup.journal import digest_of
 from simindex.corpus.dedup.rows import InputPart
 from simindex.corpus.entries import PathEntries, entries_of
-from simindex.inputs import Fields, Inputs, Row
+from simindex.inputs import Fields, Inputs
 from simindex.maintenance.object_store import Objects, open_store
 from simindex.remote import is_remote
 from simindex.scaleout.actors import calls_of
@@ -33,6 +36,7 @@ from simindex.scaleout.errors import ScaleOutError, UnsupportedError
 from simindex.scaleout.index import ScaledIndex
 from simindex.scaleout.input_parts import PART_BYTES, parts_of
 from simindex.scaleout.tasks import Tasks, tasks_on
+from simindex.sketching.sketcher import Sketcher
 
 
 class Counts(NamedTuple):
@@ -79,18 +83,24 @@ class Build(NamedTuple):
 
 def insert_part(build: Build, part: InputPart) -> Counts:
     """Store the documents of a part; all of it is acknowledged."""
-    bad = 0
+    bad, sketcher = 0, Sketcher(build.catalog.config)
+    most = build.batch_size * len(build.catalog.partitions)
 
-    def rows() -> Iterator[Row]:
+    def prepared() -> Iterator[tuple[NewDocuments, int]]:
+        """Yield rows, sketched while their texts are in the cache, and their bytes; each has so many at least
+        that `most` documents are a batch."""
         nonlocal bad
         try:
-            for row in build.inputs.rows_of(part.place, part.extent):
-                if isinstance(row, Row):
-                    yield row
-                elif build.skip_bad_rows:
+            for some in build.inputs.columns_of(part.place, part.extent):
+                for at in range(0, len(some.keys), most):
+                    here = slice(at, at + most)
+                    texts, metadata = some.documents[here], some.metadata and some.metadata[here]
+                    documents = prepare_columns(some.keys[here], texts, metadata, sketcher)
+                    yield documents, max(sum(map(getsizeof, texts)), len(texts) * BATCH_BYTES // most)
+                if some.error is not None:
+                    if not build.skip_bad_rows:
+                        raise some.error
                     bad += 1
-                else:
-                    raise row
         except FileNotFoundError as exc:
             node = socket.gethostname()
             raise ScaleOutError(
@@ -98,8 +108,10 @@ def insert_part(build: Build, part: InputPart) -> Counts:
                 node=node,
             ) from exc
 
+    parts = in_parts(prepared(), None, itemgetter(1))
     with ScaledIndex(build.uri, build.catalog, calls_of) as index:
-        report = index.insert_many(rows(), on_conflict=build.on_conflict, batch_size=build.batch_size)
+        joined = (NewDocuments.joined([one for one, _ in part.values]) for part in parts)
+        report = index.insert_prepared(joined, build.on_conflict)
     return Counts(*report, bad)
 
 
@@ -110,7 +122,7 @@ def build(
     on_conflict: Conflict = "skip",
     skip_bad_rows: bool = False,
     batch_size: int = DEFAULT_BATCH_SIZE,
-    part_bytes: int = PART_BYTES,
+    part_bytes: int = PART_BYTES // 2,
     progress: Callable[[int, int], object] | None = None,
     address: str | None = None,
     ray: Mapping[str, Any] | None = None,

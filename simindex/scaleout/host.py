@@ -24,9 +24,8 @@ from simindex.batching import num_workers
 from simindex.changes.documents import Conflict, NewDocuments
 from simindex.config import Config, require_equal
 from simindex.errors import ClosedError, ConfigMismatchError, KeyExistsError, ReadOnlyError, SimIndexError
-from simindex.format.keys import key_hashes
+from simindex.format.keys import decode_keys, key_hashes
 from simindex.format.records import NIL
-from simindex.format.seals import unpack
 from simindex.index.index import Index
 from simindex.maintenance.backup import backup_index
 from simindex.maintenance.object_store import StoreError, open_store, prove
@@ -234,9 +233,8 @@ class Host:
         # While the threads sketch.
         encoded = routed.encoded_keys
         metadata = routed.packed_metadata or [NIL] * len(encoded)
-        keys, hashes = [unpack(key) for key in encoded], key_hashes(encoded)
-        times: list[tuple[int, int | None]] = [(time, None) for time in routed.times.tolist()]
-        return NewDocuments(keys, encoded, hashes, metadata, SketchBatch.joined(list(sketches)), times)
+        keys, hashes = decode_keys(encoded), key_hashes(encoded)
+        return NewDocuments(keys, encoded, hashes, metadata, SketchBatch.joined(list(sketches)), routed.times)
 
     def _sketched(self, texts: list[str]) -> Iterable[SketchBatch]:
         """Yield the sketches of texts, some at a time by each thread."""

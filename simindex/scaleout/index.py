@@ -54,7 +54,7 @@ from simindex.scaleout.answers import (
     ScaledMatches,
     ScaledStats,
 )
-from simindex.scaleout.calls import Calls, Gathered, OnMissing
+from simindex.scaleout.calls import Calls, Gathered, OnMissing, To
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.connections import Group
 from simindex.scaleout.errors import CatalogChangedError, PartitionError, PlaceMissingError, UnsupportedError
@@ -271,9 +271,21 @@ class ScaledIndex:
         require_conflict(on_conflict)
         require_callable("progress", progress)
         require_int("batch_size", batch_size, 1)
-        totals, calls = [0, 0, 0], self._calls
+        size = batch_size * len(self.catalog.partitions)
+        parts = in_parts(rows, size, bytes_of_item)
+        return self._insert((self._routing.items(part.values) for part in parts), on_conflict, progress)
 
-        under_way = deque[dict[str, Any]]()
+    def insert_prepared(self, batches: Iterable[NewDocuments], on_conflict: Conflict) -> InsertReport:
+        """Store batches of documents that are sketched already; as `insert_many`."""
+        return self._insert(map(self._routing.documents, batches), on_conflict, None)
+
+    def _insert(
+        self,
+        batches: Iterable[To],
+        on_conflict: Conflict,
+        progress: Callable[[int], object] | None,
+    ) -> InsertReport:
+        totals, calls, under_way = [0, 0, 0], self._calls, deque[dict[str, Any]]()
 
         def answered() -> None:
             counts = calls.whole("insert_many", calls.gather(under_way.popleft(), self._change_seconds))
@@ -283,10 +295,9 @@ class ScaledIndex:
 
         with self._by_catalog():
             try:
-                for part in in_parts(rows, batch_size * len(self.catalog.partitions), bytes_of_item):
+                for to in batches:
                     if len(under_way) == UNDER_WAY:
                         answered()
-                    to = self._routing.items(part.values, new_call())
                     under_way.append(calls.send_all("changes", "insert", on_conflict, to=to))
                 while under_way:
                     answered()
@@ -398,7 +409,7 @@ class ScaledIndex:
         ordered = Answered.merged([found], None, is_by_distance(query)).matches()
         decisions.matched = list(zip(matched, ordered, strict=True))
         if decisions.places:
-            to = self._routing.documents(documents.taken(decisions.places), new_call())
+            to = self._routing.documents(documents.taken(decisions.places))
             with self._by_catalog():
                 self._calls.every("changes", "insert", on_conflict, to=to, seconds=self._change_seconds)
         return decisions

@@ -185,8 +185,8 @@ class Partition(Index):
         def add(writer: Writer, pending: Pending, view: View, before: list[int] | None) -> list[int]:
             if before is not None:
                 return before
-            if documents.times:  # ages go by the clocks of drivers
-                pending.inserted_at = min(first for first, _ in documents.times)
+            if documents.times is not None:  # ages go by the clocks of drivers
+                pending.inserted_at = int(documents.times.min())
             return list(writer.insert(pending, view, documents, on_conflict))
 
         return self._session.once(call, add)

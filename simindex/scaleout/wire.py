@@ -42,14 +42,14 @@ class Routed(NamedTuple):
     documents: list[str] | SketchBatch
 
 
-def route(encoded_keys: Sequence[bytes], num_partitions: int) -> np.ndarray:
-    """Return the partition of each key: the xxh3-64 of its stored form, modulo their number; uint32."""
-    return (key_hashes(list(encoded_keys)) % np.uint64(num_partitions)).astype(np.uint32)
+def route(hashes: np.ndarray, num_partitions: int) -> np.ndarray:
+    """Return the partition of each key: the hash of its stored form, modulo their number; uint32."""
+    return (hashes % np.uint64(num_partitions)).astype(np.uint32)
 
 
 def partition_of(key: Key, num_partitions: int) -> int:
     """Return the partition of one key."""
-    return int(route([encode_key(key)], num_partitions)[0])
+    return int(route(key_hashes([encode_key(key)]), num_partitions)[0])
 
 
 def new_call() -> bytes:
@@ -67,21 +67,21 @@ class Routing:
         places = [self._names.index(one.place) for one in catalog.partitions]
         self._place_of = np.array(places, dtype=np.uint32)
 
-    def items(self, items: list[tuple[Any, ...]], call: bytes) -> dict[str, tuple[bytes, Routed]]:
+    def items(self, items: list[tuple[Any, ...]]) -> dict[str, tuple[bytes, Routed]]:
         """Return place -> (id of the call, its part of the items), of those that are to store any."""
         if all(type(item) is tuple and 2 <= len(item) <= 3 and type(item[1]) is str for item in items):
             with suppress(TypeError, ValueError):  # raised again below, with the key
                 keys, metadata = encode_keys([item[0] for item in items]), None
                 if any(len(item) == 3 for item in items):
                     metadata = [NIL if len(item) == 2 else pack_metadata(item[2]) for item in items]
-                return self._routed(call, keys, metadata, [item[1] for item in items])
-        return self.documents(prepare_documents(items, self._sketcher), call)
+                return self._routed(keys, key_hashes(keys), metadata, [item[1] for item in items])
+        return self.documents(prepare_documents(items, self._sketcher))
 
-    def documents(self, documents: NewDocuments, call: bytes) -> dict[str, tuple[bytes, Routed]]:
+    def documents(self, documents: NewDocuments) -> dict[str, tuple[bytes, Routed]]:
         """Return the same of documents that are sketched already."""
         packed = documents.packed_metadata
         metadata = packed if any(one != NIL for one in packed) else None
-        return self._routed(call, documents.encoded_keys, metadata, documents)
+        return self._routed(documents.encoded_keys, documents.key_hashes, metadata, documents.sketches)
 
     def _times(self, count: int) -> np.ndarray:
         """Return ascending times for so many documents, behind those that were given before."""
@@ -93,32 +93,32 @@ class Routing:
     def keys(self, encoded_keys: Sequence[bytes]) -> dict[int, list[bytes]]:
         """Return number of a partition -> its keys."""
         found: dict[int, list[bytes]] = {}
-        numbers = route(encoded_keys, self._num_partitions).tolist()
+        numbers = route(key_hashes(list(encoded_keys)), self._num_partitions).tolist()
         for key, number in zip(encoded_keys, numbers, strict=True):
             found.setdefault(number, []).append(key)
         return found
 
     def _routed(
         self,
-        call: bytes,
         encoded: list[bytes],
+        hashes: np.ndarray,
         metadata: list[bytes] | None,
-        documents: list[str] | NewDocuments,
+        documents: list[str] | SketchBatch,
     ) -> dict[str, tuple[bytes, Routed]]:
-        numbers, times, routed = route(encoded, self._num_partitions), self._times(len(encoded)), {}
+        call, times, routed = new_call(), self._times(len(encoded)), {}
+        numbers = route(hashes, self._num_partitions)
         of_place = self._place_of[numbers]
         for at, name in enumerate(self._names):
-            here = np.flatnonzero(of_place == at).tolist()
+            places = np.flatnonzero(of_place == at)
+            here = places.tolist()
             if not here:
                 continue
             own: list[str] | SketchBatch
-            if isinstance(documents, NewDocuments):
-                own = documents.taken(here).sketches
+            if isinstance(documents, SketchBatch):
+                own = documents.taken(here)
             else:
                 own = [documents[one] for one in here]
             packed = None if metadata is None else [metadata[one] for one in here]
-            routed[name] = (
-                call,
-                Routed([encoded[one] for one in here], packed, numbers[here], times[here], own),
-            )
+            keys = [encoded[one] for one in here]
+            routed[name] = call, Routed(keys, packed, numbers[places], times[places], own)
         return routed

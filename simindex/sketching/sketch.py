@@ -383,6 +383,18 @@ class SketchBatch(Sequence[Sketch]):
         batch.present = _PAIR
         return batch
 
+    def taken(self, places: Sequence[int]) -> SketchBatch:
+        """Return the sketches at some places, in that order."""
+        taken = SketchBatch(0, self.num_perm, self.kept is not None, self.origin)
+        taken.words, taken.present = self.words[places], self.present[places]
+        taken.fingerprints = self.fingerprints[places]
+        taken.sources = self.sources
+        if self.kept is not None:
+            taken.kept = [self.kept[place] for place in places]
+        if self.samples is not None:
+            taken.samples = self.samples.taken(places)
+        return taken
+
     @classmethod
     def joined(cls, batches: Sequence[SketchBatch]) -> SketchBatch:
         """Return the sketches of one batch or more, of one configuration, in order."""

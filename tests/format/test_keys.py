@@ -11,6 +11,7 @@ from support.texts import external_keys, numbers
 from simindex import CorruptIndexError, Key
 from simindex.format.keys import (
     WHOLE_SEGMENT,
+    decode_keys,
     encode_key,
     encode_keys,
     key_hashes,
@@ -29,7 +30,7 @@ from simindex.format.seals import unpack
 def test_encoded_keys_tell_kinds_and_values_apart(some: list[Key]) -> None:
     encoded = encode_keys(some)
     assert encoded == [encode_key(key) for key in some]
-    assert [unpack(key) for key in encoded] == some
+    assert [unpack(key) for key in encoded] == some == decode_keys(encoded)
     assert len(set(encoded)) == len({(type(key), key) for key in some})
     assert key_hashes(encoded).dtype == np.uint64
 

@@ -148,6 +148,11 @@ def test_plain_rests_equal_those_made_one_by_one(counted: list[tuple[int, int, i
     assert plain_rests(7, presents, None) == [encode_rest(7, present) for present in presents.tolist()]
     expected = [encode_rest(7, one if one[1] else one[0]) for one in counted]
     assert plain_rests(7, presents, (counts[0], counts[1])) == expected
+    times = np.arange(len(counted)) * 2**40
+    for own in (None, (counts[0], counts[1])):
+        kinds = presents.tolist() if own is None else [one if one[1] else one[0] for one in counted]
+        each = [encode_rest(*one) for one in zip(times.tolist(), kinds, strict=True)]
+        assert plain_rests(times, presents, own) == each
 
 
 @given(numbers, st.sampled_from([1, 3]), st.integers(1, 2**64 - 1))

@@ -191,7 +191,7 @@ class Cluster:
 
     def _insert(self, catalog: Catalog, call: bytes, numbers: range) -> None:
         items = [(number, f"a text of the number {number}") for number in numbers]
-        for place, (_, routed) in Routing(catalog, Sketcher(CONFIG)).items(items, call).items():
+        for place, (_, routed) in Routing(catalog, Sketcher(CONFIG)).items(items).items():
             self.call(catalog, place, "insert", call, routed, "error")
 
     def counts(self) -> dict[int, int]:

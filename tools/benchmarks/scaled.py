@@ -33,7 +33,7 @@ from simindex.batching import bytes_of_item, in_parts
 from simindex.corpus import deduplicate
 from simindex.scaleout.actors import SHARE
 from simindex.scaleout.index import UNDER_WAY
-from simindex.scaleout.wire import Routing, new_call
+from simindex.scaleout.wire import Routing
 
 BATCH = 1_000
 PARTITIONS = 8
@@ -204,7 +204,7 @@ def thrown_away(index: scaleout.ScaledIndex, items: list[tuple[Any, ...]]) -> fl
 
     def batches() -> Iterator[list[Any]]:
         for part in in_parts(items, size, bytes_of_item):
-            routed = routing.items(part.values, new_call())
+            routed = routing.items(part.values)
             yield [actors[place].take.remote(pickle.dumps(own, protocol=5)) for place, own in routed.items()]
 
     start = time.perf_counter()
