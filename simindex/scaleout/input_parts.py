@@ -38,8 +38,8 @@ def parts_of(inputs: Inputs, most: int, tasks: Tasks) -> tuple[list[InputPart], 
     parts: list[InputPart] = []
     size = size_for(inputs, most, tasks.parallel)
     for place, path in enumerate(inputs.paths):
-        extents = extents_of(path, size) if inputs.has_plain_lines(path) else []
-        parts += [InputPart(place, extent) for extent in extents] or [InputPart(place, None)]
+        extents = extents_of(path, size) if inputs.has_plain_lines(path) else [None]
+        parts += [InputPart(place, extent) for extent in extents]
     num_lines = list(tasks.run(_num_lines, inputs, parts))
     counted, before = list[InputPart](), 0
     for part, lines in zip(parts, num_lines, strict=True):

@@ -74,6 +74,25 @@ def test_stages_write_what_one_machine_writes_however_they_are_shared(
     assert job.finish()[:4] == expected[:4]
 
 
+@pytest.mark.parametrize(
+    ("counts", "num_written"),
+    [({"a.jsonl": 9, "b.jsonl": 0, "d.jsonl": 5}, 2), ({"a.csv": 0, "b.jsonl": 9}, 0), ({"a.jsonl": 0}, 0)],
+)
+def test_files_without_rows_are_inputs_like_others(
+    tmp_path: Path, counts: dict[str, int], num_written: int
+) -> None:
+    for name, count in counts.items():
+        written(tmp_path / name, rows_of(1, count))
+    sources = [tmp_path / name for name in counts]
+    job = plan_dedup(sources, str(tmp_path / "many.jsonl"), work=tmp_path / "work")
+    job.sketch()
+    job.compare()
+    assert (job.decide(), job.write()) == (1, num_written)
+    expected = deduplicate(sources, tmp_path / "one.jsonl")
+    assert job.finish()[:4] == expected[:4]
+    assert (tmp_path / "many.jsonl").read_bytes() == (tmp_path / "one.jsonl").read_bytes()
+
+
 def test_a_stage_that_comes_too_early_names_the_one_that_is_missing(tmp_path: Path) -> None:
     job = planned(tmp_path)
     job.sketch(1, 2)

@@ -313,6 +313,8 @@ class SketchFiles:
     def _mapped(self, name: str, dtype: Any, count: int | None = None) -> np.ndarray:
         count = self.count if count is None else count
         known = self._maps.get(name)
+        if not count:
+            return np.empty(0, dtype=dtype)  # nothing can be mapped of it
         if known is None or len(known) != count:
             mapped = np.memmap(self._path(name), dtype=dtype, mode="r", shape=(count,))
             known = self._maps[name] = np.asarray(mapped)  # its indexing costs a twentieth of a comparison
