@@ -297,17 +297,16 @@ class SketchFiles:
         paragraphs, rows = np.divmod(rows[numbers], _ROWS)
         columns = begins, ends[numbers], places, rows, paragraphs, kinds, self.present(numbers)
         found = list[tuple[Key, Place, int]]()
-        with open(self._path("keys"), "rb", buffering=0) as file:
-            handle = file.fileno()
-            for begin, end, place, row, paragraph, kind, present in zip(
-                *map(np.ndarray.tolist, columns), strict=True
-            ):
-                text = os.pread(handle, end - begin, begin).decode("utf-8", "surrogatepass")
-                key: Key = int(text) if kind == _INT else bytes.fromhex(text) if kind == _BYTES else text
-                name = names[place]
-                if not row:  # a file of a folder, by its path
-                    name = text.rpartition("#")[0] if paragraph else text
-                found.append((key, Place(name, row, paragraph or None), present))
+        keys = self._mapped("keys", np.uint8, self._bytes["keys"]).data
+        for begin, end, place, row, paragraph, kind, present in zip(
+            *map(np.ndarray.tolist, columns), strict=True
+        ):
+            text = str(keys[begin:end], "utf-8", "surrogatepass")
+            key: Key = int(text) if kind == _INT else bytes.fromhex(text) if kind == _BYTES else text
+            name = names[place]
+            if not row:  # a file of a folder, by its path
+                name = text.rpartition("#")[0] if paragraph else text
+            found.append((key, Place(name, row, paragraph or None), present))
         return found
 
     def _mapped(self, name: str, dtype: Any, count: int | None = None) -> np.ndarray:

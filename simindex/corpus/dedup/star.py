@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -63,8 +63,11 @@ def scores_of(plan: PairPlan, agree: np.ndarray, distance: np.ndarray) -> np.nda
     return scores
 
 
-def agree_and_distance(plan: PairPlan, score: int) -> tuple[int, int]:
-    """Return what `scores_of` was made of."""
+_Score = TypeVar("_Score", int, np.ndarray)
+
+
+def agree_and_distance(plan: PairPlan, score: _Score) -> tuple[_Score, _Score]:
+    """Return what `scores_of` was made of, of one score or an array of them."""
     upper, lower = score >> 16, score & 0xFFFF
     return (0xFFFF - upper, lower) if plan.method == "minhash" else (0xFFFF - lower, upper)
 

@@ -54,11 +54,9 @@ def verdicts_of(
             numbers, kept = (ends.astype(np.uint32) for ends in ends_of(some["edge"]))
             wanted = np.unique(np.concatenate([numbers, kept]) if has_bits else kept)
             known = dict(zip(wanted.tolist(), origins(wanted), strict=True))
-            for number, other, score in zip(
-                *map(np.ndarray.tolist, (numbers, kept, some["scores"])), strict=True
-            ):
+            columns = numbers, kept, some["scores"], *agree_and_distance(plan, some["scores"])
+            for number, other, score, agree, distance in zip(*map(np.ndarray.tolist, columns), strict=True):
                 key, place, halves = known[other]
-                agree, distance = agree_and_distance(plan, score)
                 estimate = estimates[agree] if agree != NO_VALUE else no_estimate
                 estimate, left_out = (estimate, None) if compare is None else compare(number, other, score)
                 have_bits = has_bits and known[number][2] & halves & HAS_FINGERPRINT
