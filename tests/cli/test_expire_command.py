@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from support.commands import NO_INDEX, Run, stored
+from support.commands import Run, stored
 from support.texts import FOX, SHIP
 
 import simindex
@@ -70,11 +70,6 @@ def test_expire_refuses_what_is_no_time(run: Run, aged: str, options: list[str])
     result = run("expire", aged, *options)
     assert (result.code, result.out) == (2, "")
     assert stored(aged) == ["old", "new"]
-
-
-def test_expire_of_nothing_creates_nothing(run: Run, tmp_path: Path) -> None:
-    assert run("expire", "nowhere", "--older-than", "1d").err == NO_INDEX
-    assert not (tmp_path / "nowhere").exists()
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,7 @@
 """`simindex insert`: every kind of input, through the command."""
 
-import bz2
-import csv
 import gzip
 import json
-import lzma
 import os
 import sys
 from pathlib import Path
@@ -12,10 +9,9 @@ from typing import Any
 
 import pytest
 from support.commands import Run, stored
-from support.texts import FOX, ROWS, SHIP, has, json_lines, make_folder, zstd
+from support.texts import FOX, ROWS, SHIP, json_lines, make_folder, zstd
 
 import simindex
-from simindex import Config
 
 
 def test_insert_reads_stdin(run: Run) -> None:
@@ -57,28 +53,6 @@ def test_insert_takes_lists_as_ready_shingles(run: Run) -> None:
     assert run("insert", "users", "-", "--text-field", "movies", stdin=json_lines(rows)).code == 0
     with simindex.open("users", "r") as index:
         assert [match.key for match in index.query({"1", "2", "3"}, 1.0)] == ["u1", "u2"]
-
-
-def test_insert_reads_csv(run: Run, tmp_path: Path) -> None:
-    with open(tmp_path / "a.csv", "w", newline="", encoding="utf-8-sig") as file:
-        rows = [["id", "text", "year"], ["x", f'{FOX},\n"quoted"', "1984"], ["", SHIP, "1999"]]
-        csv.writer(file).writerows(rows)
-    assert run("insert", "news", "a.csv", "--metadata", "--key-from", "line").code == 0
-    assert stored("news") == ["x", "a.csv:4"]
-    with simindex.open("news", "r") as index:
-        assert index["x"].metadata == {"year": "1984"}
-        assert index["x"].sketch.jaccard(simindex.Sketcher(Config()).sketch(FOX + " quoted")) == 1.0
-
-
-def test_insert_keys_a_text_file_by_its_path_and_reads_wrong_bytes_as_u_fffd(
-    run: Run, tmp_path: Path
-) -> None:
-    (tmp_path / "sub").mkdir()
-    (tmp_path / "sub" / "page.txt").write_bytes(b"caf\xe9 au lait")
-    assert run("insert", "news", "sub/page.txt").code == 0
-    with simindex.open("news", "r") as index:
-        sketch = simindex.Sketcher(Config()).sketch("caf\ufffd au lait")
-        assert index["sub/page.txt"].sketch.jaccard(sketch) == 1.0
 
 
 def test_insert_walks_a_folder_in_order_and_follows_no_linked_folder(run: Run, tmp_path: Path) -> None:
@@ -147,35 +121,6 @@ def test_insert_names_the_package_that_an_input_needs(
     message = f"simindex: {name}: reading .{name.split('.')[-1]} needs {package}; install it with: "
     assert (result.code, result.err) == (1, f"{message}pip install {package}\n")
     assert not (tmp_path / "news").exists()
-
-
-def test_insert_reads_every_frame_of_zstd_and_refuses_a_cut_file(run: Run, tmp_path: Path) -> None:
-    packed = b"".join(zstd().compress(json_lines([row])) for row in ROWS)
-    (tmp_path / "a.jsonl.zst").write_bytes(packed)
-    assert run("insert", "news", "a.jsonl.zst").code == 0
-    assert len(stored("news")) == 3
-    (tmp_path / "cut.jsonl.zst").write_bytes(packed[:-9])
-    result = run("insert", "cut", "cut.jsonl.zst", "--batch-size", 1)
-    assert result.code == 1
-    assert "cut.jsonl.zst: cannot be read beyond line 2: " in result.err
-    assert len(stored("cut")) == 2
-
-
-@pytest.mark.skipif(not has("pyarrow"), reason="pyarrow is not installed")
-def test_insert_reads_parquet(run: Run) -> None:
-    import pyarrow
-    import pyarrow.parquet
-
-    rows = [{"id": 1, "text": FOX, "year": 1984}, {"id": None, "text": None}, {"id": None, "text": SHIP}]
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), "a.parquet")
-    result = run("insert", "news", "a.parquet", "--metadata", "--skip-bad-rows", "--key-from", "line")
-    assert result.code == 0
-    assert "a.parquet:2: text: expected a string" in result.err
-    assert stored("news") == [1, "a.parquet:3"]
-    with simindex.open("news", "r") as index:
-        assert index[1].metadata == {"year": 1984}
-    result = run("insert", "news", "a.parquet", "--text-field", "body")
-    assert (result.code, "expected a column 'body'" in result.err) == (1, True)
 
 
 BAD_ROWS = [
@@ -376,34 +321,6 @@ def test_insert_says_which_files_of_a_folder_have_rows_that_it_does_not_read(
     assert json.loads(result.out)["tables"] == 0
     assert stored("rows") == ["fox"]
     assert run("insert", "rows", "tree/*.jsonl.gz", "--on-conflict", "skip").err.startswith("0 documents ins")
-
-
-@pytest.mark.parametrize(
-    ("packed", "packing"),
-    [
-        (bz2.compress(SHIP.encode()), "bzip2"),
-        (gzip.compress(SHIP.encode()), "gzip"),
-        (lzma.compress(SHIP.encode()), "xz"),
-        (b"PK\x03\x04and so on", "zip"),
-    ],
-    ids=["bzip2", "gzip", "xz", "zip"],
-)
-def test_insert_takes_no_packed_file_for_a_text(
-    run: Run, tmp_path: Path, packed: bytes, packing: str
-) -> None:
-    (tmp_path / "tree").mkdir()
-    (tmp_path / "tree/page.old").write_bytes(packed)
-    (tmp_path / "tree/page").write_text(SHIP)
-    result = run("insert", "ix", "tree/page.old")
-    assert (result.code, result.err.split("; ")[:2]) == (
-        1,
-        [
-            f"simindex: tree/page.old: expected text, found a file packed by {packing}",
-            "what is unpacked is named .gz, .xz and .zst",
-        ],
-    )
-    assert "left out of folders: 1 binary file\n" in run("insert", "ix", "tree").err
-    assert stored("ix") == ["tree/page"]
 
 
 @pytest.mark.parametrize(

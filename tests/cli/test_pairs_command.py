@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support.commands import NO_INDEX, Run, matches_of, on_terminal
+from support.commands import Run, matches_of, on_terminal
 from support.texts import FOX, FOX_TOO, SHIP, json_lines
 
 import simindex
@@ -91,7 +91,6 @@ def test_wrong_usage_is_refused(run: Run, news: str, options: list[object], mess
 
 
 def test_what_the_index_lacks_is_said(run: Run, news: str) -> None:
-    assert run("pairs", "nowhere") == (1, "", NO_INDEX)
     result = run("pairs", news, "--exact")
     assert result.code == 1
     assert "--keep-shingles" in result.err

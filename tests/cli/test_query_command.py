@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support.commands import NO_INDEX, Run, matches_of
+from support.commands import Run, matches_of
 from support.faults import broken_off
 from support.texts import FOX, FOX_TOO, ROWS, SHIP, json_lines
 
@@ -265,13 +265,7 @@ def test_query_refuses_wrong_combinations(run: Run, news: str, arguments: list[o
     assert "Usage: simindex query" in result.err
 
 
-def test_query_reports_a_missing_index_file_or_value(run: Run, news: str, tmp_path: Path) -> None:
-    result = run("query", "nowhere", FOX)
-    assert (result.code, result.err) == (
-        1,
-        NO_INDEX,
-    )
-    assert not (tmp_path / "nowhere").exists()
+def test_query_reports_a_missing_file_or_a_wrong_value(run: Run, news: str) -> None:
     result = run("query", news, "--file", "page.txt")
     assert (result.code, result.err) == (1, "simindex: page.txt: No such file or directory\n")
     result = run("query", news, FOX, "--threshold", 1.5)

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support.commands import NO_INDEX, Run, stored
+from support.commands import Run, stored
 from support.texts import FOX, ROWS, SHIP, json_lines
 
 import simindex
@@ -38,7 +38,6 @@ def test_get_shows_what_is_stored_and_reports_what_is_not(run: Run, pages: str) 
     assert int(line["fingerprint"], 16) == record.sketch.fingerprint
     assert line["inserted_at"] == record.inserted_at.isoformat()
     assert line["seen_at"] == record.seen_at.isoformat()
-    assert run("get", "nowhere", "a").err == NO_INDEX
     assert run("get", pages).code == 2
 
 
@@ -73,7 +72,6 @@ def test_list_prints_keys_that_remove_takes(run: Run, pages: str) -> None:
     assert [json.loads(line)["id"] for line in lines] == ["fox", "fox too", 7, {"bytes": "AP8="}]
     assert run("remove", pages, "-", stdin=b"fox\nfox too\n").code == 0
     assert stored(pages) == [7, b"\x00\xff"]
-    assert run("list", "nowhere").err == NO_INDEX
 
 
 def test_export_is_read_back_by_insert(run: Run, pages: str) -> None:
@@ -94,7 +92,6 @@ def test_export_is_read_back_by_insert(run: Run, pages: str) -> None:
         for key in ("fox", "fox too", 7, b"\x00\xff"):
             assert restored[key].sketch.fingerprint == index[key].sketch.fingerprint
         assert restored["fox"].metadata == index["fox"].metadata
-    assert run("export", "nowhere").err == NO_INDEX
 
 
 def test_export_of_an_index_without_simhash_has_no_fingerprints(run: Run, rows_file: str) -> None:

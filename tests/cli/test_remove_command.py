@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from support.commands import NO_INDEX, Run, stored
+from support.commands import Run, stored
 from support.texts import FOX, SHIP, json_lines
 
 
@@ -44,16 +44,6 @@ def test_remove_reports_missing_keys_and_removes_the_others(run: Run, news: str)
         24,
     )
     assert "simindex: ... and 4 more (24 missing keys in all)" in result.err
-
-
-def test_remove_reports_a_missing_index_and_wrong_usage(run: Run, tmp_path: Path, news: str) -> None:
-    result = run("remove", "nowhere", "a")
-    assert (result.code, result.err) == (
-        1,
-        NO_INDEX,
-    )
-    assert not (tmp_path / "nowhere").exists()
-    assert run("remove", news).code == 2
 
 
 def test_remove_rows_takes_keys_as_insert_makes_them(run: Run, tmp_path: Path) -> None:

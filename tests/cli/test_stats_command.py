@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support.commands import NO_INDEX, Run
+from support.commands import Run
 from support.texts import has, json_lines
 
 
@@ -49,15 +49,6 @@ def test_stats_shows_an_index_of_one_method(run: Run, rows_file: str, option: st
     assert result.code == 0
     assert ("threshold" in result.out) == (option == "--no-simhash")
     assert ("SimHash search" in result.out) == (option == "--no-minhash")
-
-
-def test_stats_reports_a_missing_index(run: Run) -> None:
-    result = run("stats", "nowhere", "--json")
-    assert (result.code, result.out, result.err) == (
-        1,
-        "",
-        NO_INDEX,
-    )
 
 
 def test_stats_histogram_prints_and_draws_the_numbers_of_its_json(run: Run, news: str) -> None:

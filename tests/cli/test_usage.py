@@ -3,7 +3,6 @@
 import gzip
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 from support.command_server import command_server
 from support.commands import COMMANDS, Run, process
+from support.processes import succeeds
 from support.samples import sample_of
 from support.texts import FOX, ROWS, SHIP, json_lines
 
@@ -83,26 +83,12 @@ def test_examples_of_the_help_run(desk: Path, run: Run, command: str, simindex_c
     assert f"simindex {command} " in script
     if command == "insert":
         (desk / "news.simindex").rename(desk / "other.simindex")
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", simindex_command + script],
-        cwd=desk,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr
+    done = succeeds(["bash", "-euo", "pipefail", "-c", simindex_command + script], cwd=desk)
     assert "Traceback" not in done.stderr
 
 
 def test_package_runs_as_a_module(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "simindex", "--version"],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=tmp_path,
-    )
+    done = succeeds([sys.executable, "-m", "simindex", "--version"], cwd=tmp_path)
     assert done.stdout == f"simindex {simindex.__version__}\n"
 
 
@@ -175,6 +161,17 @@ def test_wrong_values_are_wrong_usage_in_plain_words(
     assert not re.search(r"Value error|Input should|pydantic|valid float", result.err)
     assert not Path("new").exists()
     assert news == "news"
+
+
+NEEDS_INDEX: dict[str, list[object]] = {name: [] for name in ("stats", "pairs", "clusters", "list", "export")}
+NEEDS_INDEX |= {"query": [FOX], "get": ["a"], "remove": ["a"], "expire": ["--older-than", "1d"]}
+
+
+@pytest.mark.parametrize("command", NEEDS_INDEX)
+def test_missing_index_is_named_and_not_made(run: Run, command: str) -> None:
+    no_index = "simindex: nowhere: no simindex index; simindex insert makes one\n"
+    assert run(command, "nowhere", *NEEDS_INDEX[command]) == (1, "", no_index)
+    assert not Path("nowhere").exists()
 
 
 @pytest.mark.parametrize("shell", sample_of(["bash"], ["zsh", "fish"]))

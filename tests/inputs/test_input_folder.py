@@ -1,5 +1,6 @@
 """Folders: which files, in which order, and those that cannot be read."""
 
+import bz2
 import gzip
 import tracemalloc
 from pathlib import Path
@@ -62,6 +63,7 @@ def mixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "c/d.md.gz": gzip.compress(b"packed text"),
         "c/e.tar.gz": gzip.compress(b"name" + bytes(512)),
         "c/latin.txt": b"caf\xe9",
+        "c/page.old": bz2.compress(b"packed text"),
     }
     for name, content in files.items():
         (tmp_path / "mixed" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -77,9 +79,9 @@ def keys_of(inputs: Inputs) -> list[str]:
 def test_folder_leaves_out_and_counts_what_is_hidden_or_binary() -> None:
     inputs = Inputs(["mixed"])
     assert keys_of(inputs) == ["a.py", "c/d.md.gz", "c/latin.txt"]
-    assert inputs.tally == Tally(hidden=4, binary=2, mended=1)
+    assert inputs.tally == Tally(hidden=4, binary=3, mended=1)
     assert keys_of(inputs) == ["a.py", "c/d.md.gz", "c/latin.txt"]
-    assert inputs.tally == Tally(hidden=4, binary=2, mended=1)
+    assert inputs.tally == Tally(hidden=4, binary=3, mended=1)
     inputs = Inputs(["mixed"], reading=Reading(hidden=True, encoding="latin-1"))
     texts = {row.key: row.document for row in good(inputs)}
     assert list(texts) == [
@@ -87,7 +89,7 @@ def test_folder_leaves_out_and_counts_what_is_hidden_or_binary() -> None:
         for name in (".github/workflow.yml", ".hidden", "a.py", "c/.env", "c/d.md.gz", "c/latin.txt")
     ]
     assert (texts["mixed/c/d.md.gz"], texts["mixed/c/latin.txt"]) == ("packed text", "caf\xe9")
-    assert inputs.tally == Tally(hidden=1, binary=2)
+    assert inputs.tally == Tally(hidden=1, binary=3)
 
 
 @pytest.mark.usefixtures("mixed")

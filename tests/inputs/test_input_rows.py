@@ -1,10 +1,13 @@
-"""What a row must look like."""
+"""What a row must look like; errors of inputs: their place, and their way to another process."""
+
+import pickle
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simindex.inputs import Fields, Row
+from simindex import SimIndexError
+from simindex.inputs import BadRowError, Fields, InputError, Row
 
 
 @pytest.mark.parametrize(
@@ -28,3 +31,13 @@ def test_content_key_is_one_for_equal_sets_only(some: list[str], others: list[st
     key, same, other = (Fields(key_from="content").row("f", 9, row).key for row in rows)  # type: ignore[union-attr] # no bad rows
     assert key == same
     assert (key == other) == (set(some) == set(others))
+
+
+@pytest.mark.parametrize("error", [InputError, BadRowError])
+def test_error_has_its_place_and_reason_also_in_another_process(error: type[InputError]) -> None:
+    for exc in (error("a.jsonl:3", "expected a field"), pickle.loads(pickle.dumps(error("a.jsonl:3", "x")))):
+        assert exc.place == "a.jsonl:3"
+        assert str(exc) == f"a.jsonl:3: {exc.reason}"
+        assert isinstance(exc, SimIndexError)
+        assert isinstance(exc, ValueError)
+        assert isinstance(exc, InputError)

@@ -1,5 +1,6 @@
 """Several inputs in order, and which format reads which."""
 
+import bz2
 import gzip
 import io
 import lzma
@@ -105,6 +106,8 @@ def test_a_format_is_told_by_its_suffix_in_any_case(
         assert set(opened) == {(name, str(path))}
 
 
+PACKED = {"bzip2": bz2.compress(b"text"), "gzip": gzip.compress(b"text"), "xz": lzma.compress(b"text")}
+PACKED["zip"] = b"PK\x03\x04and so on"
 PACKERS: dict[str, Any] = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress}
 
 
@@ -168,6 +171,10 @@ def test_wrong_bytes_name_the_option_or_are_counted(tmp_path: Path, name: str) -
     [
         (b"\x89PNG\0\0", "a binary file (with a zero byte)"),
         ("text".encode("utf-16"), "UTF-16; --encoding utf-16"),
+        *(
+            (content, f"a file packed by {packing}; what is unpacked is named")
+            for packing, content in PACKED.items()
+        ),
     ],
 )
 def test_binary_file_that_is_named_is_a_bad_row(tmp_path: Path, content: bytes, found: str) -> None:

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import pty
+import re
 import shutil
 import subprocess
 import sys
@@ -29,8 +30,6 @@ COMMANDS: dict[str, Any] = {
     name: _COMMAND.get_command(None, name) for name in _COMMAND.list_commands(None) if name != "scaleout"
 } | {f"scaleout {name}": _SCALEOUT.get_command(None, name) for name in _SCALEOUT.list_commands(None)}
 """Every command, by its name behind `simindex`."""
-
-NO_INDEX = "simindex: nowhere: no simindex index; simindex insert makes one\n"
 
 
 class Ran(NamedTuple):
@@ -128,6 +127,12 @@ needs_faults = pytest.mark.skipif(
     sys.platform != "linux" or not (shutil.which("cc") or shutil.which("gcc")),
     reason="faults.c needs Linux and a C compiler",
 )
+
+
+def counts_of(output: str) -> dict[str, list[int]]:
+    """The counts that an attack tells for each call, over all of its damage."""
+    found = re.findall(r"^([a-z]+): all +([\d ]+)$", output, re.MULTILINE)
+    return {call: list(map(int, numbers.split())) for call, numbers in found}
 
 
 def torture(

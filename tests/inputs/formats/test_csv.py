@@ -43,18 +43,6 @@ def test_csv_takes_cells_beyond_the_limit_of_the_module(tmp_path: Path) -> None:
     assert row.document == text
 
 
-def test_csv_gives_a_bad_row_its_place_and_reads_on(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    found = read(path, b'id,text\na,b,c\nx,"y"z\nq,\xff\nok,fine\n')
-    assert [str(row) for row in found[:1]] == [f"{path}:2: expected 2 columns, found 3"]
-    bad = [row for row in found[:3] if isinstance(row, BadRowError)]
-    assert [row.place for row in bad] == [f"{path}:{number}" for number in (2, 3, 4)]
-    assert bad[2].reason == (
-        "expected UTF-8, found other bytes; --encoding names another encoding, like latin-1"
-    )
-    assert found[3:] == [Row("ok", "fine", None)]
-
-
 def rows_of(path: Path, content: bytes, limits: Limits) -> list[object]:
     """The documents of a file, with the words of an error in place of a row that is over a limit."""
     path.write_bytes(content)
