@@ -1,38 +1,22 @@
-"""Searching damaged segments: the error has the place in attributes."""
+"""A segment of one value whose keys are in no order. Other damage: tests/reliability/test_damage.py."""
 
 import numpy as np
 import pytest
-from support.stored import damaged_segment, place_of
+from support.stored import table_only
 
+from simindex import Layout
 from simindex.errors import CorruptIndexError
-from simindex.format.keys import segment_key
-from simindex.format.layout import FENCES, FILTERS, KEY_TABLE
-from simindex.segments.directory import Directory
+from simindex.format.layout import Geometry
+from simindex.format.seals import SEAL_BYTES, seal
+from simindex.segments.build import segment_puts
+from simindex.segments.directory import Segment
 
 
-@pytest.mark.parametrize("chunk", [0, 1, 3])
-def test_damage_in_a_chunk_names_its_place(chunk: int) -> None:
-    """What repairs an index goes by attributes, not by the text of a message."""
-    geometry, _, segment = damaged_segment(segment_key(0, KEY_TABLE, chunk))
-    first = geometry.entries_per_chunk * chunk
-    with pytest.raises(CorruptIndexError) as raised:
-        list(Directory(geometry, [segment]).find_keys(KEY_TABLE, np.array([first << 53], np.uint64), 1))
-    assert place_of(raised.value) == (0, "keys", chunk, 0, None)
-
-
-def test_damaged_fences_are_an_error() -> None:
-    """They say which block is read, and no block says otherwise."""
-    geometry, _, segment = damaged_segment(segment_key(0, FENCES + KEY_TABLE, 0))
-    with pytest.raises(
-        CorruptIndexError, match="segment 0, table fences of keys, chunk 0, block 0"
-    ) as raised:
-        list(Directory(geometry, [segment]).find_keys(KEY_TABLE, np.array([1500 << 53], np.uint64), 1))
-    assert place_of(raised.value) == (0, "fences of keys", 0, 0, None)
-
-
-def test_a_damaged_filter_is_an_error() -> None:
-    """What a filter denies nobody looks at again, so it must not deny by damage."""
-    geometry, _, segment = damaged_segment(segment_key(0, FILTERS + KEY_TABLE, 1))
-    keys = np.array([n << 53 for n in range(2000)], np.uint64)
-    with pytest.raises(CorruptIndexError, match="segment 0, table filter of keys, chunk 1, block 0"):
-        list(Directory(geometry, [segment]).find_keys(KEY_TABLE, keys + np.uint64(1), 1))
+def test_segment_of_one_value_with_keys_in_no_order_is_damage_whatever_its_seal_says() -> None:
+    geometry, data = Geometry(0, 0, Layout()), table_only(0, [5, 6, 7])
+    entry, ((key, value),) = segment_puts(geometry, data.entry(7), data)
+    keys = np.array([5, 7, 6], np.uint64).tobytes()
+    harmful = seal("segments", key, keys + value[len(keys) : -SEAL_BYTES])
+    with pytest.raises(CorruptIndexError, match="segment 7, table keys: expected keys in asc") as raised:
+        Segment(geometry, entry, {key: harmful}.get)
+    assert (raised.value.segment, raised.value.table) == (7, "keys")

@@ -2,7 +2,7 @@
 
 import os
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,17 @@ import numpy as np
 from hypothesis import strategies as st
 
 from simindex import Layout
-from simindex.errors import CorruptIndexError
 from simindex.format.keys import WHOLE_SEGMENT, number_key
-from simindex.format.layout import COPY_TABLE, FENCES, FILTERS, KEY_TABLE, Geometry, SegmentEntry, page_shape
+from simindex.format.layout import (
+    BITMAPS,
+    COPY_TABLE,
+    FENCES,
+    FILTERS,
+    KEY_TABLE,
+    Geometry,
+    SegmentEntry,
+    page_shape,
+)
 from simindex.format.meta import CONFIG_KEY as CONFIG_KEY
 from simindex.format.seals import pack, seal, unpack, unseal
 from simindex.segments.build import SegmentData, segment_puts
@@ -102,14 +110,7 @@ def pages_of(data: bytes, name: str) -> list[int]:
 
 def leaves(data: bytes, name: str) -> list[int]:
     """The numbers of the leaf pages of a named database, in order of keys."""
-
-    def below(number: int) -> list[int]:
-        content = page(data, number)
-        if _HEADER.unpack_from(content)[2] & LEAF:
-            return [number]
-        return [leaf for _, child, _ in nodes(content) for leaf in below(child)]
-
-    return below(root(data, name))
+    return [at for at in pages_of(data, name) if _HEADER.unpack_from(page(data, at))[2] & LEAF]
 
 
 # ---- filters ----
@@ -175,6 +176,21 @@ def fields_of(database: str, key: bytes, value: bytes) -> Any:
 def changed_segment(entry: list[Any], **fields: object) -> list[Any]:
     """A segment as a manifest has it, with other values of some of its fields."""
     return [fields.get(name, value) for name, value in zip(SegmentEntry._fields[:-1], entry, strict=True)]
+
+
+def names_value(error: Any, key: bytes, tables: Sequence[str]) -> bool:
+    """Whether the attributes of an error lead to the value of a segment under a key, and to its first block.
+
+    Args:
+        tables: names of the tables of a segment, the last one that of its sketches.
+    """
+    if error.key is not None:
+        return error.key == key and error.segment in (None, int.from_bytes(key[:8], "big"))
+    segment, number, chunk = (int.from_bytes(part, "big") for part in (key[:8], key[8:10], key[10:]))
+    kinds = {0: "", FILTERS: "filter of ", BITMAPS: "bitmap of ", FENCES: "fences of "}
+    base = max(first for first in kinds if first <= number)
+    name = kinds[base] + tables[number - base]
+    return (error.segment, error.table, error.chunk, error.block) == (segment, name, chunk, 0)
 
 
 def kind_of(name: str, key: bytes, sketches: int) -> str:
@@ -243,19 +259,6 @@ def table_only(base: int, keys: list[int]) -> SegmentData:
 def load(geometry: Geometry, segment: int, data: SegmentData) -> Segment:
     entry, puts = segment_puts(geometry, data.entry(segment), data)
     return Segment(geometry, entry, {key: bytes(value) for key, value in puts}.get)
-
-
-def damaged_segment(at: bytes) -> tuple[Geometry, SegmentEntry, Segment]:
-    """A segment of 2,000 keys with one bit flipped in the value of a database key."""
-    geometry, data = Geometry(0, 0, Layout(2, 512, 256)), table_only(0, [n << 53 for n in range(2000)])
-    entry, puts = segment_puts(geometry, data.entry(0), data)
-    values = {key: bytearray(value) for key, value in puts}
-    values[at][20] ^= 1
-    return geometry, entry, Segment(geometry, entry, {key: bytes(value) for key, value in values.items()}.get)
-
-
-def place_of(error: CorruptIndexError) -> tuple[int | None, str | None, int | None, int | None, bytes | None]:
-    return error.segment, error.table, error.chunk, error.block, error.key
 
 
 # ---- bare store ----
