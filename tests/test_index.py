@@ -1,12 +1,11 @@
 """Index by example: what an application does with it."""
 
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.processes import printed
 from support.truth import CONFIGS, MINHASH_ONLY, SIMHASH_ONLY
 
 import simindex
@@ -29,15 +28,10 @@ def test_index_is_found_again_by_another_process(tmp_path: Path) -> None:
         "import sys, simindex\n"
         "index = simindex.open(sys.argv[1], sys.argv[2])\n"
         "print([m.key for m in index.query(sys.argv[3], 0.5)], index['fox'].metadata, len(index))\n"
+        "index.close()"
     )
     for mode in ("r", "a"):
-        done = subprocess.run(
-            [sys.executable, "-c", code, str(tmp_path / "i"), mode, SLY],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert done.stdout == "['fox'] {'n': 1} 1\n"
+        assert printed(code, tmp_path / "i", mode, SLY) == "['fox'] {'n': 1} 1\n"
 
 
 def test_many_queries_in_several_threads_answer_as_one_does(tmp_path: Path) -> None:

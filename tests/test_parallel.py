@@ -39,16 +39,6 @@ def test_threads_end_before_what_they_work_on_goes_away(monkeypatch: pytest.Monk
     assert running == []
 
 
-@pytest.mark.parametrize("workers", [1, 2, 5])
-def test_results_come_in_the_order_of_the_parts(workers: int) -> None:
-    def work(part: int) -> int:
-        time.sleep(0.002 * (5 - part % 5))  # the later ones are done first
-        return part * part
-
-    assert list(in_order(work, iter(range(20)), workers, 2)) == [part * part for part in range(20)]
-    assert list(in_order(work, [], workers, 2)) == []
-
-
 def test_parts_run_in_several_threads_at_once() -> None:
     together = threading.Barrier(3)
 
@@ -68,29 +58,6 @@ def test_parts_are_taken_no_further_ahead_than_said(workers: int, ready: int) ->
     assert next(taken) <= 10 + workers + ready
     assert isinstance(results, Generator)
     results.close()
-
-
-def test_error_of_a_call_comes_out_in_its_turn() -> None:
-    def work(part: int) -> int:
-        if part == 3:
-            raise ValueError("part 3")
-        return part
-
-    results = in_order(work, range(10), 2, 4)
-    assert [next(results) for _ in range(3)] == [0, 1, 2]
-    with pytest.raises(ValueError, match="part 3"):
-        next(results)
-
-
-def test_error_of_the_parts_comes_out_behind_the_results_before_it() -> None:
-    def parts() -> Iterator[int]:
-        yield from range(3)
-        raise OSError("no more parts")
-
-    results = in_order(lambda part: part, parts(), 2, 4)
-    assert [next(results) for _ in range(3)] == [0, 1, 2]
-    with pytest.raises(OSError, match="no more parts"):
-        next(results)
 
 
 def test_number_of_workers_is_what_is_asked_for_or_the_cores() -> None:

@@ -5,7 +5,6 @@ import os
 import pickle
 import random
 import shutil
-import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.processes import succeeds
 
 import simindex
 from simindex import ConfigMismatchError, IndexLockedError
@@ -247,7 +247,7 @@ def test_program_runs_with_one_import_changed_and_a_path_keeps_what_it_stored(
         assert capsys.readouterr().out == FOUND
     paths = {name: f", path={str(tmp_path / name)!r}" for name in ("path", "forest")}
     program = PROGRAM.format(library=own, **paths)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    done = succeeds([sys.executable, "-c", program])
     assert (done.stdout, done.stderr) == (FOUND, "")
     minhash = made("minhash gives an estimate of how similar two sets")
     with MinHashLSH(0.5, path=tmp_path / "path") as lsh, MinHashLSHForest(path=tmp_path / "forest") as forest:

@@ -11,25 +11,17 @@ from pathlib import Path
 import pytest
 from support.commands import process
 from support.faults import small_frames
+from support.processes import on_small_disk
 from support.truth import texts, write_lines
 
 from simindex.corpus import deduplicate
 
-SMALL, LARGE = "size=256k", "size=8m"
+SMALL, LARGE = "256k", "8m"
 
 
 def test_full_disk_of_the_output_is_named_and_the_job_goes_on(tmp_path: Path) -> None:
     (tmp_path / "small").mkdir()
-    mount = ["unshare", "-m", "sh", "-c", f'mount -t tmpfs -o {SMALL} none "$0" && exec "$@"']
-    mount.append(str(tmp_path / "small"))
-    try:
-        subprocess.run([*mount, "true"], check=True, capture_output=True, timeout=20)
-    except (OSError, subprocess.CalledProcessError):
-        pytest.skip("no right to mount a small file system in a private mount namespace")
-    command = [*mount, sys.executable, "-W", "error", __file__, str(tmp_path)]
-    # A safe path has no folder of the script in it, where the helpers of these tests lie.
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
-    subprocess.run(command, env=environment, check=True, timeout=120)
+    on_small_disk(tmp_path / "small", SMALL, __file__, tmp_path)
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -92,7 +84,7 @@ def fill_and_go_on(folder: Path) -> None:
         done.append(state["read"])
         assert not output.exists()
     assert 0 < done[0] <= done[1] <= done[2] < 1_500
-    subprocess.run(["mount", "-o", f"remount,{LARGE}", str(folder / "small")], check=True)
+    subprocess.run(["mount", "-o", f"remount,size={LARGE}", str(folder / "small")], check=True)
     report = deduplicate(folder / "a.jsonl", output, journal=journal, batch_size=70, workers=1)
     expected = deduplicate(folder / "a.jsonl", folder / "whole.jsonl", workers=1)
     assert report[:4] == expected[:4]

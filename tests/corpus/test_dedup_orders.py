@@ -64,20 +64,6 @@ def test_order_keeps_what_the_index_keeps_of_rows_in_that_order(
         assert (ranks[other], -other) > (ranks[one], -one)
 
 
-def test_batches_and_workers_change_nothing_and_nothing_is_left(tmp_path: Path) -> None:
-    write(tmp_path / "a.jsonl")
-    found = set()
-    for number, (batch_size, workers) in enumerate([(7, 2), (4_000, 1)]):
-        out = tmp_path / f"{number}.jsonl"
-        deduplicate(tmp_path / "a.jsonl", out, keep="longest", batch_size=batch_size, workers=workers)
-        found.add((out.read_bytes(), (tmp_path / f"{out.name}.dedup" / "removed.jsonl").read_bytes()))
-        assert sorted(path.name for path in (tmp_path / f"{out.name}.dedup").iterdir()) == [
-            "journal.json",
-            "removed.jsonl",
-        ]
-    assert len(found) == 1
-
-
 def test_what_comes_but_once_is_kept_in_a_file_meanwhile(tmp_path: Path) -> None:
     rows: list[Any] = []
     items = ((row["id"], row["text"], row) for row in ROWS)

@@ -11,14 +11,13 @@ from typing import Any
 import orjson
 import pytest
 from support.faults import around, set_bound
+from support.texts import zstd
 from support.truth import kept_by_index, lines, texts, write_lines
 
 import simindex
 from simindex import SimIndexError, SketchBatch
 from simindex.corpus import Removed, deduplicate
-from simindex.corpus.entries import PathEntries
 from simindex.inputs import BadRowError, Fields, InputError, Inputs, Reading
-from simindex.inputs.streams import require_unpacker
 
 TEXTS = texts(600)
 
@@ -60,14 +59,19 @@ def test_iterable_to_callable_gives_the_rows_and_says_why_the_others_go() -> Non
         assert each.similarity >= 0.79
 
 
-def test_batches_and_workers_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("keep", ["first", "longest"])
+def test_batches_and_workers_change_nothing_and_nothing_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: Any
+) -> None:
     set_bound(monkeypatch, "bytes of a frame", 10_000)
     write_lines(tmp_path / "a.jsonl", TEXTS)
     found = set()
     for number, (batch_size, workers) in enumerate([(1, 1), (7, 2), (100, 3), (4_000, None)]):
         out = tmp_path / f"{number}.jsonl.zst"
-        deduplicate(tmp_path / "a.jsonl", out, batch_size=batch_size, workers=workers)
+        deduplicate(tmp_path / "a.jsonl", out, keep=keep, batch_size=batch_size, workers=workers)
         found.add((out.read_bytes(), (tmp_path / f"{out.name}.dedup" / "removed.jsonl").read_bytes()))
+        left = {path.name for path in (tmp_path / f"{out.name}.dedup").iterdir()}
+        assert left == {"journal.json", "removed.jsonl"}
     assert len(found) == 1
 
 
@@ -79,7 +83,7 @@ def test_output_is_packed_as_it_is_named(
     all_lines = write_lines(tmp_path / "a.jsonl", TEXTS)
     out = tmp_path / f"out.jsonl{packing}"
     report = deduplicate(tmp_path / "a.jsonl", out)
-    unpack: Any = {".gz": gzip, ".xz": lzma}.get(packing) or require_unpacker(str(out))
+    unpack: Any = {".gz": gzip, ".xz": lzma}.get(packing) or zstd()
     content = unpack.decompress(out.read_bytes())
     assert content.splitlines(keepends=True) == [
         all_lines[place] for place in kept_by_index(tmp_path / "i", TEXTS)
@@ -358,17 +362,18 @@ def test_done_job_is_done_and_another_one_is_refused(tmp_path: Path) -> None:
 
 
 def test_job_that_reads_the_same_files_otherwise_is_another_one(tmp_path: Path) -> None:
-    write_lines(tmp_path / "a.jsonl", TEXTS)
-    paths = [str(tmp_path / "a.jsonl")]
+    write_lines(tmp_path / "a.jsonl", TEXTS[:5])
 
-    def entries(reading: Reading | None = None, **fields: Any) -> Any:
-        return PathEntries(Inputs(paths, Fields(**fields), reading=reading), None).digest()
+    def job(reading: Reading | None = None, **fields: Any) -> int:
+        inputs = Inputs([str(tmp_path / "a.jsonl")], Fields(**fields), reading=reading)
+        return deduplicate(inputs, tmp_path / "out.jsonl").read
 
-    usual = entries()
-    assert json.loads(json.dumps(usual)) == usual == entries()
-    others = [entries(text="body"), entries(id="url"), entries(key_from="line")]
-    others += [entries(Reading(encoding="latin-1")), entries(Reading(format="jsonl"))]
-    assert all(other["inputs"] == usual["inputs"] and other != usual for other in others)
+    assert job() == job() == 5
+    others: list[dict[str, Any]] = [{"text": "body"}, {"id": "url"}, {"key_from": "line"}]
+    others += [{"reading": Reading(encoding="latin-1")}, {"reading": Reading(format="jsonl")}]
+    for other in others:
+        with pytest.raises(SimIndexError, match=r"was made .* discard this one"):
+            job(**other)
 
 
 def test_file_of_others_is_not_replaced(tmp_path: Path) -> None:

@@ -2,10 +2,11 @@
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import NamedTuple
+
+from support.processes import succeeds
 
 HOWTO = Path(__file__).parents[2] / "docs" / "howto"
 
@@ -44,16 +45,8 @@ def run(program: str, folder: Path) -> str:
     """Run a program in a folder, and give what it printed."""
     path = folder / "page.py"
     path.write_text(program, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-X", "utf8", "-W", "error::ResourceWarning", path],
-        cwd=folder,
-        env=environment(folder),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
+    command = [sys.executable, "-X", "utf8", "-W", "error::ResourceWarning", path]
+    done = succeeds(command, cwd=folder, env=environment(folder))
     assert "Traceback" not in done.stderr
     return done.stdout
 
@@ -61,14 +54,5 @@ def run(program: str, folder: Path) -> str:
 def run_commands(commands: str, folder: Path) -> str:
     """Run commands of the shell in a folder, and give what they printed."""
     function = 'simindex() { "$PYTHON" -m simindex.cli "$@"; }\n'
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", function + commands],
-        cwd=folder,
-        env=environment(folder) | {"PYTHON": sys.executable},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    command = ["bash", "-euo", "pipefail", "-c", function + commands]
+    return succeeds(command, cwd=folder, env=environment(folder) | {"PYTHON": sys.executable}).stdout

@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ import pytest
 from pages import HOWTO, environment, fences, files, of_language, run, run_commands
 from support.command_server import command_server
 from support.hosts import rows_of, written
+from support.processes import free_port
 from support.samples import sample_of
 
 import simindex
@@ -157,12 +157,6 @@ def test_stages_that_make_or_slurm_runs_write_what_one_machine_writes(runner: st
 
 
 # ---- a web service ----
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.faults import set_bound
-from support.indexes import TINY, content_of, texts
+from support.indexes import TINY, content_of, filled, texts
 from support.stored import flipped, store_values, stored_values
 
 import simindex
@@ -33,12 +33,6 @@ from simindex import (
 @pytest.fixture
 def paths(tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "index", tmp_path / "copies" / "backup"
-
-
-def filled(path: Path, count: int = 100) -> Index:
-    index = simindex.open(path, "x", layout=TINY)
-    index.insert_many(texts(0, count), batch_size=30)
-    return index
 
 
 def test_first_backup_holds_what_the_index_holds(paths: tuple[Path, Path]) -> None:

@@ -48,6 +48,13 @@ def journalled(path: Path, store: Path, config: Config | None = None) -> Iterato
             journal.close()
 
 
+def begun(path: Path, store: Path) -> None:
+    """Make an index of ten documents, and its journal."""
+    with journalled(path, store) as (index, journal):
+        index.insert_many(texts(0, 10))
+        journal.settle()
+
+
 def batches_in(store: Path) -> list[str]:
     return sorted(path.name for path in (store / "journal").glob("*"))
 
@@ -182,9 +189,7 @@ def test_who_opens_again_goes_on_without_a_backup(
     paths: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, store, restored = paths
-    with journalled(path, store) as (index, journal):
-        index.insert_many(texts(0, 10))
-        journal.settle()
+    begun(path, store)
     monkeypatch.setattr(CommitLog, "backup", None)
     with journalled(path, store) as (index, journal):
         index.insert_many(texts(10, 10))
@@ -195,9 +200,7 @@ def test_who_opens_again_goes_on_without_a_backup(
 
 def test_who_changes_the_index_without_its_journal_is_noticed(paths: tuple[Path, Path, Path]) -> None:
     path, store, restored = paths
-    with journalled(path, store) as (index, journal):
-        index.insert_many(texts(0, 10))
-        journal.settle()
+    begun(path, store)
     with simindex.open(path) as index:
         index.insert_many(texts(10, 10))
     with journalled(path, store) as (index, journal):
@@ -238,9 +241,7 @@ def test_what_came_between_the_restoring_and_the_opening_is_not_forgotten(
 
 def test_a_damaged_batch_is_named(paths: tuple[Path, Path, Path]) -> None:
     path, store, restored = paths
-    with journalled(path, store) as (index, journal):
-        index.insert_many(texts(0, 10))
-        journal.settle()
+    begun(path, store)
     batch = store / "journal" / batches_in(store)[1]
     content = bytearray(batch.read_bytes())
     content[len(content) // 2] ^= 1

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import lmdb
 import numpy as np
 import pytest
 from support import stored as lmdb_pages
@@ -291,17 +290,9 @@ def test_repair_command_says_what_was_lost(run: Run, index: Path, tmp_path: Path
 _DOCUMENTS = 40
 
 
-def values_of(path: Path) -> dict[bytes, bytes]:
+def records_of(path: Path) -> dict[bytes, bytes]:
     """The records as they are stored."""
-    with lmdb.open(str(path), max_dbs=16, lib_version=0) as env, env.begin() as txn:
-        return dict(txn.cursor(db=env.open_db(b"documents", txn=txn, create=False)))
-
-
-def put_back(path: Path, values: dict[bytes, bytes]) -> None:
-    with lmdb.open(str(path), max_dbs=16, lib_version=0) as env, env.begin(write=True) as txn:
-        documents = env.open_db(b"documents", txn=txn, create=False)
-        for key, value in values.items():
-            txn.put(key, value, db=documents)
+    return {key: value for name, key, value in stored_values(path) if name == "documents"}
 
 
 def made(path: Path) -> simindex.Index:
@@ -317,13 +308,13 @@ def test_repair_saves_no_removed_document_whose_record_came_back(tmp_path: Path,
     path = tmp_path / "i"
     removed = {3, 17, 38}
     made(path).close()
-    before = values_of(path)
+    before = records_of(path)
     with simindex.open(path) as index:
         index.remove_many(removed)
         if compacted:
             index.compact()
-    after = values_of(path)
-    put_back(path, {key: value for key, value in before.items() if key not in after})
+    after = records_of(path)
+    store_values(path, (("documents", key, before[key]) for key in before.keys() - after.keys()))
     assert not simindex.check(path).ok
     report = simindex.repair(path, tmp_path / "saved")
     assert (
@@ -338,11 +329,11 @@ def test_repair_saves_no_removed_document_whose_record_came_back(tmp_path: Path,
 def test_repair_names_touches_that_older_records_have_lost(tmp_path: Path) -> None:
     path = tmp_path / "i"
     made(path).close()
-    before = values_of(path)
+    before = records_of(path)
     with simindex.open(path) as index:
         index.touch(5, 6, 7)
-    after = values_of(path)
-    put_back(path, {key: value for key, value in before.items() if after[key] != value})
+    after = records_of(path)
+    store_values(path, (("documents", key, before[key]) for key in before if after[key] != before[key]))
     assert not simindex.check(path).ok
     report = simindex.repair(path, tmp_path / "saved")
     assert "3 documents were touched later than their records say, as older pages leave them" in report.notes

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.indexes import TINY, content_of, problems_of, texts
+from support.indexes import content_of, filled, problems_of, texts
 from support.samples import sample_of
 from support.servers import store_at
 
 import simindex
-from simindex import BackupTargetError, CorruptIndexError, FormatError, Index, IndexLockedError, SimIndexError
+from simindex import BackupTargetError, CorruptIndexError, FormatError, IndexLockedError, SimIndexError
 from simindex.maintenance import backup, backup_parts
 from simindex.maintenance.backup import backup_index
 from simindex.maintenance.commit_log import CommitLog
@@ -31,12 +31,6 @@ def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path, 
     """Where an index is, its backup, and what is restored. Parts are small, so that there are many."""
     monkeypatch.setattr(backup_parts, "PART_BYTES", 4096)
     return tmp_path / "index", tmp_path / "stores" / "backup", tmp_path / "restored"
-
-
-def filled(path: Path, count: int = 100) -> Index:
-    index = simindex.open(path, "x", layout=TINY)
-    index.insert_many(texts(0, count), batch_size=30)
-    return index
 
 
 def parts_of(store: Path) -> set[str]:

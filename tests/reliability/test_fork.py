@@ -3,7 +3,6 @@
 import multiprocessing
 import os
 import signal
-import subprocess
 import sys
 import threading
 import traceback
@@ -13,7 +12,7 @@ from typing import Any
 
 import pytest
 from support.faults import around
-from support.processes import Tell, everything_from, forked, run_in_threads
+from support.processes import Tell, everything_from, forked, run_in_threads, succeeds
 from support.texts import (
     BATCH,
     SMALL,
@@ -25,6 +24,13 @@ from support.texts import (
 
 import simindex
 from simindex import ClosedError, Index, IndexLockedError, ReadOnlyError
+
+
+def stored_batch(folder: Path, size: int) -> tuple[Path, list[object]]:
+    """A closed index of a batch of documents, and their keys."""
+    with simindex.open(folder / "i", "x", SMALL) as index:
+        index.insert_many(batch("a", size=size))
+    return folder / "i", [label("a", n) for n in range(size)]
 
 
 def test_fork_gives_the_child_a_closed_writer_and_leaves_the_parent_alone(tmp_path: Path) -> None:
@@ -97,11 +103,8 @@ with simindex.open(sys.argv[1], "a") as index:
 @pytest.mark.parametrize("child", ["ends", "closes", "opens"])
 def test_fork_does_no_harm_to_the_parent_when_the_child(tmp_path: Path, child: str) -> None:
     """A child that ends in the usual way, closes its dead handles, or opens the index for itself."""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", FORK, str(tmp_path / "i"), child],
-        capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, "")
+    done = succeeds([sys.executable, "-W", "error", "-c", FORK, tmp_path / "i", child])
+    assert done.stderr == ""
 
 
 def test_fork_with_other_threads_in_the_middle_of_a_call_does_no_harm(tmp_path: Path) -> None:
@@ -247,10 +250,7 @@ def check_readers_are_gone(path: Path) -> None:
 
 
 def test_reader_opens_by_itself_in_a_child_of_a_child_used_there_first_or_not(tmp_path: Path) -> None:
-    path = tmp_path / "i"
-    with simindex.open(path, "x", SMALL) as index:
-        index.insert_many(batch("a", size=20))
-    keys: list[object] = [label("a", n) for n in range(20)]
+    path, keys = stored_batch(tmp_path, 20)
     with simindex.open(path, "r") as reader:
 
         def deeper(depth: int, uses: bool, tell: Tell) -> None:
@@ -268,10 +268,7 @@ def test_reader_opens_by_itself_in_a_child_of_a_child_used_there_first_or_not(tm
 
 
 def test_reader_in_a_child_sees_what_was_committed_since_and_a_compacted_file(tmp_path: Path) -> None:
-    path = tmp_path / "i"
-    with simindex.open(path, "x", SMALL) as index:
-        index.insert_many(batch("a", size=50))
-    keys: list[object] = [label("a", n) for n in range(50)]
+    path, keys = stored_batch(tmp_path, 50)
     with simindex.open(path, "r") as reader:
         assert len(reader) == 50
         read, write = os.pipe()
@@ -369,10 +366,7 @@ def test_reader_of_a_module_serves_the_workers_of_a_pool(tmp_path: Path) -> None
 
 
 def test_fork_while_other_threads_ask_the_reader_gives_children_that_answer(tmp_path: Path) -> None:
-    path = tmp_path / "i"
-    with simindex.open(path, "x", SMALL) as index:
-        index.insert_many(batch("a", size=50))
-    keys: list[object] = [label("a", n) for n in range(50)]
+    path, keys = stored_batch(tmp_path, 50)
     with simindex.open(path, "r") as reader:
         over = threading.Event()
 

@@ -10,7 +10,6 @@ import itertools
 import multiprocessing
 import os
 import shutil
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -23,7 +22,7 @@ from typing import Any
 import lmdb
 import pytest
 from support.indexes import READING_AND_ADDING
-from support.processes import Tell, everything_from, forked
+from support.processes import Tell, everything_from, forked, printed
 from support.samples import sample_of
 
 import simindex
@@ -518,18 +517,17 @@ def test_file_that_lost_its_last_pages_is_refused_wherever_it_ends(tmp_path: Pat
     # Free pages at the end may be missing: a file that ends in pages in use is what the cuts are about.
     with simindex.open(tmp_path / "i") as index:
         index.compact()
-    done = subprocess.run(
-        [sys.executable, "-c", CUTS, str(tmp_path / "i"), str(tmp_path / "cut"), "30", "4000"],
-        capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    assert done.returncode == 0, f"killed by signal {-done.returncode} after {done.stdout[-200:]}"
-    outcomes = [line.partition(" ")[2] for line in done.stdout.splitlines()]
+    lines = printed(CUTS, tmp_path / "i", tmp_path / "cut", 30, 4000).splitlines()
+    outcomes = [line.partition(" ")[2] for line in lines]
     assert len(outcomes) == 30
     assert "wrong" not in outcomes
     assert outcomes.count("cut short") > 25
 
 
 # ---- fork ----
+
+
+COMPACT = "import simindex, sys\nwith simindex.open(sys.argv[1], 'r+') as index: index.compact()"
 
 
 def read_in_child(path: str, results: Any) -> None:
@@ -541,10 +539,9 @@ def read_in_child(path: str, results: Any) -> None:
 
 
 def test_child_opens_an_index_that_was_compacted_behind_its_parents_back(path: Path) -> None:
-    compact = "import simindex, sys\nwith simindex.open(sys.argv[1], 'r+') as index: index.compact()"
     with simindex.open(path, "r") as index:
         assert len(index) == 20
-        subprocess.run([sys.executable, "-c", compact, str(path)], check=True, timeout=60)
+        printed(COMPACT, path)
         forking = multiprocessing.get_context("fork")
         results = forking.Queue()
         child = forking.Process(target=read_in_child, args=(str(path), results))
@@ -718,16 +715,15 @@ def test_errors_name_the_index_that_they_are_about(path: Path) -> None:
 def test_change_over_knows_the_file_that_it_opened(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another compaction may put the next file at the path between a look at it and its opening."""
     opener = open_lmdb
-    compact = "import simindex, sys\nwith simindex.open(sys.argv[1], 'r+') as index: index.compact()"
-    waiting = [compact, compact]
+    waiting = [COMPACT, COMPACT]
 
     def late(*arguments: Any, **options: Any) -> Any:
         if waiting:
-            subprocess.run([sys.executable, "-c", waiting.pop(), str(path)], check=True, timeout=60)
+            printed(waiting.pop(), path)
         return opener(*arguments, **options)
 
     with simindex.open(path, "r") as reader:
-        subprocess.run([sys.executable, "-c", compact, str(path)], check=True, timeout=60)
+        printed(COMPACT, path)
         monkeypatch.setattr(check_at_open, "open_lmdb", late)
         monkeypatch.setattr(store, "_LOOK_AGAIN_SECONDS", 0.0)
         for _ in range(4):

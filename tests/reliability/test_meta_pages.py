@@ -1,10 +1,9 @@
 """Flipped bits of LMDB's meta pages through every call: see tools/attacks/meta_pages.py."""
 
-import re
 from pathlib import Path
 
 import pytest
-from support.commands import torture
+from support.commands import counts_of, torture
 from support.indexes import problems_of
 from support.samples import sample_of
 from support.stored import PAGE
@@ -15,11 +14,7 @@ from simindex import CorruptIndexError
 
 @pytest.mark.parametrize("rounds", sample_of([6], [48]))
 def test_no_flipped_bit_of_a_meta_page_gives_a_wrong_answer(rounds: int) -> None:
-    output = torture("meta-pages", rounds=rounds)
-    counts = {
-        call: list(map(int, numbers.split()))
-        for call, numbers in re.findall(r"^([a-z]+): all +([\d ]+)$", output, re.MULTILINE)
-    }
+    counts = counts_of(torture("meta-pages", rounds=rounds))
     assert counts.keys() == {"open", "check", "repair", "untrusted", "write"}
     assert counts["open"][1] > 0
     for right, _, _, untyped, wrong, hang, signal, n in counts.values():

@@ -1,18 +1,12 @@
 """Damaged files through open, check, repair and untrusted: see tools/attacks/rescue.py."""
 
-import re
-
 import pytest
-from support.commands import torture
+from support.commands import counts_of, torture
 
 
 @pytest.mark.parametrize(("rounds", "at_least"), [(10, 0), pytest.param(32, 5, marks=pytest.mark.long)])
 def test_no_call_with_a_damaged_file_ends_its_process_or_answers_wrongly(rounds: int, at_least: int) -> None:
-    output = torture("rescue", rounds=rounds)
-    counts = {
-        call: list(map(int, numbers.split()))
-        for call, numbers in re.findall(r"^([a-z]+): all +([\d ]+)$", output, re.MULTILINE)
-    }
+    counts = counts_of(torture("rescue", rounds=rounds))
     assert counts.keys() == {"open", "check", "repair", "untrusted"}
     for call, (right, typed, other, untyped, wrong, hang, signal, n) in counts.items():
         assert n == rounds

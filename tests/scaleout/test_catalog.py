@@ -32,34 +32,22 @@ def test_catalog_comes_out_of_its_file_as_it_went_in(tmp_path: Path) -> None:
     assert sorted(path.name for path in uri.parent.iterdir()) == ["news.catalog", "news.catalog.lock"]
 
 
-def test_catalog_is_replaced_by_the_next_version_only(tmp_path: Path) -> None:
-    uri = tmp_path / "c"
-    CATALOG.replace(uri, None)
-    with pytest.raises(FileExistsError, match=r"scaleout\.open opens it"):
-        CATALOG.replace(uri, None)
-    moved = CATALOG.changed(replace(partition, place="node:10.0.0.3") for partition in CATALOG.partitions)
-    assert (moved.version, moved.id) == (2, CATALOG.id)
-    moved.replace(uri, CATALOG)
-    with pytest.raises(scaleout.CatalogChangedError, match=r"expected version 1 .* found version 2"):
-        moved.replace(uri, CATALOG)
-    assert Catalog.load(uri) == moved
-    with pytest.raises(ValueError, match="expected 3 partitions, which is fixed, found 2"):
-        CATALOG.changed(CATALOG.partitions[:2])
-
-
-@pytest.mark.parametrize("kind", ["memory", "s3"])
-def test_catalog_in_a_store_is_replaced_by_the_next_version_only(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["folder", "memory", "s3"])
+def test_catalog_is_replaced_by_the_next_version_only(kind: str, tmp_path: Path) -> None:
     with store_at(kind, tmp_path) as uri:
         with pytest.raises(FileNotFoundError, match=r"scaleout\.create makes one"):
             Catalog.load(uri)
         CATALOG.replace(uri, None)
         with pytest.raises(FileExistsError, match=r"scaleout\.open opens it"):
             CATALOG.replace(uri, None)
-        moved = CATALOG.changed(CATALOG.partitions)
+        moved = CATALOG.changed(replace(partition, place="node:10.0.0.3") for partition in CATALOG.partitions)
+        assert (moved.version, moved.id) == (2, CATALOG.id)
         moved.replace(uri, CATALOG)
         with pytest.raises(scaleout.CatalogChangedError, match=r"expected version 1 .* found version 2"):
             moved.replace(uri, CATALOG)
         assert Catalog.load(uri) == moved
+    with pytest.raises(ValueError, match="expected 3 partitions, which is fixed, found 2"):
+        CATALOG.changed(CATALOG.partitions[:2])
 
 
 def test_of_several_who_replace_a_catalog_in_a_store_one_does(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from support.commands import Run
 from support.hosts import catalog_at
+from support.processes import free_port
 
 from simindex import scaleout
 from simindex.scaleout import PlaceMissingError, ScaleOutError, head
@@ -17,13 +18,7 @@ from simindex.scaleout import PlaceMissingError, ScaleOutError, head
 @pytest.fixture(autouse=True)
 def _no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where Ray was started, this would be told in place of what is wrong."""
-    monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{_unused_port()}")
-
-
-def _unused_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
+    monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{free_port()}")
 
 
 @pytest.fixture
@@ -110,7 +105,7 @@ def test_a_program_at_the_address_of_the_head_that_says_nothing_is_named(
 
 
 def test_a_head_that_cannot_be_reached_is_named(run: Run, uri: str) -> None:
-    address = f"127.0.0.1:{_unused_port()}"
+    address = f"127.0.0.1:{free_port()}"
     with pytest.raises(
         ScaleOutError, match=f"expected the head of a Ray cluster at {address}, found nothing"
     ):

@@ -130,14 +130,13 @@ def test_an_output_that_was_broken_off_is_gone_on_with(
 def test_an_input_that_changes_between_two_readings_is_named(tmp_path: Path) -> None:
     source = Path(written(tmp_path / "a.jsonl", rows_of(1, 150)))
 
-    class Changing(LocalTasks):
-        def run(self, function: Any, common: Any, jobs: Any) -> Any:
-            if function.__name__ == "write_part":
-                source.write_bytes(source.read_bytes().replace(b"}\n", b"}", 1) + b"\n")
-            return super().run(function, common, jobs)
+    def change(stage: str, common: Any) -> Any:
+        if stage == "write_part":
+            source.write_bytes(source.read_bytes().replace(b"}\n", b"}", 1) + b"\n")
+        return common
 
     with (
-        mock.patch.object(dedup, "tasks_on", return_value=nullcontext(Changing())),
+        mock.patch.object(dedup, "tasks_on", return_value=nullcontext(LocalTasks(change))),
         pytest.raises(InputError, match=r"a\.jsonl: expected the \d+ rows .* found the input changed"),
     ):
         scaleout.deduplicate([source], tmp_path / "out.jsonl", part_bytes=5_000)
@@ -165,15 +164,14 @@ def test_tables_of_several_runs_and_equal_rows_end_as_on_one_machine(
 def test_parts_that_are_sketched_are_not_sketched_again(tmp_path: Path) -> None:
     source = written(tmp_path / "in.jsonl", rows_of(1, 90))
 
-    class Stopping(LocalTasks):
-        def run(self, function: Any, common: Any, jobs: Any) -> Any:
-            if function.__name__ == "compare_range":
-                raise KeyboardInterrupt
-            return super().run(function, common, jobs)
+    def stop(stage: str, common: Any) -> Any:
+        if stage == "compare_range":
+            raise KeyboardInterrupt
+        return common
 
     def made() -> list[int]:
         with (
-            mock.patch.object(dedup, "tasks_on", return_value=nullcontext(Stopping())),
+            mock.patch.object(dedup, "tasks_on", return_value=nullcontext(LocalTasks(stop))),
             pytest.raises(KeyboardInterrupt),
         ):
             scaleout.deduplicate([source], tmp_path / "o.jsonl", work=tmp_path / "work", part_bytes=5_000)
@@ -185,15 +183,12 @@ def test_parts_that_are_sketched_are_not_sketched_again(tmp_path: Path) -> None:
 
 
 def test_a_node_that_does_not_see_the_folder_is_named(tmp_path: Path) -> None:
-    class Elsewhere(LocalTasks):
-        def run(self, function: Any, common: Any, jobs: Any) -> Any:
-            if function.__name__ == "sketch_part":
-                common = common._replace(folder="/nowhere/at/all")
-            return super().run(function, common, jobs)
+    def elsewhere(stage: str, common: Any) -> Any:
+        return common._replace(folder="/nowhere/at/all") if stage == "sketch_part" else common
 
     source = written(tmp_path / "in.jsonl", rows_of(1, 30))
     with (
-        mock.patch.object(dedup, "tasks_on", return_value=nullcontext(Elsewhere())),
+        mock.patch.object(dedup, "tasks_on", return_value=nullcontext(LocalTasks(elsewhere))),
         pytest.raises(ScaleOutError, match=r"node .*: expected the folder .*nowhere/.*, .* give work="),
     ):
         scaleout.deduplicate([source], tmp_path / "out.jsonl")

@@ -8,11 +8,12 @@ import os
 import pickle
 import random
 import resource
-import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.processes import on_small_disk, run_file
 
 import simindex
 from simindex import Config, Index, IndexFullError, Layout
@@ -85,6 +86,13 @@ class Filled:
         assert [[match.key for match in matches] for matches in found] == [[key] for key in sorted(self.keys)]
 
 
+@pytest.fixture
+def filled(tmp_path: Path) -> Iterator[Filled]:
+    """An open index that is filled in one round."""
+    with simindex.open(tmp_path / "i", "x", SMALL, layout=TINY_LAYOUT) as index:
+        yield Filled(index, 1)
+
+
 def fill_and_empty(path: Path, rounds: int, max_bytes: int | None = None) -> None:
     """Go through rounds of filling and removing; then remove everything, compact, and insert again."""
     with simindex.open(path, "x", SMALL, max_bytes=max_bytes, layout=TINY_LAYOUT) as index:
@@ -111,18 +119,11 @@ def test_index_that_reached_max_bytes_can_be_emptied(tmp_path: Path, max_bytes: 
 
 
 def test_index_at_the_longest_file_of_the_process_can_be_emptied(tmp_path: Path) -> None:
-    run = [sys.executable, "-W", "error", __file__, str(tmp_path / "i"), str(2 * MIB)]
-    subprocess.run(run, check=True, timeout=120)
+    run_file(__file__, tmp_path / "i", 2 * MIB)
 
 
 def test_index_on_a_full_disk_can_be_emptied(tmp_path: Path) -> None:
-    mount = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs -o size=4m none "$0" && exec "$@"', str(tmp_path)]
-    try:
-        subprocess.run([*mount, "true"], check=True, capture_output=True, timeout=20)
-    except (OSError, subprocess.CalledProcessError):
-        pytest.skip("no right to mount a small file system in a private mount namespace")
-    run = [*mount, sys.executable, "-W", "error", __file__, str(tmp_path / "i"), "0"]
-    subprocess.run(run, check=True, timeout=120)
+    on_small_disk(tmp_path, "4m", __file__, tmp_path / "i", 0)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -216,89 +217,83 @@ class FullDisk:
 
 
 def test_insert_is_refused_while_the_disk_has_no_room_for_the_ballast(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, filled: Filled
 ) -> None:
-    path = tmp_path / "i"
-    with simindex.open(path, "x", SMALL, layout=TINY_LAYOUT) as index:
-        filled = Filled(index, 1)
-        filled.insert(500)
-        assert lengths(path)[BALLAST_FILE] == MIB
-        disk = FullDisk(monkeypatch, path)
+    path, index = tmp_path / "i", filled.index
+    filled.insert(500)
+    assert lengths(path)[BALLAST_FILE] == MIB
+    disk = FullDisk(monkeypatch, path)
+    filled.insert(5)
+    index._store._space.lift()  # as a removal does on a full disk
+    with pytest.raises(IndexFullError, match="the disk is full but for what is kept for removals"):
         filled.insert(5)
-        index._store._space.lift()  # as a removal does on a full disk
-        with pytest.raises(IndexFullError, match="the disk is full but for what is kept for removals"):
-            filled.insert(5)
-        filled.remove(20)
-        assert BALLAST_FILE not in lengths(path)
-        disk.room = 16 * MIB
-        filled.insert(5)
-        assert lengths(path)[BALLAST_FILE] == MIB
-        filled.check()
+    filled.remove(20)
+    assert BALLAST_FILE not in lengths(path)
+    disk.room = 16 * MIB
+    filled.insert(5)
+    assert lengths(path)[BALLAST_FILE] == MIB
+    filled.check()
 
 
 def test_compaction_says_what_it_needs_before_anything_is_changed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, filled: Filled
 ) -> None:
-    path = tmp_path / "i"
-    with simindex.open(path, "x", SMALL, layout=TINY_LAYOUT) as index:
-        filled = Filled(index, 1)
-        filled.insert(700)
-        filled.insert(300)
-        filled.remove(100)
-        before = (path / "data.mdb").read_bytes()
-        with monkeypatch.context() as patch:
-            FullDisk(patch, path)
-            with pytest.raises(IndexFullError) as raised:
-                index.compact()
-        needed = raised.value.needed_bytes
-        assert needed is not None
-        assert f"expected {needed} bytes of free disk" in str(raised.value)
-        assert (path / "data.mdb").read_bytes() == before
-        assert lengths(path)[BALLAST_FILE] == MIB
-        assert pickle.loads(pickle.dumps(raised.value)).needed_bytes == needed
-        # It is an estimate from counts; that much room is enough, and not far from what is taken.
-        index.compact()
-        taken = lengths(path)["data.mdb"]
-        assert taken <= needed <= 2 * taken
-        filled.check()
+    path, index = tmp_path / "i", filled.index
+    filled.insert(700)
+    filled.insert(300)
+    filled.remove(100)
+    before = (path / "data.mdb").read_bytes()
+    with monkeypatch.context() as patch:
+        FullDisk(patch, path)
+        with pytest.raises(IndexFullError) as raised:
+            index.compact()
+    needed = raised.value.needed_bytes
+    assert needed is not None
+    assert f"expected {needed} bytes of free disk" in str(raised.value)
+    assert (path / "data.mdb").read_bytes() == before
+    assert lengths(path)[BALLAST_FILE] == MIB
+    assert pickle.loads(pickle.dumps(raised.value)).needed_bytes == needed
+    # It is an estimate from counts; that much room is enough, and not far from what is taken.
+    index.compact()
+    taken = lengths(path)["data.mdb"]
+    assert taken <= needed <= 2 * taken
+    filled.check()
 
 
 def test_compaction_goes_by_the_longest_file_of_the_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, filled: Filled
 ) -> None:
-    with simindex.open(tmp_path / "i", "x", SMALL, layout=TINY_LAYOUT) as index:
-        filled = Filled(index, 1)
-        filled.insert(700)
-        filled.insert(300)
-        before = lengths(tmp_path / "i")
-        with monkeypatch.context() as patch:
-            longest = before["data.mdb"]
-            patch.setattr("simindex.storage.folder.resource.getrlimit", lambda _: (longest, longest))
-            with pytest.raises(IndexFullError, match=f"limit of {longest} \\(RLIMIT_FSIZE\\)") as raised:
-                index.compact()
-        assert raised.value.needed_bytes is not None
-        assert lengths(tmp_path / "i") == before
-        index.compact()
-        filled.check()
+    index = filled.index
+    filled.insert(700)
+    filled.insert(300)
+    before = lengths(tmp_path / "i")
+    with monkeypatch.context() as patch:
+        longest = before["data.mdb"]
+        patch.setattr("simindex.storage.folder.resource.getrlimit", lambda _: (longest, longest))
+        with pytest.raises(IndexFullError, match=f"limit of {longest} \\(RLIMIT_FSIZE\\)") as raised:
+            index.compact()
+    assert raised.value.needed_bytes is not None
+    assert lengths(tmp_path / "i") == before
+    index.compact()
+    filled.check()
 
 
 def test_compaction_that_finds_no_room_on_its_way_is_an_index_full_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, filled: Filled
 ) -> None:
-    with simindex.open(tmp_path / "i", "x", SMALL, layout=TINY_LAYOUT) as index:
-        filled = Filled(index, 1)
-        filled.insert(300)
+    index = filled.index
+    filled.insert(300)
 
-        def full(*_: object) -> None:
-            raise IndexFullError("no space")
+    def full(*_: object) -> None:
+        raise IndexFullError("no space")
 
-        with monkeypatch.context() as patch:
-            patch.setattr("simindex.storage.replacement._make_durable", full)
-            with pytest.raises(IndexFullError, match=r"^no space$"):
-                index.compact()
-        filled.check()
-        index.compact()
-        filled.check()
+    with monkeypatch.context() as patch:
+        patch.setattr("simindex.storage.replacement._make_durable", full)
+        with pytest.raises(IndexFullError, match=r"^no space$"):
+            index.compact()
+    filled.check()
+    index.compact()
+    filled.check()
 
 
 @pytest.mark.parametrize(

@@ -7,17 +7,17 @@ import multiprocessing
 import os
 import re
 import signal
-import subprocess
-import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.indexes import ALL_MODES, READING_AND_ADDING
-from support.processes import Tell, ask, forked, pipes_of, start
+from support.processes import ask, forked, pipes_of, printed, start
 
 import simindex
 from simindex import Config, ConfigMismatchError, FormatError, IndexLockedError
@@ -108,7 +108,7 @@ def test_writer_lock_is_free_after_close_and_after_a_failed_open(tmp_path: Path)
         with pytest.raises(ConfigMismatchError):
             simindex.open(path, config=Config(seed=2))
     code = "import sys, simindex; simindex.open(sys.argv[1]).insert('a', ['a'])"  # ended without close
-    subprocess.run([sys.executable, "-c", code, str(path)], check=True, timeout=60)
+    printed(code, path)
     with simindex.open(path) as index:
         assert list(index) == ["a"]
 
@@ -225,28 +225,31 @@ def test_ctrl_c_ends_the_wait_for_the_writer(tmp_path: Path) -> None:
         index.insert("a", ["a"])
 
 
+@contextmanager
+def child_that(does: Callable[[], object]) -> Iterator[None]:
+    """A forked child that does something and then lives as long as the block."""
+    read, write = os.pipe()
+    pid, pipe = forked(lambda _: (does(), os.read(read, 1)))
+    try:
+        yield
+    finally:
+        os.write(write, b".")
+        os.waitpid(pid, 0)
+        for end in (read, write, pipe):
+            os.close(end)
+
+
 def test_forked_child_of_a_process_that_waits_does_not_share_the_lock(tmp_path: Path) -> None:
     """A lock belongs to the open file: a child that inherits it would keep it beyond the parent's end."""
     lock = WriterLock(str(tmp_path))
-    read, write = os.pipe()
     waiting = threading.Thread(target=lambda: WriterLock(str(tmp_path), timeout=20).abandon())
     waiting.start()
     time.sleep(0.1)
 
-    def work(_: Tell) -> None:
-        lock.abandon()
-        os.read(read, 1)
-
-    pid, pipe = forked(work)
-    try:
+    with child_that(lock.abandon):
         lock.release()
         waiting.join(20)  # it had the lock and only closed its file
         WriterLock(str(tmp_path)).release()
-    finally:
-        os.write(write, b".")
-        os.waitpid(pid, 0)
-    for end in (read, write, pipe):
-        os.close(end)
 
 
 @pytest.mark.parametrize(
@@ -261,17 +264,6 @@ def test_timeout_is_a_number_of_seconds_or_none(tmp_path: Path, timeout: Any, er
 def test_writer_lock_is_free_after_its_release_even_while_a_forked_child_lives(tmp_path: Path) -> None:
     """The child holds the same open file: closing the parent's would not unlock it."""
     lock = WriterLock(str(tmp_path))
-    read, write = os.pipe()
-
-    def work(_: Tell) -> None:
-        os.read(read, 1)
-
-    pid, pipe = forked(work)
-    try:
+    with child_that(lambda: None):
         lock.release()
         WriterLock(str(tmp_path)).release()
-    finally:
-        os.write(write, b".")
-        os.waitpid(pid, 0)
-    for end in (read, write, pipe):
-        os.close(end)

@@ -1,13 +1,12 @@
 """An index that another process makes longer while this one is opening it."""
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.faults import around
+from support.processes import printed
 
 import simindex
 
@@ -16,17 +15,13 @@ COMPACT = OPEN + "index.compact()"
 GROW = OPEN + "index.insert_many((n, f'text number {n}', {'much': 'x' * 9000}) for n in range(3000))"
 
 
-def by_another_process(program: str, path: Path) -> None:
-    subprocess.run([sys.executable, "-c", program, str(path)], check=True, cwd=path.parent)
-
-
 def grow_before(monkeypatch: pytest.MonkeyPatch, step: str, path: Path) -> None:
     """Let another process write before the first run of a step."""
     left = [GROW]
 
     def late(read: Callable[..., Any], *arguments: Any) -> Any:
         if left:
-            by_another_process(left.pop(), path)
+            printed(left.pop(), path)
         return read(*arguments)
 
     around(monkeypatch, step, late)
@@ -52,6 +47,6 @@ def test_file_that_grows_while_a_reader_changes_over_to_it_is_read(
         index.insert("fox", "the quick brown fox jumps over the lazy dog")
     with simindex.open(path, "r", map_bytes=1 << 20) as index:
         assert len(index) == 1
-        by_another_process(COMPACT, path)
+        printed(COMPACT, path)
         grow_before(monkeypatch, "open the databases of a new file", path)
         assert len(index) == 3001

@@ -1,8 +1,6 @@
 """Pitfalls of LMDB that no other test is about: flags, engines, its lock file, reader slots, maps."""
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -11,7 +9,7 @@ import lmdb
 import pytest
 from support import stored as lmdb_pages
 from support.indexes import problems_of
-from support.processes import ask, start
+from support.processes import ask, printed, start
 
 import simindex
 from simindex import ClosedError, Config, FormatError, Index, SimIndexError
@@ -58,15 +56,7 @@ def test_lmdb_is_opened_with_the_flags_that_a_power_cut_stands(tmp_path: Path) -
 @pytest.mark.parametrize("engine", ["0", "1"])
 def test_engine_is_the_same_whatever_the_environment_says(path: Path, engine: str) -> None:
     code = "import simindex, sys; index = simindex.open(sys.argv[1], 'r+'); print(len(index)); index.close()"
-    run = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code, path],
-        env={**os.environ, "LMDB_DEFAULT_LIB_VERSION": engine},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    assert run.stdout == "20\n"
+    assert printed(code, path, env={**os.environ, "LMDB_DEFAULT_LIB_VERSION": engine}) == "20\n"
 
 
 @pytest.mark.parametrize("mode", ["r", "a"])
@@ -129,10 +119,7 @@ with simindex.open(sys.argv[1], map_bytes=1 << 20) as index:
 
 def test_map_that_cannot_grow_is_an_error_and_the_handle_goes_on(tmp_path: Path) -> None:
     """LMDB lets go of the old map before it asks for the new one."""
-    run = subprocess.run(
-        [sys.executable, "-c", GROWTH, tmp_path / "i"], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert run.stdout.split() == ["True"] * 4
+    assert printed(GROWTH, tmp_path / "i").split() == ["True"] * 4
     assert not problems_of(tmp_path / "i")
 
 
@@ -182,14 +169,7 @@ print(opened)
 
 def test_nothing_but_lmdb_opens_its_lock_file(path: Path, tmp_path: Path) -> None:
     """A process that closes any descriptor of a file loses all its `fcntl` locks on it: POSIX."""
-    run = subprocess.run(
-        [sys.executable, "-c", WATCHED, path, tmp_path],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    assert run.stdout == "[]\n"
+    assert printed(WATCHED, path, tmp_path) == "[]\n"
 
 
 # ---- reader slots ----

@@ -93,6 +93,9 @@ class LocalIndex(ScaledIndex):
 class LocalTasks:
     """Stages that run in this process, one job after the other.
 
+    Args:
+        before: is given the name of each stage's function, and its common value, which it may replace.
+
     Attributes:
         num_jobs: of each stage, by the name of its function.
         waiting: documents of long runs that ranges put off.
@@ -102,11 +105,13 @@ class LocalTasks:
 
     parallel = 2
 
-    def __init__(self) -> None:
+    def __init__(self, before: Callable[[str, Any], Any] = lambda _, common: common) -> None:
+        self._before = before
         self.num_jobs, self.waiting, self.num_copies, self.num_edges = Counter[str](), 0, 0, 0
 
     def run(self, function: Callable[[Any, Any], Any], common: Any, jobs: Iterable[Any]) -> Iterator[Any]:
-        known, name = pickle.dumps(common), function.__name__
+        name = function.__name__
+        known = pickle.dumps(self._before(name, common))
         for job in jobs:
             self.num_jobs[name] += 1
             own = pickle.loads(known)

@@ -180,3 +180,10 @@ def texts(first: int, count: int) -> list[tuple[int, str, dict[str, int]]]:
         (n, f"document {n} says {n * n} words and {n % 7} more than {n + 1}", {"n": n})
         for n in range(first, first + count)
     ]
+
+
+def filled(path: Path, count: int = 100) -> Index:
+    """An open index of so many documents in small segments."""
+    index = simindex.open(path, "x", layout=TINY)
+    index.insert_many(texts(0, count), batch_size=30)
+    return index

@@ -1,11 +1,15 @@
 """Other processes and threads that a test starts, asks and ends."""
 
 import os
+import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import IO, Any
+
+import pytest
 
 # ---- processes ----
 
@@ -24,6 +28,45 @@ def start(code: str, *arguments: object, **options: Any) -> Process:
         bufsize=1,
         **options,
     )
+
+
+def succeeds(command: Sequence[object], **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a command that must end well."""
+    done = subprocess.run(
+        [*map(str, command)],
+        **{"capture_output": True, "text": True, "check": False, "timeout": 120} | options,
+    )
+    assert done.returncode == 0, f"{done.returncode} after {done.stdout[-200:]}: {done.stderr}"
+    return done
+
+
+def printed(code: str, *arguments: object, **options: Any) -> str:
+    """What a Python process prints that runs `code` and ends well, without a warning."""
+    return succeeds([sys.executable, "-W", "error", "-c", code, *arguments], **options).stdout
+
+
+def run_file(script: str, *arguments: object, below: Sequence[object] = ()) -> None:
+    """Run a test file as a program, with a command before it that runs the rest."""
+    # A safe path has no folder of the script in it, where the helpers of these tests lie.
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    succeeds([*below, sys.executable, "-W", "error", script, *arguments], env=environment)
+
+
+def on_small_disk(folder: Path, size: str, script: str, *arguments: object) -> None:
+    """Run a test file as a program that sees a file system of so many bytes in a folder; nobody else does."""
+    mount = ["unshare", "-m", "sh", "-c", f'mount -t tmpfs -o size={size} none "$0" && exec "$@"', folder]
+    try:
+        succeeds([*mount, "true"])
+    except (OSError, AssertionError):
+        pytest.skip("no right to mount a small file system in a private mount namespace")
+    run_file(script, *arguments, below=mount)
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens at."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
 
 
 def pipes_of(process: Process) -> tuple[IO[str], IO[str]]:

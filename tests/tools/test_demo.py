@@ -3,9 +3,10 @@
 import encodings
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
+
+from support.processes import succeeds
 
 ROOT = Path(__file__).parents[2]
 
@@ -14,20 +15,9 @@ def test_demo_runs_to_its_end_and_finds_the_copy_of_a_removed_file(tmp_path: Pat
     page, temporary, sources = tmp_path / "pages" / "demo.html", tmp_path / "temporary", tmp_path / "sources"
     temporary.mkdir()
     shutil.copytree(Path(encodings.__file__).parent, sources / "encodings")  # of the library, for speed
-    done = subprocess.run(
-        [ROOT / "tools" / "demo", page],
-        env=os.environ
-        | {
-            "SIMINDEX_DEMO_PYTHON": sys.executable,
-            "SIMINDEX_DEMO_SOURCES": str(sources),
-            "TMPDIR": str(temporary),
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
+    own = {"SIMINDEX_DEMO_PYTHON": sys.executable, "SIMINDEX_DEMO_SOURCES": str(sources)}
+    environment = os.environ | own | {"TMPDIR": str(temporary)}
+    done = succeeds([ROOT / "tools" / "demo", page], env=environment, timeout=300)
     assert "Warning" not in done.stderr
     assert list(temporary.iterdir()) == []
     found, listed, end = done.stdout.split("\n== ")[-3:]
