@@ -181,10 +181,8 @@ class ScaledStats:
     def of(cls, partitions: Mapping[int, Stats]) -> ScaledStats:
         """Return the sums of partitions."""
         names = "documents", "copies", "file_bytes", "used_bytes"
-        documents, copies, file_bytes, used_bytes = (
-            sum(getattr(one, name) for one in partitions.values()) for name in names
-        )
-        return cls(documents, copies, file_bytes, used_bytes, partitions)
+        sums = {name: sum(getattr(one, name) for one in partitions.values()) for name in names}
+        return cls(**sums, partitions=partitions)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -60,7 +60,7 @@ class Partition:
 
 @dataclass(frozen=True)
 class Catalog:
-    """What the file holds. A value: `changed` makes the next version.
+    """What the file holds. A value: `with_partition` makes the next version.
 
     Attributes:
         config: of every partition.
@@ -99,14 +99,10 @@ class Catalog:
             found.setdefault(partition.place, []).append(number)
         return {place: tuple(numbers) for place, numbers in found.items()}
 
-    def changed(self, partitions: Iterable[Partition]) -> Catalog:
-        """Return the next version, with other places of the same number of partitions."""
-        taken = tuple(partitions)
-        if len(taken) != len(self.partitions):
-            raise ValueError(
-                f"expected {len(self.partitions)} partitions, which is fixed, found {len(taken)}"
-            )
-        return replace(self, partitions=taken, version=self.version + 1)
+    def with_partition(self, number: int, partition: Partition) -> Catalog:
+        """Return the next version, with one partition changed."""
+        partitions = *self.partitions[:number], partition, *self.partitions[number + 1 :]
+        return replace(self, partitions=partitions, version=self.version + 1)
 
     def backup_uri(self, number: int) -> str | None:
         """Return where the backup of a partition lies, and its commit log; ``None`` without a store."""
@@ -170,24 +166,23 @@ class Catalog:
     @classmethod
     def load(cls, uri: str | os.PathLike[str]) -> Catalog:
         """Return the catalog that lies at a uri. Raises FileNotFoundError, and what `from_json` raises."""
+        content: bytes | None = None
         if is_remote(os.fspath(uri)):
             objects = open_store(uri)
-            content = objects.current(_NAME)
-            if content is None:
-                raise FileNotFoundError(
-                    f"{uri}: expected the catalog of a scaled index, found none; scaleout.create makes one"
-                )
-            return cls.from_json(content, objects.uri)
-        path = Path(local_path(uri))
-        try:
-            text = path.read_bytes()
-        except (FileNotFoundError, NotADirectoryError) as exc:
+            where, content = objects.uri, objects.current(_NAME)
+        else:
+            where = str(local_path(uri))
+            try:
+                content = Path(where).read_bytes()
+            except IsADirectoryError as exc:
+                raise FormatError(f"{where}: expected the catalog of a scaled index, found a folder") from exc
+            except (FileNotFoundError, NotADirectoryError):
+                pass  # refused below
+        if content is None:
             raise FileNotFoundError(
-                f"{path}: expected the catalog of a scaled index, found none; scaleout.create makes one"
-            ) from exc
-        except IsADirectoryError as exc:
-            raise FormatError(f"{path}: expected the catalog of a scaled index, found a folder") from exc
-        return cls.from_json(text, str(path))
+                f"{where}: expected the catalog of a scaled index, found none; scaleout.create makes one"
+            )
+        return cls.from_json(content, where)
 
     @classmethod
     def require_none(cls, uri: str | os.PathLike[str]) -> None:

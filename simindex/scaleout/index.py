@@ -207,11 +207,7 @@ class ScaledIndex:
         group: Group = "asks",
         seconds: float | None = None,
     ) -> dict[int, Any]:
-        """Call a method of partitions; returns number -> what it answers, in order.
-
-        Args:
-            arguments: by number, of the partitions that are called; ``None``: all, with `own`.
-        """
+        """Call a method of some partitions, or of all with `own`; returns number -> what it answers."""
         every = dict.fromkeys(range(len(self.catalog.partitions)), own) if arguments is None else arguments
         rows, to = self.catalog.partitions, dict[str, tuple[dict[int, Any]]]()
         for number, given in every.items():

@@ -68,16 +68,9 @@ def exchange(uri: str, number: int, old: Partition, new: Partition) -> Catalog:
                 place=old.place,
                 partition=number,
             )
-        return with_partition(newest, number, new)
+        return newest.with_partition(number, new)
 
     return change_catalog(uri, changed)
-
-
-def with_partition(catalog: Catalog, number: int, partition: Partition) -> Catalog:
-    """Return the next version, with one partition changed."""
-    partitions = list(catalog.partitions)
-    partitions[number] = partition
-    return catalog.changed(partitions)
 
 
 def require_store(catalog: Catalog, uri: str) -> str:
@@ -128,7 +121,7 @@ def move_partition(uri: str, number: int, target: str, folder: str, call: Call, 
     def close(newest: Catalog) -> Catalog | None:
         row = newest.partitions[number]
         closed = replace(row, closed=None if row.place == target else newest.version + 1)
-        return None if closed == row else with_partition(newest, number, closed)
+        return None if closed == row else newest.with_partition(number, closed)
 
     catalog = change_catalog(uri, close)
     found = catalog.partitions[number]

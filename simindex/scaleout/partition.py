@@ -3,10 +3,10 @@ id."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -28,6 +28,8 @@ from simindex.queries.search import BandQuery, FingerprintQuery, Found, Method, 
 from simindex.queries.view import View, stored_manifest
 from simindex.scaleout.answers import Answered
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatch
+
+_T = TypeVar("_T")
 
 
 class Nearest(NamedTuple):
@@ -179,37 +181,39 @@ class Partition(Index):
 
     # ---- changes that may be repeated: the same call again answers the same, and does nothing ----
 
+    def _once(self, call: bytes, change: Callable[[Writer, Pending, View], _T]) -> _T:
+        def changed(writer: Writer, pending: Pending, view: View, before: _T | None) -> _T:
+            return change(writer, pending, view) if before is None else before
+
+        return self._session.once(call, changed)
+
     def add_once(self, call: bytes, documents: NewDocuments, on_conflict: Conflict) -> list[int]:
         """Store documents that are sketched already, in one commit; [inserted, replaced, skipped]."""
 
-        def add(writer: Writer, pending: Pending, view: View, before: list[int] | None) -> list[int]:
-            if before is not None:
-                return before
+        def add(writer: Writer, pending: Pending, view: View) -> list[int]:
             if documents.times is not None:  # ages go by the clocks of drivers
                 pending.inserted_at = int(documents.times.min())
             return list(writer.insert(pending, view, documents, on_conflict))
 
-        return self._session.once(call, add)
+        return self._once(call, add)
 
     def remove_once(self, call: bytes, encoded_keys: list[bytes]) -> int:
         """Remove the documents of some keys, each once, in one commit; returns how many there were."""
 
-        def remove(writer: Writer, pending: Pending, view: View, before: int | None) -> int:
-            return writer.remove(pending, view, encoded_keys) if before is None else before
+        def remove(writer: Writer, pending: Pending, view: View) -> int:
+            return writer.remove(pending, view, encoded_keys)
 
-        return self._session.once(call, remove)
+        return self._once(call, remove)
 
     def touch_once(self, call: bytes, encoded_keys: list[bytes]) -> int:
         """Renew the age of the documents of some keys, each once; returns how many there were."""
 
-        def touch(_: Writer, pending: Pending, view: View, before: int | None) -> int:
-            if before is not None:
-                return before
+        def touch(_: Writer, pending: Pending, view: View) -> int:
             committed = view.find_keys(encoded_keys, key_hashes(encoded_keys))
             pending.touch(number for number, _ in committed.values())
             return len(committed)
 
-        return self._session.once(call, touch)
+        return self._once(call, touch)
 
     def expire_once(self, call: bytes, limit: int, batch_size: int) -> int:
         """Remove what was seen last before a time, in microseconds since 1970-01-01 UTC; see `expire`."""

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any
 
 import xxhash
 
@@ -111,14 +111,6 @@ class ReplicaActor(HostActor):
         self._remove()
 
 
-class _Asked(NamedTuple):
-    """A question that is under way; any of its frames will do."""
-
-    method: str
-    frame: tuple[bytes, ...]
-    sent: list[Sent]
-
-
 class ReplicaCalls(RayCalls):
     """Calls of replicas in turn; each holds all partitions."""
 
@@ -140,16 +132,17 @@ class ReplicaCalls(RayCalls):
                 "index that they are copies of, back it up, and open replicas anew"
             )
         frame = pickle.dumps((group, b"", method, own), protocol=5), pickle.dumps(arguments, protocol=5)
-        return {_PLACE: _Asked(method, frame, [self._send(group, frame)])}
+        return {_PLACE: (method, self._send(group, frame))}
 
     def _send(self, group: Group, frame: tuple[bytes, ...]) -> Sent:
         name = str(next(self._turn) % len(self._actors))
         return self._connections.send(name, group, *frame, by_thread=True)
 
-    def _reply(self, asked: Any, seconds: float) -> Replied | str:
-        """Return the first answer."""
-        began, sent, done = time.monotonic(), asked.sent, set[Future[bytes | None]]()
-        known = self._seconds.setdefault(asked.method, deque(maxlen=_REMEMBERED))
+    def _reply(self, asked: tuple[str, Sent], seconds: float) -> Replied | str:
+        """Return the first answer; any of the frames that are sent will do."""
+        method, *sent = asked
+        began, done = time.monotonic(), set[Future[bytes | None]]()
+        known = self._seconds.setdefault(method, deque(maxlen=_REMEMBERED))
         pause = sorted(known)[int(_PERCENTILE * len(known))] if len(known) >= _LEAST_KNOWN else _FIRST_SECONDS
         while left := max(0.0, began + seconds - time.monotonic()):
             done, _ = wait([one.answer for one in sent if one.answer], min(left, pause), FIRST_COMPLETED)
@@ -157,7 +150,7 @@ class ReplicaCalls(RayCalls):
                 known.append(time.monotonic() - began)
                 break
             if len(sent) < len(self._actors):
-                sent.append(self._send(sent[0].group, asked.frame))
+                sent.append(self._send(sent[0].group, sent[0].frame))
             pause = max(2 * pause, 0.01)
         for one in sent:
             give_up(one)

@@ -40,8 +40,9 @@ def test_catalog_is_replaced_by_the_next_version_only(kind: str, tmp_path: Path)
         CATALOG.replace(uri, None)
         with pytest.raises(FileExistsError, match=r"scaleout\.open opens it"):
             CATALOG.replace(uri, None)
-        moved = CATALOG.changed(replace(partition, place="node:10.0.0.3") for partition in CATALOG.partitions)
+        moved = CATALOG.with_partition(2, replace(CATALOG.partitions[2], place="node:10.0.0.3"))
         assert (moved.version, moved.id) == (2, CATALOG.id)
+        assert moved.places == {"node:10.0.0.1": (0,), "node:10.0.0.2": (1,), "node:10.0.0.3": (2,)}
         moved.replace(uri, CATALOG)
         with pytest.raises(scaleout.CatalogChangedError, match=r"expected version 1 .* found version 2"):
             moved.replace(uri, CATALOG)
@@ -59,7 +60,7 @@ def test_of_several_who_replace_a_catalog_in_a_store_one_does(tmp_path: Path) ->
             moved = replace(CATALOG.partitions[0], place=f"node:10.0.0.{number}")
             start.wait()
             try:
-                CATALOG.changed((moved, *CATALOG.partitions[1:])).replace(uri, CATALOG)
+                CATALOG.with_partition(0, moved).replace(uri, CATALOG)
             except scaleout.CatalogChangedError:
                 return False
             return True

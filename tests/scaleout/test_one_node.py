@@ -78,7 +78,7 @@ def test_place_that_no_node_has_is_named(tmp_path: Path) -> None:
         index.insert_many(enumerate(TEXTS[:20]))
         here = index.catalog.partitions[0]
         elsewhere = replace(here, place="simindex:away", path=str(tmp_path / "away"))
-        away = index.catalog.changed([here, elsewhere]).replace(index.uri, index.catalog)
+        away = index.catalog.with_partition(1, elsewhere).replace(index.uri, index.catalog)
     with scaleout.open(tmp_path / "catalog") as index:
         assert index.catalog == away
         found = index.query(TEXTS[0], seconds=2.0)
