@@ -4,18 +4,18 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
-from unittest import mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.faults import bound, set_bound
 
 from simindex.batching import bytes_of, bytes_of_item, in_order, in_parts
 
 
 @given(st.lists(st.integers(0, 300)), st.integers(1, 7))
 def test_parts_are_the_input_and_stay_within_both_bounds(values: list[int], size: int) -> None:
-    with mock.patch("simindex.batching.PART_BYTES", 500):
+    with bound("bytes of a batch", 500):
         parts = list(in_parts(iter(values), size, lambda value: value))
     assert [value for part in parts for value in part.values] == values
     for part in parts:
@@ -98,7 +98,7 @@ def test_what_is_no_item_takes_nothing(item: object) -> None:
 
 
 def test_threads_take_only_so_many_bytes_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("simindex.batching.AHEAD_BYTES", 100)
+    set_bound(monkeypatch, "bytes of batches ahead", 100)
     taken = itertools.count()
 
     def lengths() -> Iterator[int]:

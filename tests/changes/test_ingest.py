@@ -13,6 +13,7 @@ import msgpack  # type: ignore[import-untyped] # it carries no type information
 import numpy as np
 import pytest
 import tqdm
+from support.faults import set_bound
 from support.indexes import CAR, FOX
 from support.texts import SMALL, batch
 
@@ -233,7 +234,7 @@ def test_insert_of_a_stored_key_raises_skips_or_replaces(tmp_path: Path) -> None
 
 def test_batch_ends_where_its_items_are_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Texts, ready shingles and metadata count alike; so commits of long documents are smaller."""
-    monkeypatch.setattr("simindex.batching.PART_BYTES", 100_000)
+    set_bound(monkeypatch, "bytes of a batch", 100_000)
     text = "word " * 8_000
     kinds: list[list[Any]] = [
         [(n, text) for n in range(10)],

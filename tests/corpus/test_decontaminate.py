@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.faults import small_frames
+from support.faults import set_bound, small_frames
 
 import simindex
 from simindex import Config, ConfigMismatchError, SimIndexError, WordShingles
@@ -91,7 +91,7 @@ def test_bytes_depend_neither_on_batches_nor_on_workers_nor_on_interruptions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     small_frames(monkeypatch, 2_000)
-    monkeypatch.setattr("simindex.corpus.dedup.writer_loop._SECONDS_A_MARK", 0.0)
+    set_bound(monkeypatch, "seconds between journals of kept rows", 0.0)
     items, rows = corpus(5, 300)
     lines = written(tmp_path / "rows.jsonl", rows)
     written(tmp_path / "items.jsonl", items)

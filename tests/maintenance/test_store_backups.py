@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.faults import set_bound
 from support.indexes import content_of, filled, problems_of, texts
 from support.samples import sample_of
 from support.servers import store_at
@@ -29,7 +30,7 @@ from simindex.maintenance.restore import restore_index
 @pytest.fixture
 def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path, Path]:
     """Where an index is, its backup, and what is restored. Parts are small, so that there are many."""
-    monkeypatch.setattr(backup_parts, "PART_BYTES", 4096)
+    set_bound(monkeypatch, "bytes of a part of a backup", 4096)
     return tmp_path / "index", tmp_path / "stores" / "backup", tmp_path / "restored"
 
 
@@ -381,7 +382,7 @@ def test_a_folder_without_an_index_has_no_backup(paths: tuple[Path, Path, Path])
 def test_where_parts_end_does_not_depend_on_how_entries_come(
     size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backup_parts, "PART_BYTES", 200)
+    set_bound(monkeypatch, "bytes of a part of a backup", 200)
     items = [((number * 997).to_bytes(8, "big"), b"v" * (number % 50)) for number in range(400)]
     whole = [*backup_parts.cut("documents", iter([items]))]
     some = [*backup_parts.cut("documents", iter([items[at : at + size] for at in range(0, 400, size)]))]
@@ -391,7 +392,7 @@ def test_where_parts_end_does_not_depend_on_how_entries_come(
 
 
 def test_a_change_moves_the_parts_of_its_own_numbers_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backup_parts, "PART_BYTES", 200)
+    set_bound(monkeypatch, "bytes of a part of a backup", 200)
     items = [((number * 997).to_bytes(8, "big"), b"value") for number in range(400)]
     before = [*backup_parts.cut("documents", iter([items]))]
     without = [item for item in items if item[0] != (100 * 997).to_bytes(8, "big")]

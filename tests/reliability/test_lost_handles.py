@@ -21,6 +21,7 @@ from typing import Any
 
 import lmdb
 import pytest
+from support.faults import set_bound
 from support.indexes import READING_AND_ADDING
 from support.processes import Tell, everything_from, forked, printed
 from support.samples import sample_of
@@ -39,7 +40,7 @@ from simindex import (
     Layout,
     SimIndexError,
 )
-from simindex.storage import check_at_open, environment, lmdb_file, store
+from simindex.storage import check_at_open, lmdb_file
 from simindex.storage.environment import BETWEEN_FILES, Alone, registry
 from simindex.storage.folder import Mode
 from simindex.storage.lmdb_file import open_lmdb
@@ -54,7 +55,7 @@ def document(number: int) -> list[str]:
 
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(environment, "_LOOK_AGAIN_SECONDS", 0.02)
+    set_bound(monkeypatch, "seconds between looks of who waits", 0.02)
     folder = tmp_path / "i"
     with simindex.open(folder, "x", SMALL) as index:
         index.insert_many([(n, document(n)) for n in range(20)])
@@ -628,7 +629,7 @@ def test_call_on_an_index_whose_folder_has_gone_answers_or_names_it(
 
 
 def test_reader_notices_a_replaced_file(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "_LOOK_AGAIN_SECONDS", 0.0)
+    set_bound(monkeypatch, "seconds between looks for a new file", 0.0)
     with simindex.open(path, "r") as reader:
         assert len(reader) == 20
         shutil.copy(path / "data.mdb", tmp_path / "copy")
@@ -642,7 +643,7 @@ def test_reader_notices_a_replaced_file(path: Path, tmp_path: Path, monkeypatch:
 
 def test_reader_follows_a_compaction_at_every_look(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A compaction replaces the file, too, and leaves word of it."""
-    monkeypatch.setattr(store, "_LOOK_AGAIN_SECONDS", 0.0)
+    set_bound(monkeypatch, "seconds between looks for a new file", 0.0)
     stopped = threading.Event()
     errors: list[BaseException] = []
 
@@ -725,7 +726,7 @@ def test_change_over_knows_the_file_that_it_opened(path: Path, monkeypatch: pyte
     with simindex.open(path, "r") as reader:
         printed(COMPACT, path)
         monkeypatch.setattr(check_at_open, "open_lmdb", late)
-        monkeypatch.setattr(store, "_LOOK_AGAIN_SECONDS", 0.0)
+        set_bound(monkeypatch, "seconds between looks for a new file", 0.0)
         for _ in range(4):
             assert len(reader) == 20
     assert not waiting

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
-from support.faults import broken_off
+from support.faults import bound, broken_off
 from support.indexes import problems_of
 from support.model import Model, ModelDocument, Questions, keys, shingles, thresholds, time_of
 
@@ -33,7 +33,7 @@ class IndexMachine(Questions):
         # Runs of ages so short that there are many of them.
         self.patches = ExitStack()
         self.patches.enter_context(mock.patch("time.time_ns", self.nanoseconds))
-        self.patches.enter_context(mock.patch("simindex.format.records.RUN_DOCUMENTS", 3))
+        self.patches.enter_context(bound("documents of a run of ages", 3))
 
     @initialize(
         layout=tiny_layouts,

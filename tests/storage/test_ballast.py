@@ -278,24 +278,6 @@ def test_compaction_goes_by_the_longest_file_of_the_process(
     filled.check()
 
 
-def test_compaction_that_finds_no_room_on_its_way_is_an_index_full_error(
-    monkeypatch: pytest.MonkeyPatch, filled: Filled
-) -> None:
-    index = filled.index
-    filled.insert(300)
-
-    def full(*_: object) -> None:
-        raise IndexFullError("no space")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("simindex.storage.replacement._make_durable", full)
-        with pytest.raises(IndexFullError, match=r"^no space$"):
-            index.compact()
-    filled.check()
-    index.compact()
-    filled.check()
-
-
 @pytest.mark.parametrize(
     ("file_bytes", "limit", "expected"),
     [

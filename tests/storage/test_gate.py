@@ -7,6 +7,7 @@ from pathlib import Path
 from types import FrameType
 
 import pytest
+from support.faults import set_bound
 from support.indexes import SMALL, check, insert
 from support.processes import run_in_threads
 
@@ -228,7 +229,7 @@ def test_visitor_whose_thread_goes_on_while_it_is_looked_for_is_not_forgotten(
         return found
 
     frames_of_all = sys._current_frames
-    monkeypatch.setattr("simindex.storage.environment._LOOK_AGAIN_SECONDS", 0.01)
+    set_bound(monkeypatch, "seconds between looks of who waits", 0.01)
     monkeypatch.setattr(sys, "_current_frames", look)
     walker = threading.Thread(target=walk)
     walker.start()

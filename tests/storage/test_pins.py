@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from support.faults import set_bound
 
 import simindex
 from simindex import Config, SimIndexError
@@ -31,7 +32,7 @@ def change(path: Path) -> None:
 @pytest.fixture
 def always_looking(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look for a changed file at every call, instead of every second."""
-    monkeypatch.setattr("simindex.storage.store._LOOK_AGAIN_SECONDS", 0.0)
+    set_bound(monkeypatch, "seconds between looks for a new file", 0.0)
 
 
 @pytest.mark.usefixtures("always_looking")

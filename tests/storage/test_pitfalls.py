@@ -8,13 +8,12 @@ from typing import Any, Literal
 import lmdb
 import pytest
 from support import stored as lmdb_pages
+from support.faults import set_bound
 from support.indexes import problems_of
 from support.processes import ask, printed, start
 
 import simindex
 from simindex import ClosedError, Config, FormatError, Index, SimIndexError
-from simindex.storage import lmdb_file, store
-from simindex.storage.lmdb_file import DATABASES, open_lmdb
 
 SMALL = Config(num_perm=16)
 
@@ -39,10 +38,9 @@ def check_whole(path: Path) -> None:
 # ---- flags and engines ----
 
 
-def test_lmdb_is_opened_with_the_flags_that_a_power_cut_stands(tmp_path: Path) -> None:
-    env, _ = open_lmdb(str(tmp_path), 1 << 20, create=True)
-    flags = env.flags()
-    env.close()
+def test_lmdb_is_opened_with_the_flags_that_a_power_cut_stands(path: Path) -> None:
+    with simindex.open(path) as index:
+        flags = index._store.environment().env.flags()
     assert {name for name in ("sync", "metasync", "lock", "subdir") if flags[name]} == {
         "sync",
         "metasync",
@@ -71,7 +69,7 @@ def test_file_of_the_other_engine_is_refused_and_left_alone(tmp_path: Path, mode
 
 
 def test_sixteen_databases_of_later_versions_are_left_alone(path: Path) -> None:
-    with lmdb.open(str(path), max_dbs=len(DATABASES) + 16, lib_version=0) as env:
+    with lmdb.open(str(path), max_dbs=len(lmdb_pages.DATABASES) + 16, lib_version=0) as env:
         for number in range(16):
             env.open_db(f"later {number}".encode())
     check_whole(path)
@@ -131,7 +129,7 @@ def test_lock_file_of_lmdb_that_is_gone_is_noticed(
     path: Path, mode: Literal["r", "r+"], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who opens the index now makes a new one, and writer and readers know nothing of one another."""
-    monkeypatch.setattr(store, "_LOOK_AGAIN_SECONDS", 0.0)
+    set_bound(monkeypatch, "seconds between looks for a new file", 0.0)
     with simindex.open(path, mode) as index:
         assert len(index) == 20
         (path / "lock.mdb").unlink()
@@ -185,7 +183,7 @@ PINNED = (
 def keeper(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
     """A handle that has made a lock file with room for few readers, which holds for all who come later."""
     (path / "lock.mdb").unlink()
-    monkeypatch.setattr(lmdb_file, "MAX_READERS", 5)
+    set_bound(monkeypatch, "readers of a file", 5)
     with simindex.open(path, "r") as index:
         yield index
 
@@ -225,7 +223,7 @@ def test_kept_errors_keep_no_slot(keeper: Index) -> None:
 def test_file_grows_no_longer_once_a_killed_reader_is_noticed(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "_READER_CHECK_SECONDS", 0.0)
+    set_bound(monkeypatch, "seconds between looks for dead readers", 0.0)
     reader = start(PINNED, path)
     assert ask(reader) == "20"
     with simindex.open(path) as index:

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import lmdb
 import pytest
+from support.faults import set_bound
 from support.indexes import BATCH, BATCHES, LAYOUT, SMALL, check, insert, problems_of
 from support.processes import Tell, everything_from, forked
 from support.stored import bare_store, held, put
@@ -146,7 +147,7 @@ def test_lmdb_is_asked_nothing_that_a_fork_would_not_wait_for(
     open_new = replacement._open
     monkeypatch.setattr(Environment, "env", property(env_of, set_env), raising=False)
     monkeypatch.setattr(replacement, "_open", lambda *given: _Watched(open_new(*given), outside))
-    monkeypatch.setattr("simindex.storage.store._READER_CHECK_SECONDS", -1.0)
+    set_bound(monkeypatch, "seconds between looks for dead readers", -1.0)
     with simindex.open(tmp_path / "i", "x", SMALL, layout=LAYOUT, map_bytes=1 << 18) as index:
         first_map = index._store.environment().info("map_size")
         with simindex.open(tmp_path / "i", "r", refresh="manual") as pinned:

@@ -1,12 +1,11 @@
 """A copy in the data file's place: readers change over, and nothing else is seen of it."""
 
 import errno
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from support.indexes import BATCHES, LAYOUT, SMALL, check, insert
+from support.processes import ask, end, start
 from support.stored import bare_store, held, put
 
 import simindex
@@ -30,21 +29,14 @@ def test_compact_is_followed_by_reading_processes(tmp_path: Path) -> None:
     )
     with simindex.open(path) as index:
         index.insert("page", "one page of some words")
-        child = subprocess.Popen(
-            [sys.executable, "-c", code, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        assert child.stdin is not None
-        assert child.stdout is not None
-        with child.stdin as asks, child.stdout as answers:
-            for number in range(12):
-                for more in range(number % 4 + 1):
-                    index.insert(f"{number}-{more}", f"text number {number} {more} of the test")
-                if number % 3 != 1:
-                    index.compact()
-                asks.write("?\n")
-                asks.flush()
-                assert answers.readline() == f"{len(index)} {len(index)} page\n"
-        assert child.wait() == 0
+        child = start(code, path)
+        for number in range(12):
+            for more in range(number % 4 + 1):
+                index.insert(f"{number}-{more}", f"text number {number} {more} of the test")
+            if number % 3 != 1:
+                index.compact()
+            assert ask(child) == f"{len(index)} {len(index)} page"
+        end(child)
     with simindex.open(path) as index:
         assert len(index) == 1 + sum(number % 4 + 1 for number in range(12))
         index.insert("after", "still takes inserts")

@@ -53,6 +53,8 @@ STEPS = {
 BOUNDS = {
     "new documents that are compared all with all": "changes.if_new:MOST_ALIKE",
     "documents of a bucket": "changes.if_new:MOST_IN_BUCKET",
+    "bytes of a batch": "batching:PART_BYTES",
+    "bytes of batches ahead": "batching:AHEAD_BYTES",
     "bytes of a step of a compaction": "changes.compaction:_STEP_BYTES",
     "segments of a merge": "changes.merges:MAX_SOURCES",
     "documents of a run of ages": "format.records:RUN_DOCUMENTS",
