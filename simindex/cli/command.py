@@ -99,6 +99,7 @@ class LazyGroup(typer.core.TyperGroup):
         return re.split(r"(?<=[.;:]) ", first)[0].rstrip(";:.") + "."
 
 
+@functools.cache
 def with_options(run: Callable[..., None]) -> Callable[..., None]:
     """Return a command's function with an option for each field of its parameters that are dataclasses.
 
