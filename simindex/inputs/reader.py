@@ -54,7 +54,7 @@ FORMATS = {
     "csv": Format(_gathering(csv.read), has_delimiter=True),
     "tsv": Format(_gathering(partial(csv.read, delimiter="\t")), has_delimiter=True),
     "parquet": Format(_gathering(parquet.read), may_be_packed=False, modules=["pyarrow.parquet"]),
-    "text": Format(_gathering(text.read)),
+    "text": Format(text.read),
     "warc": Format(_gathering(warc.read), modules=warc.MODULES, install="'simindex[web]'"),
 }
 """Name of a format -> how its files are read."""

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from simindex.inputs.rows import BadRowError, Fields, Row
-from simindex.inputs.source import Found, Limits, Source
+from simindex.inputs.rows import BadRowError, Fields
+from simindex.inputs.source import Columns, Limits, Source
 
 
-def read(source: Source, _fields: Fields) -> Iterator[Found]:
+def read(source: Source, _fields: Fields) -> Iterator[Columns]:
     """Yield the one row of a text file."""
     try:
-        row: Row | BadRowError = Row(source.key, text_of(source), None)
+        yield Columns([source.name], [0], [source.key], [text_of(source)], [None])
     except BadRowError as exc:
-        row = exc
-    yield 0, None, row
+        yield Columns([], [], [], [], [], exc)
 
 
 def text_of(source: Source) -> str:
