@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 
 from simindex.inputs.rows import BadRowError, NoTextError
-from simindex.inputs.source import Columns, Source, Tally, gathered
+from simindex.inputs.source import Columns, Source, Tally
 from simindex.storage.folder import DATA_FILE, WRITER_LOCK_FILE
 
 _OF_AN_INDEX = {DATA_FILE, WRITER_LOCK_FILE}
@@ -102,7 +102,7 @@ def read(
     done = 0
     for file in selection.files(source.path, source.tally):
         if isinstance(file, BadRowError):
-            yield from gathered([(0, None, file)], source.name)
+            yield Columns([], [], [], [], [], file)
             continue
         inner = source.inner(file)
         source.tally.tables += named_table is not None and named_table(file)
@@ -114,7 +114,7 @@ def read(
                 else:
                     yield some
         except OSError as exc:
-            yield from gathered([(0, None, _unreadable(file, exc))], source.name)
+            yield Columns([], [], [], [], [], _unreadable(file, exc))
         done += _num_bytes(file)
     source.follow(lambda: done)
 

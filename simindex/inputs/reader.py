@@ -45,7 +45,7 @@ class Format(NamedTuple):
 
 
 def _gathering(read: Callable[[Source, Fields], Iterator[Found]]) -> Callable[..., Iterator[Columns]]:
-    return lambda source, fields: gathered(read(source, fields), source.name)
+    return lambda source, fields: gathered(read(source, fields), source.name, fields)
 
 
 FORMATS = {

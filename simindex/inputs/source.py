@@ -8,12 +8,13 @@ the same order, and what is no row ends its columns, and comes with them.
 from __future__ import annotations
 
 import codecs
+import dataclasses
 import io
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
 from typing import Any, NamedTuple, cast
@@ -22,7 +23,7 @@ from simindex import remote
 from simindex.batching import bytes_of
 from simindex.checks import require_int
 from simindex.errors import InputError, reason_of
-from simindex.inputs.rows import BadRowError, NoTextError, Row, RowByContent, tidy_path
+from simindex.inputs.rows import BadRowError, Fields, NoTextError, Row, RowByContent, tidy_path
 from simindex.inputs.streams import MAX_READ_AHEAD, PACKINGS, Stream, is_utf8
 from simindex.remote import is_remote
 
@@ -78,7 +79,7 @@ class Limits:
         return self.row // 4
 
     def __post_init__(self) -> None:
-        for field in fields(self):
+        for field in dataclasses.fields(self):
             require_int(field.name, getattr(self, field.name), 1, _MOST)
 
     def refusal(self, what: str) -> str:
@@ -423,48 +424,66 @@ class Columns(NamedTuple):
         return map(Row, self.keys, self.documents, self.metadata or repeat(None))
 
 
-Found = tuple[int, Any, Row | BadRowError]
-"""A row, or what is none, behind its number and its content; see `Columns`."""
+Found = tuple[int, Any, dict[str, Any] | BadRowError]
+"""The values of a row, or what is none, behind its number and its content; see `Columns`."""
 
 
-def gathered(rows: Iterable[Found], name: str) -> Iterator[Columns]:
+def gathered(rows: Iterable[Found], name: str, fields: Fields) -> Iterator[Columns]:
     """Yield the rows of an input as columns."""
-    some, room = _Some(), _COLUMN_BYTES
+    some, room = _Some(name, fields), _COLUMN_BYTES
     try:
-        for number, content, row in rows:
-            if isinstance(row, BadRowError):
-                yield some.columns(name, row)
-                some, room = _Some(), _COLUMN_BYTES
+        for number, content, values in rows:
+            if isinstance(values, BadRowError):
+                yield from some.columns(values)
+                some, room = _Some(name, fields), _COLUMN_BYTES
                 continue
             some.numbers.append(number)
             some.contents.append(content)
-            some.rows.append(row)
-            room -= len(row[1]) if type(row[1]) is str else bytes_of(row[1])
-            if room <= 0 or len(some.rows) == _COLUMN_ROWS:
-                yield some.columns(name)
-                some, room = _Some(), _COLUMN_BYTES
+            some.values.append(values)
+            document = values.get(fields.document)
+            room -= len(document) if type(document) is str else bytes_of(document)
+            if room <= 0 or len(some.values) == _COLUMN_ROWS:
+                yield from some.columns()
+                some, room = _Some(name, fields), _COLUMN_BYTES
     except Exception:
-        if some.rows:
-            yield some.columns(name)  # what came before the place from which the input cannot be read on
+        yield from some.columns()  # what came before the place from which the input cannot be read on
         raise
-    if some.rows:
-        yield some.columns(name)
+    yield from some.columns()
 
 
 class _Some:
-    """Rows on the way to be columns."""
+    """Values of rows on the way to be columns."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str, fields: Fields) -> None:
         self.numbers: list[int] = []
         self.contents: list[Any] = []
-        self.rows: list[Row] = []
+        self.values: list[dict[str, Any]] = []
+        self._name, self._fields = name, fields
 
-    def columns(self, name: str, error: BadRowError | None = None) -> Columns:
-        names = [name] * len(self.rows)
-        if not self.rows:
-            return Columns([], [], [], [], [], error)
-        keys, documents, metadata = map(list, zip(*self.rows, strict=True))
-        made: frozenset[int] = frozenset()
-        if RowByContent in set(map(type, self.rows)):
-            made = frozenset(place for place, row in enumerate(self.rows) if type(row) is RowByContent)
-        return Columns(names, self.numbers, keys, documents, self.contents, error, metadata, made)
+    def columns(self, error: BadRowError | None = None) -> Iterator[Columns]:
+        """Yield the rows, and what stands behind them and is none."""
+        usual = self._fields.usual(self._name, self.numbers, self.values)
+        if usual is not None:
+            keys, documents, metadata = usual
+            names = [self._name] * len(keys)
+            yield Columns(names, self.numbers, keys, documents, self.contents, error, metadata)
+            return
+        rows: list[tuple[int, Any, Row]] = []
+        for number, content, values in zip(self.numbers, self.contents, self.values, strict=True):
+            row = self._fields.row(self._name, number, values)
+            if isinstance(row, BadRowError):
+                yield _columns(self._name, rows, row)
+                rows = []
+            else:
+                rows.append((number, content, row))
+        if rows or error is not None:
+            yield _columns(self._name, rows, error)
+
+
+def _columns(name: str, some: list[tuple[int, Any, Row]], error: BadRowError | None) -> Columns:
+    if not some:
+        return Columns([], [], [], [], [], error)
+    numbers, contents, rows = map(list, zip(*some, strict=True))
+    keys, documents, metadata = map(list, zip(*rows, strict=True))
+    made = frozenset(place for place, row in enumerate(rows) if isinstance(row, RowByContent))
+    return Columns([name] * len(rows), numbers, keys, documents, contents, error, metadata, made)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from simindex.errors import InputError
-from simindex.inputs.rows import BadRowError, Fields, Row
+from simindex.inputs.rows import BadRowError, Fields
 from simindex.inputs.source import Cells, Found, Lines, Source
 
 
@@ -45,7 +45,7 @@ def read(source: Source, fields: Fields, delimiter: str = ",") -> Iterator[Found
                 header = _header(source, f"{source.name}:{feed.number}", fields, cells)
             elif cells:
                 content = Cells(feed.row, header, cells, delimiter)
-                yield feed.number, content, _row(source, feed.number, fields, header, cells)
+                yield feed.number, content, _values(source, feed.number, fields, header, cells)
 
 
 def _header(source: Source, place: str, fields: Fields, cells: list[str]) -> list[str]:
@@ -145,9 +145,9 @@ class _Feed:
         return f"; the row began in line {self._first:,}: is a quote not closed?"
 
 
-def _row(
+def _values(
     source: Source, number: int, fields: Fields, header: list[str], cells: list[str]
-) -> Row | BadRowError:
+) -> dict[str, Any] | BadRowError:
     place = f"{source.name}:{number}"
     if len(cells) != len(header):
         return BadRowError(place, f"expected {len(header)} columns, found {len(cells)}")
@@ -156,4 +156,4 @@ def _row(
     values: dict[str, Any] = dict(zip(header, cells, strict=True))
     if not values.get(fields.id, True):
         values[fields.id] = None  # an empty cell is how CSV says that there is none
-    return fields.row(source.name, number, values)
+    return values

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from simindex.inputs.rows import BadRowError, Fields, Row, Usual
 from simindex.inputs.source import BYTE_ORDER_MARK, Columns, Found, Source, gathered
@@ -10,7 +11,7 @@ from simindex.inputs.source import BYTE_ORDER_MARK, Columns, Found, Source, gath
 _REMEDY = "--format jsonl takes an object a line, --format text the file as one document"
 
 
-def read(source: Source, fields: Fields) -> Iterator[Found]:
+def read(source: Source, _fields: Fields) -> Iterator[Found]:
     """Yield the rows of a file with an array of objects, or one object, each with the place ``name:number``,
     from 1."""
     import orjson
@@ -35,7 +36,7 @@ def read(source: Source, fields: Fields) -> Iterator[Found]:
     source.follow(lambda: num_bytes * number // max(num_rows, 1))
     for number, value in enumerate(values, 1):
         if isinstance(value, dict):
-            yield number, value, fields.row(source.name, number, value)
+            yield number, value, value
         else:
             reason = f"expected a JSON object, found {type(value).__name__}"
             yield number, None, BadRowError(f"{source.name}:{number}", reason)
@@ -55,6 +56,11 @@ def _no_json(source: Source, place: str, content: bytes, expected: str) -> BadRo
 
 def row_of(source: Source, fields: Fields, number: int, line: bytes) -> Row | BadRowError | None:
     """Return the row of a line; ``None`` where it is empty."""
+    values = _values(source, number, line)
+    return fields.row(source.name, number, values) if isinstance(values, dict) else values
+
+
+def _values(source: Source, number: int, line: bytes) -> dict[str, Any] | BadRowError | None:
     import orjson
 
     content = line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
@@ -66,7 +72,7 @@ def row_of(source: Source, fields: Fields, number: int, line: bytes) -> Row | Ba
         expected = f"a JSON object, found no JSON ({exc.msg}, column {exc.colno})"
         return _no_json(source, f"{source.name}:{number}", content, expected)
     if isinstance(values, dict):
-        return fields.row(source.name, number, values)
+        return values
     reason = f"expected a JSON object, found {type(values).__name__}"
     if number == 1 and isinstance(values, list):
         reason += "; --format json takes an array of objects"
@@ -78,7 +84,7 @@ def read_lines(source: Source, fields: Fields) -> Iterator[Columns]:
     with source.lines() as lines:
         for some in lines.groups():
             if isinstance(some, BadRowError):
-                yield from gathered([(lines.number, None, some)], source.name)
+                yield Columns([], [], [], [], [], some)
                 continue
             numbers = range(lines.number - len(some) + 1, lines.number + 1)
             found = usual(source, fields, numbers, some)
@@ -87,14 +93,14 @@ def read_lines(source: Source, fields: Fields) -> Iterator[Columns]:
                 names = [source.name] * len(some)
                 yield Columns(names, list(numbers), keys, documents, some, None, metadata)
             else:
-                yield from gathered(_each(source, fields, numbers, some), source.name)
+                yield from gathered(_each(source, numbers, some), source.name, fields)
 
 
-def _each(source: Source, fields: Fields, numbers: Sequence[int], lines: Sequence[bytes]) -> Iterator[Found]:
+def _each(source: Source, numbers: Sequence[int], lines: Sequence[bytes]) -> Iterator[Found]:
     for number, line in zip(numbers, lines, strict=True):
-        row = row_of(source, fields, number, line)
-        if row is not None:
-            yield number, line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line, row
+        values = _values(source, number, line)
+        if values is not None:
+            yield number, line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line, values
 
 
 def usual(source: Source, fields: Fields, numbers: Sequence[int], lines: Sequence[bytes]) -> Usual | None:

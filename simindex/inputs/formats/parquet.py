@@ -51,7 +51,7 @@ def read(source: Source, fields: Fields) -> Iterator[Found]:
                             place, reason = f"{source.name}:{number}", source.limits.refusal("a cell")
                             yield number, None, BadRowError(place, reason)
                         else:
-                            yield number, BatchRow(batch, at), fields.row(source.name, number, values)
+                            yield number, BatchRow(batch, at), values
     except InputError:
         raise
     except Exception as exc:  # pyarrow's errors derive from several builtins

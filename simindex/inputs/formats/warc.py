@@ -62,7 +62,7 @@ def read(source: Source, fields: Fields) -> Iterator[Found]:
                     source.tally.records += 1
                 else:
                     values = {fields.id: found.pop("id"), fields.text: found.pop("text")} | found
-                    yield number, values, fields.row(source.name, number, values)
+                    yield number, values, values
         except InputError:
             raise
         except Exception as exc:  # warcio, zlib and zstd each raise errors of their own

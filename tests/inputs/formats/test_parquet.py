@@ -19,7 +19,8 @@ def write(path: Path, rows: list[dict[str, object]]) -> Source:
 
 
 def read(source: Source, fields: Fields) -> Iterator[Row | BadRowError]:
-    return (row for _number, _content, row in parquet.read(source, fields))
+    for number, _content, values in parquet.read(source, fields):
+        yield values if isinstance(values, BadRowError) else fields.row(source.name, number, values)
 
 
 def test_parquet_gives_its_rows_and_tells_how_far_it_is(tmp_path: Path) -> None:
