@@ -162,16 +162,13 @@ def encode_records(
     packed_rests: Sequence[tuple[bytes, bytes]],
 ) -> list[tuple[bytes, bytes]]:
     """Return (database key, sealed record) of documents. `numbers`: uint64, ascending."""
-    # Raw bytes, for a fixed-width string would lose zeros at its end.
-    database_keys = numbers.astype(_BIG_ENDIAN).view(_OCTETS).tolist()
+    database_keys = list(map(number_key, numbers.tolist()))
     heads, tails = map(_head_of, packed_rests), map(_tail_of, packed_rests)
     contents = list(map(b"".join, zip(heads, packed_keys, packed_metadata, tails, strict=True)))
     # The seed of this database, 0, is the default; to hand it over would cost a twentieth of all this.
     seals = map(xxhash.xxh3_64_digest, map(operator.add, database_keys, contents))
     return list(zip(database_keys, map(operator.add, contents, seals), strict=True))
 
-
-_BIG_ENDIAN, _OCTETS = np.dtype(">u8"), np.dtype("V8")
 
 _head_of, _tail_of = operator.itemgetter(0), operator.itemgetter(1)
 

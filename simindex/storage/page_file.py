@@ -366,8 +366,7 @@ def engine_of(env: lmdb.Environment) -> tuple[int, int]:
     return major, minor
 
 
-def bytes_at(address: int, size: int) -> bytes:
-    """Return a copy of what lies in memory."""
+def _bytes_at(address: int, size: int) -> bytes:
     try:
         return ctypes.string_at(address, size)
     except ctypes.ArgumentError as exc:  # ctypes's word for a number that it had no memory for
@@ -463,6 +462,11 @@ class PageMap:
     base: int
     page_bytes: int
 
+    @cached_property
+    def metas(self) -> memoryview:
+        """The meta pages, as they lie in the map."""
+        return memoryview((ctypes.c_char * (META_PAGES * self.page_bytes)).from_address(self.base))
+
     @classmethod
     def around(cls, env: lmdb.Environment, value: memoryview, num_pages: int) -> PageMap | None:
         """Return the map that a short value (one that lies in a leaf page) is part of, where so many pages
@@ -471,11 +475,11 @@ class PageMap:
             return None
         page_bytes = env.stat()["psize"]
         page = _kernel.address(value) & -page_bytes
-        header = np.frombuffer(bytes_at(page, PAGE_HEADER_BYTES), dtype=HEADER)[0]
+        header = np.frombuffer(_bytes_at(page, PAGE_HEADER_BYTES), dtype=HEADER)[0]
         if header["flags"] != LEAF or not 0 < header["number"] < num_pages:
             return None
         base = page - int(header["number"]) * page_bytes
-        return cls(base, page_bytes) if meta_of(bytes_at(base, META_BYTES)) else None
+        return cls(base, page_bytes) if meta_of(_bytes_at(base, META_BYTES)) else None
 
     def values(self, tree: DatabaseRecord, first: bytes, count: int, num_pages: int) -> FoundValues | None:
         """Return where the values of neighbouring keys lie, by a walk of its own over the tree; ``None``
@@ -491,6 +495,6 @@ class PageMap:
             return None
         held = []
         for at in np.flatnonzero(~are_large & (addresses > 0)).tolist():
-            held.append(bytes_at(int(addresses[at]), int(lengths[at])))
+            held.append(_bytes_at(int(addresses[at]), int(lengths[at])))
             addresses[at] = _kernel.address(held[-1])
         return FoundValues(keys, addresses, lengths, held)

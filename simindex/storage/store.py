@@ -69,7 +69,7 @@ from simindex.storage.lmdb_file import (
     translated,
     used_bytes,
 )
-from simindex.storage.page_file import META_BYTES, META_PAGES, PageMap, bytes_at
+from simindex.storage.page_file import META_BYTES, META_PAGES, PageMap
 from simindex.storage.transactions import ReadTransaction, WriteTransaction, change_nothing
 
 Result = TypeVar("Result")
@@ -642,7 +642,7 @@ class OlderMeta:
     def __init__(self, data: str, page_bytes: int, commit: int, pages: PageMap | None = None) -> None:
         """Args: pages: the map, where it is known: to open and read the file is a 30th of a single insert."""
         self._data, self._at = data, commit % META_PAGES * page_bytes
-        self._bytes = self._read() if pages is None else bytes_at(pages.base + self._at, META_BYTES)
+        self._bytes = self._read() if pages is None else bytes(pages.metas[self._at : self._at + META_BYTES])
 
     def put_back(self) -> None:
         """Write it as it was, if the commit has changed it; nothing happens where the disk fails again."""

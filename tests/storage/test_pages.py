@@ -244,7 +244,7 @@ def test_no_memory_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(ctypes, "string_at", fail)
     with pytest.raises(MemoryError, match="no memory to read 8 bytes"):
-        page_file.bytes_at(1 << 20, 8)
+        page_file._bytes_at(1 << 20, 8)
 
 
 def made_with_large_filters(path: Path) -> Path:
