@@ -32,8 +32,8 @@ def fold_copies(numbers: np.ndarray, batch: SketchBatch, view: View) -> tuple[di
         return leaders, groups  # equal rows do not mean equal shingles
     scheme, present, words, fingerprints = view.scheme, batch.present, batch.words, batch.fingerprints
     places: Sequence[int] = range(len(present))
-    # Counted: for one document an array's comparison, or `all`, would cost as much as the search.
-    are_printed = not scheme.config.simhash or np.count_nonzero(fingerprints) == len(present)
+    # Counted in Python: for one document an array's comparison, or `all`, would cost as much as the search.
+    are_printed = not scheme.config.simhash or 0 not in fingerprints.tolist()
     if not are_printed or present.tobytes().count(scheme.whole_sketch) < len(present):
         is_whole = (present == scheme.whole_sketch) & (fingerprints != 0 if scheme.config.simhash else True)
         words, fingerprints = words[is_whole], fingerprints[is_whole]

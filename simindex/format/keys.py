@@ -59,7 +59,7 @@ def decode_keys(encoded: list[bytes]) -> list[Key]:
 
 def plain_keys(keys: list[Any], encoded: list[bytes]) -> list[Key]:
     """Return keys as an index returns them: NumPy's and other subclasses as str, bytes or int."""
-    return keys if set(map(type, keys)) <= _PLAIN else decode_keys(encoded)
+    return keys if _PLAIN.issuperset(map(type, keys)) else decode_keys(encoded)
 
 
 _PLAIN = {str, bytes, int}

@@ -251,6 +251,8 @@ class ReadTransaction(Visitor):
 class WriteTransaction:
     """The write transaction that `Store.commit` hands to its change."""
 
+    __slots__ = "_databases", "_txn"
+
     def __init__(self, txn: lmdb.Transaction, databases: dict[str, lmdb._Database]) -> None:
         self._txn = txn
         self._databases = databases
