@@ -331,10 +331,8 @@ class Merges:
         if self._dead and any(2 * self._dead.get(entry.id, 0) > entry.num_keys for entry in segments):
             return True
         factor, tiers = self._factor, self._tiers
-        if max(map(tiers.count, set(tiers)), default=0) < factor:
-            return False
-        busy = {entry.id for merge in self.under_way for entry in merge.sources}
-        return not busy or bool(due_tiers(segments, busy, factor))
+        busy = [tier for merge in self.under_way for tier in tiers_of(merge.sources, factor)]
+        return any(tiers.count(tier) - busy.count(tier) >= factor for tier in set(tiers))
 
     def _begin(self, manifest: Manifest, sources: list[SegmentEntry], view: View) -> Manifest:
         """Begin a merge; returns the manifest without its segment id."""
