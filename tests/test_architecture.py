@@ -104,6 +104,21 @@ def test_no_file_imports_itself_by_a_detour() -> None:
     assert len(list(TopologicalSorter(graph).static_order())) >= len(FILES)
 
 
+PUBLIC = ("cli", "compat", "corpus", "index", "inputs", "scaleout", "textbook", "tuning")
+
+
+def is_inside(name: str) -> bool:
+    """Whether a name comes from a module below the public packages, of which compat is one as a whole."""
+    _, room, *below = name.split(".")
+    return room != "compat" and len(below) > (room in PUBLIC)
+
+
+def test_two_thirds_of_the_test_files_know_the_public_packages_alone() -> None:
+    files = list(Path(__file__).parent.rglob("test_*.py"))
+    names = ([name for name in imported(path) if name.startswith("simindex.")] for path in files)
+    assert 3 * sum(any(map(is_inside, some)) for some in names) <= len(files)
+
+
 def outside(*rooms: str) -> list[Path]:
     return [path for path in FILES if room_of(path) not in rooms]
 
