@@ -27,7 +27,7 @@ HERE = Path(__file__).resolve().parent
 
 SCALED: dict[str, dict[str, Any]] = {
     "beside": {"documents": 48_000, "rounds": 3},
-    "nodes": {"documents": 40_000, "rounds": 2},
+    "nodes": {"documents": 100_000, "rounds": 3},
     "memory": {"sizes": [50_000, 200_000]},
     "partitions": {"documents": 25_600, "rounds": 2, "numbers": [1, 8, 64]},
     "hosts": {"documents": 8_000, "queries": 300, "rounds": 3, "numbers": [1, 2, 4, 8, 16]},

@@ -17,12 +17,12 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import corpus
 import uniform
@@ -34,6 +34,8 @@ from simindex.corpus import deduplicate
 from simindex.scaleout.actors import SHARE
 from simindex.scaleout.index import UNDER_WAY
 from simindex.scaleout.wire import Routing
+
+Result = TypeVar("Result")
 
 BATCH = 1_000
 PARTITIONS = 8
@@ -233,12 +235,20 @@ def bare_call() -> Callable[[str], Any]:
 
 
 def nodes(folder: Path, options: dict[str, Any]) -> dict[str, Any]:
-    """Two nodes of one core each, the driver on the core of the first, against the first alone."""
+    """Two nodes of one core each, the driver on the core of the first, against the first alone: rates, and
+    processor time of the busier core, in microseconds a document or question."""
     cores = sorted(os.sched_getaffinity(0))[:2]
     count = options["documents"]
     items, texts = list(corpus.documents(count)), asked(min(count, 20_000))
     names = ("inserting", "query_many_match", "query_many_no_match")
     found: dict[str, Any] = {name: {"one": [], "two": []} for name in (*names, "bare_actors")}
+    found["us_of_the_busier_core"] = {name: {"one": [], "two": []} for name in names}
+
+    def noted(kind: str, name: str, own: int, job: Callable[[], float]) -> None:
+        rate, used = counted(cores, job)
+        found[kind][name].append(rate)
+        found["us_of_the_busier_core"][kind][name].append(used / own * 1e6)
+
     with ray_nodes(*cores) as places:
         for number in range(options["rounds"]):
             for name, those in (("one", places[:1]), ("two", places)):
@@ -246,12 +256,10 @@ def nodes(folder: Path, options: dict[str, Any]) -> dict[str, Any]:
                 folders = {place: str(home / place[-1]) for place in those}
                 home.mkdir()
                 index = scaleout.create(home / "catalog", partitions=PARTITIONS, places=folders)
-                done = inserted(index, items)
-                found["inserting"][name].append(done)
+                noted("inserting", name, count, partial(inserted, index, items))
                 found["bare_actors"][name].append(thrown_away(index, items))
                 for kind, some in texts.items():
-                    done = answered(index, some)
-                    found[f"query_many_{kind}"][name].append(done)
+                    noted(f"query_many_{kind}", name, len(some), partial(answered, index, some))
                 index.stop()
     return found
 
@@ -404,6 +412,16 @@ def on_core(core: int) -> list[int]:
     return found
 
 
+def counted(cores: Iterable[int], job: Callable[[], Result]) -> tuple[Result, float]:
+    """Run a job; returns what it returns, and processor seconds of the busier core: of the processes that are
+    there at the end."""
+    began = {pid: used_seconds([pid]) for core in cores for pid in on_core(core)}
+    done = job()
+    return done, max(
+        sum(used_seconds([pid]) - began.get(pid, 0.0) for pid in on_core(core)) for core in cores
+    )
+
+
 def replicas(folder: Path, options: dict[str, Any]) -> dict[str, Any]:
     """One replica and two by turns, driver and all on the same cores: questions a second, and processor time
     of the replicas and of the driver a question."""
@@ -445,11 +463,9 @@ def building(folder: Path, options: dict[str, Any]) -> dict[str, Any]:
             own = {place: str(folder / f"{number}-{place[-1]}") for place in places}
             uri = folder / f"catalog-{number}"
             scaleout.create(uri, partitions=PARTITIONS, places=own).close()
-            began = time.perf_counter(), [used_seconds(on_core(core)) for core in {cores[0], cores[-1]}]
-            scaleout.build(str(source), uri)
-            now = [used_seconds(on_core(core)) for core in {cores[0], cores[-1]}]
-            busier = max(after - before for after, before in zip(now, began[1], strict=True))
-            found["two_nodes"].append((time.perf_counter() - began[0], busier))
+            began = time.perf_counter()
+            _, used = counted({cores[0], cores[-1]}, partial(scaleout.build, str(source), uri))
+            found["two_nodes"].append((time.perf_counter() - began, used))
             with scaleout.open(uri) as index:
                 assert len(index) == options["documents"]
                 index.stop()
