@@ -121,4 +121,4 @@ def test_the_commands_leave_out_what_is_common(run: Run) -> None:
     assert run("insert", "rows", "-", stdin=json_lines(rows[:2])).code == 0
     refused = run("pairs", "rows", "--ignore-common", 0.1)
     assert refused.code != 0
-    assert "--ignore-common needs an index built with --keep-shingles" in refused.err
+    assert "this index keeps none; build it with --keep-shingles" in refused.err
