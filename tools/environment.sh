@@ -19,24 +19,24 @@ need_system_packages() {
     if { command -v cc >/dev/null 2>&1 || command -v gcc >/dev/null 2>&1; } && find_python >/dev/null 2>&1; then
         return
     fi
-    if command -v apt-get >/dev/null 2>&1 && [ "$(id -u)" = 0 ]; then
-        apt-get update -qq
-        apt-get install -y -qq gcc libc6-dev python3 python3-dev python3-venv >/dev/null
-    else
+    if ! install_packages gcc libc6-dev python3 python3-dev python3-venv; then
         echo "simindex builds a C extension: install a C compiler and Python's headers first" >&2
         return 1
     fi
 }
 
-# add_system_packages PACKAGE...   installs those that are missing, where that can be done; a package is named as its
-# command. Tests that need one of them skip where it stays away.
+install_packages() {
+    command -v apt-get >/dev/null 2>&1 && [ "$(id -u)" = 0 ] && apt-get update -qq &&
+        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$@" >/dev/null
+}
+
+# add_system_packages PACKAGE...   installs those that are missing; a package is named as its command. What needs one
+# is left out where that cannot be done.
 add_system_packages() {
-    local package missing=()
-    for package in "$@"; do command -v "$package" >/dev/null 2>&1 || missing+=("$package"); done
-    if [ ${#missing[@]} != 0 ] && command -v apt-get >/dev/null 2>&1 && [ "$(id -u)" = 0 ]; then
-        { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "${missing[@]}"; } >/dev/null 2>&1 ||
-            echo "not installed, and tests that need it skip: ${missing[*]}" >&2
-    fi
+    local each missing=()
+    for each in "$@"; do command -v "$each" >/dev/null 2>&1 || missing+=("$each"); done
+    [ ${#missing[@]} = 0 ] || install_packages "${missing[@]}" 2>/dev/null ||
+        echo "not installed, and what needs it is left out: ${missing[*]}" >&2
 }
 
 make_environment() {

@@ -47,12 +47,12 @@ many more. A larger index may not be in memory, and its commits would feel it.""
 
 def tiers_of(segments: Collection[SegmentEntry], factor: int) -> list[int]:
     """Return the tier of each segment: the power of the factor that its size reaches."""
-    return [_tier(entry.num_keys, entry.num_sketches, factor) for entry in segments]
+    return [_tier(_size(entry), factor) for entry in segments]
 
 
 @lru_cache(maxsize=4096)
-def _tier(num_keys: int, num_sketches: int, factor: int) -> int:
-    tier, size = 0, max(num_keys, num_sketches)
+def _tier(size: int, factor: int) -> int:
+    tier = 0
     while size >= factor:
         size //= factor
         tier += 1

@@ -102,7 +102,7 @@ def read(
     done = 0
     for file in selection.files(source.path, source.tally):
         if isinstance(file, BadRowError):
-            yield Columns([], [], [], [], [], file)
+            yield Columns.without_rows(file)
             continue
         inner = source.inner(file)
         source.tally.tables += named_table is not None and named_table(file)
@@ -114,7 +114,7 @@ def read(
                 else:
                     yield some
         except OSError as exc:
-            yield Columns([], [], [], [], [], _unreadable(file, exc))
+            yield Columns.without_rows(_unreadable(file, exc))
         done += _num_bytes(file)
     source.follow(lambda: done)
 

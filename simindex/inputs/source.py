@@ -419,6 +419,11 @@ class Columns(NamedTuple):
     metadata: list[Any] | None = None
     made: frozenset[int] = frozenset()
 
+    @classmethod
+    def without_rows(cls, error: BadRowError | None) -> Columns:
+        """Return no rows, and what stands in their place and is none."""
+        return cls([], [], [], [], [], error)
+
     def rows(self) -> Iterator[Row]:
         """Return the rows one by one."""
         return map(Row, self.keys, self.documents, self.metadata or repeat(None))
@@ -482,7 +487,7 @@ class _Some:
 
 def _columns(name: str, some: list[tuple[int, Any, Row]], error: BadRowError | None) -> Columns:
     if not some:
-        return Columns([], [], [], [], [], error)
+        return Columns.without_rows(error)
     numbers, contents, rows = map(list, zip(*some, strict=True))
     keys, documents, metadata = map(list, zip(*rows, strict=True))
     made = frozenset(place for place, row in enumerate(rows) if isinstance(row, RowByContent))

@@ -63,6 +63,11 @@ class PairPlan:
     capacity: int = DEFAULT_MEMORY_BYTES // _ENTRY_BYTES
     ignore_common: float | None = None
 
+    @property
+    def is_by_chance(self) -> bool:
+        """Whether prefixes are so short that very many documents share them by chance."""
+        return self.method == "minhash" and min(self.bits) < LEAST_PREFIX_BITS
+
     def of_whole_words(self) -> PairPlan:
         """Return the plan by which documents of long runs are compared further, those of equal band words.
 
@@ -74,6 +79,10 @@ class PairPlan:
         bits = self.bits + (FINGERPRINT_BITS,) * count
         return replace(self, bits=bits, masks=masks, max_run=min(self.max_run, _MOST_OF_A_WORD))
 
+
+LEAST_PREFIX_BITS = 24
+"""Shorter prefixes are shared by chance: by one row in 16 million of this length, and by half of them where
+rows are so many."""
 
 _MOST_OF_A_WORD = 32
 """Documents of one band word that are compared all with all where runs of its prefix are too long. Of 10,000
@@ -179,21 +188,23 @@ def bounds_of(place: int, count: int, bits: int) -> tuple[int, int]:
     return (place * EVERY_KEY // count >> free << free), ((place + 1) * EVERY_KEY // count >> free << free)
 
 
+HandsOn = Literal["pairs", "each pair once", "forest"]
+
+
 @dataclass(frozen=True)
 class WalkPlan:
     """What is compared in all ranges of the tables.
 
     Attributes:
         plan: of the pairs: tables, prefixes, where is cut.
-        forests: whether only so many pairs are yielded as hold the same documents together.
-        once: whether each pair comes from one range only.
+        hands_on: what each range yields: pairs, some of which another range has, too; each pair from one
+            range only; or only so many of its pairs as hold the same documents together.
     """
 
     plan: PairPlan
     scheme: Scheme
     count: int
-    forests: bool = False
-    once: bool = False
+    hands_on: HandsOn = "pairs"
 
     @property
     def tables(self) -> range:

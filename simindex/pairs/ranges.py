@@ -188,10 +188,6 @@ class BlockEntries:
 HANDED_ON = 1 << 16
 """Pairs of a batch, about."""
 
-LEAST_PREFIX_BITS = 24
-"""Shorter prefixes are shared by chance: by one row in 16 million of this length, and by half of them where
-rows are so many. Their runs are compared where they stand."""
-
 
 def walk_range(
     walk: WalkPlan,
@@ -212,11 +208,11 @@ def walk_range(
     pieces = ((table, piece) for table in walk.tables for piece in _pieces(walk, table, source, place))
     by_table = groupby(ahead(pieces, 1) if reads_ahead else pieces, key=itemgetter(0))
     tables = ((table, (piece for _, piece in some)) for table, some in by_table)
-    if plan.method == "minhash" and min(plan.bits) < LEAST_PREFIX_BITS:
+    if plan.is_by_chance:  # their runs are compared where they stand
         found = compared_tables(tables, plan, source, walk.scheme.tables)
     else:
         found = _by_columns(walk, source, place, tables, SortedEdges(memory_bytes, folder=folder))
-    yield from _together(found, forests=walk.forests)
+    yield from _together(found, forests=walk.hands_on == "forest")
 
 
 def _pieces(walk: WalkPlan, table: int, source: Tables, place: int) -> Iterator[Piece]:
@@ -243,7 +239,8 @@ def _by_columns(
                 else:
                     yield Edges.put_off(part)
         for pairs in verified(source, plan, walk.scheme.tables.bands, edges.ascending()):
-            yield Edges(first_met(source, walk, place, pairs) if walk.once else pairs)
+            is_once = walk.hands_on == "each pair once"
+            yield Edges(first_met(source, walk, place, pairs) if is_once else pairs)
 
 
 def compared_tables(

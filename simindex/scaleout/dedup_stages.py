@@ -21,7 +21,7 @@ from simindex.corpus.dedup.results import NumberedVerdict, Verdict, removed_row
 from simindex.corpus.dedup.rows import PartRead
 from simindex.corpus.dedup.sketches import SketchFiles
 from simindex.corpus.dedup.star import Star
-from simindex.corpus.dedup.verdict_file import VerdictReader, dump_verdicts, read_verdicts, verdicts_of
+from simindex.corpus.dedup.verdict_file import VerdictReader, dump_verdicts, load_verdicts, verdicts_of
 from simindex.corpus.entries import Place
 from simindex.corpus.outputs.output import naming, write_all
 from simindex.errors import InputError, optional_module
@@ -63,22 +63,18 @@ def decide(stages: Stages, tables: Sequence[DocumentTables], walked: Iterable[in
             has_bits=has_bits,
         )
         bounded = ((number, None) for number in outcome.bounded.tolist())
-        read = list(map(PartRead, stages.parts, stages.lines, np.diff(source.offsets).tolist()))
-        _write_verdicts(beside, read, merge(own, bounded, key=itemgetter(0)), source.offsets[1:].tolist())
+        _write_verdicts(beside, merge(own, bounded, key=itemgetter(0)), source.offsets[1:].tolist())
         _write_counts(stages, beside, source, np.concatenate([_NO_NUMBERS, *gone]), outcome.bounded)
 
 
-def _write_verdicts(
-    folder: str, read: Sequence[PartRead], ascending: Iterator[NumberedVerdict], ends: list[int]
-) -> None:
+def _write_verdicts(folder: str, ascending: Iterator[NumberedVerdict], ends: list[int]) -> None:
     """Write the verdicts of each part into a file of its own; `ends`: behind the numbers of each."""
-    groups = groupby(ascending, key=lambda each: bisect_right(ends, each[0]))
-    part_of_next, own = next(groups, (len(read), iter(())))
-    for number, part in enumerate(read):
+    for number in range(len(ends)):
+        with open(_verdict_file(folder, number), "wb"):
+            pass  # of a part that has none
+    for number, own in groupby(ascending, key=lambda each: bisect_right(ends, each[0])):
         with open(_verdict_file(folder, number), "wb") as file:
-            dump_verdicts(file, part, own if part_of_next == number else iter(()))
-        if part_of_next == number:
-            part_of_next, own = next(groups, (len(read), iter(())))
+            dump_verdicts(file, own)
 
 
 def _write_counts(
@@ -141,7 +137,7 @@ def verdicts_on(stages: Stages, parts: Sequence[int]) -> VerdictReader:
     def verdicts() -> Iterator[NumberedVerdict]:
         for name in names:
             with open(name, "rb") as file:
-                yield from read_verdicts(file)[1]
+                yield from load_verdicts(file)
 
     return VerdictReader(read, verdicts())
 

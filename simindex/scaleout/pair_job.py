@@ -34,7 +34,7 @@ from simindex.jsonable import plain
 from simindex.pairs.clusters import Linkage, group, require_linkage
 from simindex.pairs.edges import Forest, edges_between
 from simindex.pairs.pair import Pair, PairStream
-from simindex.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES, Copies
+from simindex.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES, Copies, HandsOn
 from simindex.pairs.plan import plan_pairs as plan_of
 from simindex.pairs.ranges import scheme_of_config
 from simindex.pairs.tables import Document, DocumentTables, MergedTables, PinnedTables
@@ -340,12 +340,12 @@ def clusters(
         ValueError, SimIndexError, PlaceMissingError, ScaleOutError: as `pairs`.
     """
     require_linkage(linkage)
-    compared, ends = _compared("clusters", locals(), forests=linkage == "components")
+    compared, ends = _compared("clusters", locals(), hands_on=_hands_on(linkage))
     return _until_end(compared.clusters(linkage), ends)
 
 
 def _compared(
-    call: str, given: Mapping[str, Any], copies: Copies = "all", *, forests: bool = False
+    call: str, given: Mapping[str, Any], copies: Copies = "all", *, hands_on: HandsOn = "each pair once"
 ) -> tuple[Compared, ExitStack]:
     """Open the partitions; returns what compares them, and what is to be closed at its end."""
     progress = given["progress"]
@@ -376,8 +376,7 @@ def _compared(
             catalog.config,
             plan,
             sizes[-1],
-            forests=forests,
-            once=not forests,
+            hands_on=hands_on,
             indexes=folders,
             parallel=tasks.parallel,
         )
@@ -397,6 +396,10 @@ def _compared(
         # Tasks end before their folder.
         return Compared(stages, tables, ends.enter_context(closing(walked()))), ends.pop_all()
     raise AssertionError("no context of these ends an error")
+
+
+def _hands_on(find: Find) -> HandsOn:
+    return "forest" if find == "components" else "each pair once"
 
 
 def _remove_empty(folder: str) -> None:
@@ -566,8 +569,7 @@ def plan_pairs(
         memory_bytes,
         entries.inputs,
         takes_bad_rows=skip_bad_rows,
-        forests=find == "components",
-        once=find != "components",
+        hands_on=_hands_on(find),
     )
     stages = cut_into_parts(stages, part_bytes, Tasks(parallel))
     write_plan(work, StagedPairs.kind, digest, {"stages": stages, "sink": sink, "find": find, "job": job})

@@ -33,7 +33,7 @@ from simindex.format.keys import Key
 from simindex.format.layout import FIRST_BAND_TABLE
 from simindex.inputs import Inputs
 from simindex.inputs.source import BYTE_ORDER_MARK
-from simindex.pairs.plan import PairPlan, WalkPlan
+from simindex.pairs.plan import HandsOn, PairPlan, WalkPlan
 from simindex.pairs.ranges import Edges, scheme_of_config, walk_range
 from simindex.pairs.tables import Document, DocumentTables, MergedTables, Piece, PinnedTables, merged
 from simindex.queries.scheme import Scheme
@@ -64,8 +64,7 @@ class Stages(NamedTuple):
         memory_bytes: of buffers.
         keep: which row of those that are alike stays, where that is decided.
         takes_bad_rows: whether a row that is none is passed over.
-        forests: whether ranges hand on only so many pairs as hold the same rows together.
-        once: whether a pair comes from one range only.
+        hands_on: what ranges hand on; see `WalkPlan`.
         indexes: folders of indexes that are compared in place of rows; `inputs` and `parts` are of the rows.
         lines: in each part; 0 where they were not counted.
     """
@@ -77,8 +76,7 @@ class Stages(NamedTuple):
     inputs: Inputs | None = None
     keep: Keep = "first"
     takes_bad_rows: bool = False
-    forests: bool = False
-    once: bool = False
+    hands_on: HandsOn = "pairs"
     indexes: Sequence[str] = ()
     parallel: int = 1
     parts: Sequence[InputPart] = ()
@@ -148,7 +146,7 @@ class Stages(NamedTuple):
         """Return how the tables of so many rows are cut into ranges."""
         each = total * len(self.plan.bits) // self.parallel
         count = self.parallel * max(2, -(-each // _ENTRIES_OF_A_RANGE))
-        return WalkPlan(self.plan, self.scheme, count, self.forests, self.once)
+        return WalkPlan(self.plan, self.scheme, count, self.hands_on)
 
     def num_ranges(self, tables: Sequence[DocumentTables]) -> int:
         """Return into how many ranges the tables are cut."""
@@ -239,7 +237,7 @@ def _write_line_ends(folder: str, stages: Stages, number: int, sizes: np.ndarray
 def _write_tables(stages: Stages, folder: str, files: SketchFiles) -> None:
     numbers, compares = np.arange(files.count, dtype=np.uint32), stages.compares
     compared = (files.present(numbers) & compares) != 0
-    leaders, copies = copies_among(files, compared)
+    leaders, copies = copies_among(files, compared, stages.plan.capacity)
     compared[copies] = False
     numbers = numbers[compared]
     _write(folder, _COPIES, leaders, copies)

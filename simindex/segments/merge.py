@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -121,6 +122,9 @@ class SourceStreams:
                 self._file.let_go(second_page, address + size - second_page)
 
 
+_COUNTS = {name: attrgetter(name) for name in SegmentEntry._fields if name.startswith("num_")}
+
+
 @dataclass(eq=False)
 class Merge:
     """One merge of neighbouring segments, advanced step by step. Not thread-safe by itself.
@@ -176,9 +180,8 @@ class Merge:
             byte, bit = divmod(number - base, 8)
             marks[0, byte] |= (flags & REMOVED_DOCUMENT) << bit
             marks[1, byte] |= (flags >> 1 & 1) << bit
-        columns = list(zip(*sources, strict=True))
-        counts = [*map(sum, columns[3:8]), 0, b"", sum(columns[10])]
-        entry = SegmentEntry._make([segment, base, last - base, *counts])
+        counts = {name: sum(map(count, sources)) for name, count in _COUNTS.items()}
+        entry = SegmentEntry(segment, base, last - base, **counts)
         dead = [number for number, flags in removed.items() if flags == 3]
         documents, sketches = (mark if removed and mark.any() else None for mark in marks)
         return cls(geometry, sources, entry, documents, sketches, dead)

@@ -52,7 +52,7 @@ def partitioned(
 def asked_of(pinned: PinnedTables, threshold: float, by: Any, count: int) -> WalkPlan:
     given = threshold if by == "minhash" else 0.8
     plan = plan_pairs(pinned.scheme, given, by, None, None, False, False, "all", 1_000, 64 << 20)
-    return WalkPlan(plan, pinned.scheme, count, once=True)
+    return WalkPlan(plan, pinned.scheme, count, "each pair once")
 
 
 def pairs_by_range(partitions: list[PinnedTables], walk_plan: WalkPlan) -> list[tuple[int, int, int, int]]:
@@ -127,7 +127,7 @@ def test_pairs_of_runs_that_are_put_off_come_from_the_next_table_with_a_short_ru
             for place in enumerate(row):
                 runs.setdefault(place, []).append(number)
         most = sorted(set(map(len, runs.values())))[-4]  # the length of a run
-        walk_plan = replace(walk_plan, plan=replace(plan, max_run=most), once=False)
+        walk_plan = replace(walk_plan, plan=replace(plan, max_run=most), hands_on="pairs")
         found = list(walk_range(walk_plan, MergedTables(partitions), 0, 1 << 20))
     rows = words.astype("<u8").view(np.uint8)
     agree = (rows[:, None] == rows[None]).sum(axis=2)

@@ -31,7 +31,6 @@ from simindex.corpus.dedup.sketches import (
     Names,
     SketchedRows,
     SketchFiles,
-    copies_among,
     sketch_rows,
 )
 from simindex.corpus.dedup.star import ExactComparison, Outcome, Star, room_by_chance
@@ -45,7 +44,7 @@ from simindex.format.keys import Key
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.pairs.edges import MOST_NUMBERS
 from simindex.pairs.plan import PairPlan, WalkPlan, plan_pairs
-from simindex.pairs.ranges import LEAST_PREFIX_BITS, scheme_of_config, walk_range
+from simindex.pairs.ranges import scheme_of_config, walk_range
 from simindex.queries.scheme import Scheme
 from simindex.queries.search import BandQuery, FingerprintQuery, require_kept
 from simindex.sketching.sketch import OF_ROWS, Sketch, require_alike
@@ -261,14 +260,11 @@ class Sorting:
         )
         for verdicts in files.others():
             compared[[number for number, verdict in verdicts if verdict is not None]] = False
-        copies = copies_among(files, compared, plan.capacity)
-        compared[copies.copies] = False
-        order = self._order(files)
-        assign = None if exact is None else partial(exact.assigned, order)
-        star = Star(plan, self.config.num_perm, order, copies, _EDGE_BYTES, self.folder, assign)
-        if plan.method == "minhash" and min(plan.bits) < LEAST_PREFIX_BITS:
+        if plan.is_by_chance:
             plan = replace(plan, max_run=max(LONG_RUN, room_by_chance(files.count, plan.bits)))
-        tables = ColumnTables(files, plan, self._scheme.plan, compared, copies)
+        tables, order = ColumnTables(files, plan, self._scheme.plan, compared), self._order(files)
+        assign = None if exact is None else partial(exact.assigned, order)
+        star = Star(plan, self.config.num_perm, order, tables.copies(), _EDGE_BYTES, self.folder, assign)
         walk, reads_ahead = WalkPlan(plan, self._scheme, 1), self.threads > 1
         found = walk_range(walk, tables, 0, _EDGE_BYTES, folder=self.folder, reads_ahead=reads_ahead)
         return star.decided(found, files.sketches)

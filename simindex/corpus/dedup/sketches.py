@@ -49,9 +49,6 @@ _ROWS = np.uint64(2**32)
 _PART = 1 << 20
 """Rows of a column that are read in one go."""
 
-CAPACITY = 2 << 20
-"""Entries of a table that are sorted in one go: 40 bytes each meanwhile, and then 30."""
-
 
 class Names(NamedTuple):
     """What rows are called."""
@@ -231,12 +228,10 @@ class SketchFiles:
         ascending numbers fastest."""
         for band in range(self.bands):
             yield self._mapped(band_name(band), np.uint64)[numbers]
-        has_bits = self.has_fingerprints
-        yield (
-            self._mapped("fingerprints", np.uint64)[numbers]
-            if has_bits
-            else np.zeros(len(numbers), np.uint64)
-        )
+        if self.has_fingerprints:
+            yield self._mapped("fingerprints", np.uint64)[numbers]
+        else:
+            yield np.zeros(len(numbers), dtype=np.uint64)
 
     def packed_kept(self, number: int) -> bytes | None:
         """Return the kept shingles of a row, as `format.records.encode_kept` packs them."""
@@ -327,7 +322,7 @@ class Copies(NamedTuple):
     copies: np.ndarray  # uint32: the row
 
 
-def copies_among(files: SketchFiles, compared: np.ndarray, capacity: int = CAPACITY) -> Copies:
+def copies_among(files: SketchFiles, compared: np.ndarray, capacity: int) -> Copies:
     """Return the rows whose sketches are equal to an earlier one.
 
     Args:
@@ -360,9 +355,10 @@ def copies_among(files: SketchFiles, compared: np.ndarray, capacity: int = CAPAC
 class ColumnTables:
     """The tables of rows whose sketches are files: columns, sorted when they are read; see `Tables`.
 
+    Of rows with one sketch only the first is in them.
+
     Args:
         compared: whether each row takes part.
-        own_copies: rows that do not, for their sketch is another row's.
     """
 
     def __init__(
@@ -371,9 +367,11 @@ class ColumnTables:
         plan: PairPlan,
         permutations: PermutationPlan,
         compared: np.ndarray,
-        own_copies: Copies,
     ) -> None:
-        self._files, self._plan, self._compared, self._copies = files, plan, compared, own_copies
+        self._files, self._plan = files, plan
+        self._copies = copies_among(files, compared, plan.capacity)
+        self._compared = compared.copy()
+        self._compared[self._copies.copies] = False
         orders = zip(permutations.orders, permutations.prefix_bits, strict=True)
         self._orders = [replace(permutations, orders=(order,), prefix_bits=(bits,)) for order, bits in orders]
         self.total, self.sketches, self.columns_of = files.count, files.sketches, files.columns_of
@@ -407,7 +405,10 @@ def _sorted(
     count = min(-(-len(compared) // capacity), 1 << prefix_bits)
     for place in range(count):
         first, behind = bounds_of(place, count, prefix_bits)
-        keys, numbers = _of_range(column(), compared, max(first, within[0]), min(behind, within[1]))
+        first, behind = max(first, within[0]), min(behind, within[1])
+        if first >= behind:
+            continue
+        keys, numbers = _of_range(column(), compared, first, behind)
         if not len(keys):
             continue
         ordered, places = np.empty((1, len(keys)), np.uint64), np.empty((1, len(keys)), np.uint32)
@@ -424,7 +425,7 @@ def _of_range(
     for begin, some in parts:
         wanted = compared[begin : begin + len(some)]
         if behind - first < EVERY_KEY:
-            wanted = wanted & (some - np.uint64(first) < np.uint64(max(behind - first, 0)))
+            wanted = wanted & (some - np.uint64(first) < np.uint64(behind - first))
         here = np.flatnonzero(wanted)
         keys.append(some[here])
         numbers.append((here + begin).astype(np.uint32))

@@ -68,12 +68,12 @@ def verdicts_of(
 def write_verdicts(path: str, read: Any, *verdicts: Iterable[NumberedVerdict]) -> None:
     """Write verdicts, each of `verdicts` ascending, whole or not at all."""
     with replacing(path) as file:
-        dump_verdicts(file, read, merge(*verdicts, key=itemgetter(0)))
+        pickle.dump(read, file)
+        dump_verdicts(file, merge(*verdicts, key=itemgetter(0)))
 
 
-def dump_verdicts(file: IO[bytes], read: Any, ascending: Iterator[NumberedVerdict]) -> None:
-    """Write what was `read`, and ascending verdicts, into an empty file."""
-    pickle.dump(read, file)
+def dump_verdicts(file: IO[bytes], ascending: Iterator[NumberedVerdict]) -> None:
+    """Write ascending verdicts into a file."""
     while some := list(islice(ascending, _ROWS_AT_ONCE)):
         pickle.dump([(number, _packed(verdict)) for number, verdict in some], file)
 
@@ -85,14 +85,15 @@ def _packed(verdict: Verdict | None) -> tuple[Any, ...] | None:
 
 def read_verdicts(file: Any) -> tuple[Any, Iterator[NumberedVerdict]]:
     """Return what was `read`, and the verdicts, of an open file of `write_verdicts`."""
+    return pickle.load(file), load_verdicts(file)
 
-    def rest() -> Iterator[NumberedVerdict]:
-        with suppress(EOFError):
-            while True:
-                for number, packed in pickle.load(file):
-                    yield number, packed and Verdict(packed[0], Place(*packed[1]), *packed[2:])
 
-    return pickle.load(file), rest()
+def load_verdicts(file: IO[bytes]) -> Iterator[NumberedVerdict]:
+    """Yield the verdicts that `dump_verdicts` wrote, to the end of the file."""
+    with suppress(EOFError):
+        while True:
+            for number, packed in pickle.load(file):
+                yield number, packed and Verdict(packed[0], Place(*packed[1]), *packed[2:])
 
 
 class VerdictReader:

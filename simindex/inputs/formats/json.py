@@ -84,7 +84,7 @@ def read_lines(source: Source, fields: Fields) -> Iterator[Columns]:
     with source.lines() as lines:
         for some in lines.groups():
             if isinstance(some, BadRowError):
-                yield Columns([], [], [], [], [], some)
+                yield Columns.without_rows(some)
                 continue
             numbers = range(lines.number - len(some) + 1, lines.number + 1)
             found = usual(source, fields, numbers, some)

@@ -17,7 +17,7 @@ def read(source: Source, _fields: Fields) -> Iterator[Columns]:
     try:
         yield Columns([source.name], [0], [source.key], [text_of(source)], [None])
     except BadRowError as exc:
-        yield Columns([], [], [], [], [], exc)
+        yield Columns.without_rows(exc)
 
 
 def text_of(source: Source) -> str:
