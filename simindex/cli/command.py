@@ -6,6 +6,7 @@ examples as they are typed.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import difflib
 import functools
@@ -13,13 +14,14 @@ import importlib.util
 import inspect
 import itertools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
-from typing import Any, ClassVar, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 import typer
 import typer.core
 import typer.main
+import typer.models
 
 from simindex.cli.output import printable
 
@@ -99,41 +101,90 @@ class LazyGroup(typer.core.TyperGroup):
         return re.split(r"(?<=[.;:]) ", first)[0].rstrip(";:.") + "."
 
 
+_SECTION = re.compile(r"^([A-Z][a-z ]+):\n((?:(?: {4}.*)?\n)+)", re.MULTILINE)
+_ENTRY = re.compile(r"^ {4}(\w+)(?: (\S+))?: (.+(?:\n {8}.+)*)", re.MULTILINE)
+
+
+def _described(documented: Any) -> dict[str, tuple[str, str, str]]:
+    """Return option -> (heading, metavar, help) as docstrings have them, below `Options:` and others."""
+    return {
+        name: (heading, metavar, " ".join(text.split()))
+        for heading, entries in _SECTION.findall(inspect.cleandoc(documented.__doc__ or "") + "\n")
+        for name, metavar, text in _ENTRY.findall(entries)
+    }
+
+
+def word(words: Sequence[str], help_: str = "", *names: str) -> Any:
+    """Return an option that takes one of some words."""
+
+    def parse(text: str) -> str:
+        if text not in words:
+            raise typer.BadParameter(f"expected one of {', '.join(words)}; found {text!r}")
+        return text
+
+    def complete(incomplete: str) -> list[str]:
+        return [name for name in words if name.startswith(incomplete)]
+
+    return typer.Option(*names, metavar="|".join(words), parser=parse, autocompletion=complete, help=help_)
+
+
+def _declared(name: str, kind: Any, plain: Any, described: Mapping[str, tuple[str, str, str]]) -> Any:
+    """Return the type of an option with its declaration: of its type, and of the docstring beside it."""
+    parts = [kind] if get_origin(kind) is Annotated else [kind, *get_args(kind)]
+    own = [part.__metadata__[0] for part in parts if get_origin(part) is Annotated]
+    words = next((get_args(part) for part in parts if get_origin(part) is Literal), ())
+    heading, metavar, text = described.get(name, ("Options", "", ""))
+    new = typer.Argument if heading == "Arguments" else typer.Option
+    option = copy.copy(own[0]) if own else word(words) if words else new()
+    option.metavar, option.help = metavar or option.metavar, text or option.help
+    if heading not in ("Options", "Arguments"):
+        option.rich_help_panel = heading
+    if isinstance(option, typer.models.OptionInfo) and not isinstance(option.default, str):  # its name
+        short = ["-o"] if name == "output" else []
+        option.param_decls = [*short, f"--{name.rstrip('_').replace('_', '-')}"]
+    return Annotated[plain, option]
+
+
 @functools.cache
 def with_options(run: Callable[..., None]) -> Callable[..., None]:
-    """Return a command's function with an option for each field of its parameters that are dataclasses.
+    """Return a command's function for typer, with an option for each field of its dataclasses.
 
-    Options that several commands share are declared once, as the fields of such a class, whose attribute
-    `heading` they stand under in the help.
+    An option's help stands in the docstring of its function or class, or in the type that commands share; the
+    fields of a class stand below its `heading`.
     """
-    hints = get_type_hints(run, include_extras=True)
-    options: dict[str, list[str]] = {}
+    hints, plain = get_type_hints(run, include_extras=True), get_type_hints(run)
+    made: dict[str, list[str]] = {}
+    headings: dict[str, str] = {}
+    kinds: dict[str, Any] = {}
     parameters: list[inspect.Parameter] = []
     for name, parameter in inspect.signature(run).parameters.items():
-        kind = hints[name]
-        if not dataclasses.is_dataclass(kind):
-            parameters.append(parameter.replace(annotation=kind, kind=inspect.Parameter.KEYWORD_ONLY))
-            continue
-        of_fields = get_type_hints(kind, include_extras=True)
-        options[name] = []
-        for field in dataclasses.fields(kind):
-            options[name].append(field.name)
-            how = {"default": field.default, "annotation": of_fields[field.name]}
-            parameters.append(inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, **how))
+        kind, described = plain[name], _described(run)
+        own = {name: (hints[name], kind, parameter.default)}
+        if dataclasses.is_dataclass(kind):
+            extras, types = get_type_hints(kind, include_extras=True), get_type_hints(kind)
+            fields = dataclasses.fields(kind)
+            own = {field.name: (extras[field.name], types[field.name], field.default) for field in fields}
+            made[name] = [*own]
+            headings |= dict.fromkeys(own, getattr(kind, "heading", "Options"))
+            for base in reversed(kind.__mro__):  # type: ignore[union-attr] # a class
+                described |= _described(base)
+        for option, (extra, type_, default) in own.items():
+            kinds[option] = _declared(option, extra, type_, described)
+            how: dict[str, Any] = {"default": default, "annotation": kinds[option]}
+            parameters.append(inspect.Parameter(option, inspect.Parameter.KEYWORD_ONLY, **how))
 
     @functools.wraps(run)
     def call(**values: Any) -> None:
-        made = {
-            name: hints[name](**{field: values.pop(field) for field in own}) for name, own in options.items()
-        }
-        run(**values, **made)
+        for name, own in made.items():
+            values[name] = plain[name](**{option: values.pop(option) for option in own})
+        run(**values)
 
+    call.__doc__ = _SECTION.sub("", inspect.cleandoc(run.__doc__ or "") + "\n").strip()
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined] # what inspect looks for
-    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    headings = {field: hints[name].heading for name, own in options.items() for field in own}
+    call.__annotations__ = kinds
     call.headings = headings  # type: ignore[attr-defined] # for `Command.format_options`
     # Texts and flags have no parser, and stay as they are.
-    call.parsers = {name: kind.__metadata__[0].parser for name, kind in call.__annotations__.items()}  # type: ignore[attr-defined] # for `Command.parse_args`
+    call.parsers = {name: kind.__metadata__[0].parser for name, kind in kinds.items()}  # type: ignore[attr-defined] # for `Command.parse_args`
     return call
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar
 
 import typer
 
-from simindex.cli.options import number, whole
+from simindex.cli.options import AtLeast0, AtLeast1, whole
 from simindex.config import (
     NORMALIZE_STEPS,
     CharShingles,
@@ -28,28 +28,27 @@ from simindex.storage.folder import is_index
 
 
 def seed_of(text: str) -> int | str:
-    """Return the seed that was written on the command line: an integer, or "random".
-
-    >>> seed_of("7"), seed_of("random")
-    (7, 'random')
-    """
-    if text == "random":
-        return "random"
+    """Return the seed that was written on the command line: an integer, or "random"."""
     try:
-        return whole()(text)
+        return text if text == "random" else whole()(text)
     except typer.BadParameter:
         raise typer.BadParameter(f'expected "random" or an integer of at least 0, found {text!r}') from None
 
 
 @dataclass(frozen=True)
 class ShingleOptions:
-    """How texts are cut; ``None``: not given."""
+    """How texts are cut; ``None``: not given.
+
+    Options:
+        words N: Shingles of N words (default 3).
+        chars N: Shingles of N characters.
+    """
 
     heading: ClassVar = "Options"
     exclusive: ClassVar[tuple[tuple[str, str], ...]] = (("words", "chars"),)
 
-    words: Annotated[int | None, number("Shingles of N words (default 3).")] = None
-    chars: Annotated[int | None, number("Shingles of N characters.")] = None
+    words: AtLeast1 | None = None
+    chars: AtLeast1 | None = None
     normalize: Annotated[
         str | None,
         typer.Option(
@@ -60,10 +59,10 @@ class ShingleOptions:
     ] = None
 
     def __post_init__(self) -> None:
-        for first, second in self.exclusive:
-            if first in self.given and second in self.given:
-                names = [f"--{name.replace('_', '-')}" for name in (first, second)]
-                raise typer.BadParameter(f"{names[0]} and {names[1]} exclude each other")
+        for pair in self.exclusive:
+            if self.given.issuperset(pair):
+                first, second = (f"--{name.replace('_', '-')}" for name in pair)
+                raise typer.BadParameter(f"{first} and {second} exclude each other")
 
     @cached_property
     def given(self) -> set[str]:
@@ -87,24 +86,31 @@ class ShingleOptions:
 
 @dataclass(frozen=True)
 class SketchOptions(ShingleOptions):
-    """Also what sketches are like; ``None`` or False: not given."""
+    """Also what sketches are like; ``None`` or False: not given.
+
+    Options:
+        num_perm N: MinHash rows (default 128).
+        seed N|random: Seed of the hash functions (default 1); random: one that cannot be guessed.
+    """
 
     heading: ClassVar = "Sketches"
 
-    num_perm: Annotated[int | None, number("MinHash rows (default 128).", least=0)] = None
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N|random",
-            parser=seed_of,
-            help="Seed of the hash functions (default 1); random: one that cannot be guessed.",
-        ),
-    ] = None
+    num_perm: AtLeast0 | None = None
+    seed: Annotated[int, typer.Option(parser=seed_of)] | None = None
 
 
 @dataclass(frozen=True)
 class CreationOptions(SketchOptions):
-    """What a new index is like; ``None`` or False: not given."""
+    """What a new index is like; ``None`` or False: not given.
+
+    Options:
+        max_distance N: Distance in bits up to which SimHash search finds everything (default 3).
+        no_minhash: Store no MinHash rows.
+        no_simhash: Store no SimHash fingerprint.
+        keep_shingles N: Keep N shingle hashes of each document, for query --exact (default 0).
+        containment N: Sample one in N shingles, for find, passages, query --contained: 1, 2, 4 .. 64 (default
+            0: none).
+    """
 
     heading: ClassVar = "New index"
     exclusive: ClassVar = (
@@ -116,28 +122,16 @@ class CreationOptions(SketchOptions):
         ("no_minhash", "no_simhash"),
     )
 
-    max_distance: Annotated[
-        int | None,
-        number("Distance in bits up to which SimHash search finds everything (default 3).", least=0),
-    ] = None
-    no_minhash: Annotated[bool, typer.Option("--no-minhash", help="Store no MinHash rows.")] = False
-    no_simhash: Annotated[bool, typer.Option("--no-simhash", help="Store no SimHash fingerprint.")] = False
-    keep_shingles: Annotated[
-        int | None, number("Keep N shingle hashes of each document, for query --exact (default 0).", least=0)
-    ] = None
-    containment: Annotated[
-        int | None,
-        number(
-            "Sample one in N shingles, for find, passages, query --contained: 1, 2, 4 .. 64 (default 0: "
-            "none).",
-            least=0,
-        ),
-    ] = None
+    max_distance: AtLeast0 | None = None
+    no_minhash: bool = False
+    no_simhash: bool = False
+    keep_shingles: AtLeast0 | None = None
+    containment: AtLeast0 | None = None
 
     def config(self, base: Config) -> Config:
         """Return `base` with what was given in place of its values."""
-        names = "num_perm", "keep_shingles", "containment", "seed"
-        given: dict[str, Any] = {name: getattr(self, name) for name in names if name in self.given}
+        names = self.given & {"num_perm", "keep_shingles", "containment", "seed"}
+        given: dict[str, Any] = {name: getattr(self, name) for name in names}
         if self.no_minhash:
             given |= {"num_perm": 0, "keep_shingles": 0, "containment": 0}
         shingles, simhash = self.shingles(base.shingles), self._simhash(base)
@@ -158,18 +152,13 @@ def with_distance(simhash: SimHashConfig, max_distance: int | None) -> SimHashCo
 
 
 def open_for_insert(path: str, options: CreationOptions, wait: float = 0.0) -> Index:
-    """Open an index for writing, created with these options if it is missing.
-
-    Args:
-        wait: seconds to wait for another writer.
-    """
+    """Open an index for writing, created with these options if it is missing."""
     is_new = not is_index(path)
     config = options.config(Config()) if is_new and options.given else None
     index = open_index(path, "a", config, timeout=wait)
-    if is_new or not options.given:
-        return index
     try:
-        require_equal(index.config, options.config(index.config))
+        if not is_new and options.given:
+            require_equal(index.config, options.config(index.config))
     except BaseException:
         index.close()
         raise

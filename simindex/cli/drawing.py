@@ -29,10 +29,7 @@ _LONG = 8
 """Characters of a label that has no room beside others."""
 
 PictureFile = Annotated[
-    str | None,
-    typer.Option(
-        "-o", "--output", metavar="FILE", help="Draw it to this file, .svg or .png (needs matplotlib)."
-    ),
+    str | None, typer.Option(metavar="FILE", help="Draw it to this file, .svg or .png (needs matplotlib).")
 ]
 
 
@@ -63,11 +60,7 @@ class Chart:
 
 
 def bar(share: float) -> str:
-    """Return a bar of 40 columns, so much of it filled; above 0 one at least.
-
-    >>> bar(0.1)
-    '####                                    '
-    """
+    """Return a bar of 40 columns, so much of it filled; above 0 one at least."""
     return ("#" * max(round(share * _LENGTH), int(share > 0))).ljust(_LENGTH)
 
 
@@ -88,17 +81,7 @@ def is_page(path: str | None) -> bool:
 
 
 def picture_writer(path: str | None, or_page: bool = False) -> Callable[[Sequence[Chart]], None]:
-    """Return what draws charts, one below the other, to a file; without a path it draws nothing.
-
-    Asked for before the work, so that what is missing is said at once.
-
-    Args:
-        or_page: whether the file may be a page, for which nothing is drawn.
-
-    Raises:
-        typer.BadParameter: a file of another ending.
-        MissingPackageError: matplotlib is not installed.
-    """
+    """Return what draws charts to a picture, if it is one; what is missing for it is said before the work."""
     if path is None or (or_page and is_page(path)):
         return lambda _charts: None
     kind = Path(path).suffix.lower().removeprefix(".")

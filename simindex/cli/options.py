@@ -1,4 +1,4 @@
-"""Annotated types of the options that several commands share.
+"""Types of options: what they read, and those that several commands share, with their help.
 
 Options of a new index stand in `creation`, beside what they mean.
 """
@@ -7,25 +7,21 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Annotated, Any, Literal, get_args
 
 import typer
 
-from simindex.changes.documents import Conflict
+from simindex.cli.command import word as word
 from simindex.format.keys import Key
 from simindex.index import Index
 from simindex.queries.search import Method
 
-# ---- numbers and words ----
+# ---- numbers ----
 
 
 def whole(least: int = 0) -> Callable[[str], int]:
-    """Return what reads an integer of at least so much from the command line.
-
-    >>> whole(1)("5")
-    5
-    """
+    """Return what reads an integer of at least so much from the command line."""
 
     def parse(text: str) -> int:
         if not re.fullmatch(r"[-+]?[0-9]{1,25}", text.strip()) or int(text) < least:
@@ -56,83 +52,6 @@ def seconds(text: str) -> float:
     return found
 
 
-def number(help_: str, *names: str, least: int = 1, metavar: str = "N", panel: str | None = None) -> Any:
-    """Return an option that takes an integer of at least so much."""
-    return typer.Option(*names, metavar=metavar, parser=whole(least), rich_help_panel=panel, help=help_)
-
-
-def fraction(help_: str, *, metavar: str = "S", panel: str | None = None) -> Any:
-    """Return an option that takes a number between 0 and 1."""
-    return typer.Option(metavar=metavar, parser=share, rich_help_panel=panel, help=help_)
-
-
-def word(words: Sequence[str], help_: str, *names: str) -> Any:
-    """Return an option that takes one of some words."""
-
-    def parse(text: str) -> str:
-        if text not in words:
-            raise typer.BadParameter(f"expected one of {', '.join(words)}; found {text!r}")
-        return text
-
-    def complete(incomplete: str) -> list[str]:
-        return [name for name in words if name.startswith(incomplete)]
-
-    return typer.Option(*names, metavar="|".join(words), parser=parse, autocompletion=complete, help=help_)
-
-
-def is_given(value: object) -> bool:
-    """Return whether an option was given: 0 is a value, ``None`` and False are none."""
-    return value is not None and value is not False
-
-
-def refuse_with(option: str, **others: object) -> None:
-    """Raise BadParameter where one of some other options was given, too; False and ``None`` were not."""
-    for name, value in others.items():
-        if is_given(value):
-            raise typer.BadParameter(f"--{name.replace('_', '-')} does not go with --{option}")
-
-
-def require_of_method(by: str | None, max_distance: int | None, **of_minhash: object) -> None:
-    """Raise BadParameter where an option is the other method's.
-
-    Args:
-        of_minhash: options that are MinHash's, ``None`` or False where they were not given.
-    """
-    if by != "simhash" and max_distance is not None:
-        raise typer.BadParameter("--max-distance goes with --by simhash")
-    if by == "simhash":
-        refuse_with("by simhash", **of_minhash)
-
-
-# ---- the index, and what is printed ----
-
-IndexFolder = Annotated[str, typer.Argument(metavar="INDEX", help="The folder of the index.")]
-NewIndexFolder = Annotated[
-    str, typer.Argument(metavar="INDEX", help="The folder of the index; created if it is missing.")
-]
-JsonLines = Annotated[bool, typer.Option("--json", help="Print JSON lines.")]
-JsonObject = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-JsonSummary = Annotated[bool, typer.Option("--json", help="Print the summary as one JSON line.")]
-
-# ---- inputs ----
-
-InputPaths = Annotated[list[str], typer.Argument(metavar="INPUT...", help="Files, folders, or - for stdin.")]
-SkipBadRows = Annotated[
-    bool,
-    typer.Option(
-        "--skip-bad-rows",
-        rich_help_panel="Inputs",
-        help="Report, count and skip bad rows instead of stopping at the first.",
-    ),
-]
-
-_CONFLICT_HELP = "What to do with a key that is stored already."
-OnConflict = Annotated[Conflict, word(get_args(Conflict), _CONFLICT_HELP)]
-OnRepeat = Annotated[Literal["skip", "replace"], word(("skip", "replace"), _CONFLICT_HELP)]
-
-# ---- limits on what is held of an input ----
-
-
 def size(text: str) -> int:
     """Return the bytes of a size that was written on the command line.
 
@@ -142,11 +61,56 @@ def size(text: str) -> int:
     match = re.fullmatch(r"(\d{1,18}) *(?:([kmgt])(i?))?b?", text.strip().lower(), re.ASCII)
     if match is None or not int(match[1]):
         raise typer.BadParameter(f"expected a size of 1 byte or more, like 256MiB, found {text!r}")
-    power = " kmgt".index(match[2] or " ")
-    unit: int = (1024 if match[3] else 1000) ** power
+    unit: int = (1024 if match[3] else 1000) ** " kmgt".index(match[2] or " ")
     return int(match[1]) * unit
 
 
+def number(help_: str = "", *names: str, least: int = 1, metavar: str = "N", panel: str | None = None) -> Any:
+    """Return an option that takes an integer of at least so much."""
+    return typer.Option(*names, metavar=metavar, parser=whole(least), rich_help_panel=panel, help=help_)
+
+
+def fraction(help_: str = "", *, metavar: str = "S", panel: str | None = None) -> Any:
+    """Return an option that takes a number between 0 and 1."""
+    return typer.Option(metavar=metavar, parser=share, rich_help_panel=panel, help=help_)
+
+
+AtLeast0 = Annotated[int, number(least=0)]
+AtLeast1 = Annotated[int, number()]
+Share = Annotated[float, fraction()]
+
+# ---- which go together ----
+
+
+def refuse_with(option: str, **others: object) -> None:
+    """Raise BadParameter where one of some other options was given, too; False and ``None`` were not."""
+    for name, value in others.items():
+        if value is not None and value is not False:
+            raise typer.BadParameter(f"--{name.replace('_', '-')} does not go with --{option}")
+
+
+def require_of_method(by: str | None, max_distance: int | None, **of_minhash: object) -> None:
+    """Raise BadParameter where an option is the other method's; False and ``None`` were not given."""
+    if by == "simhash":
+        refuse_with("by simhash", **of_minhash)
+    elif max_distance is not None:
+        raise typer.BadParameter("--max-distance goes with --by simhash")
+
+
+# ---- shared by commands ----
+
+IndexFolder = Annotated[str, typer.Argument(metavar="INDEX", help="The folder of the index.")]
+JsonLines = Annotated[bool, typer.Option("--json", help="Print JSON lines.")]
+JsonObject = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+JsonSummary = Annotated[bool, typer.Option("--json", help="Print the summary as one JSON line.")]
+
+InputPaths = Annotated[list[str], typer.Argument(metavar="INPUT...", help="Files, folders, or - for stdin.")]
+SkipBadRows = Annotated[
+    bool,
+    typer.Option(
+        rich_help_panel="Inputs", help="Report, count and skip bad rows instead of stopping at the first."
+    ),
+]
 MaxRow = Annotated[
     int,
     typer.Option(
@@ -158,7 +122,10 @@ MaxRow = Annotated[
     ),
 ]
 
-# ---- work ----
+OnRepeat = Annotated[
+    Literal["skip", "replace"],
+    word(("skip", "replace"), "What to do with a key that is stored already."),
+]
 
 _RUNNING = "Running"
 """A heading of the help: options that change no result."""
@@ -175,8 +142,6 @@ Wait = Annotated[
     ),
 ]
 
-# ---- searching ----
-
 Threshold = Annotated[float | None, fraction("Least similarity, above 0 up to 1 (default 0.8).")]
 Limit = Annotated[int | None, number("Show at most N matches.")]
 Recall = Annotated[
@@ -188,10 +153,7 @@ Recall = Annotated[
     ),
 ]
 Exact = Annotated[
-    bool,
-    typer.Option(
-        "--exact", help="Compare kept shingles: exact where all shingles of both documents are kept."
-    ),
+    bool, typer.Option(help="Compare kept shingles: exact where all shingles of both documents are kept.")
 ]
 By = Annotated[
     Method | None,
@@ -223,6 +185,8 @@ def missing_key(index: Index, key: Key) -> str:
         return f"{text}, but the text '{key}' is; without --int keys are texts"
     return text
 
+
+# ---- many machines ----
 
 Uri = Annotated[str, typer.Argument(metavar="CATALOG", help="The catalog of the index.")]
 Address = Annotated[

@@ -18,9 +18,9 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from simindex.jsonable import plain
 
@@ -118,14 +118,9 @@ def print_report(report: CheckReport | RepairReport, as_json: bool) -> None:
 def print_table(
     columns: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1, header: bool = True
 ) -> None:
-    """Print a table to stdout.
+    """Print a table to stdout: on a terminal laid out to the width, elsewhere of whatever width it needs.
 
-    On a terminal it is laid out to the width; elsewhere it is plain text of whatever width it needs.
-
-    Args:
-        rows: a cell for each column.
-        left: how many columns stand to the left; the others are numbers and stand to the right.
-        header: whether to print the names.
+    `left` columns stand to the left; the others are numbers and stand to the right.
     """
     if sys.stdout.isatty():
         _print_rich_table(columns, rows, left, header)
@@ -141,42 +136,30 @@ def print_table(
 
 
 def _print_rich_table(columns: Sequence[str], rows: Sequence[Sequence[str]], left: int, header: bool) -> None:
+    """Print a table in which texts are folded and no number is broken; a line a cell where it is too wide."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    console = Console()
-    cells = [[len(cell) for cell in column] for column in zip(*rows, strict=True)]
-    texts = zip(columns[:left], cells[:left], strict=True)
-    least = sum(max(min(_LEAST_LEFT, max(sizes)), *map(len, name.split())) for name, sizes in texts)
-    room = console.width - _PADDING * len(columns) - least
-    names = list(columns)
-    numbers = list(zip(columns[left:], cells[left:], strict=True))
-    if sum(max([len(name), *sizes]) for name, sizes in numbers) > room:
-        widths = [max([*map(len, name.split()), *sizes]) for name, sizes in numbers]
-        names[left:] = ["\n".join(textwrap.wrap(n, w)) for n, w in zip(columns[left:], widths, strict=True)]
-        if sum(widths) > room:
-            _print_records(columns, rows, left, console.width)
-            return
-    table = Table(box=box.SIMPLE_HEAD, show_header=header)
-    for place, name in enumerate(names):
-        if place < left:
-            table.add_column(name, overflow="fold")
-        else:
-            table.add_column(Text(name), justify="right", no_wrap=True)  # a number is never broken
+    console, table = Console(), Table(box=box.SIMPLE_HEAD, show_header=header)
+    room = console.width
+    for place, (name, *cells) in enumerate(zip(columns, *rows, strict=True)):
+        longest, is_number = max(map(len, cells), default=0), place >= left
+        least = max([longest if is_number else min(_LEAST_LEFT, longest), *map(len, name.split())])
+        justify: Literal["right", "left"] = "right" if is_number else "left"
+        room -= least + _PADDING
+        table.add_column(Text(name), justify=justify, min_width=least, overflow="fold")
     for row in rows:
         table.add_row(*map(Text, row))  # Text, for a key may look like rich's markup
-    console.print(table)
-
-
-def _print_records(columns: Sequence[str], rows: Sequence[Sequence[str]], left: int, width: int) -> None:
-    """Print a table that is too wide for the terminal: a line a cell, so that no number is broken."""
+    if room >= 0:
+        console.print(table)
+        return
     for row in rows:
         sys.stdout.write("\n" + "  ".join(row[:left]) + "\n")
         for name, cell in zip(columns[left:], row[left:], strict=True):
-            gap = width - len(name) - len(cell) - 2
-            shown = " " * gap + cell if gap > 1 else "\n" + cell.rjust(width)
+            gap = console.width - len(name) - len(cell) - 2
+            shown = " " * gap + cell if gap > 1 else "\n" + cell.rjust(console.width)
             sys.stdout.write(f"  {name}{shown}\n")
 
 
@@ -195,11 +178,7 @@ def counted(count: int, noun: str, plural: str = "") -> str:
 
 
 class Reports:
-    """Tells the first of many like messages, and at the end how many there were.
-
-    Args:
-        noun: what they are about, in the singular.
-    """
+    """Tells the first of many like messages, each about a `noun`, and at the end how many there were."""
 
     def __init__(self, noun: str, limit: int = 20) -> None:
         self.noun = noun
@@ -221,37 +200,6 @@ class Reports:
 
 Advance = Callable[[int, int], None]
 """Called with how far the work is: documents done, and how much of the total; or bytes done and in all."""
-
-
-class JobProgress(NamedTuple):
-    """How far a job is.
-
-    Attributes:
-        removed: rows that are duplicates, or contaminated.
-        read_bytes: of the input, as it lies on disk.
-        looked_at: rows that were looked at, where all are before the first is written; else 0.
-        share: of all work that is done, 0..1; ``None`` where it is unknown.
-    """
-
-    rows: int
-    rows_now: int
-    removed: int
-    read_bytes: int
-    written_bytes: int
-    looked_at: int = 0
-    looked_now: int = 0
-    share: float | None = None
-
-    def pace(self, seconds: float) -> float:
-        """Return the rows that a second does; to look at one is half of it."""
-        rows = (self.rows_now + self.looked_now) / 2 if self.looked_now else self.rows_now
-        return rows / max(seconds, 1e-9)
-
-
-Show = Callable[[JobProgress], None]
-
-_SECONDS_A_LINE = 1.0
-"""Between two JSON lines."""
 
 _RATE = "{task.fields[rate]:,.0f}/s"
 _NARROW = 80  # columns below which there is room for a count and the remaining time alone
@@ -279,7 +227,7 @@ def work_bar(
         return
     total = total() if callable(total) else total
     counts, began = f"{{task.fields[count]:,}} {noun}", time.monotonic()
-    with _bar(counts, _RATE, has_end=total is not None, total=total, count=0, rate=0.0) as update:
+    with progress_bar(counts, _RATE, has_end=total is not None, total=total, count=0, rate=0.0) as update:
 
         def advance(count: int, done: int) -> None:
             update(completed=done, count=count, rate=count / max(time.monotonic() - began, 1e-9))
@@ -287,64 +235,17 @@ def work_bar(
         yield advance
 
 
-@contextmanager
-def job_bar(total: int | None, waits_for: str | None, removed: str, *, as_json: bool) -> Iterator[Show]:
-    """Show how far a job is for the length of the block: a bar, or JSON lines.
-
-    Args:
-        total: bytes of the input; ``None`` when unknown.
-        waits_for: what goes on until the first call.
-        removed: what `JobProgress.removed` counts: "duplicates" or "contaminated".
-        as_json: write JSON lines to stderr, a second apart at least, whether it is a terminal or not.
-    """
-    if as_json:
-        yield _shown_in_json(total, removed)
-        return
-    began = time.monotonic()
-    fields: dict[str, Any] = {"total": total, "count": waits_for or "0 rows", "rate": 0.0, "written": ""}
+def job_bar(total: int | None, waits_for: str | None) -> AbstractContextManager[Callable[..., None]]:
+    """Show a bar with the fields count, rate and written; `waits_for` goes on until the first of them."""
     columns = "{task.fields[count]}", _RATE, "{task.fields[written]}"
-    with _bar(*columns, has_end=total is not None, **fields) as update:
-
-        def show(at: JobProgress) -> None:
-            count = f"{at.rows:,} rows, {at.removed:,} {removed}"
-            written = f"{at.written_bytes / 1e6:,.1f} MB written"
-            if at.looked_at and not at.rows:
-                count, written = f"{at.looked_at:,} rows, looked at first", ""
-            rate = at.pace(time.monotonic() - began)
-            done = at.read_bytes if at.share is None or total is None else at.share * total
-            update(completed=done, count=count, rate=rate, written=written)
-
-        yield show
-
-
-def _shown_in_json(total: int | None, removed: str) -> Show:
-    began, last = time.monotonic(), 0.0
-
-    def show(at: JobProgress) -> None:
-        nonlocal last
-        now = time.monotonic()
-        if (last or not at.rows) and now - max(last, began) < _SECONDS_A_LINE:
-            return
-        last = now
-        seconds = max(now - began, 1e-9)
-        share, left = at.share, None
-        if share is None and total is not None:
-            share = min(at.read_bytes / total, 1.0) if total else None
-        if share:
-            left = round(seconds * (1 - share) / share, 1)
-        rate = round(at.pace(seconds), 1)
-        counts = {removed if name == "removed" else name: value for name, value in at._asdict().items()}
-        del counts["share"], counts["looked_now"]
-        counts |= {"total_bytes": total, "rows_per_second": rate, "seconds": round(seconds, 1)}
-        note(json.dumps(counts | {"seconds_left": left}))
-
-    return show
+    fields: dict[str, Any] = {"count": waits_for or "0 rows", "rate": 0.0, "written": ""}
+    return progress_bar(*columns, has_end=total is not None, total=total, **fields)
 
 
 @contextmanager
 def bytes_bar() -> Iterator[Advance]:
     """Show a bar of bytes done out of all bytes for the length of the block."""
-    with _bar("{task.fields[size]}", has_end=True, total=None, size="") as update:
+    with progress_bar("{task.fields[size]}", has_end=True, total=None, size="") as update:
 
         def advance(done: int, total: int) -> None:
             update(completed=done, total=total, size=f"{done / 1e6:,.1f} of {total / 1e6:,.1f} MB")
@@ -353,39 +254,31 @@ def bytes_bar() -> Iterator[Advance]:
 
 
 @contextmanager
-def waiting_bar(what: str) -> Iterator[None]:
-    """Show that work goes on whose end is unknown, for the length of the block."""
-    with _bar(what, has_end=False, total=None):
-        yield
-
-
-@contextmanager
-def _bar(
-    shown: str, pace: str = "", ends: str = "", *, has_end: bool, **fields: Any
+def progress_bar(
+    shown: str,
+    pace: str = "",
+    ends: str = "",
+    *,
+    has_end: bool = False,
+    total: int | None = None,
+    **fields: Any,
 ) -> Iterator[Callable[..., None]]:
     """Show so much done, at that pace, since when, and for how long still; gives what changes the fields."""
     if not shows_progress():
         yield lambda **_: None
         return
+    from rich import progress
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        ProgressColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
 
     console = Console(stderr=True)
     is_wide = console.width >= (_NARROW_FOR_MORE if ends else _NARROW)
-    columns: list[ProgressColumn] = [TextColumn(shown)]
+    columns: list[str | progress.ProgressColumn] = [shown]
     if is_wide:
-        columns += [TextColumn(pace)] if pace else []
-        columns += [BarColumn(None)]
-        columns += [TextColumn(ends)] if ends else [TextColumn("elapsed"), TimeElapsedColumn()]
+        columns += [pace] if pace else []
+        columns += [progress.BarColumn(None)]
+        columns += [ends] if ends else ["elapsed", progress.TimeElapsedColumn()]
     if has_end:
-        columns += [TextColumn("remaining" if is_wide else "left"), TimeRemainingColumn()]
+        columns += ["remaining" if is_wide else "left", progress.TimeRemainingColumn()]
     # What goes to stdout are results; rich would send them to the terminal of the bar.
-    with Progress(*columns, console=console, redirect_stdout=False, expand=is_wide) as bar:
-        yield partial(bar.update, bar.add_task("", **fields))
+    with progress.Progress(*columns, console=console, redirect_stdout=False, expand=is_wide) as bar:
+        yield partial(bar.update, bar.add_task("", total=total, **fields))

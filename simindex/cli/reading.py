@@ -10,13 +10,13 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Annotated, Any, ClassVar, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, TypeVar
 
 import typer
 
 from simindex.batching import bytes_of_item, in_parts
-from simindex.cli import options
-from simindex.cli.options import parse_key
+from simindex.cli.command import word
+from simindex.cli.options import AtLeast1, MaxRow, parse_key
 from simindex.cli.output import Advance, counted, note
 from simindex.format.keys import Key
 from simindex.inputs import (
@@ -50,29 +50,11 @@ def parse_encoding(text: str) -> str:
 
 
 def parse_delimiter(text: str) -> str:
-    """Return a delimiter: one character, or the word tab.
-
-    >>> parse_delimiter(";"), parse_delimiter("tab")
-    (';', '\\t')
-    """
+    """Return a delimiter: one character, or the word tab."""
     delimiter = "\t" if text in ("tab", "\\t") else text
     if len(delimiter) != 1 or delimiter in '"\r\n':
         raise typer.BadParameter(f"expected one character, like ';', or tab; found {text!r}")
     return delimiter
-
-
-KeyOrigin = Annotated[
-    KeyFrom | None,
-    options.word(
-        get_args(KeyFrom),
-        "Make a key for rows without one: from the content, so that equal rows are one document; or from the "
-        "line, as FILE:LINE.",
-    ),
-]
-Encoding = Annotated[
-    str,
-    typer.Option(metavar="NAME", parser=parse_encoding, help="Encoding of text, CSV and JSON, like latin-1."),
-]
 
 
 def parse_base(text: str) -> int:
@@ -90,6 +72,11 @@ def parse_fingerprint(text: str, base: int) -> Sketch:
         raise typer.BadParameter(f"--fingerprint: {exc}") from None
 
 
+Encoding = Annotated[
+    str,
+    typer.Option(metavar="NAME", parser=parse_encoding, help="Encoding of text, CSV and JSON, like latin-1."),
+]
+
 _FIELDS = {
     "id_field": "id",
     "text_field": "text",
@@ -104,44 +91,30 @@ _FIELDS = {
 
 @dataclass(frozen=True)
 class FileOptions:
-    """How the rows of files are read."""
+    """How the rows of files are read.
+
+    Options:
+        id_field NAME: The field or column of a row's key.
+        text_field NAME: The field or column of its text, or of a list of ready shingles.
+        format_: Format of the inputs (default: by suffix; stdin: jsonl).
+        delimiter CHAR: Delimiter of CSV cells, like ';' (default comma; .tsv: tab).
+        glob PATTERN: In folders, read only files of this name, like '*.py'. May be repeated.
+        hidden: In folders, also read hidden files and folders, except .git.
+        max_ratio N: Refuse a row over a quarter of --max-row that unpacks to more than N times its compressed
+            size.
+    """
 
     heading: ClassVar = "Inputs"
 
-    id_field: Annotated[str, typer.Option(metavar="NAME", help="The field or column of a row's key.")] = "id"
-    text_field: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="The field or column of its text, or of a list of ready shingles."),
-    ] = "text"
-    format_: Annotated[
-        str | None,
-        options.word(tuple(FORMATS), "Format of the inputs (default: by suffix; stdin: jsonl).", "--format"),
-    ] = None
+    id_field: str = "id"
+    text_field: str = "text"
+    format_: Annotated[str, word(tuple(FORMATS))] | None = None
     encoding: Encoding = "utf-8"
-    delimiter: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CHAR",
-            parser=parse_delimiter,
-            help="Delimiter of CSV cells, like ';' (default comma; .tsv: tab).",
-        ),
-    ] = None
-    glob: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="PATTERN", help="In folders, read only files of this name, like '*.py'. May be repeated."
-        ),
-    ] = None
-    hidden: Annotated[
-        bool, typer.Option("--hidden", help="In folders, also read hidden files and folders, except .git.")
-    ] = False
-    max_row: options.MaxRow = Limits.row
-    max_ratio: Annotated[
-        int,
-        options.number(
-            "Refuse a row over a quarter of --max-row that unpacks to more than N times its compressed size."
-        ),
-    ] = Limits.ratio
+    delimiter: Annotated[str, typer.Option(parser=parse_delimiter)] | None = None
+    glob: list[str] | None = None
+    hidden: bool = False
+    max_row: MaxRow = Limits.row
+    max_ratio: AtLeast1 = Limits.ratio
 
     @property
     def limits(self) -> Limits:
@@ -149,14 +122,9 @@ class FileOptions:
         return Limits(self.max_row, self.max_ratio)
 
     def inputs(self, paths: Sequence[str], leave_out: str | None = None, **fields: Any) -> Inputs:
-        """Return the inputs at some paths.
-
-        Args:
-            leave_out: a file in none of their folders.
-            fields: of `Fields`, in place of what the options say.
-        """
+        """Return the inputs at some paths; `fields` are of `Fields`, in place of what the options say."""
         reading = Reading(self.format_, self.encoding, self.delimiter, tuple(self.glob or ()), self.hidden)
-        given = {field: value for option, value in vars(self).items() if (field := _FIELDS.get(option))}
+        given = {_FIELDS[option]: value for option, value in vars(self).items() if option in _FIELDS}
         return Inputs(
             paths, Fields(**given | fields), reading=reading, limits=self.limits, leave_out=leave_out
         )
@@ -164,55 +132,48 @@ class FileOptions:
 
 @dataclass(frozen=True)
 class KeyOptions(FileOptions):
-    """Also what stands for a missing key, or for a text."""
+    """Also what stands for a missing key, or for a text.
 
-    key_from: KeyOrigin = None
-    fingerprint_field: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Read a 64-bit SimHash fingerprint from this field or column instead of a text: an "
-            "integer, signed or not, or its digits.",
-        ),
-    ] = None
-    fingerprint_base: Annotated[
-        int,
-        typer.Option(
-            metavar="16|10", parser=parse_base, help="Base of fingerprints that are written as digits."
-        ),
-    ] = 16
+    Options:
+        key_from: Make a key for rows without one: from the content, so that equal rows are one document; or
+            from the line, as FILE:LINE.
+        fingerprint_field NAME: Read a 64-bit SimHash fingerprint from this field or column instead of a text:
+            an integer, signed or not, or its digits.
+        fingerprint_base 16|10: Base of fingerprints that are written as digits.
+    """
+
+    key_from: KeyFrom | None = None
+    fingerprint_field: str | None = None
+    fingerprint_base: Annotated[int, typer.Option(parser=parse_base)] = 16
 
 
 @dataclass(frozen=True)
 class ComparedOptions(KeyOptions):
     """The same of rows that are looked up: one without a key has its place."""
 
-    key_from: KeyOrigin = "line"
+    key_from: KeyFrom | None = "line"
 
 
 @dataclass(frozen=True)
 class InsertOptions(KeyOptions):
-    """Also what is kept of a row beside its text."""
+    """Also what is kept of a row beside its text.
 
-    metadata: Annotated[
-        bool, typer.Option("--metadata", help="Keep the other fields of a row as its metadata.")
-    ] = False
-    metadata_field: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Keep the value of this field as a row's metadata.")
-    ] = None
+    Options:
+        metadata: Keep the other fields of a row as its metadata.
+        metadata_field NAME: Keep the value of this field as a row's metadata.
+    """
+
+    metadata: bool = False
+    metadata_field: str | None = None
 
 
 def require_ids(paths: Sequence[str], reads: FileOptions) -> None:
-    """Refuse an --id-field that no row at the beginning of the first file has.
-
-    A deduplication needs ids for its report alone, so that nothing else would notice a wrong name.
-    """
+    """Refuse an --id-field that no row at the beginning of the first file has: it would go unnoticed."""
     files = [path for path in paths if os.path.isfile(path)]
     if reads.id_field == Fields.id or not files:
         return
-    with_keys = reads.inputs(files[:1])
     first: BadRowError | None = None
-    for row in islice(with_keys, _LOOKED_AT):
+    for row in islice(reads.inputs(files[:1]), _LOOKED_AT):
         if not isinstance(row, BadRowError):
             return
         first = first or row
@@ -252,10 +213,7 @@ _ROWS_A_TIME = 256
 def answers(
     inputs: Inputs, ask: Callable[[list[Row]], Iterable[Answer]], advance: Advance | None = None
 ) -> Iterator[list[tuple[Key, Answer]]]:
-    """Yield the keys of rows with what `ask` returns for them, some rows at a time.
-
-    What ends the rows early is raised behind the answers of those before it.
-    """
+    """Yield the keys of rows with what `ask` returns, some at a time; then raise what ended the rows."""
     done = 0
     for part in in_parts(sound(inputs), _ROWS_A_TIME, bytes_of_item, keeps_rest=True):
         yield list(zip([row.key for row in part.values], ask(part.values), strict=True))
@@ -274,27 +232,21 @@ IntKeys = Annotated[bool, typer.Option("--int", help="Keys are integers.")]
 
 
 def given_keys(keys: Sequence[str] | None, file: str | None, int_keys: bool, limits: Limits) -> list[Key]:
-    """Return the keys that were asked for, each once, in order.
-
-    Args:
-        keys: arguments; "-" stands for the lines of standard input.
-        file: with a key a line, or ``None``.
-        int_keys: whether they are integers.
-        limits: on what is held of a file.
-    """
+    """Return the keys that were asked for, by arguments and by the lines of a file, each once, in order."""
     if not keys and file is None:
         raise typer.BadParameter("expected KEY... or --input")
     wanted: list[Key] = []
     for key in keys or ():
-        wanted += _lines_of(Source("-", limits), int_keys) if key == "-" else [parse_key(key, int_keys)]
+        wanted += _lines_of("-", int_keys, limits) if key == "-" else [parse_key(key, int_keys)]
     if file is not None:
-        wanted += _lines_of(Source(file, limits), int_keys)
+        wanted += _lines_of(file, int_keys, limits)
     return list(dict.fromkeys(wanted))
 
 
-def _lines_of(source: Source, int_keys: bool) -> list[Key]:
+def _lines_of(path: str, int_keys: bool, limits: Limits) -> list[Key]:
     """Return the keys of a file, a line each; empty lines are passed over."""
     keys: list[Key] = []
+    source = Source(path, limits)
     with source.lines() as lines:
         for line in sound(lines):
             # Bytes that are not UTF-8 come out as they do in a file name, and so in a key made of one.

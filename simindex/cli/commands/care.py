@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from typing import Annotated, get_args
+from typing import Annotated
 
 import typer
 
@@ -36,22 +36,12 @@ simindex resketch news.simindex wider.simindex --max-distance 5
 }
 
 
-_NewIndex = Annotated[
-    str, typer.Argument(metavar="DEST", help="The folder of the new index; missing, or empty.")
-]
+def check(index: options.IndexFolder, quick: bool = False, as_json: options.JsonObject = False) -> None:
+    """Check an index for damage.
 
-
-def check(
-    index: options.IndexFolder,
-    quick: Annotated[
-        bool,
-        typer.Option(
-            "--quick", help="Check pages, counts and lengths only, not the contents of records and tables."
-        ),
-    ] = False,
-    as_json: options.JsonObject = False,
-) -> None:
-    """Check an index for damage."""
+    Options:
+        quick: Check pages, counts and lengths only, not the contents of records and tables.
+    """
     with bytes_bar() as advance:
         report = simindex.check(index, "quick" if quick else "full", progress=advance)
     print_report(report, as_json)
@@ -61,10 +51,14 @@ def check(
 
 def repair(
     index: options.IndexFolder,
-    destination: _NewIndex,
+    destination: str,
     as_json: options.JsonObject = False,
 ) -> None:
-    """Copy the undamaged part of an index into a new one."""
+    """Copy the undamaged part of an index into a new one.
+
+    Arguments:
+        destination DEST: The folder of the new index; missing, or empty.
+    """
     with work_bar("documents") as advance:
         report = simindex.repair(index, destination, progress=advance)
     print_report(report, as_json)
@@ -89,16 +83,14 @@ def compact(
 
 def backup(
     index: options.IndexFolder,
-    destination: Annotated[
-        str,
-        typer.Argument(
-            metavar="DEST",
-            help="A new folder, or an older backup of this index, which is brought up to date.",
-        ),
-    ],
+    destination: str,
     as_json: options.JsonSummary = False,
 ) -> None:
-    """Copy an index to a folder, while others read and write it."""
+    """Copy an index to a folder, while others read and write it.
+
+    Arguments:
+        destination DEST: A new folder, or an older backup of this index, which is brought up to date.
+    """
     with open_index(index, "r") as stored, bytes_bar() as advance:
         report = stored.backup(destination, advance)
     kept = f", {report.reused_bytes / 1e6:,.1f} MB kept of the older backup" if not report.created else ""
@@ -110,14 +102,15 @@ def merge(
     paths: Annotated[
         list[str], typer.Argument(metavar="INDEX... DEST", help="The indexes, and the folder of the new one.")
     ],
-    on_conflict: Annotated[
-        Conflict, options.word(get_args(Conflict), "What to do with a key that an earlier index has.")
-    ] = "error",
+    on_conflict: Conflict = "error",
     as_json: options.JsonSummary = False,
 ) -> None:
     """Merge several indexes into a new one.
 
     It is made from their stored sketches, without the documents.
+
+    Options:
+        on_conflict: What to do with a key that an earlier index has.
     """
     if len(paths) < 2:
         raise typer.BadParameter("expected one index or more, and the folder of the new one")
@@ -135,28 +128,27 @@ def merge(
 
 def resketch(
     index: options.IndexFolder,
-    destination: _NewIndex,
-    num_perm: Annotated[
-        int | None, options.number("MinHash rows, at most those stored; 0: no MinHash.", least=0)
-    ] = None,
-    max_distance: Annotated[
-        int | None, options.number("Bits up to which SimHash search is complete, 0 to 8.", least=0)
-    ] = None,
-    blocks: Annotated[
-        int | None,
-        options.number(
-            "Blocks of a fingerprint, MAX-DISTANCE + 1 to + 6; default: by --max-distance.", least=0
-        ),
-    ] = None,
-    no_simhash: Annotated[bool, typer.Option("--no-simhash", help="Keep no SimHash fingerprint.")] = False,
-    containment: Annotated[
-        int | None, options.number("Sample one in N shingles, no finer than stored; 0: none.", least=0)
-    ] = None,
+    destination: str,
+    num_perm: options.AtLeast0 | None = None,
+    max_distance: options.AtLeast0 | None = None,
+    blocks: options.AtLeast0 | None = None,
+    no_simhash: bool = False,
+    containment: options.AtLeast0 | None = None,
     as_json: options.JsonSummary = False,
 ) -> None:
     """Make an index with other settings from stored sketches.
 
     The old index is only read.
+
+    Arguments:
+        destination DEST: The folder of the new index; missing, or empty.
+
+    Options:
+        num_perm N: MinHash rows, at most those stored; 0: no MinHash.
+        max_distance N: Bits up to which SimHash search is complete, 0 to 8.
+        blocks N: Blocks of a fingerprint, MAX-DISTANCE + 1 to + 6; default: by --max-distance.
+        no_simhash: Keep no SimHash fingerprint.
+        containment N: Sample one in N shingles, no finer than stored; 0: none.
     """
     if no_simhash and (max_distance is not None or blocks is not None):
         raise typer.BadParameter("--no-simhash excludes --max-distance and --blocks")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Annotated, get_args
+from typing import Annotated
 
 import typer
 
@@ -40,35 +40,13 @@ simindex passages pages.simindex --file page.txt --json
 
 
 def find(
-    items: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="ITEMS...", help="Inputs with the rows to look for, read as insert reads them."
-        ),
-    ],
+    items: list[str],
     index: Annotated[str, typer.Option("--in", metavar="INDEX", help="The index to search.")],
-    threshold: Annotated[
-        float, options.fraction("Least share of shingles, above 0 up to 1.")
-    ] = DEFAULT_THRESHOLD,
-    direction: Annotated[
-        Direction,
-        options.word(
-            get_args(Direction),
-            "Which share must reach the threshold: that of the query in the stored document (in_stored), "
-            "that of the stored document in the query (in_query), or either.",
-        ),
-    ] = "in_stored",
+    threshold: options.Share = DEFAULT_THRESHOLD,
+    direction: Direction = "in_stored",
     limit: options.Limit = None,
-    exact: Annotated[
-        bool, typer.Option("--exact", help="Count kept shingles: exact where all of a document are kept.")
-    ] = False,
-    sample: Annotated[
-        int | None,
-        options.number(
-            "Look up one in N shingles of a row, fewer than the index keeps, in less time and with less "
-            "recall: a power of two up to 64."
-        ),
-    ] = None,
+    exact: bool = False,
+    sample: options.AtLeast1 | None = None,
     max_candidates: options.MaxCandidates = DEFAULT_MAX_CANDIDATES,
     *,
     reads: reading.ComparedOptions,
@@ -80,6 +58,17 @@ def find(
     --containment). --json prints one line per match, {"query", "key", "in_stored", "in_query", "similarity",
     "relation", "exact", "standard_error", "is_candidate", "expected_recall", "metadata", "truncated"}.
     Without --exact shares are estimates; "is_candidate" marks a match within the error of the threshold.
+
+    Arguments:
+        items ITEMS...: Inputs with the rows to look for, read as insert reads them.
+
+    Options:
+        threshold S: Least share of shingles, above 0 up to 1.
+        direction: Which share must reach the threshold: that of the query in the stored document (in_stored),
+            that of the stored document in the query (in_query), or either.
+        exact: Count kept shingles: exact where all of a document are kept.
+        sample N: Look up one in N shingles of a row, fewer than the index keeps, in less time and with less
+            recall: a power of two up to 64.
     """
     inputs = reads.inputs(items)
     with open_index(index, "r", max_candidates=max_candidates) as stored:
@@ -93,32 +82,12 @@ def find(
 
 def passages(
     index: options.IndexFolder,
-    file: Annotated[
-        str, typer.Option(metavar="FILE", help="The text whose passages are found; - for stdin.")
-    ],
-    texts: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="INPUT",
-            help="An input with the stored texts, by key, read as insert reads it: for exact places and "
-            "both sides. May be repeated.",
-        ),
-    ] = None,
-    min_words: Annotated[int, options.number("Leave out passages of fewer words.")] = 8,
+    file: str,
+    texts: list[str] | None = None,
+    min_words: options.AtLeast1 = 8,
     limit: options.Limit = None,
-    full: Annotated[
-        bool, typer.Option("--full", help="Print passages as a whole, however long they are.")
-    ] = False,
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="FILE",
-            help="Write a page that shows the text beside each document, the passages marked, in place of a "
-            "table; takes --texts.",
-        ),
-    ] = None,
+    full: bool = False,
+    output: str | None = None,
     max_candidates: options.MaxCandidates = DEFAULT_MAX_CANDIDATES,
     *,
     reads: reading.ComparedOptions,
@@ -129,6 +98,15 @@ def passages(
     The index must have sampled shingles (insert --containment). --json prints one line per passage, {"key",
     "start", "end", "stored_start", "stored_end", "words", "exact", "truncated"}; places in code points.
     Without --texts a passage spans the sampled shingles alone, and has no place in the stored document.
+
+    Options:
+        file FILE: The text whose passages are found; - for stdin.
+        texts INPUT: An input with the stored texts, by key, read as insert reads it: for exact places and
+            both sides. May be repeated.
+        min_words N: Leave out passages of fewer words.
+        full: Print passages as a whole, however long they are.
+        output FILE: Write a page that shows the text beside each document, the passages marked, in place of a
+            table; takes --texts.
     """
     if output is not None and (not texts or as_json):
         raise typer.BadParameter("--output takes --texts, and does not go with --json")
@@ -185,68 +163,41 @@ def _note_what_may_be_missing(found: StoredPassages, min_words: int) -> None:
 def print_contained(
     results: Iterable[Sequence[tuple[Key | None, ContainmentMatches]]], as_json: bool
 ) -> None:
-    """Print the matches of queries as they come, some queries at a time, and at the end what is uncertain.
+    """Print the matches of queries as they come, some at a time, and at the end what is uncertain.
 
     Of a query that has no key the matches stand alone.
     """
-    totals = _Totals()
-    header = True
+    queries = without = candidates = 0
+    recalls: list[float] = []
+    is_truncated, header = False, True
     for found in results:
+        rows: list[tuple[str, ...]] = []
         for key, matches in found:
-            totals.add(matches)
+            queries += 1
+            without += not matches
+            recalls += [matches.expected_recall] if matches.num_shingles else []
+            candidates += sum(match.is_candidate for match in matches)
+            is_truncated |= matches.truncated
+            rows += [(*([] if key is None else [shown_key(key)]), *_figures(match)) for match in matches]
             for match in matches if as_json else ():
                 plain_metadata(match.key, match.metadata)  # says of which key it is that it cannot be written
                 of_query = {} if key is None else {"query": plain(key)}
                 print_json(of_query | match.to_dict() | {"truncated": matches.truncated})
-        shown = [(key, _figures(match)) for key, matches in found for match in matches]
-        if not shown or as_json:
-            continue
-        if shown[0][0] is None:
-            print_table(_COLUMNS, [figures for _, figures in shown])
-        else:
-            rows = [(shown_key(key), *figures) for key, figures in shown if key is not None]
-            print_table(("query", *_COLUMNS), rows, left=2, header=header)
+        if rows and not as_json:
+            has_key = len(rows[0]) > len(_COLUMNS)
+            print_table(("query", *_COLUMNS)[not has_key :], rows, left=1 + has_key, header=header)
             header = False
-    totals.note()
+    if without:
+        note(f"simindex: no match for {without:,} of {counted(queries, 'query', 'queries')}")
+    if recalls:
+        note(f"simindex: a document that holds so much is met with a chance of {min(recalls):.3f} or more")
+    if candidates:
+        note(f"simindex: {counted(candidates, 'match', 'matches')} that an estimate does not decide")
+    if is_truncated:
+        note("simindex: truncated: what very many documents share was left out; raise --max-candidates")
 
 
 def _figures(match: ContainmentMatch) -> tuple[str, ...]:
     error = "exact" if match.exact else figure(match.standard_error, 3)
-    shares = figure(match.in_stored, 3), figure(match.in_query, 3)
-    return (
-        shown_key(match.key),
-        *shares,
-        error,
-        match.relation + (" (candidate)" if match.is_candidate else ""),
-    )
-
-
-class _Totals:
-    """What may be missing of all matches, and what is not decided."""
-
-    def __init__(self) -> None:
-        self._queries = self._without = self._candidates = 0
-        self._recall = 1.0
-        self._has_shingles = self._is_truncated = False
-
-    def add(self, matches: ContainmentMatches) -> None:
-        self._queries += 1
-        self._without += not matches
-        if matches.num_shingles:
-            self._has_shingles, self._recall = True, min(self._recall, matches.expected_recall)
-        self._candidates += sum(match.is_candidate for match in matches)
-        self._is_truncated |= matches.truncated
-
-    def note(self) -> None:
-        """Print what there is to say."""
-        if self._without:
-            queries = counted(self._queries, "query", "queries")
-            note(f"simindex: no match for {self._without:,} of {queries}")
-        if self._has_shingles:
-            chance = f"{self._recall:.3f}"
-            note(f"simindex: a document that holds so much is met with a chance of {chance} or more")
-        if self._candidates:
-            matches = counted(self._candidates, "match", "matches")
-            note(f"simindex: {matches} that an estimate does not decide")
-        if self._is_truncated:
-            note("simindex: truncated: what very many documents share was left out; raise --max-candidates")
+    relation = match.relation + (" (candidate)" if match.is_candidate else "")
+    return shown_key(match.key), figure(match.in_stored, 3), figure(match.in_query, 3), error, relation

@@ -5,9 +5,7 @@ The job is `corpus.decontaminate`.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, get_args
-
-import typer
+from typing import Any
 
 from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.cli import options, reading
@@ -39,25 +37,10 @@ simindex decontaminate news.jsonl --against sample.jsonl -o held.jsonl --mode re
 def decontaminate(
     inputs: options.InputPaths,
     output: OutputFile,
-    against: Annotated[
-        list[str],
-        typer.Option(
-            metavar="ITEMS",
-            help="Items that no row may contain: inputs, read as insert reads them, an item per row; may be "
-            "repeated. Or an index of items (`insert --words 8 --containment 1`).",
-        ),
-    ],
-    threshold: Annotated[
-        float, options.fraction("Least share of an item's shingles that a row must contain, above 0 up to 1.")
-    ] = DEFAULT_SHARE,
-    words: Annotated[int | None, options.number("Shingles of N words (default 8).")] = None,
-    mode: Annotated[
-        Mode,
-        options.word(
-            get_args(Mode),
-            "Write the rows without items; all rows, with contamination and items; or only the report.",
-        ),
-    ] = "remove",
+    against: list[str],
+    threshold: options.Share = DEFAULT_SHARE,
+    words: options.AtLeast1 | None = None,
+    mode: Mode = "remove",
     removed: RemovedFile = None,
     force: Force = False,
     skip_bad_rows: options.SkipBadRows = False,
@@ -76,13 +59,20 @@ def decontaminate(
 
     Inputs, outputs, the journal and resuming are those of dedup. `simindex find ITEMS --in INDEX` searches
     stored pages.
+
+    Options:
+        against ITEMS: Items that no row may contain: inputs, read as insert reads them, an item per row; may
+            be repeated. Or an index of items (`insert --words 8 --containment 1`).
+        threshold S: Least share of an item's shingles that a row must contain, above 0 up to 1.
+        words N: Shingles of N words (default 8).
+        mode: Write the rows without items; all rows, with contamination and items; or only the report.
     """
     rows = reads.inputs(inputs, key_from="line", whole_rows=True)
     items: Any = against[0]
     if len(against) > 1 or not is_index(items):
         items = reads.inputs(against, key_from="line", whole_rows=True)
     bad_rows = Reports("bad row")
-    progress = Progress(rows)
+    progress = Progress(rows, "contaminated")
     job = Decontamination(
         rows,
         output,
@@ -97,7 +87,7 @@ def decontaminate(
         on_bad_row=passed_over(bad_rows) if skip_bad_rows else None,
         force=force,
     )
-    run_job(job, progress, bad_rows, None, json_progress, "contaminated")
+    run_job(job, progress, bad_rows, None, json_progress)
     reading.note_tally(rows.tally, reads.encoding)
     report = job.decontamination()
     if as_json:

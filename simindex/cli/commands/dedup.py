@@ -5,26 +5,20 @@ The job is `corpus.deduplicate`.
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, ClassVar, get_args
+from typing import Annotated, Any
 
 import typer
 
 from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.cli import creation, options, reading
 from simindex.cli.failures import INTERRUPTED, REPORTED, CommandError, describe, in_options
-from simindex.cli.output import (
-    JobProgress,
-    Reports,
-    Show,
-    counted,
-    figure,
-    job_bar,
-    note,
-    print_json,
-    shows_progress,
-)
+from simindex.cli.options import AtLeast0, AtLeast1, Share
+from simindex.cli.output import Reports, counted, figure, job_bar, note, print_json, shows_progress
 from simindex.config import Config, SimHashConfig
 from simindex.corpus.dedup.deduplicate import Job
 from simindex.corpus.dedup.journal import JobError
@@ -37,12 +31,12 @@ from simindex.inputs import BadRowError, Inputs
 _LEAST_MISSED = 0.005
 """Least share of missed rows that is printed."""
 
+_SECONDS_A_LINE = 1.0
+"""Between two JSON lines of progress."""
 
 OutputFile = Annotated[
     str,
     typer.Option(
-        "--output",
-        "-o",
         metavar="OUTPUT",
         help="The file to write: .jsonl, .csv, .tsv, .parquet, or .txt for a list of paths; all but .parquet "
         "may end in .gz, .xz or .zst.",
@@ -59,63 +53,40 @@ RemovedFile = Annotated[
 JsonProgress = Annotated[
     bool,
     typer.Option(
-        "--json-progress",
-        help="Print the progress as JSON lines on stderr, one per second, instead of a bar.",
         rich_help_panel="Running",
+        help="Print the progress as JSON lines on stderr, one per second, instead of a bar.",
     ),
 ]
 Force = Annotated[
     bool,
     typer.Option(
-        "--force",
-        rich_help_panel="Running",
-        help="Discard the journal of another job there, and replace the output.",
+        rich_help_panel="Running", help="Discard the journal of another job there, and replace the output."
     ),
 ]
 
 
 @dataclass(frozen=True)
 class DedupOptions:
-    """Which rows stay, how they are compared, and what is written."""
+    """Which rows stay, how they are compared, and what is written.
 
-    heading: ClassVar = "Options"
+    Options:
+        keep ORDER: Which of similar rows stays: first, newest (the last), longest, or field:NAME (the
+            largest).
+        mode: Write the kept rows; all rows, with duplicate_of, similarity and cluster; or only the report.
+
+    Comparison:
+        max_distance K: With --by simhash: rows within K bits, 0 to 8, are similar (default 3).
+        recall P: Find this share of the rows whose similarity is right at the threshold, and some less
+            similar ones (default: about half by estimates, 0.99 where all shingles are compared).
+    """
 
     threshold: options.Threshold = None
     by: options.By = None
-    max_distance: Annotated[
-        int | None,
-        options.number(
-            "With --by simhash: rows within K bits, 0 to 8, are similar (default 3).",
-            least=0,
-            metavar="K",
-            panel="Comparison",
-        ),
-    ] = None
-    keep: Annotated[
-        str,
-        typer.Option(
-            metavar="ORDER",
-            help="Which of similar rows stays: first, newest (the last), longest, or field:NAME (the "
-            "largest).",
-        ),
-    ] = "first"
-    mode: Annotated[
-        Mode,
-        options.word(
-            get_args(Mode),
-            "Write the kept rows; all rows, with duplicate_of, similarity and cluster; or only the report.",
-        ),
-    ] = "remove"
+    max_distance: AtLeast0 | None = None
+    keep: str = "first"
+    mode: Mode = "remove"
     removed: RemovedFile = None
-    recall: Annotated[
-        float | None,
-        options.fraction(
-            "Find this share of the rows whose similarity is right at the threshold, and some less similar "
-            "ones (default: about half by estimates, 0.99 where all shingles are compared).",
-            metavar="P",
-            panel="Comparison",
-        ),
-    ] = None
+    recall: Share | None = None
     force: Force = False
     skip_bad_rows: options.SkipBadRows = False
 
@@ -140,64 +111,42 @@ class DedupOptions:
             return chosen.config(Config(simhash=None))
         if chosen.num_perm is not None:
             raise typer.BadParameter("--num-perm does not go with --by simhash")
-        cut = chosen.config(
-            Config(shingles=SimHashConfig().shingles)
-        )  # the options are about what is compared
         distance = SimHashConfig().max_distance if self.max_distance is None else self.max_distance
-        return Config(num_perm=0, simhash=SimHashConfig(distance, shingles=cut.shingles), seed=cut.seed)
+        simhash = SimHashConfig(distance, shingles=chosen.shingles(SimHashConfig().shingles))
+        return Config(num_perm=0, simhash=simhash, seed=chosen.config(Config()).seed)
 
 
 @dataclass(frozen=True)
 class OneMachineOptions(DedupOptions):
-    """Also what one machine can do, and many cannot."""
+    """Also what one machine can do, and many cannot.
 
-    against: Annotated[
-        str | None,
-        typer.Option(metavar="INDEX", help="Also remove rows similar to a document of this index."),
-    ] = None
-    into: Annotated[
-        str | None,
-        typer.Option(
-            metavar="INDEX",
-            help="As --against, and add the kept rows to this index; created if it is missing.",
-        ),
-    ] = None
-    level: Annotated[
-        Level,
-        options.word(
-            get_args(Level),
-            "Compare whole documents; or paragraphs, and cut those seen before out of their documents.",
-        ),
-    ] = "document"
-    split: Annotated[
-        str,
-        typer.Option(
-            "--split",
-            metavar="line|blank-line",
-            help="With --level paragraph: what ends a paragraph; blank-line for texts with wrapped lines.",
-            rich_help_panel="Paragraphs",
-        ),
-    ] = "line"
-    min_words: Annotated[
-        int, options.number("With --level paragraph: keep all paragraphs of fewer words.", panel="Paragraphs")
-    ] = 1
-    explain: Annotated[
-        bool,
-        typer.Option(
-            "--explain", help="Add the passages that both rows share to the report.", rich_help_panel="Report"
-        ),
-    ] = False
-    exact: Annotated[
-        bool,
-        typer.Option("--exact", rich_help_panel="Comparison", help="Compare all shingles; takes more disk."),
-    ] = False
-    ignore_common: Annotated[
-        float | None,
-        options.fraction(
-            "Leave out shingles that more than this share of the rows have, like those of templates.",
-            panel="Comparison",
-        ),
-    ] = None
+    Options:
+        against INDEX: Also remove rows similar to a document of this index.
+        into INDEX: As --against, and add the kept rows to this index; created if it is missing.
+        level: Compare whole documents; or paragraphs, and cut those seen before out of their documents.
+
+    Paragraphs:
+        split line|blank-line: With --level paragraph: what ends a paragraph; blank-line for texts with
+            wrapped lines.
+        min_words N: With --level paragraph: keep all paragraphs of fewer words.
+
+    Report:
+        explain: Add the passages that both rows share to the report.
+
+    Comparison:
+        exact: Compare all shingles; takes more disk.
+        ignore_common S: Leave out shingles that more than this share of the rows have, like those of
+            templates.
+    """
+
+    against: str | None = None
+    into: str | None = None
+    level: Level = "document"
+    split: str = "line"
+    min_words: AtLeast1 = 1
+    explain: bool = False
+    exact: bool = False
+    ignore_common: Share | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -263,53 +212,72 @@ def dedup(
 
 
 class Progress:
-    """Tells the bar how far a job is; call it with the number of rows that are done."""
+    """Shows how far a job is, on a bar or in JSON lines; call it with the number of rows that are done.
 
-    show: Show
+    Attributes:
+        removed: what the rows are that go: "duplicates" or "contaminated".
+        total: bytes of the input; ``None`` where unknown.
+        update: changes the fields of the bar; ``None``: print JSON lines, a second apart at least.
+    """
+
     job: Job
     total: int | None
+    update: Callable[..., None] | None
 
-    def __init__(self, rows: Inputs) -> None:
-        self.rows = rows
+    def __init__(self, rows: Inputs, removed: str = "duplicates") -> None:
+        self.rows, self.removed = rows, removed
+        self.began, self.last_line = time.monotonic(), 0.0
 
     def __call__(self, done: int) -> None:
-        """Take note that so many rows are done."""
-        job = self.job
-        now, looked_at = done - job.done_before, job.state.looked
-        read_bytes, share = self.rows.bytes_read, None
-        if looked_at:
-            share = 0.5 + 0.5 * done / looked_at
-            read_bytes = 0 if self.total is None else round(self.total * done / looked_at)
-        looked_now = looked_at - job.looked_before
-        self.show(
-            JobProgress(done, now, job.state.removed, read_bytes, job.num_bytes, looked_at, looked_now, share)
-        )
-
-    def looked(self, count: int) -> None:
-        """Take note that so many rows were looked at, before the first is done."""
+        """Take note that so many rows are done, or looked at, where all are before the first is done."""
+        job, total, looked = self.job, self.total, self.job.state.looked
         read_bytes = self.rows.bytes_read
-        share = 0.5 * min(read_bytes / self.total, 1.0) if self.total else None
-        self.show(JobProgress(0, 0, 0, read_bytes, 0, count, count - self.job.looked_before, share))
+        share = min(read_bytes / total, 1.0) if total else None
+        if looked and done:
+            share = 0.5 + 0.5 * done / looked
+            read_bytes = 0 if total is None else round(total * done / looked)
+        elif looked and share is not None:
+            share /= 2
+        now, looked_now = max(0, done - job.done_before), looked - job.looked_before
+        # To look at a row is half of the work.
+        pace = (now + looked_now) / 2 if looked_now else now
+        rate = pace / max(time.monotonic() - self.began, 1e-9)
+        if self.update is None:
+            counts: dict[str, Any] = {
+                "rows": done,
+                "rows_now": now,
+                self.removed: job.state.removed,
+                "read_bytes": read_bytes,
+            }
+            counts |= {"written_bytes": job.num_bytes, "looked_at": looked, "total_bytes": total}
+            self._print_line(counts | {"rows_per_second": round(rate, 1)}, share)
+        elif looked and not done:
+            self.update(completed=self._of_total(share), count=f"{looked:,} rows, looked at first", rate=rate)
+        else:
+            count = f"{done:,} rows, {job.state.removed:,} {self.removed}"
+            written = f"{job.num_bytes / 1e6:,.1f} MB written"
+            self.update(completed=self._of_total(share), count=count, rate=rate, written=written)
+
+    def _of_total(self, share: float | None) -> float:
+        return 0.0 if share is None or self.total is None else share * self.total
+
+    def _print_line(self, counts: dict[str, Any], share: float | None) -> None:
+        now = time.monotonic()
+        if (self.last_line or not counts["rows"]) and now - max(self.last_line, self.began) < _SECONDS_A_LINE:
+            return
+        self.last_line, seconds = now, max(now - self.began, 1e-9)
+        left = round(seconds * (1 - share) / share, 1) if share else None
+        note(json.dumps(counts | {"seconds": round(seconds, 1), "seconds_left": left}))
 
 
 def run_job(
-    job: Job,
-    progress: Progress,
-    bad_rows: Reports,
-    waits_for: str | None,
-    json_progress: bool,
-    removed: str = "duplicates",
+    job: Job, progress: Progress, bad_rows: Reports, waits_for: str | None, json_progress: bool
 ) -> None:
-    """Run a job under a bar, or with JSON lines of its progress.
-
-    Args:
-        progress: what the job calls.
-        waits_for: what goes on until the first row is done.
-        removed: what the rows are that go.
-    """
-    progress.job, job.on_looked = job, progress.looked
+    """Run a job under a bar, or with JSON lines; `waits_for` is what goes on until the first row is done."""
+    progress.job = job
     progress.total = progress.rows.total_bytes() if json_progress or shows_progress() else None
-    with job_bar(progress.total, waits_for, removed, as_json=json_progress) as progress.show:
+    job.on_looked = lambda _: progress(0)
+    with nullcontext() if json_progress else job_bar(progress.total, waits_for) as progress.update:
         _run(job, bad_rows)
 
 
@@ -362,12 +330,7 @@ def _summarise(job: Job, output: str, num_bad: int, as_json: bool) -> None:
 
 
 def note_rows(report: Any, num_bad: int, noun: str = "row", compared: str = "their candidates") -> None:
-    """Print how many rows a job read, kept and removed, and how fast.
-
-    Args:
-        report: with `read`, `kept`, `removed`, `bounded` and `seconds`.
-        compared: what the bounded ones were compared with in part.
-    """
+    """Print how many rows a job read, kept and removed, and how fast; `compared`: bounded ones in part."""
     bounded = f", {figure(report.bounded)} of them compared with a part of {compared}"
     note(
         f"{counted(report.read, noun)} read, {figure(report.kept)} kept{bounded if report.bounded else ''}, "

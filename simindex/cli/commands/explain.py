@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Annotated
 
 import typer
 
@@ -33,16 +32,12 @@ simindex explain page.txt README.md --index news.simindex --json
 
 
 def explain(
-    a: Annotated[str, typer.Argument(metavar="A", help="A text file, or - for stdin.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="Another text file, or - for stdin.")],
-    index: Annotated[
-        str | None, typer.Option(metavar="INDEX", help="Cut shingles with the settings of this index.")
-    ] = None,
+    a: str,
+    b: str,
+    index: str | None = None,
     *,
     cut: creation.ShingleOptions,
-    full: Annotated[
-        bool, typer.Option("--full", help="Print the texts as a whole, however long they are.")
-    ] = False,
+    full: bool = False,
     encoding: reading.Encoding = "utf-8",
     max_row: options.MaxRow = Limits.row,
     as_json: options.JsonObject = False,
@@ -52,6 +47,14 @@ def explain(
     JSON: {"a", "b", "similarity", "passages", "share_a", "share_b"}; a passage is [start in a, end in a,
     start in b, end in b], in code points. The similarity is that of the sets of shingles, exact. A share is
     that of the words (or characters) that lie in a shared shingle.
+
+    Arguments:
+        a A: A text file, or - for stdin.
+        b B: Another text file, or - for stdin.
+
+    Options:
+        index INDEX: Cut shingles with the settings of this index.
+        full: Print the texts as a whole, however long they are.
     """
     if a == b == "-":
         raise typer.BadParameter("expected at most one text on standard input, found two")
@@ -128,11 +131,7 @@ def _lines(text: str) -> str:
 def print_explanation(
     found: Explanation, names: tuple[str, str], texts: tuple[str, str], whole: bool
 ) -> None:
-    """Print what two texts share: a sentence, and both with their passages as [1: ...].
-
-    Args:
-        whole: with all that is not shared, and all of a long passage.
-    """
+    """Print what two texts share: a sentence, and both with their passages as [1: ...], perhaps shortened."""
     shared = zip(names, (found.share_a, found.share_b), strict=True)
     shares = [f"{share:.0%} of {printable(name)}" for name, share in shared]
     passages = counted(len(found.passages), "passage")

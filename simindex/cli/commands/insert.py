@@ -7,7 +7,7 @@ its own batch.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import asdict
 from functools import partial
@@ -16,15 +16,14 @@ from typing import Annotated, Any
 
 import typer
 
-from simindex.changes.documents import DEFAULT_BATCH_SIZE, InsertReport
+from simindex.changes.documents import DEFAULT_BATCH_SIZE, Conflict, InsertReport
 from simindex.cli import creation, options, reading
 from simindex.cli.command import Command
 from simindex.cli.failures import INTERRUPTED, REPORTED, CommandError, describe, in_options
 from simindex.cli.output import Advance, Reports, counted, figure, note, print_json, work_bar
 from simindex.format.keys import Key
 from simindex.formulas.curve import DEFAULT_THRESHOLD
-from simindex.index import Index
-from simindex.inputs import Columns, Inputs, Row, Tally
+from simindex.inputs import Columns, Inputs, Row
 from simindex.jsonable import plain
 from simindex.queries.matches import Matches
 
@@ -33,6 +32,14 @@ def _parse_threshold(text: str) -> float:
     if not _is_number(text) or not 0 < float(text) <= 1:
         raise typer.BadParameter(f"expected a number in (0, 1], found {text!r}")
     return float(text)
+
+
+def _is_number(argument: str) -> bool:
+    try:
+        float(argument)
+    except ValueError:
+        return False
+    return True
 
 
 class OwnCommand(Command):
@@ -47,24 +54,12 @@ class OwnCommand(Command):
         return super().parse_args(ctx, args)
 
 
-def _is_number(argument: str) -> bool:
-    try:
-        float(argument)
-    except ValueError:
-        return False
-    return True
-
-
 class _Feed:
-    """Hands the rows of inputs to `Index.insert_many`; a bad row ends them, and is raised.
-
-    Args:
-        skip_bad: pass over bad rows, and print them.
-        is_stored: whether a key is in the index. A row whose key was made of its content is passed over, and
-            counted, if that is so or if such a row is on its way there; ``None``: it is inserted.
+    """Hands the rows of inputs to `Index.insert_many`; a bad row ends them, and is raised, or is passed over.
 
     Attributes:
-        equal: rows passed over because they equal another.
+        equal: rows passed over because their key, made of their content, is stored or on its way there.
+        matched: rows passed over because something is like them.
     """
 
     def __init__(
@@ -72,18 +67,18 @@ class _Feed:
         inputs: Inputs,
         skip_bad: bool,
         advance: Advance,
-        is_stored: Callable[[Key], bool] | None = None,
+        is_stored: Callable[[Key], bool] | None,
+        prints_matches: bool,
     ) -> None:
         self.bad_rows = Reports("bad row")
-        self.done = 0
-        self.equal = 0
-        self._is_stored, self._inputs, self._skips_bad = is_stored, inputs, skip_bad
-        self._advance = advance
+        self.done = self.equal = self.matched = 0
+        self._inputs, self._skips_bad, self._advance = inputs, skip_bad, advance
+        self._is_stored, self._prints_matches = is_stored, prints_matches
         self._given = 0
         self._under_way: dict[Key, int] = {}
         """Keys made of content -> the number of the row, in the order of the rows."""
 
-    def rows(self) -> Generator[Iterable[Row], None, None]:
+    def rows(self) -> Iterator[Iterable[Row]]:
         """Yield the rows to insert, some at a time."""
         for some in self._inputs.columns():
             if some.made and self._is_stored is not None:
@@ -113,15 +108,11 @@ class _Feed:
             del self._under_way[key]
         self._advance(done, self._inputs.bytes_read)
 
-    def stored(self) -> str:
-        """Say what is stored when an error ends the run before the input does."""
-        if not self.done:
-            return "nothing of the input is stored"
-        return f"the first {counted(self.done, 'document')} of the input are stored, none after them"
-
-    def surely_stored(self) -> str:
-        """Say the same of an interrupt, which may come between a commit and the word of it."""
-        return f"at least the first {counted(self.done, 'document')} of the input are stored"
+    def on_match(self, key: Key, matches: Matches) -> None:
+        """Take note that something is like a row, which is not stored."""
+        self.matched += 1
+        if self._prints_matches:
+            print_json({"key": plain(key), "matches": matches.to_dicts()})
 
 
 EXAMPLES = r"""
@@ -132,26 +123,13 @@ zcat logs.csv.gz | simindex insert logs.simindex - --format csv --delimiter ';' 
 
 
 def insert(
-    index: options.NewIndexFolder,
+    index: str,
     inputs: options.InputPaths,
     *,
     reads: reading.InsertOptions,
-    on_conflict: options.OnConflict = "error",
-    if_new: Annotated[
-        float | None,
-        typer.Option(
-            metavar="[THRESHOLD]",
-            parser=_parse_threshold,
-            help="Skip rows that are similar to a stored document or to an earlier row (default threshold "
-            "0.8).",
-        ),
-    ] = None,
-    simhash: Annotated[
-        bool,
-        typer.Option(
-            "--simhash", help="With --if-new: compare fingerprints, within the distance of the index."
-        ),
-    ] = False,
+    on_conflict: Conflict = "error",
+    if_new: Annotated[float, typer.Option(parser=_parse_threshold)] | None = None,
+    simhash: bool = False,
     skip_bad_rows: options.SkipBadRows = False,
     wait: options.Wait = 0.0,
     batch_size: options.BatchSize = DEFAULT_BATCH_SIZE,
@@ -178,6 +156,15 @@ def insert(
     --if-new with --json prints a line {"key", "matches"} for each skipped row, before the summary.
 
     If the index exists, options for a new index must be the same as its settings.
+
+    Arguments:
+        index INDEX: The folder of the index; created if it is missing.
+
+    Options:
+        on_conflict: What to do with a key that is stored already.
+        if_new [THRESHOLD]: Skip rows that are similar to a stored document or to an earlier row (default
+            threshold 0.8).
+        simhash: With --if-new: compare fingerprints, within the distance of the index.
     """
     if simhash and if_new is None:
         raise typer.BadParameter("--simhash goes with --if-new")
@@ -190,71 +177,43 @@ def insert(
         work_bar("documents", rows.total_bytes) as advance,
     ):
         is_stored = None if on_conflict == "replace" else target.__contains__
-        feed = _Feed(rows, skip_bad_rows, advance, is_stored)
-        matched = None if if_new is None else _Matched(if_new, simhash, as_json)
-        report = _insert(target, feed, on_conflict, batch_size, workers, matched)
-    tally = rows.tally
-    reading.note_tally(tally, reads.encoding)
-    _summarise(report, feed, tally, time.monotonic() - began, as_json, matched)
-
-
-class _Matched:
-    """Counts the rows that something is like, and prints them as JSON lines where these are asked for."""
-
-    def __init__(self, threshold: float, simhash: bool, as_json: bool) -> None:
-        self.how: dict[str, Any] = {"by": "simhash"} if simhash else {"threshold": threshold}
-        self.count = 0
-        self._as_json = as_json
-
-    def __call__(self, key: Key, matches: Matches) -> None:
-        self.count += 1
-        if self._as_json:
-            print_json({"key": plain(key), "matches": matches.to_dicts()})
-
-
-def _insert(
-    target: Index,
-    feed: _Feed,
-    on_conflict: str,
-    batch_size: int,
-    workers: int | None,
-    matched: _Matched | None,
-) -> InsertReport:
-    insert: Callable[..., InsertReport] = target.insert_many
-    if matched is not None:
-        insert = partial(target.insert_many_if_new, on_match=matched, **matched.how)
-    try:
-        with closing(feed.rows()) as rows:
-            return insert(
-                chain.from_iterable(rows),
-                on_conflict=on_conflict,
-                batch_size=batch_size,
-                progress=feed.progress,
-                workers=workers,
-            )
-    except KeyboardInterrupt:
-        raise CommandError(f"interrupted; {feed.surely_stored()}", INTERRUPTED) from None
-    except REPORTED as exc:
-        raise CommandError(f"{describe(exc)}; {feed.stored()}") from exc
-    finally:
-        feed.bad_rows.close()
-
-
-def _summarise(
-    report: InsertReport, feed: _Feed, tally: Tally, seconds: float, as_json: bool, matched: _Matched | None
-) -> None:
+        feed = _Feed(rows, skip_bad_rows, advance, is_stored, as_json)
+        how: dict[str, Any] = {"on_conflict": on_conflict, "batch_size": batch_size, "workers": workers}
+        insert: Callable[..., InsertReport] = target.insert_many
+        if if_new is not None:
+            like: dict[str, Any] = {"by": "simhash"} if simhash else {"threshold": if_new}
+            insert = partial(target.insert_many_if_new, on_match=feed.on_match, **like)
+        report = _insert(partial(insert, **how), feed)
+    reading.note_tally(rows.tally, reads.encoding)
+    seconds = time.monotonic() - began
     rate = sum(report) / max(seconds, 1e-9)
+    bad = feed.bad_rows.count
     if as_json:
-        counts = {"inserted": report.inserted, "replaced": report.replaced, "skipped": report.skipped}
-        if matched is not None:
-            counts["matched"] = matched.count
-        counts |= {"equal": feed.equal, "bad": feed.bad_rows.count, **asdict(tally)}
+        matched = {} if if_new is None else {"matched": feed.matched}
+        counts = report._asdict() | matched | {"equal": feed.equal, "bad": bad, **asdict(rows.tally)}
         print_json(counts | {"seconds": seconds, "documents_per_second": rate})
         return
     equal = f"{counted(feed.equal, 'row')} equal to another, " if feed.equal else ""
-    like = "" if matched is None else f" ({figure(matched.count)} of them like another)"
+    alike = "" if if_new is None else f" ({figure(feed.matched)} of them like another)"
     note(
         f"{counted(report.inserted, 'document')} inserted, {figure(report.replaced)} replaced, "
-        f"{figure(report.skipped)} skipped{like}, {equal}{counted(feed.bad_rows.count, 'bad row')}; "
+        f"{figure(report.skipped)} skipped{alike}, {equal}{counted(bad, 'bad row')}; "
         f"{seconds:,.1f} s, {figure(rate)} documents/s"
     )
+
+
+def _insert(insert: Callable[..., InsertReport], feed: _Feed) -> InsertReport:
+    """Insert the rows; an error says what is stored when it ends the run before the input does."""
+    try:
+        with closing(feed.rows()) as rows:  # type: ignore[type-var] # a generator
+            return insert(chain.from_iterable(rows), progress=feed.progress)
+    except KeyboardInterrupt:  # it may come between a commit and the word of it
+        done = f"at least the first {counted(feed.done, 'document')} of the input are stored"
+        raise CommandError(f"interrupted; {done}", INTERRUPTED) from None
+    except REPORTED as exc:
+        done = "nothing of the input is stored"
+        if feed.done:
+            done = f"the first {counted(feed.done, 'document')} of the input are stored, none after them"
+        raise CommandError(f"{describe(exc)}; {done}") from exc
+    finally:
+        feed.bad_rows.close()

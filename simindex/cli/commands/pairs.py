@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from heapq import nlargest
 from itertools import islice
-from typing import Annotated, Any, ClassVar, get_args
+from typing import Annotated, Any, get_args
 
 import typer
 
 from simindex.cli import options, reading
+from simindex.cli.command import word
 from simindex.cli.failures import CommandError
 from simindex.cli.output import Advance, counted, figure, note, print_json, print_table, shown_key, work_bar
 from simindex.format.keys import Key
@@ -28,11 +29,10 @@ from simindex.storage.folder import is_index
 _A_TIME = 1_000
 _COLUMNS = ("a", "b", "similarity", "distance")
 _SHOWN = 8  # keys of a cluster in a table
-_SIDE = "An index, or an input, read as insert reads it."
 
 CopyChoice = Annotated[
     Copies,
-    options.word(
+    word(
         get_args(Copies),
         "first: list each group of equal documents once, through its oldest; all: list every pair.",
     ),
@@ -44,7 +44,7 @@ _MaxRun = Annotated[
 
 LinkageChoice = Annotated[
     Linkage,
-    options.word(
+    word(
         get_args(Linkage),
         "components: join chains of similar pairs; star: every document of a cluster is similar to its "
         "first.",
@@ -54,20 +54,15 @@ LinkageChoice = Annotated[
 
 @dataclass(frozen=True)
 class PairOptions:
-    """How similar the documents of a pair are; ``None`` or False: not given."""
+    """How similar the documents of a pair are; ``None`` or False: not given.
 
-    heading: ClassVar = "Options"
+    Options:
+        max_distance K: With --by simhash: pairs within K bits (default: the distance of the index).
+    """
 
     threshold: options.Threshold = None
     by: options.By = None
-    max_distance: Annotated[
-        int | None,
-        options.number(
-            "With --by simhash: pairs within K bits (default: the distance of the index).",
-            least=0,
-            metavar="K",
-        ),
-    ] = None
+    max_distance: options.AtLeast0 | None = None
     recall: options.Recall = None
 
     def __post_init__(self) -> None:
@@ -87,14 +82,14 @@ class StoredPairOptions(PairOptions):
 
 @dataclass(frozen=True)
 class OwnPairOptions(StoredPairOptions):
-    """The same of documents of one index, which knows what many of them share."""
+    """The same of documents of one index, which knows what many of them share.
 
-    ignore_common: Annotated[
-        float | None,
-        options.fraction(
-            "Leave out shingles that more than this share of the documents have, like those of templates."
-        ),
-    ] = None
+    Options:
+        ignore_common S: Leave out shingles that more than this share of the documents have, like those of
+            templates.
+    """
+
+    ignore_common: options.Share | None = None
 
 
 EXAMPLES = {
@@ -143,7 +138,7 @@ def clusters(
     linkage: LinkageChoice = "components",
     max_run: _MaxRun = DEFAULT_MAX_RUN,
     limit: options.FirstClusters = None,
-    largest: Annotated[int | None, options.number("Show the N largest clusters, largest first.")] = None,
+    largest: options.AtLeast1 | None = None,
     as_json: options.JsonLines = False,
 ) -> None:
     """Print the clusters of similar documents.
@@ -151,6 +146,9 @@ def clusters(
     They come in the order of their oldest documents, and those of a cluster oldest first; of a star the first
     is the centre. A table shows the first keys of a cluster, --json prints all of them:
     {"documents": NUMBER, "keys": [KEY, ...]}.
+
+    Options:
+        largest N: Show the N largest clusters, largest first.
     """
     if largest is not None:
         options.refuse_with("largest", limit=limit)
@@ -170,8 +168,8 @@ def clusters(
 
 
 def join(
-    a: Annotated[str, typer.Argument(metavar="A", help=_SIDE)],
-    b: Annotated[str, typer.Argument(metavar="B", help=_SIDE)],
+    a: str,
+    b: str,
     *,
     similar: StoredPairOptions,
     limit: options.FirstPairs = None,
@@ -184,6 +182,10 @@ def join(
     A pair has one document of each; pairs within one of them are not printed. Each document of A is looked up
     in B, or each of B in A where A alone is an index. JSON lines: {"a", "b", "similarity", "distance",
     "exact", "standard_error"}, a being a key of A.
+
+    Arguments:
+        a A: An index, or an input, read as insert reads it.
+        b B: An index, or an input, read as insert reads it.
     """
     if a == b == "-":
         raise typer.BadParameter("expected at most one side on standard input, found two")
@@ -204,11 +206,8 @@ def join(
 
 
 def _side(side: str, reads: reading.FileOptions) -> str | Inputs:
-    """Return an index's path, or what reads an input."""
-    if is_index(side):
-        return side
     try:
-        return reads.inputs([side])
+        return side if is_index(side) else reads.inputs([side])
     except FileNotFoundError as exc:
         raise CommandError(f"{side}: no index, file or folder there") from exc
 
@@ -227,11 +226,7 @@ def note_bounded(bounded: Bounded, max_run: int, what: str) -> None:
 def print_pairs(
     found: Iterator[Pair], limit: int | None, as_json: bool, advance: Callable[[int], object]
 ) -> None:
-    """Print pairs up to the limit, some at a time, and say so if they end there, or if there are none.
-
-    Args:
-        advance: called with the number printed so far.
-    """
+    """Print pairs up to the limit, some at a time, and say so if they end there, or if there are none."""
     num_pairs, pairs = 0, islice(found, limit)
     while some := list(islice(pairs, _A_TIME)):
         if as_json:

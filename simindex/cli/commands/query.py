@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any
 
 import typer
 
@@ -43,6 +43,9 @@ _SOURCES = {
 }
 _COLUMNS = ("key", "similarity", "distance")
 
+_Explained = tuple[Any, tuple[str, str]]
+"""What a match shares with the query (`corpus.Explanation`), and the two texts."""
+
 EXAMPLES = r"""
 simindex query news.simindex "the ferry leaves at nine" --threshold 0.5
 simindex query news.simindex --file page.txt --nearest 3 --json
@@ -53,35 +56,26 @@ simindex query news.simindex --file page.txt --explain news.jsonl
 
 @dataclass(frozen=True)
 class Asked:
-    """What is compared with; ``None`` or False: not given."""
+    """What is compared with; ``None`` or False: not given.
 
-    heading: ClassVar = "Options"
+    Arguments:
+        text TEXT: The text to compare with; - reads it from stdin.
 
-    text: Annotated[
-        str | None, typer.Argument(metavar="TEXT", help="The text to compare with; - reads it from stdin.")
-    ] = None
-    file: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Compare with the text of this file; - for stdin.")
-    ] = None
-    input_: Annotated[
-        str | None,
-        typer.Option(
-            "--input", metavar="FILE", help="Compare with each row of this file, read as insert reads it."
-        ),
-    ] = None
-    key: Annotated[str | None, typer.Option(metavar="KEY", help="Compare with this stored document.")] = None
+    Options:
+        file FILE: Compare with the text of this file; - for stdin.
+        input_ FILE: Compare with each row of this file, read as insert reads it.
+        key KEY: Compare with this stored document.
+        fingerprint DIGITS: Compare with this SimHash fingerprint, as --simhash does.
+        others: With --file or --input: leave out the stored document of the same key, the file itself.
+    """
+
+    text: str | None = None
+    file: str | None = None
+    input_: str | None = None
+    key: str | None = None
     int_keys: Annotated[bool, typer.Option("--int", help="--key is an integer.")] = False
-    fingerprint: Annotated[
-        str | None,
-        typer.Option(metavar="DIGITS", help="Compare with this SimHash fingerprint, as --simhash does."),
-    ] = None
-    others: Annotated[
-        bool,
-        typer.Option(
-            "--others",
-            help="With --file or --input: leave out the stored document of the same key, the file itself.",
-        ),
-    ] = False
+    fingerprint: str | None = None
+    others: bool = False
 
     def __post_init__(self) -> None:
         if self.int_keys and self.key is None:
@@ -108,30 +102,22 @@ class Asked:
 
 @dataclass(frozen=True)
 class Search:
-    """What to search for: by similarity, the nearest, or by fingerprint. ``None`` or False: not given."""
+    """What to search for: by similarity, the nearest, or by fingerprint. ``None`` or False: not given.
 
-    heading: ClassVar = "Options"
+    Options:
+        threshold S: Least similarity of a match, above 0 up to 1 (default 0.8; with --nearest: none).
+        nearest K: Show the K most similar; with --threshold only those above.
+        simhash: Search by fingerprint: all within a Hamming distance.
+        max_distance K: With --simhash: the distance in bits (default: that of the index).
+    """
 
-    threshold: Annotated[
-        float | None,
-        options.fraction("Least similarity of a match, above 0 up to 1 (default 0.8; with --nearest: none)."),
-    ] = None
+    threshold: options.Share | None = None
     limit: options.Limit = None
     recall: options.Recall = None
     exact: options.Exact = False
-    nearest: Annotated[
-        int | None,
-        options.number("Show the K most similar; with --threshold only those above.", metavar="K"),
-    ] = None
-    simhash: Annotated[
-        bool, typer.Option("--simhash", help="Search by fingerprint: all within a Hamming distance.")
-    ] = False
-    max_distance: Annotated[
-        int | None,
-        options.number(
-            "With --simhash: the distance in bits (default: that of the index).", least=0, metavar="K"
-        ),
-    ] = None
+    nearest: options.AtLeast1 | None = None
+    simhash: bool = False
+    max_distance: options.AtLeast0 | None = None
 
     def require_consistent(self) -> None:
         """Refuse options that do not go together."""
@@ -145,15 +131,22 @@ class Search:
     def of_documents(
         self, index: Index, documents: Sequence[Document], own_keys: Sequence[Key] | None = None
     ) -> list[Matches]:
-        """Return the matches of each document.
-
-        Args:
-            own_keys: the key of each, which is not among its matches.
-        """
+        """Return the matches of each document, without the stored one of its own key."""
+        more = 0 if own_keys is None else 1
+        room = None if self._room is None else self._room + more
+        if self.simhash:
+            found: Sequence[Matches] = index.query_simhash_many(documents, self.max_distance, limit=room)
+        elif self.nearest is not None:
+            k, least, recall = self.nearest + more, self.threshold, self.recall
+            found = [index.nearest(document, k, threshold=least, recall=recall) for document in documents]
+        else:
+            found = index.query_many(documents, self.least, room, recall=self.recall, exact=self.exact)
         if own_keys is None:
-            return self._run(index, documents, 0)
-        found = self._run(index, documents, 1)
-        return [self._without(key, matches) for key, matches in zip(own_keys, found, strict=True)]
+            return list(found)
+        return [
+            Matches([match for match in matches if match.key != key][: self._room], matches.truncated)
+            for key, matches in zip(own_keys, found, strict=True)
+        ]
 
     def of_stored(self, index: Index, key: Key) -> Matches:
         """Return the matches of a stored document, without itself."""
@@ -163,14 +156,10 @@ class Search:
             return index.query_key(key, limit=self._room, by="simhash", max_distance=self.max_distance)
         if self.nearest is not None:
             return self.of_documents(index, [index[key].sketch], [key])[0]
-        return index.query_key(key, **self._by_similarity(0))
+        return index.query_key(key, self.least, self.limit, recall=self.recall, exact=self.exact)
 
     def why_none(self, index: Index, document: Any) -> str:
-        """Return what to say behind "no match": the reason, or how far the nearest document is.
-
-        Args:
-            document: what was compared with; the key of a stored one in a tuple.
-        """
+        """Return what to say behind "no match": the reason, or how far the nearest document is."""
         if not len(index):
             return ": the index holds no documents"
         if isinstance(document, str):
@@ -179,7 +168,9 @@ class Search:
             if (sketch.fingerprint if by_simhash else sketch.words) is None:
                 return ": the text has no shingles, like one without a letter, digit or symbol"
         if self.simhash:
-            return f" within {counted(self._bits(index), 'bit')} of its fingerprint"
+            built_for = 0 if index.config.simhash is None else index.config.simhash.max_distance
+            bits = built_for if self.max_distance is None else self.max_distance
+            return f" within {counted(bits, 'bit')} of its fingerprint"
         if self.nearest is not None:
             return ""
         closest = replace(self, threshold=None, limit=None, recall=None, exact=False, nearest=1)
@@ -201,73 +192,21 @@ class Search:
         """The least similarity of a match."""
         return DEFAULT_THRESHOLD if self.threshold is None else self.threshold
 
-    def _bits(self, index: Index) -> int:
-        built_for = 0 if index.config.simhash is None else index.config.simhash.max_distance
-        return built_for if self.max_distance is None else self.max_distance
-
-    def _without(self, key: Key, found: Matches) -> Matches:
-        others = [match for match in found if match.key != key]
-        return Matches(others[: self._room], found.truncated)
-
     @property
     def _room(self) -> int | None:
-        """How many matches there may be."""
         return self.limit if self.nearest is None else self.nearest
-
-    def _by_similarity(self, more: int) -> dict[str, Any]:
-        room = None if self.limit is None else self.limit + more
-        return {"threshold": self.least, "limit": room, "recall": self.recall, "exact": self.exact}
-
-    def _run(self, index: Index, documents: Sequence[Document], more: int) -> list[Matches]:
-        if self.simhash:
-            room = None if self._room is None else self._room + more
-            return index.query_simhash_many(documents, self.max_distance, limit=room)
-        if self.nearest is not None:
-            k = self.nearest + more
-            return [
-                index.nearest(document, k, threshold=self.threshold, recall=self.recall)
-                for document in documents
-            ]
-        return index.query_many(documents, **self._by_similarity(more))
-
-
-class _Explained(NamedTuple):
-    """What a match shares with the query (`corpus.Explanation`), and the two texts."""
-
-    explanation: Any
-    texts: tuple[str, str]
 
 
 def query(
     index: options.IndexFolder,
     asked: Asked,
     search: Search,
-    contained: Annotated[
-        bool,
-        typer.Option(
-            "--contained",
-            help="With TEXT or --file: find documents that contain the text, or are contained in it. Needs "
-            "an index made with `insert --containment`. For many rows: `simindex find`.",
-        ),
-    ] = False,
+    contained: bool = False,
     max_candidates: options.MaxCandidates = DEFAULT_MAX_CANDIDATES,
     *,
     reads: reading.ComparedOptions,
-    warm: Annotated[
-        bool,
-        typer.Option(
-            "--warm",
-            help="Read the index's filters into memory first: for many rows and an index larger than memory.",
-        ),
-    ] = False,
-    explain: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="INPUT",
-            help="With TEXT, --file or --key: show the passages that each match shares. The stored texts "
-            "come from INPUT, by key, read as insert reads it. May be repeated.",
-        ),
-    ] = None,
+    warm: bool = False,
+    explain: list[str] | None = None,
     as_json: options.JsonLines = False,
 ) -> None:
     """Find the stored documents that are similar to a text. In place of TEXT: a file, each row of a file, a
@@ -279,6 +218,13 @@ def query(
     "explanation" to a match: what `simindex explain` prints, a being the query; or null. --contained: {"key",
     "in_stored", "in_query", "similarity", "relation", "exact", "standard_error", "is_candidate",
     "expected_recall", "metadata", "truncated"}.
+
+    Options:
+        contained: With TEXT or --file: find documents that contain the text, or are contained in it. Needs an
+            index made with `insert --containment`. For many rows: `simindex find`.
+        warm: Read the index's filters into memory first: for many rows and an index larger than memory.
+        explain INPUT: With TEXT, --file or --key: show the passages that each match shares. The stored texts
+            come from INPUT, by key, read as insert reads it. May be repeated.
     """
     if contained:
         own = {name: getattr(search, name) for name in ("recall", "nearest", "simhash", "max_distance")}
@@ -295,7 +241,11 @@ def query(
     stored_texts = reads.inputs(explain) if explain else None
     with open_index(index, "r", max_candidates=max_candidates, warm=warm) as stored:
         if contained:
-            _print_contained(stored, search, asked.read_text(reads), as_json)
+            from simindex.cli.commands.contained import print_contained
+
+            text, least = asked.read_text(reads), search.least
+            found = stored.query_containment(text, least, limit=search.limit, exact=search.exact)
+            print_contained([[(None, found)]], as_json)
             return
         if inputs is not None:
             _print_many(stored, search, inputs, asked.others, as_json)
@@ -307,14 +257,6 @@ def query(
     _print_one(matches, as_json, explained)
     if not matches:
         note(f"simindex: no match{why_none}")
-
-
-def _print_contained(stored: Index, search: Search, text: Any, as_json: bool) -> None:
-    """Print what holds the text, and what it holds."""
-    from simindex.cli.commands.contained import print_contained
-
-    found = stored.query_containment(text, search.least, limit=search.limit, exact=search.exact)
-    print_contained([[(None, found)]], as_json)
 
 
 def _one(stored: Index, search: Search, asked: Asked, reads: reading.ComparedOptions) -> tuple[Any, Matches]:
@@ -331,21 +273,18 @@ def _one(stored: Index, search: Search, asked: Asked, reads: reading.ComparedOpt
 
 
 def _explained(config: Config, document: Any, matches: Matches, rows: Inputs) -> list[_Explained | None]:
-    """Return what each match shares with the document: None where one of them is not among the rows."""
+    """Return what each match shares with the document, and both texts; None where one is not in the rows."""
     from simindex.corpus import explain
     from simindex.corpus.report.report import texts_of
 
-    own = document[0] if isinstance(document, tuple) else None
-    texts = texts_of(rows, [match.key for match in matches] + ([] if own is None else [own]))
-    text = document if own is None else texts.get(own)
-    found: list[_Explained | None] = []
-    for match in matches:
-        other = texts.get(match.key)
-        if text is None or other is None:
-            found.append(None)
-        else:
-            found.append(_Explained(explain(text, other, config), (text, other)))
-    return found
+    own = list(document) if isinstance(document, tuple) else []
+    texts = texts_of(rows, [match.key for match in matches] + own)
+    text = texts.get(own[0]) if own else document
+    others = [texts.get(match.key) for match in matches]
+    return [
+        None if text is None or other is None else (explain(text, other, config), (text, other))
+        for other in others
+    ]
 
 
 def _figures(match: Match) -> tuple[str, str, str]:
@@ -357,13 +296,13 @@ def _json(match: Match) -> dict[str, object]:
     return match.to_dict()
 
 
-def _print_one(matches: Matches, as_json: bool, explained: list[_Explained | None] | None = None) -> None:
+def _print_one(matches: Matches, as_json: bool, explained: list[_Explained | None] | None) -> None:
     if as_json:
         for place, match in enumerate(matches):
             line = _json(match) | {"truncated": matches.truncated}
             if explained is not None:
                 found = explained[place]
-                line["explanation"] = None if found is None else found.explanation.to_dict()
+                line["explanation"] = None if found is None else found[0].to_dict()
             print_json(line)
     elif matches:
         print_table(_COLUMNS, [_figures(match) for match in matches])
@@ -371,12 +310,11 @@ def _print_one(matches: Matches, as_json: bool, explained: list[_Explained | Non
             from simindex.cli.commands.explain import print_explanation
 
             print()
+            name = shown_key(match.key)
             if found is None:
-                note(f"simindex: {shown_key(match.key)}: no text to explain it by; --explain INPUT takes one")
+                note(f"simindex: {name}: no text to explain it by; --explain INPUT takes one")
             else:
-                print_explanation(
-                    found.explanation, ("query", shown_key(match.key)), found.texts, whole=False
-                )
+                print_explanation(found[0], ("query", name), found[1], whole=False)
     if matches.truncated:
         note(f"simindex: truncated: {_TRUNCATED}")
 
@@ -386,26 +324,20 @@ def _print_many(stored: Index, search: Search, inputs: Inputs, others: bool, as_
         keys = [row.key for row in rows] if others else None
         return search.of_documents(stored, [row.document for row in rows], keys)
 
-    with work_bar("rows", inputs.total_bytes, prints_results=True) as advance:
-        _print_each(reading.answers(inputs, ask, advance), as_json)
-
-
-def _print_each(results: Iterator[list[tuple[Key, Matches]]], as_json: bool) -> None:
     num_rows = without_match = truncated = 0
     header = True
-    for some in results:
-        num_rows += len(some)
-        without_match += sum(not matches for _, matches in some)
-        truncated += sum(matches.truncated for _, matches in some)
-        if as_json:
-            for key, matches in some:
-                found = {"matches": [_json(match) for match in matches], "truncated": matches.truncated}
-                print_json({"query": plain(key)} | found)
-            continue
-        rows = [(shown_key(key), *_figures(match)) for key, matches in some for match in matches]
-        if rows:
-            print_table(("query", *_COLUMNS), rows, left=2, header=header)
-            header = False
+    with work_bar("rows", inputs.total_bytes, prints_results=True) as advance:
+        for some in reading.answers(inputs, ask, advance):
+            num_rows += len(some)
+            without_match += sum(not matches for _, matches in some)
+            truncated += sum(matches.truncated for _, matches in some)
+            if as_json:
+                for key, matches in some:
+                    found = {"matches": [_json(match) for match in matches], "truncated": matches.truncated}
+                    print_json({"query": plain(key)} | found)
+            elif rows := [(shown_key(key), *_figures(match)) for key, matches in some for match in matches]:
+                print_table(("query", *_COLUMNS), rows, left=2, header=header)
+                header = False
     if without_match:
         note(f"simindex: no match for {without_match:,} of {counted(num_rows, 'row')}")
     if truncated:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import nullcontext
 from itertools import islice
-from typing import Annotated
 
 import typer
 
@@ -81,14 +81,15 @@ def _print(record: Record) -> None:
 
 
 def list(  # noqa: A001 - as the command is called
-    index: options.IndexFolder,
-    limit: Annotated[int | None, options.number("Print the oldest N only.")] = None,
-    as_json: options.JsonLines = False,
+    index: options.IndexFolder, limit: options.AtLeast1 | None = None, as_json: options.JsonLines = False
 ) -> None:
     """Print the keys, one per line, in the order of insertion.
 
     Unprintable characters of a key are escaped. Only --json keeps line ends, bytes, and the difference
     between 5 and "5": it prints {"id": KEY}, a key of bytes being {"bytes": BASE64}.
+
+    Options:
+        limit N: Print the oldest N only.
     """
     with open_index(index, "r") as stored:
         for key in islice(stored, limit):
@@ -101,31 +102,27 @@ def list(  # noqa: A001 - as the command is called
 _LINES_A_TIME = 1_000
 
 
-def export(
-    index: options.IndexFolder,
-    output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE", help="Write to this file; - for stdout.")
-    ] = "-",
-) -> None:
+def export(index: options.IndexFolder, output: str = "-") -> None:
     """Write every document as a JSON line, in order of insertion.
 
     A line is {"id", "metadata", "fingerprint", "inserted_at", "seen_at"}: the key ({"bytes": BASE64} for one
     of bytes), the SimHash fingerprint in 16 hexadecimal digits or null, times in ISO 8601. Texts are not
     stored, nor are MinHash signatures exported: insert --fingerprint-field fingerprint --metadata-field
     metadata --no-minhash makes an index of the fingerprints. FILE is written anew.
+
+    Options:
+        output FILE: Write to this file; - for stdout.
     """
-    with open_index(index, "r") as stored:
-        file = sys.stdout.buffer if output == "-" else open(output, "wb")  # noqa: SIM115 - closed below
-        try:
-            number = 0
-            with work_bar("documents", len(stored), prints_results=output == "-") as advance:
-                for number, record in enumerate(stored.values(), 1):
-                    file.write(json_line(json_record(record)))
-                    if number % _LINES_A_TIME == 0:
-                        advance(number, number)
+    number, is_stdout = 0, output == "-"
+    with (
+        open_index(index, "r") as stored,
+        nullcontext(sys.stdout.buffer) if is_stdout else open(output, "wb") as file,
+        work_bar("documents", len(stored), prints_results=is_stdout) as advance,
+    ):
+        for number, record in enumerate(stored.values(), 1):
+            file.write(json_line(json_record(record)))
+            if number % _LINES_A_TIME == 0:
                 advance(number, number)
-        finally:
-            if output != "-":
-                file.close()
-    if output != "-":
+        advance(number, number)
+    if not is_stdout:
         note(f"{output}: {counted(number, 'document')} written")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import time
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Annotated
 
 import typer
 
 from simindex.cli import options, reading
 from simindex.cli.failures import INTERRUPTED, CommandError
-from simindex.cli.output import Reports, counted, print_summary, waiting_bar, work_bar
+from simindex.cli.output import Reports, counted, print_summary, progress_bar, work_bar
 from simindex.format.keys import Key
 from simindex.index import open as open_index
 from simindex.inputs import sound
@@ -38,10 +39,7 @@ def remove(
     keys: reading.Keys = None,
     input_: reading.KeysFile = None,
     int_keys: reading.IntKeys = False,
-    rows: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Remove the keys of these rows or files, as insert makes them."),
-    ] = None,
+    rows: str | None = None,
     *,
     reads: reading.KeyOptions,
     wait: options.Wait = 0.0,
@@ -50,32 +48,34 @@ def remove(
     """Remove documents from an index.
 
     Keys that are not in the index are reported, and the exit code is 1; the others are removed.
+
+    Options:
+        rows FILE: Remove the keys of these rows or files, as insert makes them.
     """
-    wanted = (
-        reading.given_keys(keys, input_, int_keys, reads.limits) if rows is None or keys or input_ else []
-    )
+    wanted: dict[Key, None] = {}
+    if rows is None or keys or input_:
+        wanted |= dict.fromkeys(reading.given_keys(keys, input_, int_keys, reads.limits))
     if rows is not None:
-        wanted += [row.key for row in sound(reads.inputs([rows], keys_only=True))]
-        wanted = list(dict.fromkeys(wanted))
-    removed = 0
+        wanted |= dict.fromkeys(row.key for row in sound(reads.inputs([rows], keys_only=True)))
+    removed = done = 0
     missing: list[Key] = []
-    reports = Reports("missing key")
+    reports, left = Reports("missing key"), iter(wanted)
     with open_index(index, "r+", timeout=wait) as target, work_bar("keys", len(wanted)) as advance:
         try:
-            for first in range(0, len(wanted), _KEYS_A_COMMIT):
-                some = wanted[first : first + _KEYS_A_COMMIT]
+            while some := list(islice(left, _KEYS_A_COMMIT)):
                 absent = [key for key in some if key not in target]
                 removed += target.remove_many(some)
                 missing += absent
                 for key in absent:
                     reports.add(options.missing_key(target, key))
-                advance(first + len(some), first + len(some))
+                done += len(some)
+                advance(done, done)
         except KeyboardInterrupt:
             raise CommandError(f"interrupted; {counted(removed, 'document')} removed", INTERRUPTED) from None
     reports.close()
     counts = {"removed": removed, "missing": [plain(key) for key in missing]}
-    done = f"{counted(removed, 'document')} removed, {counted(len(missing), 'key')} missing"
-    print_summary(counts, done, as_json)
+    sentence = f"{counted(removed, 'document')} removed, {counted(len(missing), 'key')} missing"
+    print_summary(counts, sentence, as_json)
     if missing:
         raise typer.Exit(1)
 
@@ -107,11 +107,7 @@ def time_before(text: str) -> datetime:
 
 
 def parse_time(text: str) -> datetime:
-    """Return the time that was written on the command line, local unless it says of which zone it is.
-
-    >>> parse_time("2026-11-01T12:00Z") == datetime(2026, 11, 1, 12, tzinfo=UTC)
-    True
-    """
+    """Return the time that was written on the command line, local unless it says of which zone it is."""
     try:
         return datetime.fromisoformat(text.strip()).astimezone()
     except (ValueError, OverflowError):
@@ -122,20 +118,8 @@ def parse_time(text: str) -> datetime:
 
 def expire(
     index: options.IndexFolder,
-    before: Annotated[
-        datetime | None,
-        typer.Option(
-            metavar="TIME", parser=parse_time, help="Remove documents older than TIME, like 2026-11-01."
-        ),
-    ] = None,
-    older_than: Annotated[
-        datetime | None,
-        typer.Option(
-            metavar="DURATION",
-            parser=time_before,
-            help="Remove documents older than this: 30d, 12h, 90m, 1d12h.",
-        ),
-    ] = None,
+    before: Annotated[datetime, typer.Option(parser=parse_time)] | None = None,
+    older_than: Annotated[datetime, typer.Option(parser=time_before)] | None = None,
     wait: options.Wait = 0.0,
     as_json: options.JsonSummary = False,
 ) -> None:
@@ -143,12 +127,16 @@ def expire(
 
     Their age counts from the last insert or touch. A TIME is of the local time zone, unless it names another
     (2026-11-01T12:00Z, +02:00).
+
+    Options:
+        before TIME: Remove documents older than TIME, like 2026-11-01.
+        older_than DURATION: Remove documents older than this: 30d, 12h, 90m, 1d12h.
     """
     limit = before or older_than
     if limit is None or (before is not None and older_than is not None):
         raise typer.BadParameter("expected one of --before and --older-than")
     began = time.monotonic()
-    with open_index(index, "r+", timeout=wait) as target, waiting_bar("expiring"):
+    with open_index(index, "r+", timeout=wait) as target, progress_bar("expiring"):
         removed = target.expire(limit)
         left = len(target)
     counts = {"removed": removed, "left": left, "before": limit.isoformat()}

@@ -44,37 +44,14 @@ simindex report news.simindex -o report.html --texts news.jsonl --threshold 0.5
 
 
 def report(
-    index: Annotated[
-        str,
-        typer.Argument(
-            metavar="INDEX",
-            help="The folder of an index; or the output of `dedup`, or its journal, OUTPUT.dedup.",
-        ),
-    ],
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="FILE",
-            help="Write the page to FILE, or with .svg or .png its pictures (needs matplotlib). Default: "
-            "print the pictures.",
-        ),
-    ] = None,
+    index: str,
+    output: str | None = None,
     threshold: options.Threshold = None,
-    texts: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="INPUT",
-            help="Show texts side by side: INPUT has them by key, read as insert reads it. May be repeated.",
-        ),
-    ] = None,
+    texts: list[str] | None = None,
     most_clusters: Annotated[int, options.number("Clusters to list.", "--clusters")] = Bounds.clusters,
-    members: Annotated[int, options.number("Documents to list of each cluster.")] = Bounds.members,
-    text_length: Annotated[int, options.number("Characters to show of each text.")] = Bounds.text,
-    texts_length: Annotated[
-        int, options.number("Characters to show of all texts; the largest clusters come first.")
-    ] = Bounds.texts,
+    members: options.AtLeast1 = Bounds.members,
+    text_length: options.AtLeast1 = Bounds.text,
+    texts_length: options.AtLeast1 = Bounds.texts,
     *,
     reads: reading.KeyOptions,
     as_json: options.JsonObject = False,
@@ -89,6 +66,17 @@ def report(
     JSON: one object, {"documents", "duplicates", "clusters", "pairs", "histogram", "fresh", "notes"}: how
     many pairs have each similarity or distance, and the share of documents that are no duplicates in equal
     parts of the input.
+
+    Arguments:
+        index INDEX: The folder of an index; or the output of `dedup`, or its journal, OUTPUT.dedup.
+
+    Options:
+        output FILE: Write the page to FILE, or with .svg or .png its pictures (needs matplotlib). Default:
+            print the pictures.
+        texts INPUT: Show texts side by side: INPUT has them by key, read as insert reads it. May be repeated.
+        members N: Documents to list of each cluster.
+        text_length N: Characters to show of each text.
+        texts_length N: Characters to show of all texts; the largest clusters come first.
     """
     bounds = Bounds(most_clusters, members, text_length, texts_length)
     draw = picture_writer(output, or_page=True)

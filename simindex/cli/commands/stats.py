@@ -5,14 +5,14 @@ The figures are `Index.stats`.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from simindex.cli import drawing, options, reading
 from simindex.cli.commands.explain import shortened
 from simindex.cli.drawing import Chart
-from simindex.cli.output import counted, figure, print_json, print_table, printable, waiting_bar
+from simindex.cli.output import counted, figure, print_json, print_table, printable, progress_bar
 from simindex.config import Shingles, SimHashConfig, WordShingles
 from simindex.corpus.report.overview import Histograms, histograms_of
 from simindex.formulas.match_odds import FOUND_PROBABILITIES
@@ -33,31 +33,10 @@ _MOST_COMMON = 20
 
 def stats(
     index: options.IndexFolder,
-    histogram: Annotated[
-        bool,
-        typer.Option(
-            "--histogram",
-            help="Also show similarities of pairs, sizes of buckets and ages of documents; takes as long as "
-            "`pairs`.",
-        ),
-    ] = False,
-    threshold: Annotated[
-        float | None,
-        options.fraction("With --histogram: least similarity of a pair, above 0 up to 1 (default 0.5)."),
-    ] = None,
-    common: Annotated[
-        float | None,
-        options.fraction(
-            "With --texts: show the passages that more than this share of the documents have, as templates."
-        ),
-    ] = None,
-    texts: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="INPUT",
-            help="With --common: search the texts of INPUT, read as insert reads it. May be repeated.",
-        ),
-    ] = None,
+    histogram: bool = False,
+    threshold: options.Share | None = None,
+    common: options.Share | None = None,
+    texts: list[str] | None = None,
     output: drawing.PictureFile = None,
     *,
     reads: reading.ComparedOptions,
@@ -67,6 +46,14 @@ def stats(
 
     JSON: with --histogram also "histograms": {"similarities", "buckets", "ages"}, lists of [label, count];
     with --common "common": a list of [documents, passage].
+
+    Options:
+        histogram: Also show similarities of pairs, sizes of buckets and ages of documents; takes as long as
+            `pairs`.
+        threshold S: With --histogram: least similarity of a pair, above 0 up to 1 (default 0.5).
+        common S: With --texts: show the passages that more than this share of the documents have, as
+            templates.
+        texts INPUT: With --common: search the texts of INPUT, read as insert reads it. May be repeated.
     """
     if not histogram and (output is not None or threshold is not None):
         raise typer.BadParameter("--output and --threshold go with --histogram")
@@ -78,7 +65,7 @@ def stats(
     with open_index(index, "r") as stored:
         stats = stored.stats()
         if histogram:
-            with waiting_bar("comparing"):
+            with progress_bar("comparing"):
                 found = histograms_of(stored, _LEAST_SIMILARITY if threshold is None else threshold)
         if common is not None:
             passages = _common_passages(stored, reads.inputs(texts or ()), common)

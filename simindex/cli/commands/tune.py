@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import shlex
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Any
 
 import typer
 
@@ -37,51 +37,28 @@ simindex tune sample.jsonl --chars 9 --check tuned.json
 
 @dataclass(frozen=True)
 class LabelOptions:
-    """Labelled pairs, and what to ask of them; ``None``: not given."""
+    """Labelled pairs, and what to ask of them; ``None``: not given.
 
-    heading: ClassVar = "Options"
+    Options:
+        pairs FILE: Labelled pairs, JSON lines as the page saves them: {"a": ID, "b": ID, "verdict": "y"}, or
+            text_a and text_b in place of ids.
+        precision P: With --pairs: advise the best recall with this precision.
+        recall R: With --pairs: advise the best precision with this recall.
+    """
 
-    pairs: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help='Labelled pairs, JSON lines as the page saves them: {"a": ID, "b": ID, "verdict": "y"}, or '
-            "text_a and text_b in place of ids.",
-        ),
-    ] = None
-    precision: Annotated[
-        float | None,
-        options.fraction("With --pairs: advise the best recall with this precision.", metavar="P"),
-    ] = None
-    recall: Annotated[
-        float | None,
-        options.fraction("With --pairs: advise the best precision with this recall.", metavar="R"),
-    ] = None
+    pairs: str | None = None
+    precision: options.Share | None = None
+    recall: options.Share | None = None
 
 
 def tune(
-    sample: Annotated[list[str], typer.Argument(metavar="SAMPLE...", help="Files, folders, or - for stdin.")],
+    sample: list[str],
     *,
     reads: reading.FileOptions,
     cut: creation.ShingleOptions,
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="FILE",
-            help="Write a page, .html, with pairs to label; or pictures, .svg or .png (needs matplotlib).",
-        ),
-    ] = None,
+    output: str | None = None,
     labels: LabelOptions,
-    check: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Check whether the settings of an earlier sample hold for this one; FILE is its --json "
-            "output.",
-        ),
-    ] = None,
+    check: str | None = None,
     as_json: options.JsonObject = False,
 ) -> None:
     """Find the settings for your texts from a sample of them.
@@ -93,6 +70,14 @@ def tune(
     Without labels the advice follows the histogram of similarities alone. The page of --output shows 60 pairs
     to label, y or n, and saves pairs.jsonl; with --pairs the advice follows the labels: precision and recall
     of each threshold, with their intervals.
+
+    Arguments:
+        sample SAMPLE...: Files, folders, or - for stdin.
+
+    Options:
+        output FILE: Write a page, .html, with pairs to label; or pictures, .svg or .png (needs matplotlib).
+        check FILE: Check whether the settings of an earlier sample hold for this one; FILE is its --json
+            output.
     """
     reading.require_ids(sample, reads)
     earlier = None if check is None else _read(check)
