@@ -12,7 +12,6 @@ reader's handle that it has inherited; then the inherited one is closed first.
 from __future__ import annotations
 
 import ctypes
-import itertools
 import mmap
 import os
 import sys
@@ -20,13 +19,15 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from itertools import chain, count
+from traceback import walk_stack
 from types import FrameType
 from typing import Any, Literal, NamedTuple, cast
 
 import lmdb
 
 from simindex.errors import SimIndexError
-from simindex.storage.check_at_open import RECORDS, prove_entrance, prove_records
+from simindex.storage.check_at_open import RECORDS, prove_records
 from simindex.storage.folder import DATA_FILE, LMDB_LOCK_FILE
 from simindex.storage.page_file import MappedFile, PageMap
 
@@ -77,11 +78,9 @@ class Gate:
         self._holder: weakref.ref[Visitor] | None = None
 
     def enter(self, visitor: Visitor) -> None:
-        """Come inside; waits while everybody is kept out.
-
-        Ctrl-C can come between any two steps, so a visitor may be gone without having left: only those that
-        are alive, and in the variables of a running function, count.
-        """
+        """Come inside; waits while everybody is kept out."""
+        # Ctrl-C can come between any two steps, so a visitor may be gone without having left: only
+        # those that are alive, and in the variables of a running function, count.
         thread = threading.get_ident()
         with self._lock:
             if self._stopped_by == thread:
@@ -109,12 +108,8 @@ class Gate:
         return self._stopped_by is not None
 
     def stop(self, timeout: float | None = None, holder: Visitor | None = None) -> bool:
-        """Keep everybody out once nobody is inside; False after a timeout.
-
-        The holder lives in a local variable until `go_on`, so that a Ctrl-C that comes before it does not
-        keep everybody out for ever. Without a timeout SimIndexError where this very thread is inside: it
-        would wait for itself.
-        """
+        """Keep everybody out once nobody is inside; False after a timeout. The holder lives until `go_on`."""
+        # In a local variable, so that a Ctrl-C before that does not keep everybody out for ever.
         deadline = None if timeout is None else time.monotonic() + timeout
         with self._lock:
             while self._stopped_by is not None:
@@ -186,7 +181,9 @@ def _running_visitors() -> set[int] | None:
     for _ in range(_LOOKS):
         frames = sys._current_frames()
         before = _places(frames)
-        found = _visitors_of(frames)
+        running = chain.from_iterable(map(walk_stack, frames.values()))
+        values = chain.from_iterable(list(frame.f_locals.values()) for frame, _ in running)
+        found = {id(value) for value in values if isinstance(value, Visitor)}
         if _places(sys._current_frames()) == before:
             return found
     return None
@@ -198,18 +195,7 @@ def _places(frames: dict[int, FrameType]) -> dict[int, tuple[int, int]]:
     return {thread: (id(frame), frame.f_lasti) for thread, frame in frames.items() if thread != here}
 
 
-def _visitors_of(frames: dict[int, FrameType]) -> set[int]:
-    """Return the ids of the visitors in the local variables of running functions."""
-    found = set()
-    for innermost in frames.values():
-        frame: FrameType | None = innermost
-        while frame is not None:
-            found |= {id(value) for value in list(frame.f_locals.values()) if isinstance(value, Visitor)}
-            frame = frame.f_back
-    return found
-
-
-_generations = itertools.count()
+_generations = count()
 """Of maps: no two environments of a process have one in common, nor a forked child's and its parent's."""
 
 
@@ -218,14 +204,11 @@ BETWEEN_FILES = "its data file could not be opened again"
 
 
 class FoundMap(NamedTuple):
-    """Where the map of a generation lies, and its file; ``None`` where nothing shows it."""
+    """Where the map of a generation lies, and its file; ``None`` where another one has taken its path."""
 
     generation: int
-    pages: PageMap | None
+    pages: PageMap
     mapped: MappedFile | None
-
-
-_NO_MAP = FoundMap(-1, None, None)
 
 
 class Environment:
@@ -238,7 +221,6 @@ class Environment:
         handles: the stores that share it.
         databases: LMDB's handles by name; none where the file holds nothing yet.
         map_generation: another one when the map moves; addresses from before are void.
-        found_map: where the map lies, as far as `look` has found it.
         checked_id: newest transaction id without a mark of a compaction.
         looked_at: when its path was last looked at, by the monotonic clock.
         are_records_proven: whether LMDB may follow the tree of the records; see `prove_records`.
@@ -255,7 +237,7 @@ class Environment:
         self.map_generation = next(_generations)
         self.looked_at = time.monotonic()
         self.missing = DATA_FILE
-        self.found_map = _NO_MAP
+        self.found_map: FoundMap | None = None
         self._lock_file = os.path.join(folder, LMDB_LOCK_FILE)
         self.change(env, identity, {})
 
@@ -293,55 +275,40 @@ class Environment:
             raise
         return True
 
+    @property
+    def is_map_known(self) -> bool:
+        """Whether `look` needs no transaction of views."""
+        return self.found_map is not None and self.found_map.generation == self.map_generation
+
     def look(self, txn: lmdb.Transaction) -> FoundMap:
-        """Return where the map lies, as a short value shows it."""
-        if self.found_map.generation == self.map_generation:
-            return self.found_map
-        if not self.databases:
-            return _NO_MAP
+        """Return where the map lies, as the address of a key shows it."""
+        found = self.found_map
+        if found is not None and found.generation == self.map_generation:
+            return found
+        info = self.env.info()
         with txn.cursor(db=self.databases["meta"]) as cursor:
-            key = cursor.key() if cursor.first() else None
-            value: object = cursor.value()
-        if key is not None and type(value) is not memoryview:
-            try:
-                with self.env.begin(buffers=True) as views:  # the transaction gives copies
-                    value = views.get(bytes(key), db=self.databases["meta"])
-            except lmdb.Error:
-                value = None
-            if value is None:
-                return _NO_MAP
-        info, mapped = self.env.info(), None
-        pages = key and PageMap.around(self.env, cast("memoryview", value), info["last_pgno"] + 1)
-        if pages:
-            path = os.path.join(self.folder, DATA_FILE)
-            mapped = MappedFile.open(path, self.identity, pages.base, info["map_size"])
-        self.found_map = FoundMap(self.map_generation, pages or None, mapped)
-        return self.found_map
+            cursor.first()
+            key = cast("memoryview", cursor.key())
+            pages = PageMap.around(key, self.env.stat()["psize"], info["last_pgno"] + 1)
+        path = os.path.join(self.folder, DATA_FILE)
+        mapped = MappedFile.open(path, self.identity, pages.base, info["map_size"])
+        self.found_map = found = FoundMap(self.map_generation, pages, mapped)
+        return found
 
     def prove_records(self, txn: lmdb.Transaction) -> None:
-        """Prove the branch pages of the records, before LMDB follows them for the first time.
-
-        Opening does not: of 6.8 million documents they are 344 of the 528 pages that it would read. What
-        comes later LMDB has made.
-
-        Raises:
-            CorruptIndexError: one of them is damaged.
-        """
+        """Prove the branch pages of the records, before LMDB follows them for the first time."""
+        # Opening does not: of 6.8 million documents they are 344 of the 528 pages that it would
+        # read. What comes later LMDB has made.
         _, pages, mapped = self.look(txn)
-        record = txn.get(RECORDS.encode())
-        if pages is not None and record is not None:
-            num_pages = self.env.info()["last_pgno"] + 1
-            if mapped is not None:
-                num_pages = min(num_pages, mapped.length() // pages.page_bytes)
-            prove_records(pages.base, num_pages, pages.page_bytes, bytes(record), self.folder)
-        else:
-            with open(os.path.join(self.folder, DATA_FILE), "rb") as file:
-                prove_entrance(self.env, file.fileno(), self.folder, of_records=True)
+        num_pages = self.env.info()["last_pgno"] + 1
+        if mapped is not None:
+            num_pages = min(num_pages, mapped.length() // pages.page_bytes)
+        record = bytes(txn.get(RECORDS.encode()) or b"")
+        prove_records(pages.base, num_pages, pages.page_bytes, record, self.folder)
         self.are_records_proven = True
 
     def bytes_in_place(self, data: str) -> int | None:
-        """Return the length of the data file; ``None`` where it, or LMDB's lock file, by which writers and
-        readers know of one another, was replaced or removed: see `missing`."""
+        """Return the length of the data file; ``None`` where that or the lock file is another."""
         self.looked_at = time.monotonic()
         self.missing = DATA_FILE
         try:
@@ -356,11 +323,7 @@ class Environment:
         return None
 
     def move_map(self, size: int) -> None:
-        """Set the map size (0: what the file says).
-
-        Raises:
-            SimIndexError: no address space; every handle opens the file again at its next call.
-        """
+        """Set the map size (0: what the file says). SimIndexError: no address space."""
         with Alone(self) as _alone:
             try:
                 self.env.set_mapsize(size)
@@ -375,8 +338,7 @@ class Environment:
 
 
 class Alone(Visitor):
-    """Keeps every transaction of this process out for a ``with`` block; bind what it gives. Addresses from
-    before it are void."""
+    """Keeps every transaction of this process out for a ``with`` block; addresses from before it are void."""
 
     __slots__ = ("_environment",)
 
@@ -398,11 +360,7 @@ class Alone(Visitor):
 
 
 class Pin:
-    """A snapshot that a handle keeps between calls. Safe to share between threads.
-
-    Attributes:
-        txn: LMDB's transaction; ``None`` when it was dropped.
-    """
+    """A snapshot that a handle keeps between calls. Safe to share between threads."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
@@ -449,13 +407,11 @@ class Pin:
 
 
 def begun(env: lmdb.Environment, *, buffers: bool) -> lmdb.Transaction:
-    """Begin to read, of views or of copies: the state that the transaction's number says.
-
-    LMDB writes the number down, which keeps the pages of that state, and then copies the meta page of its
-    parity. A reader that the system halts between the two for the length of two commits copies a later state
-    than it says, and a reader that knows states by their numbers would have two of one. No commit has written
-    over that page while no meta page has a later number, or while the next to begin gets the same one.
-    """
+    """Begin to read, of views or of copies: the state that the transaction's number says."""
+    # LMDB writes the number down, which keeps the pages of that state, and then copies the meta page of
+    # its parity. A reader that is halted between the two for two commits copies a later state than it
+    # says. No commit has written over that page while no meta page has a later number, or the next to
+    # begin gets the same.
     begin: Any = env.begin  # its types tell views from copies; who uses them does not
     txn: lmdb.Transaction = begin(buffers=buffers)
     while env.info()["last_txnid"] > txn.id():
@@ -520,10 +476,9 @@ class Registry:
             dead.env.close()
 
     def close_inherited(self, identity: tuple[int, int], folder: str, path: str) -> None:
-        """In a forked child: close the parent's environment of a file, for a process may open one only.
-
-        By the folder, too: another process may have put another file there since the parent opened it.
-        """
+        """In a forked child: close the parent's environment of a file, for a process may open one only."""
+        # By the folder, too: another process may have put another file there since the parent
+        # opened it.
         for found, (environment, quiet) in list(self.inherited.items()):
             if found != identity and environment.folder != folder:
                 continue
@@ -550,10 +505,8 @@ class Registry:
                 )
 
     def _pause(self) -> None:
-        """Let running transactions end, so that the child inherits none.
-
-        The wait has a limit: a signal handler may fork in the middle of one on its own thread.
-        """
+        """Let running transactions end, so that the child inherits none."""
+        # For a while only: a signal handler may fork in the middle of one on its own thread.
         self._is_held = self.lock.acquire(timeout=_FORK_WAIT_SECONDS)
         for environment in list(self.environments.values()):
             if environment.stop(_FORK_WAIT_SECONDS):
@@ -588,13 +541,10 @@ class Registry:
 
 
 def _unshare(folder: str, inode: int | None) -> bool:
-    """In a forked child: put private memory where LMDB's lock file is mapped; whether that is done.
-
-    py-lmdb opens no file twice, so what was inherited has to be closed, and that ends its transactions:
-    those, too, that a thread of the parent had just ended and not thrown away yet, which keep their slots in
-    the lock file until then. By now the parent may have given such a slot to another call, whose snapshot its
-    writer would then overwrite. In private memory nobody's slots are freed.
-    """
+    """In a forked child: put private memory where LMDB's lock file is mapped; whether that is done."""
+    # To close what was inherited ends its transactions, those, too, that a thread of the parent had
+    # just ended and not thrown away. The parent may have given their slots to other calls by now, whose
+    # snapshots its writer would then overwrite. In private memory nobody's slots are freed.
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
             lines = [line.rstrip("\n").split(maxsplit=5) for line in maps]

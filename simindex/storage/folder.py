@@ -43,8 +43,7 @@ _KINDS = {
 
 
 def require_permissions(permissions: int | None) -> None:
-    """Refuse what no file of an index may have: other bits than read and write, or not both of the
-    owner's."""
+    """Refuse what no file of an index may have: other bits than read and write, or not both for its owner."""
     if permissions is None:
         return
     require_int("permissions", permissions, 0, 0o777)
@@ -56,10 +55,8 @@ def require_permissions(permissions: int | None) -> None:
 
 
 def require_plain_files(path: Path) -> None:
-    """Refuse links, pipes and other things in the place of an index's files; the folder may be a link.
-
-    Opening a pipe would wait for ever, and a link would lead writes and locks to another place.
-    """
+    """Refuse links, pipes and other things in the place of an index's files; the folder may be a link."""
+    # To open a pipe would wait for ever, and a link would lead writes and locks to another place.
     for name in (*_FILES, COMPACT_FOLDER):
         try:
             kind = stat.S_IFMT(os.lstat(os.path.join(path, name)).st_mode)
@@ -74,8 +71,7 @@ def require_plain_files(path: Path) -> None:
 
 
 def permissions_of(path: Path, permissions: int | None) -> int | None:
-    """Return what files that are still to be made get: what the data file has and their owner needs, else
-    what was asked for."""
+    """Return what new files get: what the data file has and their owner needs, else what was asked for."""
     try:
         return stat.S_IMODE(os.stat(path / DATA_FILE).st_mode) & 0o666 | 0o600
     except FileNotFoundError:
@@ -83,8 +79,7 @@ def permissions_of(path: Path, permissions: int | None) -> int | None:
 
 
 def require_place(path: Path, mode: Mode, permissions: int | None = None) -> None:
-    """Check what lies at the path, with the errors of `simindex.open`, and make the folder where the mode
-    allows it: those who may read files of these permissions may enter it."""
+    """Check what lies at the path, with the errors of `simindex.open`, and make the folder where it may."""
     if mode not in get_args(Mode):
         raise ValueError(f'mode: expected "r", "r+", "a" or "x", found {mode!r}')
     if path.exists() and not path.is_dir():
@@ -121,10 +116,7 @@ def require_place(path: Path, mode: Mode, permissions: int | None = None) -> Non
 
 
 def remove_index(path: Path) -> None:
-    """Remove the files of an index, each by its name, and its folder if nothing else is in it.
-
-    Takes no file descriptor, so it works where none is left; what cannot be removed stays.
-    """
+    """Remove the files of an index, and its folder if it is empty then; takes no file descriptor."""
     for name in _FILES:
         with contextlib.suppress(OSError):
             os.unlink(path / name)
@@ -164,10 +156,7 @@ def second_header(path: str) -> bytes:
 
 
 def keep_header(path: str, header: bytes) -> None:
-    """Write the second copy of the header: it lies there whole and durable, or not at all.
-
-    A writer that cannot (a full disk) goes on without; the next writer tries again.
-    """
+    """Write the second copy of the header, whole and durable; on a full disk the next writer tries again."""
     new = os.path.join(path, _NEW_HEADER_FILE)
     with contextlib.suppress(OSError):
         file = open_plain(Path(new), permissions_of(Path(path), None))
@@ -204,11 +193,7 @@ class WriterLock:
     _file: int | None = None
 
     def __init__(self, path: str, permissions: int | None = None, timeout: float | None = 0.0) -> None:
-        """Take the lock, or wait for it in pauses that grow (``None``: for ever).
-
-        Raises:
-            IndexLockedError: another one still had it when the time was up.
-        """
+        """Take the lock, or wait for it in growing pauses (``None``: for ever). Raises IndexLockedError."""
         self._path, self._place = path, os.path.join(path, WRITER_LOCK_FILE)
         started, pause = time.monotonic(), _FIRST_PAUSE_SECONDS
         self.waited_seconds = 0.0
@@ -221,11 +206,9 @@ class WriterLock:
             self.waited_seconds = time.monotonic() - started
 
     def _take(self, permissions: int | None) -> bool:
-        """Take the lock if it is free.
-
-        The file is opened for every attempt: one that is kept open would go along into a forked child, which
-        would then hold the lock, too.
-        """
+        """Take the lock if it is free."""
+        # Opened for every attempt: a file kept open would go along into a forked child, which would
+        # hold the lock, too.
         self._file = open_plain(Path(self._place), permissions)
         held = os.fstat(self._file)
         self._held = held.st_dev, held.st_ino
@@ -251,8 +234,7 @@ class WriterLock:
         )
 
     def require_held(self) -> None:
-        """Refuse to write where the file at the path is not the one that is locked: another writer may be at
-        work."""
+        """Refuse to write where another file is at the path than the locked one: there may be a writer."""
         assert self._file is not None
         try:
             found = os.stat(self._place)
@@ -294,8 +276,7 @@ _SHARED = -_MIN_BALLAST << 6
 
 @lru_cache(maxsize=64)
 def ballast_bytes(file_bytes: int, limit: int) -> int:
-    """Return how much space is kept for removals: a 64th of the file in whole MiB, 1 to 16 MiB, but never
-    more than a quarter of the limit."""
+    """Return what is kept for removals: a 64th of the file, 1 to 16 whole MiB, and a quarter of the limit."""
     share = file_bytes // 64 & -_MIN_BALLAST
     return min(max(share, _MIN_BALLAST), _MAX_BALLAST, limit // 4 & -4096)
 
@@ -347,8 +328,7 @@ class Space:
         return self.map_limit
 
     def hold(self, file_bytes: int) -> int:
-        """Hold the ballast of a data file of that length, as far as the disk and the limit have room; returns
-        the bytes that are missing, 0 where the file system cannot allocate ahead."""
+        """Hold the ballast of so long a file as far as there is room; returns the bytes that are missing."""
         room = max(0, self.limit - file_bytes)
         whole = ballast_bytes(file_bytes & _SHARED, self.limit)
         if self.held == whole <= room:
@@ -390,10 +370,9 @@ class Space:
             (self._folder / BALLAST_FILE).unlink(missing_ok=True)
 
     def usable_bytes(self, file_bytes: int) -> int | None:
-        """Return how many bytes an ordinary commit may leave in use; ``None`` where any number is well.
-
-        Where a removal has used the ballast, free pages of the file stand in for what is missing of it.
-        """
+        """Return how many bytes an ordinary commit may leave in use; ``None`` where any number is well."""
+        # Where a removal has used the ballast, free pages of the file stand in for what is missing
+        # of it.
         missing = self.hold(file_bytes)
         if missing:
             return file_bytes - missing
@@ -416,8 +395,7 @@ class Space:
 
 
 def require_room(path: str, file_bytes: int, needed: int, found: int) -> None:
-    """Refuse a compaction that would run out of space: its file comes to `file_bytes`, it needs so many free
-    bytes of disk and finds so many."""
+    """Refuse a compaction of a file of `file_bytes` that needs more free bytes of disk than are found."""
     longest = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
     if longest != resource.RLIM_INFINITY and file_bytes > longest:
         raise IndexFullError(

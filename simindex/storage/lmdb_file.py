@@ -122,12 +122,8 @@ ENGINE = 0  # LMDB 0.9 files (data format 1); pinned, for the two engines cannot
 def open_lmdb(
     path: str, map_bytes: int, create: bool, permissions: int | None = None
 ) -> tuple[lmdb.Environment, bool]:
-    """Open an environment with as large a map as the system grants, down from `map_bytes`; returns it, and
-    whether it may be written to.
-
-    Readers open writable too where they may, so that a writer of the same process can share the environment.
-    The lock file has the permissions of the data file.
-    """
+    """Open an environment with as large a map as the system grants; returns it, and whether one may write."""
+    # Readers open writable too where they may, so that a writer of the same process can share it.
     data, lock = os.path.join(path, DATA_FILE), os.path.join(path, LMDB_LOCK_FILE)
     missing = [file for file in (data, lock) if not os.path.exists(file)]
     permissions = permissions_of(Path(path), permissions)
@@ -225,12 +221,7 @@ def pages_bytes(env: lmdb.Environment) -> int:
 
 
 def databases_of(env: lmdb.Environment, path: str) -> dict[str, lmdb._Database]:
-    """Return the handles of an environment's databases; none where it holds nothing yet.
-
-    Raises:
-        FormatError: it holds something else.
-        lmdb.MapResizedError: a writer has made the file longer than the map since it was opened.
-    """
+    """Return the handles of the databases, none where there is nothing yet. Raises lmdb.MapResizedError."""
     try:
         with env.begin() as txn:
             if not txn.stat()["entries"]:
@@ -259,12 +250,9 @@ def databases_alone(env: lmdb.Environment, path: str) -> dict[str, lmdb._Databas
 
 
 def _opened(env: lmdb.Environment) -> dict[str, lmdb._Database]:
-    """Open the databases in a write transaction that writes nothing.
-
-    A handle opened in a read transaction is void once that has ended. One that py-lmdb opens in a transaction
-    of its own waits for the writer with the GIL held: this process would stand still for as long as another
-    one commits, and for ever where a thread of its own is the one that has the lock and wants the GIL.
-    """
+    """Open the databases in a write transaction that writes nothing."""
+    # A handle opened in a read transaction is void once that has ended, and py-lmdb's own transaction
+    # waits for the writer with the GIL held: for ever, where that one is a thread of this process.
     if env.flags()["readonly"]:  # then it waits for nobody
         return {name: env.open_db(name.encode(), create=False) for name in DATABASES}
     with env.begin(write=True) as txn:

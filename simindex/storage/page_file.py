@@ -4,9 +4,7 @@ located without touching them.
 py-lmdb reads a byte of every page of a value before it hands the value out, so an index whose chunks were
 asked for in that way would be read whole when it is opened. LMDB keeps a value that is too long for a leaf
 page on pages of its own (overflow pages) and leaves their number in the leaf, right behind the key, where
-`PageMap` reads it. What does not look as expected is answered with ``None``, and the caller asks py-lmdb,
-which is slower and right with any engine: that of another LMDB (1.0 has a longer page header) is never looked
-into.
+`PageMap` reads it.
 
 Source: MDB_page, MDB_db, MDB_meta in mdb.c of LMDB 0.9, whose data format (1) has been the same since 2011;
 the nodes of pages are read by the kernel (`trees.c`), which follows no page that is not sound: its nodes lie
@@ -24,7 +22,6 @@ import ctypes
 import mmap
 import os
 import struct
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -165,10 +162,9 @@ class PageFile:
 
     @property
     def num_known(self) -> int:
-        """Pages that the state of `meta` knows of; free ones at its end may not be in the file yet.
-
-        A number that no file comes to, for it is out of a page without a seal, counts as what the file holds.
-        """
+        """Pages that the state of `meta` knows of; free ones at its end may not be in the file yet."""
+        # A number that no file comes to, for it is out of a page without a seal, counts as what the
+        # file holds.
         known = self.meta.last_page + 1
         return known if known <= 2 * self.num_pages + _MORE_PAGES else self.num_used
 
@@ -211,13 +207,7 @@ def metas_of(octets: np.ndarray) -> tuple[int, list[Meta | None]]:
 def read_nodes(
     file: PageFile, pages: np.ndarray, *, are_leaves: bool, integer_keys: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the nodes of pages that are sound, of dtype `NODE` and page after page, and which pages are.
-
-    Args:
-        pages: int64, numbers of pages that the file holds.
-        are_leaves: what they are to be, all of them.
-        integer_keys: as in the free list, whose keys are numbers of the machine.
-    """
+    """Return the nodes (dtype `NODE`) of pages that are sound, page after page, and which pages are."""
     pages = np.ascontiguousarray(pages, dtype=np.int64)
     nodes = np.empty(len(pages) * (file.page_bytes // 12 + 1), dtype=NODE)
     is_sound = np.empty(len(pages), dtype=bool)
@@ -231,12 +221,21 @@ def pages_of_values(file: PageFile, big: np.ndarray) -> tuple[np.ndarray, np.nda
     return needed, (big["value_page"] > 1) & (big["value_page"] + needed <= file.num_used)
 
 
-def _mapped(path: str) -> np.ndarray:
+def mapped(file: int, path: str, advice: int = mmap.MADV_NORMAL) -> np.ndarray:
     """Return the data file of a folder as uint8, mapped and not read; none where it is empty."""
+    if not os.fstat(file).st_size:
+        return np.empty(0, dtype=np.uint8)
+    try:
+        octets = mmap.mmap(file, 0, access=mmap.ACCESS_READ)
+    except OSError as exc:  # no address space
+        raise translated(exc, path) from exc
+    octets.madvise(advice)
+    return np.frombuffer(octets, dtype=np.uint8)
+
+
+def _mapped(path: str) -> np.ndarray:
     with open(os.path.join(path, DATA_FILE), "rb") as file:
-        if not os.fstat(file.fileno()).st_size:
-            return np.empty(0, dtype=np.uint8)
-        return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), dtype=np.uint8)
+        return mapped(file.fileno(), path)
 
 
 def read_pages(path: str) -> PageFile:
@@ -255,14 +254,9 @@ def read_pages(path: str) -> PageFile:
 
 
 def pages_of(octets: np.ndarray, transaction: int | None = None) -> PageFile | None:
-    """Return the pages of a mapped file; ``None`` where no meta page is of that state.
-
-    Args:
-        transaction: the number of a read transaction; ``None``: the newest state. As LMDB has it, its state
-        is
-            the meta page of its parity. That one's own number is smaller where somebody has put another file
-            beside a lock file in use, which goes on counting.
-    """
+    """Return the pages as a read transaction or the newest state has them; ``None``: no meta page is its."""
+    # As LMDB has it, a state is the meta page of its parity. That one's own number is smaller where
+    # somebody has put another file beside a lock file in use, which goes on counting.
     page_bytes, metas = metas_of(octets)
     known = [meta for meta in metas if meta]
     if transaction is not None:
@@ -278,10 +272,7 @@ def pages_of(octets: np.ndarray, transaction: int | None = None) -> PageFile | N
 
 
 def bare_pages(path: str) -> PageFile | None:
-    """Map a data file of which no meta page is left: its pages can be looked at, but no tree leads to them.
-
-    ``None`` where there is not even a page.
-    """
+    """Map a data file without meta pages, so that no tree leads to a page; ``None``: it has none."""
     octets = _mapped(path)
     if len(octets) < mmap.PAGESIZE * (META_PAGES + 1):
         return None
@@ -293,16 +284,9 @@ def bare_pages(path: str) -> PageFile | None:
 
 @contextlib.contextmanager
 def pinned_pages(path: str) -> Iterator[PageFile]:
-    """Map the newest state of a folder, and keep its pages from being used again for the block.
-
-    LMDB looks at meta pages only. Where it cannot have a place in the lock file, as on media that cannot be
-    written to, nothing is pinned; then nobody writes either. Must not be called in a process that has the
-    index open otherwise.
-
-    Raises:
-        CorruptIndexError: there is no meta page of LMDB.
-        FileNotFoundError: there is no file.
-    """
+    """Map the newest state of a folder, and keep its pages from being used again for the block."""
+    # Where LMDB cannot have a place in the lock file, as on media that cannot be written to, nothing is
+    # pinned, and nobody writes either. Not for a process that has the index open otherwise.
     env = _environment(path)
     try:
         for _ in range(100):
@@ -351,19 +335,8 @@ def _environment(path: str) -> lmdb.Environment | None:
             env.close()
 
 
-KNOWN_ENGINES = frozenset({(0, 9)})
-"""(major, minor) of the LMDBs whose pages are laid out as above."""
-
-_IS_KNOWN_MACHINE = sys.byteorder == "little" and sys.maxsize == 2**63 - 1
-
 _VALUES_AHEAD = 16
 """So many values, of some MiB at most, are asked for before the first of them is read."""
-
-
-def engine_of(env: lmdb.Environment) -> tuple[int, int]:
-    """Return (major, minor) of the LMDB that has the file open: py-lmdb's own, or the system's."""
-    major, minor, *_ = env.lib_version()
-    return major, minor
 
 
 def _bytes_at(address: int, size: int) -> bytes:
@@ -428,8 +401,7 @@ class MappedFile:
         _kernel.let_go(*self.place, address, length)
 
     def bring(self, addresses: np.ndarray, lengths: np.ndarray) -> int:
-        """Read values of the map of which something is missing, in order of their places and through the
-        descriptor; returns how many bytes were read. What lies elsewhere is in memory."""
+        """Read what is missing of values of the map, in order of places; returns how many bytes were read."""
         base, num_bytes, descriptor = self.place
         wanted = sorted(zip(addresses.tolist(), lengths.tolist(), strict=True))
         missing = [
@@ -468,22 +440,18 @@ class PageMap:
         return memoryview((ctypes.c_char * (META_PAGES * self.page_bytes)).from_address(self.base))
 
     @classmethod
-    def around(cls, env: lmdb.Environment, value: memoryview, num_pages: int) -> PageMap | None:
-        """Return the map that a short value (one that lies in a leaf page) is part of, where so many pages
-        are in use; ``None`` where the engine or the data format is another than the known."""
-        if not _IS_KNOWN_MACHINE or engine_of(env) not in KNOWN_ENGINES:
-            return None
-        page_bytes = env.stat()["psize"]
+    def around(cls, value: memoryview, page_bytes: int, num_pages: int) -> PageMap:
+        """Return the map that a short value (one that lies in a leaf page) is part of."""
         page = _kernel.address(value) & -page_bytes
         header = np.frombuffer(_bytes_at(page, PAGE_HEADER_BYTES), dtype=HEADER)[0]
-        if header["flags"] != LEAF or not 0 < header["number"] < num_pages:
-            return None
         base = page - int(header["number"]) * page_bytes
-        return cls(base, page_bytes) if meta_of(_bytes_at(base, META_BYTES)) else None
+        is_leaf = header["flags"] == LEAF and 0 < header["number"] < num_pages
+        if not is_leaf or not meta_of(_bytes_at(base, META_BYTES)):
+            raise CorruptIndexError("expected a leaf page of LMDB, found damage; restore a backup")
+        return cls(base, page_bytes)
 
     def values(self, tree: DatabaseRecord, first: bytes, count: int, num_pages: int) -> FoundValues | None:
-        """Return where the values of neighbouring keys lie, by a walk of its own over the tree; ``None``
-        where there are fewer keys of the length of the first, or a page does not look as expected."""
+        """Return where the values of neighbouring keys of one length lie; ``None``: there are fewer."""
         keys = np.empty((count, len(first)), dtype=np.uint8)
         addresses, lengths = np.empty(count, dtype=np.uint64), np.empty(count, dtype=np.int64)
         are_large = np.empty(count, dtype=bool)

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from simindex import _kernel
 from simindex.storage.lmdb_file import DATABASES
 from simindex.storage.page_file import (
     BIG_VALUE,
@@ -52,10 +53,7 @@ Wrong = tuple[int, str]
 
 
 def wrong_fields(octets: np.ndarray, page_bytes: int, metas: list[Meta | None]) -> Iterator[Wrong]:
-    """Yield what contradicts the fields that LMDB writes the same into every meta page of an index.
-
-    `octets` are a file, or so much of its beginning as has both meta pages, which `metas_of` has read.
-    """
+    """Yield what contradicts the fields that LMDB writes the same into every meta page of an index."""
     for page, meta in enumerate(metas):
         if meta is None:
             yield page, "expected a meta page of LMDB, found other bytes"
@@ -71,8 +69,7 @@ def wrong_fields(octets: np.ndarray, page_bytes: int, metas: list[Meta | None]) 
 
 
 def wrong_numbers(file: PageFile) -> list[Wrong]:
-    """Return what contradicts the numbers of commits in the two meta pages; of a lost one nothing is said. A
-    reader keeps the pages of the file, or nobody writes to it."""
+    """Return what contradicts the numbers of commits in the meta pages, of which neither is lost."""
     found: list[Wrong] = []
     for _ in range(_LOOKS):
         metas = metas_of(file.octets)[1]
@@ -91,12 +88,9 @@ def wrong_numbers(file: PageFile) -> list[Wrong]:
 
 
 def wrong_last_page(file: PageFile, records: Iterable[DatabaseRecord]) -> Iterator[Wrong]:
-    """Yield what contradicts the number of the last page, behind which a commit takes new pages.
-
-    Every page up to the last is in use once or free, so by their counts they are not more. They are counted
-    where the file is longer alone: no file is shorter than its last pages in use, and one that a commit has
-    made longer stays so.
-    """
+    """Yield what contradicts the number of the last page, behind which a commit takes new pages."""
+    # Every page up to it is in use once or free. They are counted where the file is longer alone: no
+    # file is shorter than its last pages in use, and one that a commit has made longer stays so.
     if file.num_pages <= file.meta.last_page + 1:
         return
     used = META_PAGES + sum(
@@ -155,10 +149,7 @@ def _contradictions(file: PageFile, metas: list[Meta]) -> Iterator[Wrong]:
 
 
 def _last_freed(file: PageFile, meta: Meta) -> tuple[int, list[int]]:
-    """Return the last commit on the free list of a meta page, and the pages that it gave up.
-
-    0 and none where the list is empty, -1 and none where it is damaged.
-    """
+    """Return the last commit on a free list, and what pages it gave up; 0: none is there, -1: damage."""
     damaged: tuple[int, list[int]] = -1, []
     root, depth = meta.free.root, meta.free.depth
     if root == NO_PAGE or not depth:
@@ -251,8 +242,9 @@ class Usage:
         """Take pages of a tree; returns which of them are there and nobody had before."""
         is_there = (pages >= META_PAGES) & (pages < self._num_stored)
         places = np.where(is_there, pages, 0)
-        is_first = np.zeros(len(pages), dtype=bool)
-        is_first[np.unique(places, return_index=True)[1]] = True
+        # Not by np.unique, which imports a part of NumPy that takes as long as all the rest of an opening.
+        order, is_first = np.argsort(places, kind="stable"), np.ones(len(pages), dtype=bool)
+        is_first[order[1:]] = places[order[1:]] != places[order[:-1]]
         is_taken: np.ndarray = is_there & ~self._trees[places] & is_first
         self._twice[places[is_there & ~is_taken]] = True
         self._trees[pages[is_taken]] = True
@@ -273,20 +265,19 @@ class Usage:
 
     def used_twice(self) -> np.ndarray:
         """Return the numbers of pages that two take, or that are in use and free."""
-        runs = np.cumsum(self._changes[:-1])
-        uses = self._trees.astype(np.int32) + runs + self._free
-        return np.flatnonzero((uses > 1) | self._twice)
+        return np.flatnonzero((self._uses() + self._free > 1) | self._twice)
 
     def unused(self) -> np.ndarray:
         """Return the numbers of pages that nobody takes."""
-        runs = np.cumsum(self._changes[:-1])
-        return np.flatnonzero(~self._trees & (runs == 0))
+        return np.flatnonzero(self._uses() == 0)
 
     def lost(self) -> np.ndarray:
         """Return the numbers of pages that are neither in use nor free."""
-        unused = self.unused()
-        found: np.ndarray = unused[~self._free[unused]]
-        return found
+        return np.flatnonzero(self._uses() + self._free == 0)
+
+    def _uses(self) -> np.ndarray:
+        uses: np.ndarray = np.cumsum(self._changes[:-1]) + self._trees
+        return uses
 
 
 @dataclass
@@ -374,9 +365,8 @@ def walk_file(file: PageFile) -> Walked:
     free = walk_tree(file, FREE, file.meta.free, usage)
     _read_free_list(free, usage)
     main = walk_tree(file, MAIN, file.meta.main, usage)
-    trees: dict[str, Tree] = {}
-    for name, record in _records_of(main):
-        trees[name] = walk_tree(file, name, record, usage)
+    records = records_of(main, main.values())
+    trees = {name: walk_tree(file, name, record, usage) for name, record in records.items()}
     for tree in (free, main, *trees.values()):
         findings += tree.findings
     if not findings:
@@ -402,110 +392,120 @@ def _account(usage: Usage) -> Iterator[Finding]:
             yield Finding(f"expected every page used once or free, found {len(pages)} {what}: {some}{more}")
 
 
-def walk_tree(file: PageFile, name: str, record: DatabaseRecord, usage: Usage) -> Tree:
-    """Walk a tree; its pages are taken from the account."""
+def walk_tree(
+    file: PageFile, name: str, record: DatabaseRecord, usage: Usage, levels: int | None = None
+) -> Tree:
+    """Walk a tree (or so many levels, and no large value); its pages are taken from the account."""
     tree = Tree(file, name, record, np.empty(0, dtype=np.int64))
-    is_empty = record.root == NO_PAGE
-    if is_empty or not record.depth:
-        if not (is_empty and not record.depth and not record.entries):
+    if record.root == NO_PAGE or not record.depth:
+        if (record.root, record.depth, record.entries) != (NO_PAGE, 0, 0):
             tree.findings.append(Finding(f"expected a tree, found the record {record}", name))
         return tree
-    level, branches = np.array([(min(record.root, 2**62), b"", b"\xff" * KEY_ROOM)], dtype=_LEVEL), 0
-    for _ in range(record.depth - 1):
+    level, branches = np.array([(min(record.root, _NOWHERE), b"", b"\xff" * KEY_ROOM)], dtype=_LEVEL), 0
+    for _ in range(record.depth - 1 if levels is None else min(record.depth - 1, levels)):
         level, num_parents = _next_level(tree, level, usage)
         branches += num_parents
-    tree.leaves, big_pages = _sound_leaves(tree, level, usage)
+    if levels is not None and levels < record.depth:
+        return tree
+    tree.leaves, big_pages = _sound_leaves(tree, level, usage, reads_values=levels is None)
     found = branches, len(tree.leaves), big_pages, tree.num_entries
     expected = record.branch_pages, record.leaf_pages, record.overflow_pages, record.entries
-    if found != expected and not tree.findings:
+    if levels is None and found != expected and not tree.findings:
         what = "branch pages, leaf pages, pages of large values and entries"
         tree.findings.append(Finding(f"expected {expected} {what}, found {found}", name))
     return tree
 
 
-def _note(tree: Tree, wrong: np.ndarray, message: str) -> None:
-    """Note what is wrong with the pages of a level, a finding each."""
-    for page, first, behind in wrong.tolist():
+def _without(tree: Tree, level: np.ndarray, is_wrong: np.ndarray, message: str) -> np.ndarray:
+    """Note what is wrong with pages of a level, a finding each, and return the others."""
+    if not is_wrong.any():
+        return level
+    for page, first, behind in level[is_wrong].tolist():
         found = Finding(message, tree.name, page, first.ljust(KEY_ROOM, b"\0"), behind.ljust(KEY_ROOM, b"\0"))
         tree.findings.append(found)
+    others: np.ndarray = level[~is_wrong]
+    return others
+
+
+_NOT_BETWEEN = "expected keys between those of the pages above, found others"
 
 
 def _taken(tree: Tree, level: np.ndarray, usage: Usage) -> np.ndarray:
     """Return the pages of a level that are there and are used here alone."""
-    is_taken = usage.take(level["page"])
-    _note(tree, level[~is_taken], "expected a page of the file that is used once, found one that is not")
-    taken: np.ndarray = level[is_taken]
-    return taken
+    message = "expected a page of the file that is used once, found one that is not"
+    return _without(tree, level, ~usage.take(level["page"]), message)
+
+
+def _read_level(tree: Tree, level: np.ndarray, *, are_leaves: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Read pages of a level, asked for together: met one by one each that is missing would be waited for."""
+    places = _kernel.address(tree.file.octets) + level["page"] * tree.file.page_bytes
+    _kernel.ask_for_pages(places.astype(np.uint64))
+    return tree.read(level["page"], are_leaves=are_leaves)
 
 
 def _next_level(tree: Tree, level: np.ndarray, usage: Usage) -> tuple[np.ndarray, int]:
     """Return the level below, and how many pages lead there."""
     level = _taken(tree, level, usage)
-    nodes, is_sound = tree.read(level["page"], are_leaves=False)
-    _note(tree, level[~is_sound], "expected a branch page, found damage")
+    nodes, is_sound = _read_level(tree, level, are_leaves=False)
+    _without(tree, level, ~is_sound, "expected a branch page, found damage")
     parent, keys = nodes["page"], nodes["key"]
-    opens = np.ones(len(nodes), dtype=bool)
-    opens[1:] = parent[1:] != parent[:-1]
     below = np.empty(len(nodes), dtype=_LEVEL)
-    below["page"] = nodes["child"]
-    below["first"] = np.where(opens, level["first"][parent], keys)
-    below["behind"] = np.where(np.roll(opens, -1), level["behind"][parent], np.roll(keys, -1))
-    is_between = below["first"] < below["behind"]
-    _note(tree, below[~is_between], "expected keys between those of the pages above, found others")
-    return below[is_between], int(is_sound.sum())
+    below["page"], below["first"], below["behind"] = nodes["child"], keys, level["behind"][parent]
+    is_beside = parent[1:] == parent[:-1]
+    below["behind"][:-1][is_beside] = keys[1:][is_beside]
+    opens = np.flatnonzero(np.append(True, ~is_beside)[: len(nodes)])
+    below["first"][opens] = level["first"][parent[opens]]
+    return _without(tree, below, below["first"] >= below["behind"], _NOT_BETWEEN), int(is_sound.sum())
 
 
-def _sound_leaves(tree: Tree, level: np.ndarray, usage: Usage) -> tuple[np.ndarray, int]:
+def _sound_leaves(
+    tree: Tree, level: np.ndarray, usage: Usage, *, reads_values: bool
+) -> tuple[np.ndarray, int]:
     """Return the sound leaves, and how many pages their large values take."""
     level, total = _taken(tree, level, usage), 0
     kept = [level["page"][:0]]
     for at in range(0, len(level), _LEAVES_AT_ONCE):
         part = level[at : at + _LEAVES_AT_ONCE]
-        nodes, is_sound = tree.read(part["page"], are_leaves=True)
-        _note(tree, part[~is_sound], "expected a leaf page, found damage")
+        nodes, is_sound = _read_level(tree, part, are_leaves=True)
+        _without(tree, part, ~is_sound, "expected a leaf page, found damage")
         keys, page = nodes["key"], nodes["page"]
         is_out = (keys < part["first"][page]) | (keys >= part["behind"][page])
-        is_moved = np.bincount(page, is_out, len(part)) > 0
-        _note(tree, part[is_moved], "expected keys between those of the pages above, found others")
-        kept.append(part["page"][is_sound & ~is_moved])
-        total += _take_values(tree, part["page"], nodes[~is_moved[page]], usage)
+        if is_out.any():
+            is_moved = np.bincount(page, is_out, len(part)) > 0
+            _without(tree, part, is_moved, _NOT_BETWEEN)
+            nodes, is_sound = nodes[~is_moved[page]], is_sound & ~is_moved
+        kept.append(part["page"][is_sound])
+        tree.num_entries += len(nodes)
+        is_big = nodes["flags"] == BIG_VALUE
+        if reads_values:
+            counts, is_whole = _pages_of_sound(tree.file, nodes[is_big])
+            usage.take_runs(nodes["value_page"][is_big][is_whole], counts[is_whole])
+            total += int(counts[is_whole].sum())
+            is_wrong = ~is_big & (nodes["flags"] != (SUB_TREE if tree.name == MAIN else 0))
+        else:
+            is_whole, is_wrong = pages_of_values(tree.file, nodes[is_big])[1], np.zeros(len(nodes), bool)
+        is_wrong[np.flatnonzero(is_big)[~is_whole]] = True
+        for node in nodes[is_wrong]:
+            message, page = "expected a value on sound pages of its own, found damage", node["page"]
+            first = node["octets"][: node["key_bytes"]].tobytes()
+            tree.findings.append(Finding(message, tree.name, int(part["page"][page]), first, first + b"\0"))
     return np.concatenate(kept), total
 
 
-def _take_values(tree: Tree, pages: np.ndarray, nodes: np.ndarray, usage: Usage) -> int:
-    """Take the pages of large values, and count entries; returns how many pages they are."""
-    expected_flags = SUB_TREE if tree.name == MAIN else 0
-    tree.num_entries += len(nodes)
-    is_big = nodes["flags"] == BIG_VALUE
-    big = nodes[is_big]
-    counts, is_sound = _pages_of_sound(tree.file, big)
-    usage.take_runs(big["value_page"][is_sound], counts[is_sound])
-    is_wrong = (nodes["flags"] != expected_flags) & ~is_big
-    is_wrong[np.flatnonzero(is_big)[~is_sound]] = True
-    for node in nodes[is_wrong]:
-        first, message = (
-            node["octets"][: node["key_bytes"]].tobytes(),
-            "expected a value on sound pages of its own, found damage",
-        )
-        tree.findings.append(Finding(message, tree.name, int(pages[node["page"]]), first, first + b"\0"))
-    return int(counts[is_sound].sum())
-
-
-def _records_of(main: Tree) -> Iterator[tuple[str, DatabaseRecord]]:
-    """Yield the names and records of the databases."""
+def records_of(main: Tree, values: Iterable[tuple[bytes, memoryview]]) -> dict[str, DatabaseRecord]:
+    """Return the records of the databases by name, out of the values of their tree."""
     found: dict[str, DatabaseRecord] = {}
-    for key, value in main.values():
+    for key, value in values:
         name, record = key.decode("ascii", "replace"), DatabaseRecord.of(bytes(value))
         if name not in DATABASES or record is None or record.flags:
             message = f"expected the record of one of {', '.join(DATABASES)}, found {name!r:.40}"
             main.findings.append(Finding(message, MAIN))
         else:
             found[name] = record
-    for name in DATABASES:
-        if name in found:
-            yield name, found[name]
-        elif main.is_whole:
-            main.findings.append(Finding(f"expected a database {name!r}, found none", MAIN))
+    if main.is_whole:
+        missing = (name for name in DATABASES if name not in found)
+        main.findings += (Finding(f"expected a database {name!r}, found none", MAIN) for name in missing)
+    return {name: found[name] for name in DATABASES if name in found}
 
 
 def _read_free_list(free: Tree, usage: Usage) -> None:
@@ -515,5 +515,5 @@ def _read_free_list(free: Tree, usage: Usage) -> None:
             len(key) == KEY_ROOM // 2 and len(value) % 8 == 0 and len(numbers) and numbers[0] < len(numbers)
         )
         pages = numbers[1 : int(numbers[0]) + 1] if is_list else numbers[:0]
-        if not is_list or not usage.free(np.minimum(pages, np.uint64(2**62)).astype(np.int64)):
+        if not is_list or not usage.free(np.minimum(pages, np.uint64(_NOWHERE)).astype(np.int64)):
             free.findings.append(Finding("expected free pages, each once, found others", FREE))

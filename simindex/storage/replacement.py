@@ -80,15 +80,7 @@ class NewFile:
         *,
         append: bool = True,
     ) -> tuple[bytes | None, int]:
-        """Copy a part of a database, in order of keys and up to `behind`, in one commit.
-
-        Args:
-            txn: of the old file, of copies and not of views.
-            append: whether the keys follow those that are there, so that pages become full.
-
-        Returns:
-            Where to go on, ``None`` where all is copied; and how many values were copied.
-        """
+        """Copy some values up to `behind` from a transaction of copies; where to go on, and how many."""
         # No loop in Python over each of millions of values: their number goes by the mean length.
         mean = txn.sizes()[database] // max(txn.count(database), 1)
         size = min(max(_PART_BYTES // max(mean, 1), 1), _PART_VALUES)
@@ -103,15 +95,14 @@ class NewFile:
         return last, len(items)
 
     def _write_out(self) -> None:
-        """Let the system begin to write: at the end there would be all of it to wait for, and pages that are
-        not written yet push out others."""
+        """Let the system begin to write."""
+        # At the end there would be all of it to wait for, and unwritten pages push out others.
         if self._start_writing is not None:
             with open(self._data, "rb") as data:
                 self._start_writing(data.fileno(), ctypes.c_int64(0), ctypes.c_int64(0), _START_WRITING)
 
     def finish(self) -> int:
-        """Make both meta pages valid and the file as long as its pages; returns the last transaction's
-        number."""
+        """Make both meta pages valid and the file as long as its pages; returns the last commit's number."""
         for number in _BOTH_META_PAGES:
             self.commit(partial(WriteTransaction.put, database="meta", key=_COPIED_KEY, value=number))
         with registry.building:
@@ -123,8 +114,7 @@ class NewFile:
 
 
 def replace_file(store: Store, expected_bytes: int, build: Callable[[NewFile], bool]) -> bool:
-    """Put a new file, which `build` fills, in the data file's place; the lock file stays. Returns what
-    `build` does: where that is False, or there is an error, the index is as it was."""
+    """Put a new file that `build` fills in the data file's place, if that returns True; whether it did."""
     folder, new = Path(store.path), Path(store.path) / COMPACT_FOLDER
     try:
         with _translating(store.path):
@@ -156,8 +146,7 @@ def replace_file(store: Store, expected_bytes: int, build: Callable[[NewFile], b
 
 @contextlib.contextmanager
 def new_file(folder: Path, expected_bytes: int) -> Iterator[NewFile]:
-    """Build the data file of an index that is to be, for a ``with`` block; it is durable at its end. The
-    folder has none, and is the caller's alone."""
+    """Build the data file of a new index, durable at the end of the block, in a folder that nobody else ha"""
     with _translating(str(folder)):
         with _open(folder, expected_bytes, DEFAULT_PERMISSIONS) as env:
             file = NewFile(env, str(folder / DATA_FILE))
@@ -212,23 +201,18 @@ def _make_durable(store: Store, new: Path) -> None:
 
 
 def _get_ahead_of(store: Store, number: int) -> None:
-    """Let the old file's transactions have no smaller numbers than the new file's, which goes on from them.
-
-    By an even number: a reader takes the meta page of that parity, and the other one's state has pages
-    that the next commit may use again.
-    """
+    """Let the old file's transactions have no smaller numbers than the new one's, which goes on from them."""
+    # By an even number: a reader takes the meta page of that parity, and the other one's state has
+    # pages that the next commit may use again.
     environment = store.environment()
     while (ahead := environment.info("last_txnid") - number) < 0 or ahead % len(_BOTH_META_PAGES):
         store.commit(change_nothing, True)
 
 
 def _renumber(data: Path, last: int, number: int) -> None:
-    """Let the new file's last two commits, which are still to come, have the numbers of the old file's.
-
-    Those in the lock file, which other processes may have open, go on from there. Without a gap, each meta
-    page of every file is of the commit before the other's, so one that is not is damaged. Nobody has the new
-    file open, and the number of its last commit is of the parity of `number`.
-    """
+    """Let the new file's last two commits, which are still to come, have the numbers of the old file's."""
+    # Those in the lock file, which others may have open, go on from there. Without a gap, each meta
+    # page of a file is of the commit before the other's, so one that is not is damaged.
     earlier = number - len(_BOTH_META_PAGES)
     with open(data, "rb+") as file:
         page_bytes, _ = metas_of(np.frombuffer(file.read(LONGEST_METAS), dtype=np.uint8))
@@ -237,10 +221,8 @@ def _renumber(data: Path, last: int, number: int) -> None:
 
 
 def _keep_owner(file: int, old: os.stat_result) -> None:
-    """Give a private file the owner, group and permissions of another.
-
-    Who may not give it the group must not give its own group's members what the old one's had.
-    """
+    """Give a private file the owner, group and permissions of another."""
+    # Who may not give it the group must not give its own group's members what the old one's had.
     mode = stat.S_IMODE(old.st_mode)
     try:
         os.fchown(file, old.st_uid, old.st_gid)

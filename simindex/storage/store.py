@@ -69,7 +69,7 @@ from simindex.storage.lmdb_file import (
     translated,
     used_bytes,
 )
-from simindex.storage.page_file import META_BYTES, META_PAGES, PageMap
+from simindex.storage.page_file import META_BYTES, META_PAGES
 from simindex.storage.transactions import ReadTransaction, WriteTransaction, change_nothing
 
 Result = TypeVar("Result")
@@ -195,10 +195,9 @@ class Store:
         return open_proven(self.path, self._map_bytes, self.writable, self._permissions)
 
     def _stale_environment(self, folder: str) -> Environment | None:
-        """Return this process's environment of a file that a compaction has moved away from this path.
-
-        A process may open the folder only once, so its other handles change over together with this one.
-        """
+        """Return this process's environment of a file that a compaction has moved away from this path."""
+        # A process may open the folder only once, so its other handles change over together with
+        # this one.
         with registry.lock:
             for environment in registry.environments.values():
                 if environment.folder != folder or not environment.databases or environment.failure:
@@ -224,8 +223,7 @@ class Store:
         return bool(environment.databases)
 
     def _open_again(self) -> Environment:
-        """Open the file anew at the first use: a reader's in a forked child, or after a change-over that was
-        broken off. A writer still holds its lock. Where it cannot be opened, the next use tries again."""
+        """Open the file anew at the first use in a forked child, or after a change-over was broken off."""
         with self._opening:
             dead = self._environment
             if (dead is None or dead.is_between_files) and not self.is_closed:
@@ -318,10 +316,8 @@ class Store:
             self._lock.abandon()
 
     def close(self) -> None:
-        """Close the handle; the last one of a file closes its environment.
-
-        Interrupted anywhere, the handle is closed and the next writer is let in.
-        """
+        """Close the handle; the last one of a file closes its environment."""
+        # Interrupted anywhere, the handle is closed and the next writer is let in.
         self.is_closed, self._environment = True, None
         try:
             registry.on_fork.discard(weakref.WeakMethod(self._abandon))
@@ -335,8 +331,8 @@ class Store:
                     self._lock.release()  # again, where Ctrl-C came on the way into it
 
     def __del__(self) -> None:
-        """Let the next writer in, and the space of a pinned snapshot. What needs a lock is left to the next
-        handle: `Registry.close_unused`."""
+        """Let the next writer in, and the space of a pinned snapshot."""
+        # What needs a lock is left to the next handle: `Registry.close_unused`.
         if getattr(self, "_environment", None) is None:
             return
         if self._pin is not None:
@@ -349,9 +345,7 @@ class Store:
     # ---- reading ----
 
     def reading(self, *, buffers: bool = True) -> ReadTransaction:
-        """Return a read transaction for a ``with`` block, of views of the map or (without `buffers`) of
-        copies, which cost less where millions of small values are walked over. A pinned handle gives
-        views."""
+        """Return a read transaction, of views of the map or (cheaper for many small values) of copies."""
         return ReadTransaction(self._begin_read, self.path, buffers)
 
     def refresh(self) -> None:
@@ -398,7 +392,7 @@ class Store:
                     visitor.pin = None
                     txn = self._take_pin(environment, visitor)
                 else:
-                    txn = begun(environment.env, buffers=buffers)
+                    txn = begun(environment.env, buffers=buffers or not environment.is_map_known)
                 is_known = txn.id() == environment.checked_id
                 if is_known and time.monotonic() - environment.looked_at < _LOOK_AGAIN_SECONDS:
                     return txn
@@ -431,11 +425,9 @@ class Store:
             environment.gate.enter(visitor)
 
     def _moved_away(self, environment: Environment, txn: lmdb.Transaction) -> bool:
-        """Whether a compaction has put another file in this one's place.
-
-        It leaves its mark in the old file just before that, and the mark counts for nothing as long as the
-        file is in its place. Raises ClosedError where somebody else has replaced or removed the file.
-        """
+        """Whether a compaction has put another file in its place; ClosedError where somebody else has."""
+        # It leaves its mark in the old file just before, which counts for nothing while that is in
+        # its place.
         if not environment.databases or environment.bytes_in_place(self.data) is not None:
             if environment.databases and txn.get(MOVED_KEY, db=environment.databases["meta"]) is None:
                 environment.checked_id = txn.id()
@@ -496,15 +488,10 @@ class Store:
     # ---- writing ----
 
     def commit(self, change: Callable[[WriteTransaction], Result], frees: bool = False) -> Result:
-        """Run `change` in a write transaction and make it durable.
+        """Run `change`, which may run again in a larger map, in a write transaction and make it durable.
 
         Args:
-            change: a pure function of what it closes over: it runs again after the map has grown.
-            frees: whether it stores nothing but what makes space free; only then may it use the ballast.
-
-        Raises:
-            IndexFullError: no space; nothing of the change is kept.
-        """
+            frees: whether it stores nothing but what makes space free; only then may it use the ballast."""
         if not self.writable:
             raise read_only(self.path)
         if not frees:
@@ -538,14 +525,14 @@ class Store:
             self._lose(environment)
         usable = None if frees or file_bytes is None else self._space.usable_bytes(file_bytes)
         while True:
-            older: OlderMeta | None = None
+            at, older = 0, b""
             try:
                 with Visit(environment.gate) as _visit:
                     env = environment.env
-                    with env.begin(write=True) as txn:
+                    with env.begin(write=True, buffers=True) as txn:
                         pages, number = environment.look(txn).pages, txn.id()
-                        page_bytes = pages.page_bytes if pages else env.stat()["psize"]
-                        older = OlderMeta(self.data, page_bytes, number, pages)
+                        at = number % META_PAGES * pages.page_bytes
+                        older = bytes(pages.metas[at : at + META_BYTES])
                         if not environment.are_records_proven:
                             environment.prove_records(txn)
                         result = change(WriteTransaction(txn, environment.databases))
@@ -570,13 +557,21 @@ class Store:
             except lmdb.MapResizedError:
                 environment.move_map(0)
             except lmdb.Error as exc:
-                if older is not None:
-                    older.put_back()
+                if older:
+                    self._put_back(at, older)
                 raise translated(exc, self.path) from exc
 
+    def _put_back(self, at: int, older: bytes) -> None:
+        """Write the meta page that a failed commit was about to write over as it was before."""
+        # Where that write fails, LMDB puts back the number alone, beside the roots of the commit
+        # that failed (`mdb_env_write_meta`). Nothing tells these bytes from a stored commit whose
+        # number was damaged.
+        with contextlib.suppress(OSError), open(self.data, "rb+", buffering=0) as file:
+            if os.pread(file.fileno(), META_BYTES, at) != older:
+                os.pwrite(file.fileno(), older, at)
+
     def _lengthen_file(self, env: lmdb.Environment, file_bytes: int) -> None:
-        """Make the file, which was so long before the commit, hold all its pages, the free ones at its end
-        too. Only the writer may do so."""
+        """Make the file, which was so long before the commit, hold all its pages, free ones too."""
         last_page = env.info()["last_pgno"]
         if last_page == self._last_page:
             return
@@ -604,12 +599,7 @@ class Store:
 
     @contextlib.contextmanager
     def room_for_compaction(self, needed: int) -> Iterator[None]:
-        """Let a new file of so many bytes beside this one go beyond `max_bytes` for the block, and use the
-        ballast.
-
-        Raises:
-            IndexFullError: no room for that, with `needed_bytes`; nothing was changed.
-        """
+        """Let a new file beside this one go beyond `max_bytes` and use the ballast. Raises IndexFullError."""
         self.require_in_place()
         require_plain_files(Path(self.path))
         file_bytes = os.stat(self.data).st_size
@@ -630,33 +620,3 @@ class Store:
         self.require_in_place()
         sizes = txn.sizes()
         return {"file_bytes": os.stat(self.data).st_size, "used_bytes": sum(sizes.values()), **sizes}
-
-
-class OlderMeta:
-    """The meta page that a commit is about to write over, as it was before.
-
-    Where that write fails, LMDB puts back the number alone, beside the roots of the commit that failed
-    (`mdb_env_write_meta`). Nothing tells these bytes from a stored commit whose number was damaged.
-    """
-
-    def __init__(self, data: str, page_bytes: int, commit: int, pages: PageMap | None = None) -> None:
-        """Args: pages: the map, where it is known: to open and read the file is a 30th of a single insert."""
-        self._data, self._at = data, commit % META_PAGES * page_bytes
-        self._bytes = self._read() if pages is None else bytes(pages.metas[self._at : self._at + META_BYTES])
-
-    def put_back(self) -> None:
-        """Write it as it was, if the commit has changed it; nothing happens where the disk fails again."""
-        with contextlib.suppress(OSError):
-            if self._read() != self._bytes:
-                file = os.open(self._data, os.O_WRONLY | os.O_CLOEXEC)
-                try:
-                    os.pwrite(file, self._bytes, self._at)
-                finally:
-                    os.close(file)
-
-    def _read(self) -> bytes:
-        file = os.open(self._data, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            return os.pread(file, META_BYTES, self._at)
-        finally:
-            os.close(file)

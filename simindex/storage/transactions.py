@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from itertools import chain, islice
 from types import TracebackType
 from typing import Any
@@ -15,7 +14,7 @@ from simindex.errors import CorruptIndexError, SimIndexError
 from simindex.storage.check_at_open import RECORDS
 from simindex.storage.environment import Environment, Pin, Visitor
 from simindex.storage.lmdb_file import translated
-from simindex.storage.page_file import DatabaseRecord, FoundValues, MappedFile, PageMap
+from simindex.storage.page_file import DatabaseRecord, FoundValues, MappedFile
 
 _PART_BYTES, _PART_ENTRIES = 1 << 22, 512
 """About as many values are copied at a time, by their mean length."""
@@ -62,17 +61,12 @@ class ReadTransaction(Visitor):
             environment = self.environment
             self.id: int = txn.id()
             self.map_generation = environment.map_generation
-            self._pages = None
-            if self._are_views or self.pin is not None:
-                found = environment.found_map
-                if found.generation == self.map_generation:
-                    self._pages = found.pages
-                else:
-                    with suppress(lmdb.Error):  # raised anew where a value is asked for
-                        self._pages = environment.look(txn).pages
+            self._pages = environment.look(txn).pages
             return self
-        except BaseException:
+        except BaseException as exc:
             self.__exit__(None, None, None)
+            if isinstance(exc, lmdb.Error):
+                raise translated(exc, self._path) from exc
             raise
 
     def __exit__(
@@ -99,22 +93,13 @@ class ReadTransaction(Visitor):
                 error.located(self._path)
 
     def get(self, database: str, key: bytes) -> memoryview | None:
-        """Return a value, or ``None``.
-
-        Raises:
-            CorruptIndexError: it lies on a page that belongs elsewhere: it may be an older one of that key.
-                Or it is the first record that is asked for, and the tree of them is damaged.
-        """
+        """Return a value, or ``None``. CorruptIndexError: its page lies in the place of another."""
         environment = self.environment
         if not environment.are_records_proven and database == RECORDS:
             environment.prove_records(self._txn)
         found: Any = self._txn.get(key, db=environment.databases[database])
         pages = self._pages
-        if (
-            found is not None
-            and pages is not None
-            and not _kernel.is_in_place(pages.base, pages.page_bytes, found)
-        ):
+        if type(found) is memoryview and not _kernel.is_in_place(pages.base, pages.page_bytes, found):
             raise CorruptIndexError(
                 f"{database}, key {key.hex()}: expected a tree page in its place, found another one; "
                 "restore a backup, or save what is left with simindex repair",
@@ -123,25 +108,16 @@ class ReadTransaction(Visitor):
         return found  # type: ignore[no-any-return] # a view, where the transaction is one of views
 
     def values(self, database: str, first: bytes, count: int) -> FoundValues | None:
-        """Return where the values of neighbouring keys lie, large ones without reading them; see `pages`.
+        """Return where the values of neighbouring keys of one length lie; ``None``: there are fewer."""
+        num_pages, tree = self._tree(database)
+        return self._pages.values(tree, first, count, num_pages)
 
-        ``None`` where there are fewer keys of the length of the first, or the pages of the map are not known.
-        """
-        found = self._pages_and_tree(database)
-        if found is None:
-            return None
-        pages, num_pages, tree = found
-        return pages.values(tree, first, count, num_pages)
-
-    def _pages_and_tree(self, database: str) -> tuple[PageMap, int, DatabaseRecord] | None:
-        """Return the map, the number of its pages, and the tree of a database; ``None`` where one is not
-        known."""
-        environment = self.environment
-        pages, record = environment.look(self._txn).pages, self._txn.get(database.encode())
-        tree = None if record is None else DatabaseRecord.of(bytes(record))
-        if pages is None or tree is None:
-            return None
-        return pages, environment.env.info()["last_pgno"] + 1, tree
+    def _tree(self, database: str) -> tuple[int, DatabaseRecord]:
+        """Return the number of pages of the map, and the tree of a database."""
+        tree = DatabaseRecord.of(bytes(self._txn.get(database.encode()) or b""))
+        if tree is None:
+            raise CorruptIndexError(f"{database}: expected the record of a database, found damage")
+        return self.environment.env.info()["last_pgno"] + 1, tree
 
     def large_value(self, database: str, key: bytes) -> tuple[int, int] | None:
         """Return (address, length) of a value with pages of its own, without reading it; else ``None``."""
@@ -151,15 +127,11 @@ class ReadTransaction(Visitor):
         return int(found.addresses[0]), int(found.lengths[0])
 
     def mapped_file(self) -> MappedFile | None:
-        """Return the file behind the map; ``None`` where nothing shows where the map lies."""
+        """Return the file behind the map; ``None`` where another one has taken its path."""
         return self.environment.look(self._txn).mapped
 
     def items(self, database: str, first: bytes = b"") -> Iterator[tuple[bytes, memoryview]]:
-        """Yield (key, value) from `first` on, in order of keys.
-
-        Raises:
-            CorruptIndexError: a page on the way is damaged; so do `parts` and `some`.
-        """
+        """Yield (key, value) from `first` on, in order. CorruptIndexError: a page on the way is damaged."""
         for key, value in self._walk(database, first):
             yield bytes(key), value
 
@@ -167,8 +139,9 @@ class ReadTransaction(Visitor):
         return chain.from_iterable(self._stretches(database, first))
 
     def _stretches(self, database: str, first: bytes) -> Iterator[Iterator[tuple[Any, Any]]]:
-        """Yield iterators over neighbouring entries, each to be used up before the next. Their pages are
-        proven before LMDB steps on them, for it ends the process on a page that is no leaf."""
+        """Yield iterators over neighbouring entries, each to be used up before the next."""
+        # Their pages are proven before LMDB steps on them, for it ends the process on a page that
+        # is no leaf.
         walk: Iterator[tuple[Any, Any]] | None = None
         wanted, most = first, _FIRST_ENTRIES
         if not self.environment.are_records_proven and database == RECORDS:
@@ -192,21 +165,14 @@ class ReadTransaction(Visitor):
                 wanted, most = key + b"\0", _PART_ENTRIES
 
     def _sound_entries(self, database: str, first: bytes, most: int) -> tuple[int, bool]:
-        """Return how many entries there are on sound pages from a key on, up to so many, and whether damage
-        ends them. More than so many: these are all, and nothing is proven."""
-        known = self._pages_and_tree(database)
-        if known is None:  # so LMDB is believed
-            return self.count(database) + most + 1, False
-        pages, num_pages, tree = known
-        if not tree.depth:
-            return 0, False
-        where = pages.base, num_pages, pages.page_bytes
-        found = _kernel.sound_entries(*where, tree.root, tree.depth, first, most)
+        """Return how many entries sound pages have from a key on, up to `most`; whether damage ends them."""
+        num_pages, tree = self._tree(database)
+        where = self._pages.base, num_pages, self._pages.page_bytes
+        found = _kernel.sound_entries(*where, tree.root, tree.depth, first, most) if tree.depth else 0
         return (found, False) if found >= 0 else (-1 - found, True)
 
     def parts(self, database: str, first: bytes = b"") -> Iterator[list[tuple[bytes, bytes]]]:
-        """Yield what `items` does, as copies and some hundred at a time: a third of the time for millions of
-        small values, where the transaction is one of copies."""
+        """Yield what `items` does as copies, some hundred at a time: for millions a third of the time."""
         entries, num_bytes = self.count(database), self.sizes()[database]
         size = min(max(_PART_BYTES * entries // max(num_bytes, 1), 1), _PART_ENTRIES)
         items = self._walk(database, first)
@@ -216,8 +182,7 @@ class ReadTransaction(Visitor):
             yield part
 
     def some(self, database: str, first: bytes, limit: int) -> list[tuple[bytes, bytes]]:
-        """Return so many (key, value) from `first` on, or all where fewer are left; copies where the
-        transaction is one of copies, and then in a third of the time."""
+        """Return so many (key, value) from `first` on, or all where fewer are left."""
         return list(islice(self._walk(database, first), limit))
 
     def read_ahead(self, database: str, keys: Iterable[bytes]) -> None:
@@ -262,11 +227,7 @@ class WriteTransaction:
         self._txn.put(key, value, db=self._databases[database])
 
     def append(self, database: str, items: list[tuple[bytes, bytes]]) -> None:
-        """Store values whose keys ascend and follow every stored key.
-
-        Raises:
-            CorruptIndexError: a key is not behind the last one; nothing of the transaction is kept.
-        """
+        """Store values whose keys ascend and follow every stored key; CorruptIndexError where they do not."""
         if len(items) == 1:
             consumed = added = int(self._txn.put(*items[0], append=True, db=self._databases[database]))
         else:

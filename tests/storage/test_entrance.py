@@ -128,6 +128,7 @@ def test_pages_of_a_level_are_asked_for_together(
     made: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Waited for one after the other, those of an index of 50 million documents took half a second."""
+    record = walk_file(read_pages(str(made.path))).trees["segments"].record
     batch_lengths: list[int] = []
     addresses: list[int] = []
     ask = _kernel.ask_for_pages
@@ -139,7 +140,6 @@ def test_pages_of_a_level_are_asked_for_together(
 
     monkeypatch.setattr(_kernel, "ask_for_pages", seen)
     simindex.open(made.path, "r").close()
-    record = walk_file(read_pages(str(made.path))).trees["segments"].record
     assert record.depth > 1
     assert record.leaf_pages in batch_lengths
     assert len(set(addresses)) == len(addresses)

@@ -5,17 +5,18 @@ import struct
 from pathlib import Path
 from typing import Any
 
+import lmdb
 import pytest
 from support.processes import ask, end, start
 from support.stored import PAGE
 
 import simindex
-from simindex import CorruptIndexError
+from simindex import CorruptIndexError, IndexFullError
 from simindex.maintenance.check import run_check
 from simindex.maintenance.repair import META_LOST
 from simindex.storage.page_file import COMMIT_AT, metas_of, read_pages
 from simindex.storage.page_walk import wrong_numbers
-from simindex.storage.store import OlderMeta
+from simindex.storage.transactions import WriteTransaction
 
 _COMMITS = 9
 
@@ -141,32 +142,26 @@ def test_half_written_meta_page_is_no_damage(states: list[bytes], tmp_path: Path
         assert set(index.keys()) == set(range(_COMMITS - 1))
 
 
-def test_failed_commit_puts_the_older_meta_page_back(states: list[bytes], tmp_path: Path) -> None:
+def test_failed_commit_puts_the_older_meta_page_back(tmp_path: Path) -> None:
     """LMDB itself puts the number back alone, and so another process would take it for a damaged one."""
-    path = with_meta_of(states, _COMMITS - 3, metas_newest(states[-1]), tmp_path / "i")
-    before = (path / "data.mdb").read_bytes()
-    newest = max(numbers_of(path))
-    older = OlderMeta(str(path / "data.mdb"), PAGE, newest + 1)
-    page = metas_newest(states[-1])
-    data = bytearray(before)
-    data[page * PAGE : (page + 1) * PAGE] = states[-1][page * PAGE : (page + 1) * PAGE]
-    struct.pack_into("<Q", data, page * PAGE + COMMIT_AT, newest - 1)
-    (path / "data.mdb").write_bytes(data)
-    assert found_in(path) == [page]
-    older.put_back()
-    assert (path / "data.mdb").read_bytes() == before
+    path = tmp_path / "i"
+    with simindex.open(path, "x") as index:
+        for number in range(4):
+            index.insert(number, f"{number} is a number of its own")
+        before, newest = (path / "data.mdb").read_bytes(), max(numbers_of(path))
+
+        def fail(_: WriteTransaction) -> None:
+            data = bytearray(before)
+            page = (newest + 1) % 2 * PAGE
+            data[page + _WRITTEN_AT : page + COMMIT_AT] = b"\1" * (COMMIT_AT - _WRITTEN_AT)
+            (path / "data.mdb").write_bytes(data)
+            raise lmdb.DiskError("Input/output error")
+
+        with pytest.raises(IndexFullError):
+            index._store.commit(fail)
+        assert (path / "data.mdb").read_bytes() == before
+        index.insert("more", "goes on as before")
     assert found_in(path) == []
-
-
-def test_older_meta_page_is_the_same_in_the_map_as_in_the_file(tmp_path: Path) -> None:
-    with simindex.open(tmp_path / "i", "x") as index:
-        for number in range(5):
-            index.insert(number, f"document {number}")
-            with index._store.reading() as txn:
-                pages = txn.environment.found_map.pages
-                assert pages is not None
-                in_map = OlderMeta(index._store.data, pages.page_bytes, txn.id + 1, pages)
-                assert in_map._bytes == OlderMeta(index._store.data, pages.page_bytes, txn.id + 1)._bytes
 
 
 def test_commits_to_pages_behind_the_map_are_no_damage(tmp_path: Path) -> None:

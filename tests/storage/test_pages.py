@@ -18,7 +18,7 @@ from simindex import Config, Layout, Sketch, _kernel
 from simindex.queries.search import FingerprintQuery
 from simindex.storage import page_file
 from simindex.storage.folder import Mode
-from simindex.storage.page_file import DatabaseRecord, FoundValues, MappedFile, PageMap, read_pages
+from simindex.storage.page_file import MappedFile, PageMap, read_pages
 from simindex.storage.transactions import ReadTransaction
 
 lengths = st.integers(0, 40) | st.integers(1_900, 2_200) | st.integers(4_000, 4_200) | st.integers(0, 70_000)
@@ -42,8 +42,7 @@ def test_values_of_neighbouring_keys_are_where_each_is(
         with env.begin(buffers=True) as reading:
             with reading.cursor() as cursor:
                 assert cursor.first()
-                page_map = PageMap.around(env, cursor.key(), num_pages)
-            assert page_map is not None
+                page_map = PageMap.around(cast("memoryview", cursor.key()), page_bytes, num_pages)
             tree = read_pages(str(folder)).meta.main
             expected = [key for key in sorted(sizes) if key >= first][:count]
             found = page_map.values(tree, first, count, num_pages)
@@ -171,69 +170,6 @@ def test_file_that_has_taken_the_path_of_the_mapped_one_is_not_opened(tmp_path: 
     assert MappedFile.open(str(file), (found.st_dev, found.st_ino + 1), 0, 4096) is None
     assert MappedFile.open(str(tmp_path / "none"), (0, 0), 0, 4096) is None
     assert len(os.listdir("/proc/self/fd")) == before
-
-
-@pytest.mark.parametrize("mode", ["r", "a"])
-@pytest.mark.parametrize("engine", [(0, 8), (0, 10), (1, 0)])
-def test_unknown_engine_takes_the_slow_way_and_the_results_are_right(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: tuple[int, int], mode: Mode
-) -> None:
-    path = made(tmp_path / "i")
-    monkeypatch.setattr(page_file, "engine_of", lambda _env: engine)
-
-    def looked_into(*_: object) -> None:
-        raise AssertionError("a page of an unknown engine was read")
-
-    monkeypatch.setattr(PageMap, "values", looked_into)
-    with simindex.open(path, mode) as index:
-        assert all([m.key for m in index.query(text, 0.9)] == [key] for key, text in TEXTS.items())
-        assert len(list(index)) == len(TEXTS)
-        if mode == "a":
-            index.remove_many(range(100))
-            index.compact()
-            assert [m.key for m in index.query(TEXTS[100], 0.9)] == [100]
-            assert index.query(TEXTS[99], 0.9) == []
-
-
-def test_engine_of_this_machine_is_asked_and_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that the fast way is the one that all other tests take."""
-    found = []
-    values_of = PageMap.values
-
-    def watched(
-        at: PageMap, tree: DatabaseRecord, first: bytes, count: int, num_pages: int
-    ) -> FoundValues | None:
-        values = values_of(at, tree, first, count, num_pages)
-        assert values is not None
-        found.extend((values.addresses > 0).tolist())
-        return values
-
-    monkeypatch.setattr(PageMap, "values", watched)
-    with simindex.open(made(tmp_path / "i"), "r") as index:
-        assert index.query(TEXTS[0], 0.9)
-        environment = index._store._environment
-        assert environment is not None
-        assert page_file.engine_of(environment.env) in page_file.KNOWN_ENGINES
-    assert all(found)
-    assert len(found) > 10
-
-
-def test_engine_with_other_pages_has_no_map(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """LMDB 1.0 itself, whose page header is longer; its file is refused by its format, too."""
-    try:
-        env = lmdb.open(str(tmp_path), lib_version=1)
-    except lmdb.Error:
-        pytest.skip("this lmdb has no engine 1")
-    with env:
-        with env.begin(write=True) as txn:
-            txn.put(b"key", b"value")
-            txn.put(b"large", bytes(100_000))
-        num_pages = env.info()["last_pgno"] + 1
-        with env.begin(buffers=True) as txn:
-            value = cast("memoryview", txn.get(b"key"))
-            assert PageMap.around(env, value, num_pages) is None
-            monkeypatch.setattr(page_file, "engine_of", lambda _env: (0, 9))
-            assert PageMap.around(env, value, num_pages) is None
 
 
 def test_no_memory_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
