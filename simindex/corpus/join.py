@@ -21,7 +21,7 @@ from simindex.format.keys import Key
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.formulas.match_odds import band_plan
 from simindex.index import Index
-from simindex.pairs.pair import Pair, PairStream
+from simindex.pairs.pair import Pair, SnapshotIterator
 from simindex.queries.matches import Answers, Match
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES, Method, method_of
 from simindex.sketching.sketch import origin_of
@@ -129,7 +129,7 @@ def _require_comparable(a: Index, b: Index) -> None:
         )
 
 
-class Joined(PairStream):
+class Joined(SnapshotIterator[Pair]):
     """The pairs of two collections; see `join`. Not thread-safe.
 
     Attributes:
@@ -152,7 +152,7 @@ class Joined(PairStream):
         self._how, self._asked, self._is_turned = how, asked, is_turned
         self._keys_are_metadata = keys_are_metadata
         self._progress = progress
-        super().__init__(self._all(walked), opened)
+        super().__init__(self._all(walked), opened.close)
 
     def __repr__(self) -> str:
         return f"<pairs of a join by {self._how.method}, {self.read:,} document{'s'[: self.read != 1]} read>"

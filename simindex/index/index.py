@@ -1115,7 +1115,7 @@ class Index:
         plan = plan_pairs(
             scheme, threshold, *method, "first", max_run, memory_bytes, "clusters", ignore_common
         )
-        pairs = pairs_of(self._store, scheme, plan, texts, memory_bytes, progress, stays_open=True)
+        pairs = pairs_of(self._store, scheme, plan, texts, memory_bytes, progress)
         return Clusters(pairs, linkage, memory_bytes)
 
     def cluster_of(

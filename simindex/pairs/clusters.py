@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from functools import partial
+from itertools import islice
 from typing import Literal
 
 import numpy as np
@@ -47,12 +48,8 @@ class Clusters(SnapshotIterator[list[Key]]):
     """
 
     def __init__(self, pairs: Pairs, linkage: Linkage, memory_bytes: int) -> None:
-        self._pairs, self._linkage, self._memory_bytes = pairs, linkage, memory_bytes
-        self._groups: Iterator[tuple[np.ndarray, bool]] | None = None
-        self._begun: list[Key] = []
-        """The keys so far of a cluster that is longer than what is looked up in one go."""
-        self._ready: deque[list[Key]] = deque()
-        self._is_open = True
+        self._pairs, self._linkage = pairs, linkage
+        super().__init__(self._all(memory_bytes), pairs.close)
 
     @property
     def snapshot(self) -> int:
@@ -77,61 +74,27 @@ class Clusters(SnapshotIterator[list[Key]]):
     def __repr__(self) -> str:
         return f"<clusters ({self._linkage}) of {repr(self._pairs).removeprefix('<pairs of ')}"
 
-    def __next__(self) -> list[Key]:
-        while not self._ready:
-            if not self._is_open:
-                raise StopIteration
-            self._advance()
-        return self._ready.popleft()
-
-    def close(self) -> None:
-        """End the iteration and let go of the snapshot. Closing twice is allowed."""
-        self._is_open, self._groups = False, None
-        self._ready.clear()
-        self._pairs.close()
-
-    # ---- a step ----
-
-    def _advance(self) -> None:
-        """Look up the keys of the next groups; before the first, find all groups."""
-        try:
-            if self._groups is None:
-                count, linkage = self._pairs.ranks.total, self._linkage
-                self._groups = group(count, linkage, self._edges(), self._memory_bytes).groups()
-            parts = list(_some_of(self._groups))
-            if not parts:
-                self.close()
-                return
-            ranks = np.concatenate([members for members, _ in parts])
-            keys = self._pairs.read(partial(_keys, self._pairs.ranks.numbers(ranks)))
-        except BaseException:
-            self.close()
-            raise
-        first = 0
-        for members, is_last in parts:
-            self._begun += keys[first : first + len(members)]
-            first += len(members)
-            if is_last:
-                self._ready.append(self._begun)
-                self._begun = []
+    def _all(self, memory_bytes: int) -> Iterator[list[Key]]:
+        """Find all groups, and yield the keys of each; some at a time are looked up."""
+        ranks = self._pairs.ranks
+        groups = group(ranks.total, self._linkage, self._edges(), memory_bytes).groups()
+        begun: list[Key] = []
+        while parts := list(_some_of(groups)):
+            numbers = ranks.numbers(np.concatenate([members for members, _ in parts]))
+            keys = iter(self._pairs.read(partial(_keys, numbers)))
+            for members, is_last in parts:
+                begun += islice(keys, len(members))
+                if is_last:
+                    yield begun
+                    begun = []
 
     def _edges(self) -> Iterator[tuple[np.ndarray, bool]]:
         """Yield the edges of all pairs; see `group`."""
-        while len(rows := self._next_rows()):
-            edges = edges_between(self._pairs.ranks.of(rows[:, 0]), self._pairs.ranks.of(rows[:, 1]))
-            is_copy = rows[:, 2] != 0
+        while some := list(islice(self._pairs.numbered, _PAIRS_AT_ONCE)):
+            a, b, are_copies = np.array([pair[1:] for pair in some], dtype=np.uint64).T
+            edges, is_copy = edges_between(self._pairs.ranks.of(a), self._pairs.ranks.of(b)), are_copies != 0
             yield edges[is_copy], True
             yield edges[~is_copy], False
-
-    def _next_rows(self) -> np.ndarray:
-        """Return the next pairs, uint64: number, number, 1 for copies; none at the end."""
-        rows: list[tuple[int, int, bool]] = []
-        try:
-            while len(rows) < _PAIRS_AT_ONCE:
-                rows.append(self._pairs.next_numbered()[1:])
-        except StopIteration:
-            pass
-        return np.array(rows, dtype=np.uint64).reshape(-1, 3)
 
 
 def group(

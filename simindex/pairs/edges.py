@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import IO, Any, Self
 
@@ -135,7 +136,7 @@ class SortedEdges:
 
     def _spill(self) -> None:
         run = self._sorted_held()
-        try:
+        with self._naming_the_folder():
             if self._file is None:
                 self._file = tempfile.TemporaryFile(  # noqa: SIM115
                     prefix="simindex-edges-", buffering=0, dir=self._folder
@@ -144,14 +145,15 @@ class SortedEdges:
             rest = run.view(np.uint8).data
             while rest:
                 rest = rest[self._file.write(rest) :]
-        except OSError as exc:
-            raise _failure(exc, self._folder) from exc
         self._ends.append(self.num_spilled + len(run))
 
     def _sorted_held(self) -> np.ndarray:
         run = np.concatenate([np.empty(0, dtype=self._dtype), *self._held])
         self._held, self._num_held = [], 0
-        return _in_order(run)
+        if self._dtype.names is not None:
+            return run[np.argsort(run["edge"], kind="stable")]
+        run.sort()
+        return run
 
     def ascending(self) -> Iterator[np.ndarray]:
         """Yield all edges, some at a time; an edge comes as often as it was added. To be called once."""
@@ -162,7 +164,7 @@ class SortedEdges:
             return
         size = max(self._capacity // (2 * (num_runs + 1)), LEAST_BLOCK)
         runs = [self._run(first, behind, size) for first, behind in pairwise(self._ends)]
-        newest = [iter([(_edges(last), last)])] if len(last) else []
+        newest = [iter([(self._edges(last), last)])] if len(last) else []
         for _, rows in merged([*newest, *runs]):
             yield rows
 
@@ -170,18 +172,30 @@ class SortedEdges:
         """Yield the edges of a run in the file, and their rows, so many at a time."""
         assert self._file is not None
         for at in range(first, behind, size):
-            block = np.empty(min(size, behind - at), dtype=self._dtype)
-            rest = block.view(np.uint8).data
-            try:
+            count = min(size, behind - at)
+            with self._naming_the_folder():
                 self._file.seek(at * self._dtype.itemsize)
-                while rest:
-                    done = self._file.readinto(rest)  # type: ignore[attr-defined]
-                    if not done:
-                        raise OSError(errno.EIO, "the file of edges is shorter than what was written")
-                    rest = rest[done:]
-            except OSError as exc:
-                raise _failure(exc, self._folder) from exc
-            yield _edges(block), block
+                block = np.fromfile(self._file, dtype=self._dtype, count=count)
+                if len(block) < count:
+                    raise OSError(errno.EIO, "the file of edges is shorter than what was written")
+            yield self._edges(block), block
+
+    def _edges(self, rows: np.ndarray) -> np.ndarray:
+        edges: np.ndarray = rows if self._dtype.names is None else rows["edge"]
+        return edges
+
+    @contextmanager
+    def _naming_the_folder(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as exc:
+            where = self._folder or tempfile.gettempdir()
+            remedy = "it needs" if self._folder else "set TMPDIR to"
+            what = f"clusters: edges that do not fit into memory_bytes go to {where}, and"
+            if exc.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                full = f"{what} it is full ({exc}); {remedy} a disk with more room"
+                raise IndexFullError(full) from exc
+            raise DiskError(f"{what} that failed ({exc}); {remedy} another disk") from exc
 
     def close(self) -> None:
         """Let go of the memory and of the disk. Closing twice is allowed."""
@@ -194,26 +208,3 @@ class SortedEdges:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _edges(rows: np.ndarray) -> np.ndarray:
-    edges: np.ndarray = rows if rows.dtype.names is None else rows["edge"]
-    return edges
-
-
-def _in_order(rows: np.ndarray) -> np.ndarray:
-    """Return rows by their edges; where these are structs, in an array of its own."""
-    if rows.dtype.names is not None:
-        return rows[np.argsort(rows["edge"], kind="stable")]
-    rows.sort()
-    return rows
-
-
-def _failure(exc: OSError, folder: str | None) -> IndexFullError | DiskError:
-    where = f"clusters: edges that do not fit into memory_bytes go to {folder or tempfile.gettempdir()}"
-    remedy = "" if folder else "set TMPDIR to "
-    if exc.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return IndexFullError(
-            f"{where}, and it is full ({exc}); {remedy or 'it needs '}a disk with more room"
-        )
-    return DiskError(f"{where}, and that failed ({exc}); {remedy or 'it needs '}another disk")

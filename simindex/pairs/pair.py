@@ -5,9 +5,7 @@ Typed as those of `Match`.
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -20,6 +18,21 @@ _T = TypeVar("_T")
 class SnapshotIterator(Iterator[_T]):
     """An iterator that holds a snapshot until its end, `close`, or the end of a ``with`` block."""
 
+    def __init__(self, values: Iterator[_T], let_go: Callable[[], object]) -> None:
+        self._values, self._let_go = values, let_go
+
+    def __next__(self) -> _T:
+        try:
+            return next(self._values)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End the iteration and let go of what it holds. Closing twice is allowed."""
+        self._values = iter(())
+        self._let_go()
+
     def __iter__(self) -> Self:
         return self
 
@@ -28,10 +41,6 @@ class SnapshotIterator(Iterator[_T]):
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    @abstractmethod
-    def close(self) -> None:
-        """End the iteration and let go of the snapshot. Closing twice is allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,25 +83,6 @@ class Pair:
             "exact": self.exact,
             "standard_error": self.standard_error,
         } | left_out
-
-
-class PairStream(SnapshotIterator[Pair]):
-    """Pairs as they are found, and what is open until their end."""
-
-    def __init__(self, pairs: Iterator[Pair], opened: ExitStack) -> None:
-        self._pairs, self._opened = pairs, opened
-
-    def __next__(self) -> Pair:
-        try:
-            return next(self._pairs)
-        except BaseException:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        """End the iteration, and let go of snapshots and temporary files. Closing twice is allowed."""
-        self._pairs = iter(())
-        self._opened.close()
 
 
 class Bounded(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -32,36 +32,23 @@ _ENTRY_BYTES = 48
 
 @dataclass(frozen=True)
 class PairPlan:
-    """Which pairs to find in an index, and how.
-
-    Attributes:
-        threshold: of the similarity, in (0, 1]; of MinHash.
-        cut: least estimate that is returned where it is no exact one.
-        bits: of the prefix of each of them.
-        masks: uint64, which bits of a table's band word, or of the fingerprint, make the prefix.
-        min_agree: agreeing rows of a candidate, at least.
-        max_distance: bits in which a candidate differs, at most; of SimHash.
-        kept: whether kept shingles are compared.
-        copies: which documents of equal sketches take part.
-        max_run: documents of one prefix that are compared all with all.
-        capacity: entries that are in memory at a time.
-        ignore_common: shingles that more than this share of the documents have are left out, once a pair is
-            verified; ``None``: none.
-    """
+    """Which pairs to find in an index, and how."""
 
     method: Method
     first_table: int
-    bits: tuple[int, ...]
-    masks: np.ndarray
-    threshold: float = 0.0
-    cut: float = 0.0
-    min_agree: int = 0
-    max_distance: int = FINGERPRINT_BITS
-    kept: bool = False
+    bits: tuple[int, ...]  # of the prefix of each table
+    masks: np.ndarray  # uint64, which bits of a table's band word, or of the fingerprint, make the prefix
+    threshold: float = 0.0  # of the similarity, in (0, 1]; of MinHash
+    cut: float = 0.0  # least estimate that is returned where it is no exact one
+    min_agree: int = 0  # agreeing rows of a candidate, at least
+    max_distance: int = FINGERPRINT_BITS  # bits in which a candidate differs, at most; of SimHash
+    kept: bool = False  # whether kept shingles are compared
     copies: Copies = "all"
-    max_run: int = DEFAULT_MAX_RUN
-    capacity: int = DEFAULT_MEMORY_BYTES // _ENTRY_BYTES
-    ignore_common: float | None = None
+    max_run: int = DEFAULT_MAX_RUN  # documents of one prefix that are compared all with all
+    capacity: int = DEFAULT_MEMORY_BYTES // _ENTRY_BYTES  # entries that are in memory at a time
+    ignore_common: float | None = (
+        None  # shingles that more of the documents have are left out of similarities
+    )
 
     @property
     def is_by_chance(self) -> bool:
@@ -122,26 +109,24 @@ def plan_pairs(
     require_int("memory_bytes", memory_bytes, _MIN_MEMORY_BYTES)
     capacity = memory_bytes // _ENTRY_BYTES
     require_int("max_run", max_run, _kernel.REPRESENTATIVES, capacity // 2, remark=" in this memory_bytes")
-    shared: dict[str, Any] = {"copies": copies, "max_run": max_run, "capacity": capacity}
-    shared["ignore_common"] = ignore_common
     if method == "simhash":
         if has_texts:
             raise ValueError(
                 f"{call}: texts is MinHash's, and this compares by SimHash, which is exact itself"
             )
-        assert config.simhash is not None
-        distance = config.simhash.max_distance if max_distance is None else max_distance
-        built_for = ", which this index was built for"
-        require_int("max_distance", distance, 0, config.simhash.max_distance, remark=built_for)
-        return replace(_by_fingerprints(scheme, distance), **shared)
-    if exact and has_texts:
-        raise ValueError(f"{call}: expected exact=True, which compares kept shingles, or texts, found both")
-    if exact and not config.keep_shingles:
-        raise ValueError(
-            "exact=True compares kept shingle hashes, and this index keeps none; "
-            "build it with Config(keep_shingles=...), or give the texts"
-        )
-    return replace(_by_rows(scheme, threshold, recall, exact, has_texts), **shared)
+        plan = _by_fingerprints(scheme, max_distance)
+    else:
+        if exact and has_texts:
+            raise ValueError(
+                f"{call}: expected exact=True, which compares kept shingles, or texts, found both"
+            )
+        if exact and not config.keep_shingles:
+            raise ValueError(
+                "exact=True compares kept shingle hashes, and this index keeps none; "
+                "build it with Config(keep_shingles=...), or give the texts"
+            )
+        plan = _by_rows(scheme, threshold, recall, exact, has_texts)
+    return replace(plan, copies=copies, max_run=max_run, capacity=capacity, ignore_common=ignore_common)
 
 
 def _by_rows(scheme: Scheme, threshold: float, recall: float | None, kept: bool, texts: bool) -> PairPlan:
@@ -150,32 +135,30 @@ def _by_rows(scheme: Scheme, threshold: float, recall: float | None, kept: bool,
     bits, min_agree = (exact_plan if kept or texts else band_plan)(threshold, num_perm, recall)
     whole = 2**FINGERPRINT_BITS - 1
     return PairPlan(
-        method="minhash",
-        threshold=threshold,
-        cut=estimate_cut(threshold, num_perm, recall),
-        first_table=FIRST_BAND_TABLE,
-        bits=(bits,) * bands,
-        masks=np.full(bands, whole - (whole >> bits), dtype=np.uint64),
-        min_agree=min_agree,
+        "minhash",
+        FIRST_BAND_TABLE,
+        (bits,) * bands,
+        np.full(bands, whole - (whole >> bits), dtype=np.uint64),
+        threshold,
+        estimate_cut(threshold, num_perm, recall),
+        min_agree,
         kept=kept,
     )
 
 
-def _by_fingerprints(scheme: Scheme, max_distance: int) -> PairPlan:
-    """Return what finds all pairs within a Hamming distance."""
-    plan = scheme.plan
+def _by_fingerprints(scheme: Scheme, max_distance: int | None) -> PairPlan:
+    """Return what finds all pairs within a Hamming distance; ``None``: the configured one."""
+    assert scheme.config.simhash is not None
+    most, plan = scheme.config.simhash.max_distance, scheme.plan
+    distance = most if max_distance is None else max_distance
+    require_int("max_distance", distance, 0, most, remark=", which this index was built for")
     single = np.uint64(1) << np.arange(FINGERPRINT_BITS, dtype=np.uint64)
     masks = [
         np.bitwise_or.reduce(single[permuted >> np.uint64(FINGERPRINT_BITS - bits) != 0])
         for permuted, bits in zip(plan.permute(single), plan.prefix_bits, strict=True)
     ]
-    return PairPlan(
-        method="simhash",
-        first_table=scheme.tables.first_permutation,
-        bits=plan.prefix_bits,
-        masks=np.array(masks, dtype=np.uint64),
-        max_distance=max_distance,
-    )
+    first, masks_of = scheme.tables.first_permutation, np.array(masks, dtype=np.uint64)
+    return PairPlan("simhash", first, plan.prefix_bits, masks_of, max_distance=distance)
 
 
 def bounds_of(place: int, count: int, bits: int) -> tuple[int, int]:
@@ -193,13 +176,9 @@ HandsOn = Literal["pairs", "each pair once", "forest"]
 
 @dataclass(frozen=True)
 class WalkPlan:
-    """What is compared in all ranges of the tables.
-
-    Attributes:
-        plan: of the pairs: tables, prefixes, where is cut.
-        hands_on: what each range yields: pairs, some of which another range has, too; each pair from one
-            range only; or only so many of its pairs as hold the same documents together.
-    """
+    """What is compared in so many ranges of the tables, and what each hands on: pairs, some of which another
+    range has, too; each pair from one range only; or only so many of its pairs as hold the same documents
+    together."""
 
     plan: PairPlan
     scheme: Scheme

@@ -7,11 +7,11 @@ Invariant: a piece of the range is in memory, and a run up to `max_run`, however
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from functools import cached_property, partial
+from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from simindex.format.rows import LONG_RUN, PAIR_ROW
 from simindex.pairs.candidates import edges_of_runs, first_met, places_within, verified
 from simindex.pairs.edges import Forest, SortedEdges, edges_between
 from simindex.pairs.plan import PairPlan, WalkPlan
-from simindex.pairs.table_walk import LongRuns, TableWalk
+from simindex.pairs.table_walk import NO_LONG_RUNS, SketchesAtHand, TableWalk
 from simindex.pairs.tables import Piece, SketchSource, Tables
 from simindex.queries.scheme import Scheme
 from simindex.segments.directory import Directory
@@ -34,12 +34,7 @@ BLOCK = 1 << 16
 
 
 class Block(NamedTuple):
-    """Whole runs of two documents up to `max_run`.
-
-    Attributes:
-        keys, numbers: of their entries, in order.
-        sizes: entries of each run.
-    """
+    """Whole runs of two documents up to `max_run`: their entries in order, and how many each run has."""
 
     keys: np.ndarray
     numbers: np.ndarray
@@ -47,25 +42,14 @@ class Block(NamedTuple):
 
 
 class LongPart(NamedTuple):
-    """A part of a run of more than `max_run` documents; its parts follow one another.
+    """Entries of a run of more than `max_run` documents, in order; parts of one follow one another."""
 
-    Attributes:
-        keys, numbers: of the entries, in order; of a first part more than `max_run`.
-        is_first: whether the run begins here.
-    """
-
-    keys: np.ndarray
     numbers: np.ndarray
-    is_first: bool
+    is_first: bool  # whether the run begins here
 
 
 def runs_of(pieces: Iterator[Piece], bits: int, max_run: int) -> Iterator[Block | LongPart]:
-    """Cut entries into runs; those of one document alone are left out.
-
-    Args:
-        pieces: entries in order.
-        max_run: of a run that is whole in memory.
-    """
+    """Cut entries into runs, of which up to `max_run` are whole; those of one document alone are left out."""
     free = np.uint64(64 - bits)
     keys, numbers = np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.uint32)
     begun: int | None = None
@@ -88,7 +72,7 @@ def _cut(
 ) -> Iterator[Block | LongPart]:
     if len(keys) and int(keys[0] >> free) == begun:
         end = int(np.searchsorted(keys >> free, np.uint64(begun), side="right"))
-        yield LongPart(keys[:end], numbers[:end], is_first=False)
+        yield LongPart(numbers[:end], is_first=False)
         keys, numbers = keys[end:], numbers[end:]
     # Few entries share a prefix with the next one, so what follows is of these alone.
     same = np.flatnonzero((keys[1:] ^ keys[:-1]) >> free == 0)
@@ -96,7 +80,7 @@ def _cut(
     begins, sizes = same[firsts], np.diff(np.append(firsts, len(same))) + 1
     is_long = sizes > max_run
     for begin, size in zip(begins[is_long].tolist(), sizes[is_long].tolist(), strict=True):
-        yield LongPart(keys[begin : begin + size], numbers[begin : begin + size], is_first=True)
+        yield LongPart(numbers[begin : begin + size], is_first=True)
     begins, sizes = begins[~is_long], sizes[~is_long]
     places, ends = places_within(begins, sizes), np.cumsum(sizes)
     first = run = 0
@@ -118,43 +102,26 @@ def scheme_of_config(config: Config) -> Scheme:
 
 
 class Edges(NamedTuple):
-    """Some of what a range has.
+    """Some of what a range has."""
 
-    Attributes:
-        pairs: PAIR_ROW, verified, by numbers; the lower is `a`.
-        waiting: uint32, the documents of a long run, or some of them, that are put off.
-        begins: whether these are the first of their run.
-    """
+    pairs: np.ndarray = _NO_PAIRS  # PAIR_ROW, verified, by numbers; the lower is `a`
+    waiting: np.ndarray = _NO_NUMBERS  # uint32, some documents of a long run, which are put off
+    begins: bool = False  # whether these are the first of their run
 
-    pairs: np.ndarray = _NO_PAIRS
-    waiting: np.ndarray = _NO_NUMBERS
-    begins: bool = False
-
-    @classmethod
-    def put_off(cls, part: LongPart) -> Edges:
-        """Return the documents of a part of a long run."""
-        return cls(waiting=part.numbers, begins=part.is_first)
-
-
-_T = TypeVar("_T")
 
 ABSENT = 2**32 - 1
 """Place of a number whose sketch is not at hand."""
 
 
-class Sketches:
-    """Sketches that were fetched, by ascending numbers; see `SketchesAtHand`."""
+class Sketches(SketchesAtHand):
+    """Sketches that were fetched, by ascending numbers, whose ranks are their places."""
 
     def __init__(self, source: SketchSource, geometry: Geometry, *numbers: np.ndarray) -> None:
         self.numbers = np.unique(np.concatenate(numbers))
         self.words, self.fingerprints = map(np.ascontiguousarray, source.sketches(self.numbers))
-        self._geometry = geometry
-        self._offsets = np.array([0, len(self.numbers)], dtype=np.uint64)
-
-    @cached_property
-    def _directory(self) -> Directory:
-        segment = sketch_segment(self._geometry, self.words, self.fingerprints)
-        return Directory(self._geometry, [segment])
+        segment = sketch_segment(geometry, self.words, self.fingerprints)
+        directory, offsets = Directory(geometry, [segment]), np.array([0, len(self.numbers)], dtype=np.uint64)
+        super().__init__(lambda function, *arguments: directory.run(function, offsets, *arguments))
 
     def local(self, numbers: np.ndarray) -> np.ndarray:
         """Return the places of numbers, `ABSENT` for those that are not here."""
@@ -165,24 +132,6 @@ class Sketches:
         """Return the numbers at some places."""
         numbers: np.ndarray = self.numbers[ranks]
         return numbers
-
-    def run(self, function: Callable[..., _T], *arguments: object) -> _T:
-        """Call a function of the kernel on these sketches."""
-        return self._directory.run(function, self._offsets, *arguments)
-
-
-class BlockEntries:
-    """The entries of a block, which are in memory; see `Entries`."""
-
-    total = done = 0
-    is_last = True
-
-    def __init__(self, block: Block) -> None:
-        self.keys, self.numbers, _ = block
-
-    def refill(self, begin: int) -> None:
-        """Drop the entries before `begin`; no others follow."""
-        self.keys, self.numbers = self.keys[begin:], self.numbers[begin:]
 
 
 HANDED_ON = 1 << 16
@@ -233,11 +182,11 @@ def _by_columns(
     with edges:
         for table, pieces in tables:
             for part in runs_of(pieces, plan.bits[table], plan.max_run):
-                if isinstance(part, Block):
-                    for some in edges_of_runs(*part, plan):
-                        edges.add(some)
-                else:
-                    yield Edges.put_off(part)
+                if isinstance(part, LongPart):
+                    yield Edges(_NO_PAIRS, *part)
+                    continue
+                for some in edges_of_runs(*part, plan):
+                    edges.add(some)
         for pairs in verified(source, plan, walk.scheme.tables.bands, edges.ascending()):
             is_once = walk.hands_on == "each pair once"
             yield Edges(first_met(source, walk, place, pairs) if is_once else pairs)
@@ -246,32 +195,27 @@ def _by_columns(
 def compared_tables(
     tables: Iterable[tuple[int, Iterator[Piece]]], plan: PairPlan, source: SketchSource, geometry: Geometry
 ) -> Iterator[Edges]:
-    """Yield the pairs of some tables run by run, and the documents of their long runs, which are put off.
-
-    A pair comes in the first table in which both stand in one run that is compared.
-
-    Args:
-        tables: number of each, ascending, and its entries in order.
-    """
-    sketches, longs = partial(Sketches, source, geometry), LongRuns.none()
+    """Yield the pairs of tables in ascending order run by run, and the documents of long runs, which are put
+    off. A pair comes in the first table in which both stand in one run that is compared."""
+    sketches, longs = partial(Sketches, source, geometry), [NO_LONG_RUNS] * len(plan.bits)
     for table, pieces in tables:
-        longs = longs.up_to(table)
         firsts: list[np.ndarray] = []
         for part in runs_of(pieces, plan.bits[table], plan.max_run):
-            if not isinstance(part, Block):
+            if isinstance(part, LongPart):
                 firsts += [part.numbers[:1]] * part.is_first
-                yield Edges.put_off(part)
+                yield Edges(_NO_PAIRS, *part)
                 continue
-            yield from map(Edges, TableWalk(plan, table, BlockEntries(part), sketches, longs).steps())
+            walk = TableWalk(plan, table, iter([part[:2]]), sketches, longs[:table])
+            yield from map(Edges, walk.steps())
         if firsts:
-            longs = longs.with_table(_put_off(plan, table, sketches(*firsts)))
+            longs[table] = _put_off(plan, table, sketches(*firsts))
 
 
 def _put_off(plan: PairPlan, table: int, firsts: Sketches) -> np.ndarray:
     """Return runs of which nothing was compared as rows of LONG_RUN, by the sketch of a document of each."""
     rows = np.full(len(firsts.numbers), ABSENT, dtype=LONG_RUN)
     keys = firsts.words[:, table] if plan.method == "minhash" else firsts.fingerprints
-    rows["prefix"] = keys & plan.masks[table]
+    rows["prefix"] = np.sort(keys & plan.masks[table])
     return rows
 
 

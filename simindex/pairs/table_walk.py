@@ -9,17 +9,15 @@ Datasets, 3.4.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from typing import NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from simindex import _kernel
 from simindex.format.rows import COPY_CURSOR, LONG_RUN, PAIR_CURSOR, PAIR_ROW
-from simindex.pairs.pair import Bounded
 from simindex.pairs.plan import PairPlan
-
-_T = TypeVar("_T")
+from simindex.pairs.tables import Piece
 
 _FOUND = 4_096
 """Pairs that a step returns at most."""
@@ -35,95 +33,42 @@ _RANK = np.uint64(2**32 - 1)
 
 _NEED_ENTRIES, _NEED_ROOM = 1, 2
 
-
-class Entries(Protocol):
-    """Entries of a table in order of (key, number), a buffer at a time."""
-
-    @property
-    def keys(self) -> np.ndarray:
-        """Keys of the entries that are in memory, uint64."""
-
-    @property
-    def numbers(self) -> np.ndarray:
-        """Numbers of their documents, uint32."""
-
-    @property
-    def is_last(self) -> bool:
-        """Whether no more entries follow."""
-
-    @property
-    def total(self) -> int:
-        """How many there are, as far as that is known before."""
-
-    @property
-    def done(self) -> int:
-        """How many of `total` have been read."""
-
-    def refill(self, begin: int) -> None:
-        """Drop the entries before `begin` and read more behind the others; without room none."""
+NO_LONG_RUNS = np.zeros(0, dtype=LONG_RUN)
 
 
-class SketchesAtHand(Protocol):
-    """Sketches that the kernel can read, each under a rank."""
+class SketchesAtHand:
+    """Sketches that the kernel can read, each under a rank, which is its number here.
+
+    Args:
+        run: calls a function of the kernel with a directory, its offsets and the arguments.
+    """
+
+    def __init__(self, run: Callable[..., Any]) -> None:
+        self.run = run
 
     def local(self, numbers: np.ndarray) -> np.ndarray:
         """Return the ranks of documents, uint32."""
+        return numbers
 
     def numbers_of(self, ranks: np.ndarray) -> np.ndarray:
         """Return the numbers of documents."""
-
-    def run(self, function: Callable[..., _T], *arguments: object) -> _T:
-        """Call a function of the kernel with a directory, its offsets and the arguments."""
+        return ranks
 
 
 SketchReader = Callable[[np.ndarray, np.ndarray], SketchesAtHand]
 """Returns the sketches of documents, of a buffer and of some more; others may be there, too."""
 
 
-class LongRuns(NamedTuple):
-    """Long runs of earlier tables, by documents' numbers: rows of LONG_RUN, those of each table by prefix.
-
-    Attributes:
-        firsts: place of the first of each table; one more for the end.
-        rows: all of them, 72 bytes each.
-    """
-
-    firsts: list[int]
-    rows: np.ndarray
-
-    @classmethod
-    def none(cls) -> LongRuns:
-        """Return those of no table."""
-        return cls([0], np.zeros(0, dtype=LONG_RUN))
-
-    def up_to(self, table: int) -> LongRuns:
-        """Return them for a walk of this table: those between that were not walked have none."""
-        return self._replace(firsts=self.firsts + [len(self.rows)] * (table + 1 - len(self.firsts)))
-
-    def with_table(self, rows: np.ndarray) -> LongRuns:
-        """Return them with those of the next table."""
-        rows = rows[np.argsort(rows["prefix"])]
-        return LongRuns([*self.firsts, self.firsts[-1] + len(rows)], np.concatenate([self.rows, rows]))
-
-
 class _Walk(ABC):
     """What both walks have: a buffer of entries, their sketches, and room for pairs."""
 
-    def __init__(self, plan: PairPlan, table: int, entries: Entries, sketches: SketchReader) -> None:
-        self._plan, self._table, self._entries, self._sketches = plan, table, entries, sketches
+    def __init__(self, plan: PairPlan, table: int, pieces: Iterator[Piece], sketches: SketchReader) -> None:
+        self._plan, self._table, self._pieces, self._sketches = plan, table, pieces, sketches
         self._at_hand: SketchesAtHand | None = None
-        self._ranks = np.empty(0, dtype=np.uint32)
+        self._keys: np.ndarray = np.empty(0, dtype=np.uint64)
+        self._numbers = self._ranks = np.empty(0, dtype=np.uint32)
+        self._is_last = False
         self._found = np.zeros(_FOUND, dtype=PAIR_ROW)
-
-    @property
-    def total(self) -> int:
-        """How many entries the table has."""
-        return self._entries.total
-
-    @property
-    def done(self) -> int:
-        """Entries that were read, of `total`."""
-        return self._entries.done
 
     @abstractmethod
     def step(self) -> np.ndarray | None:
@@ -135,21 +80,23 @@ class _Walk(ABC):
             yield rows
 
     def _refill(self, begin: int, more: np.ndarray) -> SketchesAtHand | None:
-        """Read on; returns the sketches of the entries and of `more`, ``None`` where there are no entries."""
-        entries = self._entries
-        entries.refill(begin)
-        self._at_hand = None
-        if len(entries.keys):
-            self._at_hand = self._sketches(entries.numbers, more)
-            self._ranks = self._at_hand.local(entries.numbers)
+        """Read on behind the entries from `begin` on; returns the sketches of all and of `more`, ``None``
+        where there are no entries."""
+        keys, numbers = next(self._pieces, (self._keys[:0], self._numbers[:0]))
+        self._is_last = not len(keys)
+        self._keys = np.concatenate([self._keys[begin:], keys])
+        self._numbers = np.concatenate([self._numbers[begin:], numbers])
+        self._at_hand = self._sketches(self._numbers, more) if len(self._keys) else None
+        if self._at_hand is not None:
+            self._ranks = self._at_hand.local(self._numbers)
         return self._at_hand
 
     def _arguments(self) -> tuple[np.ndarray, ...]:
         """Return what both functions of the kernel take of a table, in the order of bind_pairs.c."""
         plan, table = self._plan, self._table
-        figures = plan.min_agree, plan.max_distance, plan.max_run, self._entries.is_last
+        figures = plan.min_agree, plan.max_distance, plan.max_run, self._is_last
         how = np.array([table, plan.bits[table], plan.method == "minhash", *figures], dtype=np.uint64)
-        return plan.masks, how, self._entries.keys, self._ranks
+        return plan.masks, how, self._keys, self._ranks
 
     def _pairs(self, at_hand: SketchesAtHand, count: int) -> np.ndarray:
         rows = self._found[:count].copy()
@@ -163,41 +110,39 @@ class TableWalk(_Walk):
 
     Args:
         table: number of the method's table, from 0.
-        longs: the long runs of the tables before.
+        longs: the long runs of each table before, LONG_RUN.
+
+    Attributes:
+        cursor: PAIR_CURSOR, where it is, with what was compared so far.
     """
 
     def __init__(
-        self, plan: PairPlan, table: int, entries: Entries, sketches: SketchReader, longs: LongRuns
+        self,
+        plan: PairPlan,
+        table: int,
+        pieces: Iterator[Piece],
+        sketches: SketchReader,
+        longs: Sequence[np.ndarray],
     ) -> None:
-        super().__init__(plan, table, entries, sketches)
-        self._firsts = np.array(longs.firsts, dtype=np.uint64)
-        self._longs = np.concatenate([longs.rows, np.zeros(_ROOM, dtype=LONG_RUN)])
+        super().__init__(plan, table, pieces, sketches)
+        self._firsts = np.cumsum([0, *map(len, longs)], dtype=np.uint64)
+        self._longs = np.concatenate([*longs, np.zeros(_ROOM, dtype=LONG_RUN)])
         self._local_longs = self._longs
-        self._cursor = np.zeros(1, dtype=PAIR_CURSOR)
-        self._cursor["num_longs"] = longs.firsts[-1]
-
-    @property
-    def compared(self) -> int:
-        """Pairs of sketches that were compared so far."""
-        return int(self._cursor["compared"][0])
-
-    @property
-    def bounded(self) -> Bounded:
-        """What was not compared all with all so far."""
-        return Bounded(int(self._cursor["bounded_runs"][0]), int(self._cursor["bounded_entries"][0]))
+        self.cursor = np.zeros(1, dtype=PAIR_CURSOR)
+        self.cursor["num_longs"] = self._firsts[-1]
 
     @property
     def long_runs(self) -> np.ndarray:
         """Rows of LONG_RUN, by numbers, of this table so far."""
-        return self._longs[int(self._firsts[-1]) : int(self._cursor["num_longs"][0])]
+        return self._longs[int(self._firsts[-1]) : int(self.cursor["num_longs"][0])]
 
     def step(self) -> np.ndarray | None:
         """Return the next pairs, PAIR_ROW by numbers, maybe none yet; ``None`` at the end."""
-        cursor, at_hand = self._cursor, self._at_hand or self._next_entries()
+        at_hand = self._at_hand or self._next_entries()
         if at_hand is None:
             return None
-        known = int(cursor["num_longs"][0])
-        arguments = *self._arguments(), cursor, self._firsts, self._local_longs, self._found
+        known = int(self.cursor["num_longs"][0])
+        arguments = *self._arguments(), self.cursor, self._firsts, self._local_longs, self._found
         outcome, count = at_hand.run(_kernel.find_pairs, *arguments)
         self._keep_long_runs(at_hand, known)
         rows = self._pairs(at_hand, count)
@@ -205,16 +150,16 @@ class TableWalk(_Walk):
             self._longs = np.concatenate([self._longs, np.zeros_like(self._longs)])
             self._local_longs = _local_runs(at_hand, self._longs)
         elif outcome == _NEED_ENTRIES:
-            if self._entries.is_last and not count:
+            if self._is_last and not count:
                 return None
-            if not self._entries.is_last:
+            if not self._is_last:
                 self._next_entries()
         return rows
 
     def _next_entries(self) -> SketchesAtHand | None:
-        begin, cursor = int(self._cursor["begin"][0]), self._cursor
+        cursor = self.cursor
         of_run = self.long_runs["ranks"][-1:].ravel() if cursor["is_long"][0] else self._ranks[:0]
-        at_hand = self._refill(begin, of_run)
+        at_hand = self._refill(int(cursor["begin"][0]), of_run)
         for place in ("begin", "end", "right", "left"):
             cursor[place] = 0
         if at_hand is not None:
@@ -224,7 +169,7 @@ class TableWalk(_Walk):
     def _keep_long_runs(self, at_hand: SketchesAtHand, known: int) -> None:
         """Take over the long runs that the kernel has added, from the `known`-th on."""
         if self._local_longs is not self._longs:
-            new = slice(known, int(self._cursor["num_longs"][0]))
+            new = slice(known, int(self.cursor["num_longs"][0]))
             self._longs[new] = self._local_longs[new]
             self._longs["ranks"][new] = at_hand.numbers_of(self._local_longs["ranks"][new])
 
@@ -246,8 +191,8 @@ class EqualSketches(_Walk):
     They lie side by side in the first table. Equal sketches that were stored as copies are no entries there.
     """
 
-    def __init__(self, plan: PairPlan, entries: Entries, sketches: SketchReader) -> None:
-        super().__init__(plan, 0, entries, sketches)
+    def __init__(self, plan: PairPlan, pieces: Iterator[Piece], sketches: SketchReader) -> None:
+        super().__init__(plan, 0, pieces, sketches)
         self._cursor = np.zeros(1, dtype=COPY_CURSOR)
         self._slots = np.full(_SLOTS, 2**64 - 1, dtype=np.uint64)
         self._used = np.zeros(_SLOTS // 2, dtype=np.uint32)
@@ -255,7 +200,7 @@ class EqualSketches(_Walk):
     def step(self) -> np.ndarray | None:
         """Return the next pairs, PAIR_ROW by numbers, the first sketch as `a`; ``None`` at the end."""
         at_hand = self._at_hand
-        if int(self._cursor["next"][0]) == len(self._entries.keys):
+        if int(self._cursor["next"][0]) == len(self._keys):
             at_hand = self._next_entries()
         if at_hand is None:
             return None
@@ -268,7 +213,7 @@ class EqualSketches(_Walk):
         firsts = (self._slots[used] & _RANK).astype(np.uint32)
         if self._at_hand is not None:
             firsts = self._at_hand.numbers_of(firsts)
-        at_hand = self._refill(len(self._entries.keys), firsts)
+        at_hand = self._refill(len(self._keys), firsts)
         self._cursor["next"] = 0
         if at_hand is not None:
             self._slots[used] = self._slots[used] & ~_RANK | at_hand.local(firsts).astype(np.uint64)

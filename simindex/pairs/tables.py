@@ -8,7 +8,9 @@ Source: merging of sorted runs, Knuth, The Art of Computer Programming, volume 3
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from threading import RLock
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -31,6 +33,8 @@ from simindex.storage.store import Store
 Piece = tuple[np.ndarray, np.ndarray]
 """Entries in ascending order of their keys: (keys, numbers), uint64 and uint32."""
 
+_NO_NUMBERS = np.empty(0, dtype=np.uint32)
+
 LEAST_PIECE = 1_024
 """Entries of a partition that come in one go, at least."""
 
@@ -50,15 +54,13 @@ class Tables(SketchSource, Protocol):
         """How many numbers there are."""
 
     def pieces(self, table: int, first: int, behind: int, capacity: int) -> Iterator[Piece]:
-        """Yield the entries of a table whose keys are in first..behind-1; `capacity` of them, about, are in
-        memory at a time."""
+        """Yield the entries of a table whose keys are in first..behind-1, about `capacity` at a time."""
 
     def copies(self) -> Piece:
         """Return (leaders, copies), uint32, of rows that are in no table, for their sketch is a leader's."""
 
     def columns_of(self, numbers: np.ndarray) -> Iterator[np.ndarray]:
-        """Yield the words of a band of documents, uint64, band after band, and then their fingerprints;
-        `numbers` ascending, a number may come several times."""
+        """Yield the words of each band of documents by ascending numbers, uint64, then their fingerprints."""
 
 
 class Document(NamedTuple):
@@ -102,86 +104,73 @@ def offsets_of(counts: Sequence[int], what: str) -> np.ndarray:
 
 
 class MergedTables:
-    """The tables of several partitions as one; see `Tables`. Documents are numbered through.
+    """The tables of several partitions as one; see `Tables`.
 
     Attributes:
         offsets: uint64: the number of the first document of each partition, and of all behind the last.
     """
 
     def __init__(self, partitions: Sequence[Tables]) -> None:
-        self._partitions = partitions
         self.offsets = offsets_of([each.total for each in partitions], "partitions")
         self.total = int(self.offsets[-1])
+        self._partitions = list(zip(partitions, self.offsets.astype(np.uint32), strict=False))
 
     def parts(self, numbers: np.ndarray) -> Iterator[tuple[int, slice, np.ndarray]]:
         """Yield (partition, where they stand, ranks there) of ascending numbers."""
         ends = np.searchsorted(numbers, self.offsets)
         for partition in np.flatnonzero(np.diff(ends)).tolist():
             here = slice(int(ends[partition]), int(ends[partition + 1]))
-            yield partition, here, numbers[here] - self.offsets[partition].astype(np.uint32)
+            yield partition, here, numbers[here] - self._partitions[partition][1]
 
     def pieces(self, table: int, first: int, behind: int, capacity: int) -> Iterator[Piece]:
         """Yield the entries of a range, those of all partitions; see `Tables.pieces`."""
         each = max(capacity // max(len(self._partitions), 1), LEAST_PIECE)
-        wanted = table, first, behind, each
-        return merged([self._numbered(number, wanted) for number in range(len(self._partitions))])
 
-    def _numbered(self, partition: int, wanted: tuple[int, int, int, int]) -> Iterator[Piece]:
-        offset = self.offsets[partition].astype(np.uint32)
-        for keys, ranks in self._partitions[partition].pieces(*wanted):
-            yield keys, ranks + offset
+        def numbered(tables: Tables, offset: np.uint32) -> Iterator[Piece]:
+            return ((keys, ranks + offset) for keys, ranks in tables.pieces(table, first, behind, each))
+
+        return merged([numbered(*partition) for partition in self._partitions])
 
     def copies(self) -> Piece:
         """Return (leaders, copies) of all partitions, by number; see `Tables.copies`."""
-        leaders, copies = [np.empty(0, dtype=np.uint32)], [np.empty(0, dtype=np.uint32)]
-        for number, tables in enumerate(self._partitions):
-            offset, some = self.offsets[number].astype(np.uint32), tables.copies()
-            leaders.append(some[0] + offset)
-            copies.append(some[1] + offset)
-        return np.concatenate(leaders), np.concatenate(copies)
+        some = [[column + offset for column in tables.copies()] for tables, offset in self._partitions]
+        leaders, copies = map(np.concatenate, zip([_NO_NUMBERS] * 2, *some, strict=True))
+        return leaders, copies
 
     def sketches(self, numbers: np.ndarray) -> Piece:
         """Return (words, fingerprints) of documents by their numbers, ascending."""
-        parts = [self._partitions[number].sketches(ranks) for number, _, ranks in self.parts(numbers)]
-        return np.concatenate([words for words, _ in parts]), np.concatenate([bits for _, bits in parts])
+        parts = [self._partitions[place][0].sketches(ranks) for place, _, ranks in self.parts(numbers)]
+        words, fingerprints = map(np.concatenate, zip(*parts, strict=True))
+        return words, fingerprints
 
     def columns_of(self, numbers: np.ndarray) -> Iterator[np.ndarray]:
         """Yield the columns of the sketches of documents; see `Tables.columns_of`."""
-        parts = [self._partitions[number].columns_of(ranks) for number, _, ranks in self.parts(numbers)]
+        parts = [self._partitions[place][0].columns_of(ranks) for place, _, ranks in self.parts(numbers)]
         return map(np.concatenate, zip(*parts, strict=True))
 
 
 def merged(sources: Sequence[Iterator[Piece]]) -> Iterator[Piece]:
-    """Yield the entries of several sources as one, a piece of each in memory.
-
-    Equal keys come in the order of their sources.
-    """
-    if len(sources) == 1:
-        yield from sources[0]
-        return
-    rest = list(sources)
-    blocks = [next(source, None) for source in rest]
-    while True:
-        here = [place for place, block in enumerate(blocks) if block is not None]
-        rest, blocks = [rest[place] for place in here], [blocks[place] for place in here]
-        held = [block for block in blocks if block is not None]
-        if not held:
-            return
+    """Yield the entries of several sources as one, a piece of each in memory; those of one key stay in the
+    order of their sources."""
+    held = [(block, source) for source in sources if (block := next(source, None)) is not None]
+    while len(held) > 1:
         # Up to the least of the last keys no entry can be missing; more of that key may follow in a source
         # that ends with it, and those of the sources behind come after them.
-        limit = min(keys[-1] for keys, _ in held)
-        ends = next(place for place, (keys, _) in enumerate(held) if keys[-1] == limit)
-        counts = [
-            int(np.searchsorted(keys, limit, side="right" if place <= ends else "left"))
-            for place, (keys, _) in enumerate(held)
-        ]
-        keys = np.concatenate([block[0][:count] for block, count in zip(held, counts, strict=True)])
-        numbers = np.concatenate([block[1][:count] for block, count in zip(held, counts, strict=True)])
-        order = np.argsort(keys, kind="stable")  # of sorted parts: it finds and merges them
+        limit, more_follow = min(keys[-1] for (keys, _), _ in held), False
+        parts, rest = list[Piece](), list[tuple[Piece, Iterator[Piece]]]()
+        for (keys, numbers), source in held:
+            end = int(np.searchsorted(keys, limit, side="left" if more_follow else "right"))
+            more_follow |= bool(keys[-1] == limit)
+            parts.append((keys[:end], numbers[:end]))
+            block = (keys[end:], numbers[end:]) if end < len(keys) else next(source, None)
+            if block is not None:
+                rest.append((block, source))
+        keys, numbers = map(np.concatenate, zip(*parts, strict=True))
+        order, held = np.argsort(keys, kind="stable"), rest  # of sorted parts: it finds and merges them
         yield keys[order], numbers[order]
-        for place, (block, count) in enumerate(zip(held, counts, strict=True)):
-            whole = count == len(block[0])
-            blocks[place] = next(rest[place], None) if whole else (block[0][count:], block[1][count:])
+    for block, source in held:
+        yield block
+        yield from source
 
 
 _WINDOW = 1 << 16
@@ -239,117 +228,27 @@ EVERY_KEY = 2**64
 """What lies behind all keys."""
 
 
-class TableEntries:
-    """The entries of a table, in order of (key, rank): all, or those whose keys are in a range.
-
-    A range is found by halving, some twenty entries a segment; what lies outside of it is not read.
-
-    Args:
-        read: calls a function with a view of the snapshot.
-        dead: a bit for each rank that is left out.
-        capacity: entries that are in memory at a time.
-
-    Attributes:
-        keys, numbers: those in memory, uint64, and their ranks, uint32.
-        is_last: whether no more follow them.
-        total: how many the table has in the range, those that are left out included.
-    """
-
-    def __init__(
-        self,
-        read: Callable[[Callable[[View], object]], object],
-        ranks: Ranks,
-        table: int,
-        dead: np.ndarray,
-        capacity: int,
-        first: int,
-        behind: int,
-    ) -> None:
-        self._read, self._dead = read, dead
-
-        def begin(view: View) -> None:
-            directory = view.directory
-            counts = [directory.geometry.entry_counts(segment.entry)[table] for segment in directory.segments]
-            places = np.flatnonzero(counts)
-            self._sources = np.zeros(len(places), dtype=MERGE_SOURCE)
-            self._sources["segment"] = places
-            self._sources["table"] = table
-            self._sources["offset"] = ranks.offsets[places]
-            self._sources["position"] = [_place_of(directory, at, first) for at in self._sources]
-            self._skipped = int(self._sources["position"].sum())
-            self.total = sum(_place_of(directory, at, behind) for at in self._sources) - self._skipped
-
-        read(begin)
-        room = min(capacity, self.total)
-        self._keys = np.empty(room, dtype=np.uint64)
-        self._ranks = np.empty(room, dtype=np.uint32)
-        self._count = 0
-        self.is_last = not self.total
-        self.keys, self.numbers = self._keys[:0], self._ranks[:0]
-
-    @property
-    def done(self) -> int:
-        """How many entries have been read so far, those that were left out included."""
-        return int(self._sources["position"].sum()) - self._skipped
-
-    def refill(self, begin: int) -> None:
-        """Drop the entries before `begin` and read more behind the others, as many as there is room for."""
-        count = self._count - begin
-        self._keys[:count] = self._keys[begin : self._count]
-        self._ranks[:count] = self._ranks[begin : self._count]
-        self._count = count
-        self._read(self._fill)
-        self.keys, self.numbers = self._keys[: self._count], self._ranks[: self._count]
-
-    def _fill(self, view: View) -> None:
-        count = self._count
-        while count < len(self._keys) and not self.is_last:
-            # Entries come in order, so these are of the range, whatever follows it in the segments.
-            end = count + min(len(self._keys) - count, self.total - self.done)
-            count += view.directory.run(
-                _kernel.merge, self._sources, self._dead, self._keys[count:end], self._ranks[count:end]
-            )
-            self.is_last = self.done == self.total
-        self._count = count
-
-    def next_piece(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return the next (keys, ranks), uint64 and uint32, in order of both; ``None`` at the end."""
-        while not self.is_last:
-            self.refill(self._count)
-            if self._count:
-                return self.keys.copy(), self.numbers.copy()
-        return None
+def _counts_of(directory: Directory, table: int) -> list[int]:
+    """Return how many entries of a table each segment has."""
+    return [directory.geometry.entry_counts(segment.entry)[table] for segment in directory.segments]
 
 
-def _place_of(directory: Directory, source: np.void, key: int) -> int:
-    """Return how many entries of a segment's table have keys below one."""
-    entry = directory.segments[int(source["segment"])].entry
-    low, high = 0, directory.geometry.entry_counts(entry)[int(source["table"])]
-    if key <= 0 or key >= EVERY_KEY:
-        return low if key <= 0 else high
+def _place_of(directory: Directory, source: np.void, count: int, key: int) -> int:
+    """Return how many of the entries that a segment's table has are of keys below one."""
     probe = np.array([source], dtype=MERGE_SOURCE)
     found, number = np.empty(1, dtype=np.uint64), np.empty(1, dtype=np.uint32)
-    guess = int(high * (key / EVERY_KEY))  # hashes lie evenly
-    step = 1
-    while low < high:
-        middle = min(max(guess, low), high - 1)
-        probe["position"] = middle
+
+    def key_at(position: int) -> int:
+        probe["position"] = position
         directory.run(_kernel.merge, probe, None, found, number)
-        if int(found[0]) < key:
-            low = middle + 1
-            guess = low + step - 1
-        else:
-            high = middle
-            guess = high - step
-        step *= 2
-        if step > high - low:
-            guess = (low + high) // 2
-    return low
+        return int(found[0])
+
+    return count if key >= EVERY_KEY else bisect_left(range(count), key, key=key_at) if key else 0
 
 
 _T = TypeVar("_T")
 
-_COPIES_AT_ONCE = _TIMES_AT_ONCE = 4_096
+_AT_ONCE = 4_096
 
 
 class PinnedTables:
@@ -398,23 +297,45 @@ class PinnedTables:
                 )
             return look(self._reader.committed_view(txn))
 
-    def slice(
+    def run(self, function: Callable[..., _T], *arguments: object) -> _T:
+        """Call a function of the kernel on the sketches of the snapshot, under their ranks."""
+        return self.read(lambda view: view.directory.run(function, self.ranks.offsets, *arguments))
+
+    def num_entries(self, table: int) -> int:
+        """Return how many entries a table has, those of removed documents included."""
+        return self.read(lambda view: sum(_counts_of(view.directory, table)))
+
+    def pieces(
         self, table: int, first: int, behind: int, capacity: int, dead: np.ndarray | None = None
-    ) -> TableEntries:
-        """Return the entries of a sorted table whose keys are in first..behind-1, live ones alone.
-
-        Args:
-            capacity: entries that are in memory at a time.
-            dead: a bit for each rank that is left out; ``None``: those of removed sketches.
-        """
+    ) -> Iterator[Piece]:
+        """Yield the live entries of a range of keys; `dead`: a bit for each rank that is left out, default:
+        those of removed sketches. See `Tables.pieces`."""
         dead = self.ranks.dead if dead is None else dead
-        return TableEntries(self.read, self.ranks, table, dead, capacity, first, behind)
+        sources, end = self.read(partial(self._sources, table, first, behind))
 
-    def pieces(self, table: int, first: int, behind: int, capacity: int) -> Iterator[Piece]:
-        """Yield the entries of a slice; see `Tables.pieces`."""
-        entries = self.slice(table, first, behind, capacity)
-        while (piece := entries.next_piece()) is not None:
-            yield piece
+        def next_piece(room: int, view: View) -> Piece:
+            keys, ranks = np.empty(room, dtype=np.uint64), np.empty(room, dtype=np.uint32)
+            count = view.directory.run(_kernel.merge, sources, dead, keys, ranks)
+            return keys[:count], ranks[:count]
+
+        while (left := end - int(sources["position"].sum())) > 0:
+            piece = self.read(partial(next_piece, min(capacity, left)))
+            if len(piece[0]):
+                yield piece
+
+    def _sources(self, table: int, first: int, behind: int, view: View) -> tuple[np.ndarray, int]:
+        """Return where segments have a range of keys, MERGE_SOURCE, and the sum of the places behind it."""
+        counts, place_of = np.array(_counts_of(view.directory, table)), partial(_place_of, view.directory)
+        places = np.flatnonzero(counts)
+        sources = np.zeros(len(places), dtype=MERGE_SOURCE)
+        sources["segment"], sources["table"] = places, table
+        sources["offset"] = self.ranks.offsets[places]
+        begins, ends = (
+            [place_of(*of, key) for of in zip(sources, counts[places].tolist(), strict=True)]
+            for key in (first, behind)
+        )
+        sources["position"] = begins
+        return sources, sum(ends)
 
     def sketches(self, ranks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (words, fingerprints) that are stored under some ranks."""
@@ -430,16 +351,15 @@ class PinnedTables:
     def copies(self) -> tuple[np.ndarray, np.ndarray]:
         """Return (leaders, copies): ranks, uint32, of the documents that are stored as copies and live, each
         beside the rank that its sketch is stored under, ascending. 8 bytes a copy."""
-        leaders, copies = [np.empty(0, dtype=np.uint32)], [np.empty(0, dtype=np.uint32)]
-        for keys, ranks in self.pieces(COPY_TABLE, 0, EVERY_KEY, _COPIES_AT_ONCE):
-            leaders.append(self.ranks.of(keys))
-            copies.append(ranks)
-        return np.concatenate(leaders), np.concatenate(copies)
+        pieces = self.pieces(COPY_TABLE, 0, EVERY_KEY, _AT_ONCE)
+        some = ((self.ranks.of(leaders), copies) for leaders, copies in pieces)
+        leaders, copies = map(np.concatenate, zip([_NO_NUMBERS] * 2, *some, strict=True))
+        return leaders, copies
 
     def times(self) -> np.ndarray:
         """Return when documents were inserted, by rank; see `DocumentTables.times`."""
         walk, found = Walk(), np.full(self.total, np.iinfo(np.int64).max)
-        while some := self.read(lambda view: walk.part(view, _TIMES_AT_ONCE)):
+        while some := self.read(lambda view: walk.part(view, _AT_ONCE)):
             numbers = np.array([number for number, _ in some], dtype=np.uint64)
             found[self.ranks.of(numbers)] = [record.inserted_at for _, record in some]
         return found
@@ -457,23 +377,3 @@ class PinnedTables:
         found = self.read(lambda view: [view.documents_with(number, limit) for number in numbers])
         own = iter(self.ranks.of(np.array([n for some in found for n, _ in some], dtype=np.uint64)).tolist())
         return [[Document(next(own), record.key, record.present) for _, record in some] for some in found]
-
-
-class SnapshotSketches:
-    """The sketches of a pinned index, compared where they lie; see `SketchesAtHand`."""
-
-    def __init__(self, pinned: PinnedTables) -> None:
-        self._pinned = pinned
-
-    def local(self, numbers: np.ndarray) -> np.ndarray:
-        """Return the numbers, which are ranks."""
-        return numbers
-
-    def numbers_of(self, ranks: np.ndarray) -> np.ndarray:
-        """Return the ranks."""
-        return ranks
-
-    def run(self, function: Callable[..., _T], *arguments: object) -> _T:
-        """Call a function of the kernel on the sketches of the snapshot."""
-        offsets = self._pinned.ranks.offsets
-        return self._pinned.read(lambda view: view.directory.run(function, offsets, *arguments))

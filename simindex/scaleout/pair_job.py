@@ -33,7 +33,7 @@ from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.jsonable import plain
 from simindex.pairs.clusters import Linkage, group, require_linkage
 from simindex.pairs.edges import Forest, edges_between
-from simindex.pairs.pair import Pair, PairStream
+from simindex.pairs.pair import Pair, SnapshotIterator
 from simindex.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES, Copies, HandsOn
 from simindex.pairs.plan import plan_pairs as plan_of
 from simindex.pairs.ranges import scheme_of_config
@@ -242,7 +242,7 @@ class Compared:
                 yield edges_between(ages[some["a"]], ages[some["b"]]), are_copies
 
 
-class ScaledPairs(PairStream):
+class ScaledPairs(SnapshotIterator[Pair]):
     """All similar pairs of an index over many machines, each once; see `simindex.scaleout.pairs`.
 
     Not thread-safe. The snapshots that are walked are let go of at the end, by `close`, or at the end of a
@@ -302,7 +302,7 @@ def pairs(
         ScaleOutError: a node does not see `work`, or none is left.
     """
     compared, ends = _compared("pairs", locals(), copies)
-    return ScaledPairs(compared.pairs(), ends)
+    return ScaledPairs(compared.pairs(), ends.close)
 
 
 def clusters(

@@ -151,11 +151,11 @@ def test_slices_of_a_table_are_the_table(
         table = data.draw(st.integers(0, pinned.scheme.tables.count - 1))
 
         def entries(first: int, behind: int, capacity: int) -> list[tuple[int, int]]:
-            found, pieces = pinned.slice(table, first, behind, capacity), []
-            while (piece := found.next_piece()) is not None:
+            found = []
+            for piece in pinned.pieces(table, first, behind, capacity):
                 assert 0 < len(piece[0]) <= capacity
-                pieces += list(zip(*(column.tolist() for column in piece), strict=True))
-            return pieces
+                found += list(zip(*(column.tolist() for column in piece), strict=True))
+            return found
 
         whole = entries(0, EVERY_KEY, 1_000)
         assert whole == sorted(whole)
@@ -176,29 +176,11 @@ class Equals:
         return words, numbers.astype(np.uint64)
 
 
-class Buffered:
-    """Entries of which forty are in memory at a time."""
-
-    total = done = 0
-    is_last = False
-
-    def __init__(self, keys: np.ndarray, numbers: np.ndarray) -> None:
-        self._rest = keys, numbers
-        self.keys, self.numbers = keys[:0], numbers[:0]
-
-    def refill(self, begin: int) -> None:
-        room = 40 - len(self.keys[begin:])
-        self.keys = np.concatenate([self.keys[begin:], self._rest[0][:room]])
-        self.numbers = np.concatenate([self.numbers[begin:], self._rest[1][:room]])
-        self._rest = self._rest[0][room:], self._rest[1][room:]
-        self.is_last = not len(self._rest[0])
-
-
 def test_equal_sketches_are_found_from_one_buffer_to_the_next() -> None:
     scheme = scheme_of_config(Config(num_perm=32, simhash=None))
     plan = plan_pairs(scheme, 0.7, None, None, None, False, False, "first", 20, 1 << 20)
     keys, numbers = np.full(300, 5, dtype=np.uint64), np.arange(300, dtype=np.uint32)
-    entries = Buffered(keys, numbers)
+    entries = ((keys[at : at + 40], numbers[at : at + 40]) for at in range(0, 300, 40))
     equal = EqualSketches(plan, entries, partial(Sketches, Equals(), scheme.tables))
     rows = [row for rows in equal.steps() for row in rows[["a", "b", "agree"]].tolist()]
     assert rows == [(number % 7, number, 32) for number in range(7, 300)]
