@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,20 +30,12 @@ from simindex.inputs import Source, sound
 from simindex.jsonable import key_of
 from simindex.pairs.edges import Forest, edges_between
 from simindex.pairs.pair import Pair
+from simindex.pairs.pairs import Pairs
 
 _AT_ONCE = 100_000
 _BOUNDED = "{:,} groups of documents with one prefix were not compared all with all; pairs may be missing."
 _MOST_STEPS = 60
 _STEP_PERCENT = 2
-
-
-class SimilarPair(NamedTuple):
-    """Two documents by their places in the order of storing, from 0, and how similar they are."""
-
-    earlier: int
-    later: int
-    similarity: float | None
-    distance: int | None
 
 
 Name = Key | tuple[Key, str | None, int]
@@ -74,24 +66,15 @@ class Cluster(NamedTuple):
 
 @dataclass(frozen=True)
 class Overview:
-    """What a report shows of an index.
-
-    Attributes:
-        duplicates: those that are similar to an earlier one.
-        num_clusters: how many there are; `clusters` may be fewer.
-        num_pairs: similar pairs; copies of one sketch are paired with the first of them only.
-        histogram: (label, pairs), the most similar last.
-        fresh: the share of documents that are no duplicates, in equal parts of the order of storing.
-        clusters: the largest first, then by their first members.
-    """
+    """What a report shows of an index or a job."""
 
     documents: int
-    duplicates: int
-    num_clusters: int
-    num_pairs: int
-    histogram: list[tuple[str, int]]
-    fresh: list[float]
-    clusters: list[Cluster]
+    duplicates: int  # those that are similar to an earlier one
+    num_clusters: int  # how many there are; `clusters` may be fewer
+    num_pairs: int  # copies of one sketch are paired with the first of them only
+    histogram: list[tuple[str, int]]  # (label, pairs), the most similar last
+    fresh: list[float]  # the share that are no duplicates, in equal parts of the order of storing
+    clusters: list[Cluster]  # the largest first, then by their first members
     notes: list[str]
 
 
@@ -103,43 +86,52 @@ def overview_of(index: Index, threshold: float, most_clusters: int, most_members
     Args:
         threshold: least similarity of a pair; without MinHash pairs within the configured distance count.
     """
-    keys = list(index)
-    nearest: dict[int, SimilarPair] = {}
+    keys, by_similarity = list(index), bool(index.config.num_perm)
+    places = {key: place for place, key in enumerate(keys)}
+    nearest: dict[int, tuple[tuple[float, int], int, Pair]] = {}
     histogram: Counter[int] = Counter()
-    forest = Forest(len(keys))
-    pairs = index.pairs(threshold, copies="first") if index.config.num_perm else index.pairs(copies="first")
-    remaining = _similar_pairs(pairs, keys)
-    while some := list(islice(remaining, _AT_ONCE)):
-        forest.join(edges_between(np.array([p.earlier for p in some]), np.array([p.later for p in some])))
-        for pair in some:
+    forest, pairs = Forest(len(keys)), _pairs_of(index, threshold)
+    # What was stored since is not in the page.
+    placed = ((places[p.a], places[p.b], p) for p in pairs if p.a in places and p.b in places)
+    while some := list(islice(placed, _AT_ONCE)):
+        forest.join(edges_between(*np.array([ends[:2] for ends in some]).T))
+        for a, b, pair in some:
             histogram[step_of(pair.similarity, pair.distance)] += 1
-            if pair.later not in nearest or _order(pair) > _order(nearest[pair.later]):
-                nearest[pair.later] = pair
-    groups = _groups(forest)
-    largest = sorted(groups, key=lambda group: (-len(group), group[0]))[:most_clusters]
+            likeness = -1.0 if pair.similarity is None else pair.similarity, -(pair.distance or 0)
+            if max(a, b) not in nearest or likeness > nearest[max(a, b)][0]:
+                nearest[max(a, b)] = likeness, min(a, b), pair
+    groups, parts = list[list[int]](), list[int]()
+    for members, is_last in forest.groups():
+        parts += members.tolist()
+        if is_last:
+            groups.append(parts)
+            parts = []
+
+    def cluster(group: list[int]) -> Cluster:
+        numbers = {place: number for number, place in enumerate(group[:most_members])}
+        members = [Member(keys[place]) for place in numbers]
+        for place, number in numbers.items():
+            if place in nearest:
+                _, earlier, pair = nearest[place]
+                members[number] = Member(keys[place], numbers.get(earlier), pair.similarity, pair.distance)
+        return Cluster(len(group), members)
+
     return Overview(
         documents=len(keys),
         duplicates=len(nearest),
         num_clusters=len(groups),
         num_pairs=sum(histogram.values()),
-        histogram=labelled(histogram, bool(index.config.num_perm), threshold, _max_distance(index)),
+        histogram=labelled(histogram, by_similarity, threshold, _max_distance(index)),
         fresh=fresh_shares(len(keys), nearest),
-        clusters=[_cluster(group, keys, nearest, most_members) for group in largest],
+        clusters=list(map(cluster, sorted(groups, key=lambda g: (-len(g), g[0]))[:most_clusters])),
         notes=[_BOUNDED.format(pairs.bounded.runs)] if pairs.bounded.runs else [],
     )
 
 
-def _similar_pairs(pairs: Iterable[Pair], keys: list[Key]) -> Iterator[SimilarPair]:
-    places = {key: place for place, key in enumerate(keys)}
-    for pair in pairs:
-        first, second = places.get(pair.a), places.get(pair.b)
-        if first is not None and second is not None:  # what was stored since is not in the page
-            yield SimilarPair(min(first, second), max(first, second), pair.similarity, pair.distance)
-
-
-def _order(pair: SimilarPair) -> tuple[float, int]:
-    """Return what is greater the more similar a pair is."""
-    return (-1.0 if pair.similarity is None else pair.similarity, -(pair.distance or 0))
+def _pairs_of(index: Index, threshold: float) -> Pairs:
+    if index.config.num_perm:
+        return index.pairs(threshold, copies="first")
+    return index.pairs(copies="first")
 
 
 def step_of(similarity: float | None, distance: int | None) -> int:
@@ -163,36 +155,13 @@ def labelled(
     return [(f"{step / 100:.2f}", histogram[step]) for step in range(first, 101, _STEP_PERCENT)]
 
 
-def _groups(forest: Forest) -> list[np.ndarray]:
-    found: list[np.ndarray] = []
-    parts: list[np.ndarray] = []
-    for members, is_last in forest.groups():
-        parts.append(members.copy())
-        if is_last:
-            found.append(np.concatenate(parts))
-            parts = []
-    return found
-
-
 def fresh_shares(num_documents: int, later: Iterable[int]) -> list[float]:
     """Return the share that are no duplicates in equal parts of the input; `later`: the numbers of those."""
     num_steps = min(_MOST_STEPS, num_documents)
     edges = [step * num_documents // max(num_steps, 1) for step in range(num_steps + 1)]
-    places = np.fromiter(chain(later), dtype=np.int64)
+    places = np.fromiter(later, dtype=np.int64)
     old, _ = np.histogram(places, bins=edges) if num_steps else (np.zeros(0), None)
     return [1 - int(count) / (edges[step + 1] - edges[step]) for step, count in enumerate(old)]
-
-
-def _cluster(group: np.ndarray, keys: list[Key], nearest: dict[int, SimilarPair], most: int) -> Cluster:
-    places = {place: number for number, place in enumerate(group[:most].tolist())}
-    members = []
-    for place in places:
-        pair = nearest.get(place)
-        if pair is None:
-            members.append(Member(keys[place]))
-        else:
-            members.append(Member(keys[place], places.get(pair.earlier), pair.similarity, pair.distance))
-    return Cluster(len(group), members)
 
 
 _NAME = "journal.json"
@@ -245,31 +214,14 @@ def read_journal(folder: str) -> Finished:
     return Finished(folder, config, job["threshold"], by_similarity, removed, inputs, cut, of_items, state)
 
 
-class _Like(NamedTuple):
-    """What a row that goes is like, or an item that it holds."""
-
-    kept: Key
-    place: tuple[str | None, int]
-    similarity: float | None
-    distance: int | None
-
-
-def _likes(row: dict[str, Any]) -> Iterator[tuple[tuple[Any, ...], _Like]]:
-    """Yield what identifies the kept row of a removed one, or each item that it holds, and how like it is."""
+def _likes(row: dict[str, Any]) -> Iterator[tuple[Member, float | None, int | None]]:
+    """Yield the kept row of a removed one, or each item that it holds, and how like it is."""
     if "items" not in row:
-        place, key = (row["kept_input"], row["kept_row"]), row["duplicate_of"]
-        yield (*place, json.dumps(key)), _Like(key_of(key), place, row["similarity"], row["distance"])
+        place = row["kept_input"], row["kept_row"]
+        yield Member(key_of(row["duplicate_of"]), place=place), row["similarity"], row["distance"]
     for item in row.get("items", ()):
-        place, key = (item["item_input"], item["item_row"]), item["item"]
-        yield (*place, json.dumps(key)), _Like(key_of(key), place, item["share"], None)
-
-
-@dataclass
-class _Star:
-    """A kept document and how many were removed because of it; the first of them are members."""
-
-    members: list[Member]
-    size: int = 1
+        place = item["item_input"], item["item_row"]
+        yield Member(key_of(item["item"]), place=place), item["share"], None
 
 
 def overview_of_journal(job: Finished, most_clusters: int, most_members: int) -> Overview:
@@ -279,28 +231,26 @@ def overview_of_journal(job: Finished, most_clusters: int, most_members: int) ->
         BadRowError: a line of the report of removed rows is none.
         OSError: it cannot be opened.
     """
-    stars: dict[tuple[Any, ...], _Star] = {}
-    histogram: Counter[int] = Counter()
+    stars: dict[Name, list[Member]] = {}
+    sizes, histogram = Counter[Name](), Counter[int]()
     removed: list[int] = []
     with Source(job.removed_path).lines() as lines:
         for line in sound(lines):
             row = json.loads(line)
             removed.append(row["number"])
-            for place, like in _likes(row):
-                star = stars.get(place)
-                if star is None:
-                    star = stars[place] = _Star([Member(like.kept, place=like.place)])
-                star.size += 1
-                similarity = like.similarity if job.by_similarity else None
-                histogram[step_of(similarity, like.distance)] += 1
-                if len(star.members) < most_members:
+            for kept, similarity, distance in _likes(row):
+                sizes[kept.name] += 1
+                histogram[step_of(similarity if job.by_similarity else None, distance)] += 1
+                members = stars.setdefault(kept.name, [kept])
+                if len(members) < most_members:
                     of_row = row["input"], row["row"]
-                    star.members.append(Member(key_of(row["id"]), 0, like.similarity, like.distance, of_row))
-    documents = int(job.state["read"])
-    largest = sorted(stars.values(), key=lambda star: -star.size)[:most_clusters]
-    bounded = int(job.state["bounded"])
-    kept = "rows" if job.cut is None else "paragraphs"
-    note = f"For {bounded:,} kept {kept} a limit on candidates was hit, so they may have duplicates still."
+                    members.append(Member(key_of(row["id"]), 0, similarity, distance, of_row))
+    documents, bounded = int(job.state["read"]), int(job.state["bounded"])
+    largest = sorted(stars, key=lambda name: -sizes[name])[:most_clusters]
+    kept_rows = "rows" if job.cut is None else "paragraphs"
+    note = (
+        f"For {bounded:,} kept {kept_rows} a limit on candidates was hit, so they may have duplicates still."
+    )
     return Overview(
         documents=documents,
         duplicates=int(job.state["removed"]),
@@ -308,7 +258,7 @@ def overview_of_journal(job: Finished, most_clusters: int, most_members: int) ->
         num_pairs=sum(histogram.values()),
         histogram=labelled(histogram, job.by_similarity, job.threshold, max(histogram, default=0)),
         fresh=fresh_shares(documents, removed),
-        clusters=[Cluster(star.size, star.members) for star in largest],
+        clusters=[Cluster(sizes[name] + 1, stars[name]) for name in largest],
         notes=[note] if bounded else [],
     )
 
@@ -320,18 +270,11 @@ Bars = list[tuple[str, int]]
 
 
 class Histograms(NamedTuple):
-    """What is stored, in bars.
+    """What is stored, in bars."""
 
-    Attributes:
-        similarities: pairs by their similarity, or by their distance without MinHash, copies of one document
-            paired with the first of them alone.
-        buckets: buckets by the number of sketches in them: 1, 2 to 3, 4 to 7 and so on.
-        ages: documents by the time of their last touch, or of their insert, in equal stretches of time, UTC.
-    """
-
-    similarities: Bars
-    buckets: Bars
-    ages: Bars
+    similarities: Bars  # pairs by similarity, or by distance without MinHash, copies with the first of them
+    buckets: Bars  # buckets by the number of sketches in them: 1, 2 to 3, 4 to 7 and so on
+    ages: Bars  # documents by the time of their last touch or insert, in equal stretches of time, UTC
 
 
 def histograms_of(index: Index, threshold: float) -> Histograms:
@@ -341,15 +284,12 @@ def histograms_of(index: Index, threshold: float) -> Histograms:
         threshold: least similarity of a pair; what a bucket is follows from it, too. Without MinHash pairs
             within the configured distance count.
     """
-    by_similarity, simhash = bool(index.config.num_perm), index.config.simhash
-    with index.pairs(threshold, copies="first") if by_similarity else index.pairs(copies="first") as pairs:
+    with _pairs_of(index, threshold) as pairs:
         sizes = pairs.bucket_sizes()
         steps = Counter(step_of(pair.similarity, pair.distance) for pair in pairs)
-    return Histograms(
-        labelled(steps, by_similarity, threshold, simhash.max_distance if simhash else 0),
-        _by_powers(sizes),
-        _ages(index),
-    )
+    by_similarity = bool(index.config.num_perm)
+    similarities = labelled(steps, by_similarity, threshold, _max_distance(index))
+    return Histograms(similarities, _by_powers(sizes), _ages(index))
 
 
 def _by_powers(sizes: Counter[int]) -> Bars:

@@ -109,21 +109,21 @@ def _few_numbers(texts: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def _runs(numbers: np.ndarray) -> list[int]:
-    if not len(numbers):
-        return []
     follows = np.where(numbers[:-1] == 0, numbers[1:] == 0, numbers[1:] == numbers[:-1] + 1)
-    begins = np.flatnonzero(np.append(True, ~follows))
-    times = np.diff(np.append(begins, len(numbers)))
-    found: list[int] = np.stack([numbers[begins], times], axis=1).ravel().tolist()
-    return found
+    return _with_times(~follows, numbers)
 
 
 def _triples(tokens: Tokens) -> list[int]:
-    if not len(tokens.starts):
-        return []
-    gaps = tokens.starts - np.append(0, tokens.ends[:-1])
+    gaps = tokens.starts - np.append(0, tokens.ends)[: len(tokens.starts)]
     lengths = tokens.ends - tokens.starts
-    begins = np.flatnonzero(np.append(True, (np.diff(gaps) != 0) | (np.diff(lengths) != 0)))
-    times = np.diff(np.append(begins, len(gaps)))
-    found: list[int] = np.stack([gaps[begins], lengths[begins], times], axis=1).ravel().tolist()
+    return _with_times((np.diff(gaps) != 0) | (np.diff(lengths) != 0), gaps, lengths)
+
+
+def _with_times(changes: np.ndarray, *columns: np.ndarray) -> list[int]:
+    """Return the first row of each run and how long it is, flat; `changes`: between two rows."""
+    if not len(columns[0]):
+        return []
+    begins = np.flatnonzero(np.append(True, changes))
+    times = np.diff(np.append(begins, len(columns[0])))
+    found: list[int] = np.stack([*(column[begins] for column in columns), times], axis=1).ravel().tolist()
     return found

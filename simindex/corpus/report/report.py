@@ -49,22 +49,12 @@ class Names(NamedTuple):
 
 
 _DUPLICATES = Names(
-    title="Near duplicates",
-    one=("duplicate", "cluster"),
-    later="duplicates of an earlier one",
-    clusters="clusters",
-    pairs="similar pairs",
-    histogram="Similarities of pairs",
-    fresh="new",
+    *("Near duplicates", ("duplicate", "cluster"), "duplicates of an earlier one"),
+    *("clusters", "similar pairs", "Similarities of pairs", "new"),
 )
 _CONTAMINATION = Names(
-    title="Contamination",
-    one=("contaminated document", "item"),
-    later="documents that hold an item",
-    clusters="items found",
-    pairs="items in documents",
-    histogram="Shares of items in documents",
-    fresh="clean",
+    *("Contamination", ("contaminated document", "item"), "documents that hold an item"),
+    *("items found", "items in documents", "Shares of items in documents", "clean"),
 )
 
 
@@ -82,15 +72,15 @@ class Subject(NamedTuple):
 
 def subject_of(index: Index, threshold: float) -> Subject:
     """Return what to say of an index."""
-    by_similarity = bool(index.config.num_perm)
-    estimated = f"similarity of {threshold:g} or more, estimated from signatures"
-    measure = estimated if by_similarity else "fingerprints within the distance that the index was built for"
-    return Subject(index.path, measure, by_similarity, index.config, lambda key: _metadata(index, key))
+    measure = "fingerprints within the distance that the index was built for"
+    if by_similarity := bool(index.config.num_perm):
+        measure = f"similarity of {threshold:g} or more, estimated from signatures"
 
+    def metadata_of(key: Key) -> Any:
+        record = index.get(key)
+        return None if record is None else record.metadata
 
-def _metadata(index: Index, key: Key) -> Any:
-    record = index.get(key)
-    return None if record is None else record.metadata
+    return Subject(index.path, measure, by_similarity, index.config, metadata_of)
 
 
 def subject_of_job(job: Finished) -> Subject:
@@ -167,20 +157,12 @@ def values_of(
 
 
 def _member(subject: Subject, member: Member) -> dict[str, Any]:
-    metadata = subject.metadata_of(member.key)
-    return {
-        "key": str(member.key),
-        "like": member.like,
-        "figures": _figures(member),
-    } | ({} if metadata is None else {"metadata": _shown(metadata)})
-
-
-def _figures(member: Member) -> str:
-    """Return how similar a member is to the one that it is like."""
-    found = [] if member.similarity is None else [f"{member.similarity:.3f}"]
+    figures = [] if member.similarity is None else [f"{member.similarity:.3f}"]
     if member.distance is not None:
-        found.append("1 bit" if member.distance == 1 else f"{member.distance} bits")
-    return ", ".join(found)
+        figures.append(f"{member.distance} bit{'s'[: member.distance != 1]}")
+    found = {"key": str(member.key), "like": member.like, "figures": ", ".join(figures)}
+    metadata = subject.metadata_of(member.key)
+    return found if metadata is None else found | {"metadata": _shown(metadata)}
 
 
 def _shown(metadata: Any) -> str:
@@ -219,15 +201,6 @@ def texts_of(rows: Iterable[Row | BadRowError], keys: Collection[Key]) -> dict[K
     return found
 
 
-class _PlacedText(NamedTuple):
-    """A text, or a paragraph of one, with its row."""
-
-    key: Key
-    text: str
-    input: str
-    row: int
-
-
 def texts_of_job(inputs: Inputs, job: Finished, members: Collection[Member]) -> dict[Name, str]:
     """Return the texts of members of a job, by their names; reading and errors are those of `texts_of`.
 
@@ -251,23 +224,23 @@ def texts_of_job(inputs: Inputs, job: Finished, members: Collection[Member]) -> 
     for member in members:
         path, row = member.place or (None, 0)
         known: list[Name] = [member.name, (member.key, os.path.basename(path or ""), row), member.key]
-        text_name = next((name for name in known if name in found), None)
-        if text_name is not None:
-            texts[member.name] = found[text_name]
+        texts.update((member.name, found[name]) for name in reversed(known) if name in found)
     return texts
 
 
-def _placed(inputs: Inputs, split: Split | None, keys: Collection[Key]) -> Iterator[_PlacedText]:
-    """Yield the texts of inputs; where they were split the paragraphs, of documents that one of the keys is
-    of."""
-    wanted = set() if split is None else {_document_of(key) for key in keys}
+def _placed(
+    inputs: Inputs, split: Split | None, keys: Collection[Key]
+) -> Iterator[tuple[Key, str, str, int]]:
+    """Yield (key, text, input, row) of texts; where they were split of the paragraphs of documents that one
+    of the keys is of."""
+    wanted = set() if split is None else set(map(_document_of, keys))
     for some in inputs.columns():
         for path, row, key, text in zip(some.names, some.numbers, some.keys, some.documents, strict=True):
             if isinstance(text, str) and split is None:
-                yield _PlacedText(key, text, path, row)
-            elif isinstance(text, str) and split is not None and _of_text(key) in wanted:
+                yield key, text, path, row
+            elif isinstance(text, str) and split and _document_of(paragraph_key(key, 1)) in wanted:
                 for place, (start, end) in enumerate(spans_of(text, split), 1):
-                    yield _PlacedText(paragraph_key(key, place), text[start:end].strip(), path, row)
+                    yield paragraph_key(key, place), text[start:end].strip(), path, row
         if some.error is not None:
             raise some.error
 
@@ -276,10 +249,6 @@ def _document_of(paragraph: Key) -> str | bytes:
     if isinstance(paragraph, bytes):
         return paragraph.rpartition(b"#")[0]
     return str(paragraph).rpartition("#")[0]
-
-
-def _of_text(key: Key) -> str | bytes:
-    return key if isinstance(key, bytes) else str(key)
 
 
 def page_of_passages(
@@ -303,15 +272,15 @@ def page_of_passages(
     for cluster in values:
         cluster["members"][0] |= {"metadata": None, "figures": "the text"}
         for member, passages in zip(cluster["members"][1:], by_key.values(), strict=False):
-            member["figures"] = _figures_of_passages(passages)
+            longest = f"{passages[0].words:,} words"  # it is the first
+            several = f"{len(passages):,} passages, the longest of {longest}"
+            member["figures"] = longest if len(passages) == 1 else several
     return page_of(
         {
             "title": "Passages",
             "source": index.path,
             "measure": f"what {name} has in common with stored documents",
-            "notes": ["A limit on candidates was hit, so passages may be missing."]
-            if found.truncated
-            else [],
+            "notes": ["A limit on candidates was hit, so passages may be missing."] * found.truncated,
             "noun": "text",
             "figures": [
                 ("passages", f"{len(found):,}"),
@@ -326,9 +295,3 @@ def page_of_passages(
             "clusters": values,
         }
     )
-
-
-def _figures_of_passages(passages: list[StoredPassage]) -> str:
-    """Return how many a document has, for people; the longest is the first."""
-    longest = f"{passages[0].words:,} words"
-    return longest if len(passages) == 1 else f"{len(passages):,} passages, the longest of {longest}"
