@@ -22,20 +22,20 @@ import simindex.index as face
 from simindex.batching import ahead, in_order, num_workers
 from simindex.changes.documents import DEFAULT_BATCH_SIZE, READY_BATCHES
 from simindex.config import Config, WordShingles
-from simindex.corpus.dedup.deduplicate import IndexOrPath, Job
+from simindex.corpus.dedup.deduplicate import Job
 from simindex.corpus.dedup.journal import Journal
 from simindex.corpus.dedup.output_files import Mode, Sink
 from simindex.corpus.dedup.rows import READ_AHEAD, Rows, rows_of
-from simindex.corpus.dedup.writer_loop import DecidedRows, RowAnnotator
+from simindex.corpus.dedup.writer_loop import Annotator, DecidedRows
 from simindex.corpus.entries import Entries, Entry, PathEntries, Place, entries_of
 from simindex.corpus.outputs.rows import Note
 from simindex.format.keys import Key
 from simindex.index import Index
-from simindex.inputs import BadRowError, Source
+from simindex.inputs import BadRowError, Source, sound
 from simindex.jsonable import key_of, plain
 from simindex.queries.containment import ContainmentMatches
 from simindex.sketching.shingles import shingle_hashes
-from simindex.storage.folder import DATA_FILE
+from simindex.storage.folder import is_index
 
 DEFAULT_SHARE = 0.5
 """One changed word takes eight shingles of eight words, a third of those of a sentence."""
@@ -187,34 +187,19 @@ class Contaminated(NamedTuple):
         return found | {"number": self.number, "items": [item.to_dict() for item in self.items]}
 
 
-class _Annotator:
-    """Makes the report entry and the annotation of each row."""
-
-    def __init__(self, *, annotates: bool) -> None:
-        self.writes_removed = annotates
-
+class _Annotator(Annotator):
     def removed(self, entry: Entry, verdict: list[Held]) -> Contaminated:
         return Contaminated(entry.key, Place(entry.name, entry.row), entry.number, verdict)
 
-    def note(self, _: Entry, removed: Contaminated | None) -> Note | None:
-        if not self.writes_removed:
-            return None
+    def note(self, _: Entry, removed: Contaminated | None) -> Note:
         items = [] if removed is None else removed.items
-        return {
-            "contamination": items[0].share if items else 0.0,
-            "items": [item.to_dict() for item in items],
-        }
-
-    def note_of_rest(self, _: Any) -> Note | None:
-        raise AssertionError("rows are compared as a whole")
+        share = items[0].share if items else 0.0
+        return {"contamination": share, "items": [item.to_dict() for item in items]}
 
 
 class Decontamination(Job):
-    """A job with its arguments; see `decontaminate`.
-
-    Attributes:
-        num_items, num_short: items, and those of fewer words than a shingle has.
-    """
+    """A job with its arguments; see `decontaminate`. `num_items` of which `num_short` are of fewer words than
+    a shingle has."""
 
     num_items = num_short = 0
     missed = 0.0
@@ -229,17 +214,16 @@ class Decontamination(Job):
         config: Config | None = None,
         **others: Any,
     ) -> None:
-        is_index = isinstance(against, Index) or (
-            isinstance(against, str | os.PathLike) and os.path.exists(os.path.join(against, DATA_FILE))
+        is_stored = isinstance(against, Index) or (
+            isinstance(against, str | os.PathLike) and is_index(against)
         )
-        self._index: IndexOrPath | None = against if is_index else None
-        self._items = None if is_index else entries_of(against)
+        self._items = None if is_stored else entries_of(against)
         self._found: dict[tuple[str, int, str], FoundItem] = {}
-        if not is_index:
+        if not is_stored:
             shingles, seed = (DEFAULT_ITEM_SHINGLES, 1) if config is None else (config.shingles, config.seed)
             config = Config(shingles, num_perm=8, simhash=None, seed=seed, containment=1)
-        self._share = threshold
-        super().__init__(sources, sink, threshold, against=self._index, config=config, **others)
+        self._share, index = threshold, against if is_stored else None
+        super().__init__(sources, sink, threshold, against=index, config=config, **others)
         if self._config.containment != 1:
             raise ValueError("against: expected an index with all shingles; build it with containment=1")
         self.can_resume = self.can_resume and (self._items is None or self._items.can_resume)
@@ -250,7 +234,7 @@ class Decontamination(Job):
             described["against"] = self._items.digest()
         return described
 
-    def _annotator(self) -> RowAnnotator:
+    def _annotator(self) -> Annotator:
         return _Annotator(annotates=self._mode == "annotate")
 
     @contextmanager
@@ -261,20 +245,19 @@ class Decontamination(Job):
         if threads > 1 and isinstance(entries, PathEntries) and entries.are_files:
             rows = ahead(rows, READ_AHEAD)
         with self._opened_items(os.path.join(folder, "items")) as items:
-            decide = partial(self._decided, items)
-            if threads == 1:
-                yield self._without_bad(map(decide, rows))
-                return
-            size = attrgetter("num_bytes")
-            yield self._without_bad(in_order(decide, rows, threads - 1, READY_BATCHES, size))
+            decide, size = partial(self._decided, items), attrgetter("num_bytes")
+            decided: Iterator[DecidedRows] = map(decide, rows)
+            if threads > 1:
+                decided = in_order(decide, rows, threads - 1, READY_BATCHES, size)
+            yield map(self._without_bad, decided)
 
-    def _without_bad(self, decided: Iterator[DecidedRows]) -> Iterator[DecidedRows]:
-        """Yield the rows; bad ones between them go to who takes them."""
-        for rows, verdicts in decided:
-            assert isinstance(rows, Rows)
-            if rows.bad and isinstance(self._entries, PathEntries):
-                self._entries.take_bad(rows.bad)
-            yield rows, verdicts
+    def _without_bad(self, decided: DecidedRows) -> DecidedRows:
+        """Hand bad rows to who takes them."""
+        rows, _ = decided
+        assert isinstance(rows, Rows)
+        if rows.bad and isinstance(self._entries, PathEntries):
+            self._entries.take_bad(rows.bad)
+        return decided
 
     def _decided(self, items: Index, rows: Rows) -> DecidedRows:
         verdicts, bounded = list[list[Held] | None](), set[int]()
@@ -296,7 +279,7 @@ class Decontamination(Job):
         held = []
         for match in matches:
             if match.key in spans:
-                item: Any = match.metadata if self._index is None else (match.key, items.path, 0)
+                item: Any = (match.key, items.path, 0) if self._items is None else match.metadata
                 key, name, row = item
                 held.append(Held(key, name, row, match.in_query, sorted(spans[match.key])))
         return held
@@ -305,9 +288,7 @@ class Decontamination(Job):
     def _opened_items(self, folder: str) -> Iterator[Index]:
         """Open the index of the items, which is made in a folder where there is none."""
         if self._items is None:
-            assert self._index is not None
-            path = self._index.path if isinstance(self._index, Index) else self._index
-            with face.open(path, "r", max_candidates=_MOST_CANDIDATES) as index:
+            with face.open(self._others[0], "r", max_candidates=_MOST_CANDIDATES) as index:
                 self.num_items = len(index)
                 yield index
             return
@@ -320,13 +301,12 @@ class Decontamination(Job):
     def _stored_items(self, items: Entries) -> Iterator[tuple[int, Any, list[Any]]]:
         """Yield the items under their numbers, with what each is as metadata, and count them."""
         self.num_items = self.num_short = 0
-        words, seed = WordShingles(1, self._config.shingles.normalize), self._config.hash_seed
-        by_words = isinstance(self._config.shingles, WordShingles)
+        shingles, seed = self._config.shingles, self._config.hash_seed
+        words = WordShingles(1, shingles.normalize)
         for entry in items:
             self.num_items += 1
-            if by_words and isinstance(entry.document, str):
-                count = len(shingle_hashes(entry.document, words, seed))
-                self.num_short += count < self._config.shingles.size
+            if isinstance(shingles, WordShingles) and isinstance(entry.document, str):
+                self.num_short += len(shingle_hashes(entry.document, words, seed)) < shingles.size
             yield entry.number, entry.document, [entry.key, entry.name, entry.row]
 
     # ---- the items that were found ----
@@ -339,12 +319,10 @@ class Decontamination(Job):
     def _note(self, key: Key, place: Place, items: Iterable[Held]) -> None:
         for item in items:
             name = item.item_input, item.item_row, str(item.item)
-            before = self._found.get(name)
-            share, rows = (0.0, 0) if before is None else (before.share, before.rows)
-            if before is None or item.share > share:
-                self._found[name] = FoundItem(*item[:4], rows + 1, key, place)
-            else:
-                self._found[name] = before._replace(rows=rows + 1)
+            found = self._found.get(name) or FoundItem(*item[:3], -1.0, 0, key, place)
+            if item.share > found.share:
+                found = found._replace(share=item.share, held_by=key, place=place)
+            self._found[name] = found._replace(rows=found.rows + 1)
 
     def decontamination(self) -> DecontaminationReport:
         """Return what was done by now, by this process or an earlier one."""
@@ -355,10 +333,7 @@ class Decontamination(Job):
             self._found = {}
             path = self._writing.report_path or Journal(self._folder or "", {}).removed_path
             with Source(path).lines() as lines:
-                for line in lines:
-                    if isinstance(line, BadRowError):
-                        raise line
-                    row = json.loads(line)
+                for row in map(json.loads, sound(lines)):
                     held = [Held(**item | {"item": key_of(item["item"])}) for item in row["items"]]
                     self._note(key_of(row["id"]), Place(row["input"], row["row"]), held)
         state, found = self.state, list(self._found.values())

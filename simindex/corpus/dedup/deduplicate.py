@@ -22,7 +22,7 @@ from simindex.corpus.dedup.other_indexes import store_kept
 from simindex.corpus.dedup.output_files import Mode, Sink, Writing
 from simindex.corpus.dedup.paragraphs import Cut, Gathering, Level, Paragraphs, Split, cut_for
 from simindex.corpus.dedup.results import DedupReport, Removed
-from simindex.corpus.dedup.writer_loop import Annotator, DecidedRows, RowAnnotator, Work
+from simindex.corpus.dedup.writer_loop import Annotator, DecidedRows, Work
 from simindex.corpus.entries import PathEntries, entries_of
 from simindex.corpus.outputs.distinct import require_distinct
 from simindex.corpus.outputs.lines import LinesOutput
@@ -364,7 +364,7 @@ class Job:
             texts = self._texts if self._keep == "first" else None
             Work(self, self._annotator(), files, journal, gathering, texts).read(decided)
 
-    def _annotator(self) -> RowAnnotator:
+    def _annotator(self) -> Annotator:
         """Return what makes report entries and annotations of rows."""
         return Annotator(annotates=self._mode == "annotate", texts=self._texts)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import xxhash
@@ -29,15 +29,9 @@ class JobError(SimIndexError):
 
 @dataclass
 class State:
-    """How far a job is.
+    """How far a job is."""
 
-    Attributes:
-        phase: "reading", "storing" (into an index), "publishing" or "done".
-        documents, dropped: rows that were cut into paragraphs, and those of which nothing is left.
-        looked: rows that were looked at, where all are before the first is written.
-    """
-
-    phase: str = "reading"
+    phase: str = "reading"  # then "storing" (into an index), "publishing" and "done"
     read: int = 0
     kept: int = 0
     removed: int = 0
@@ -45,10 +39,10 @@ class State:
     seconds: float = 0.0
     output: Any = None
     report: Any = None
-    documents: int = 0
-    dropped: int = 0
+    documents: int = 0  # rows that were cut into paragraphs
+    dropped: int = 0  # those of them of which nothing is left
     rollup: Any = None
-    looked: int = 0
+    looked: int = 0  # rows that were looked at, where all are before the first is written
 
     def __post_init__(self) -> None:
         counts = (self.read, self.kept, self.removed, self.bounded, self.documents, self.dropped, self.looked)
@@ -65,24 +59,27 @@ class Journal:
     """The journal of a job in a folder; `durable` is the state that a later process finds."""
 
     def __init__(self, folder: str, job: dict[str, Any]) -> None:
-        self.folder = folder
+        self.folder, self._path = folder, os.path.join(folder, _NAME)
+        # Where the reports of removed rows, unless it is given a place, and of documents are.
+        self.removed_path = os.path.join(folder, "removed.jsonl")
+        self.documents_path = os.path.join(folder, "documents.jsonl")
         self.job = json.loads(json.dumps(job))
-        self.state = State()
-        self.durable = State()
-
-    @property
-    def removed_path(self) -> str:
-        """Where the report of removed rows is, unless it is given a place."""
-        return os.path.join(self.folder, "removed.jsonl")
-
-    @property
-    def documents_path(self) -> str:
-        """Where the report of documents is, whose paragraphs are compared."""
-        return os.path.join(self.folder, "documents.jsonl")
+        self.state, self.durable = State(), State()
 
     def begin(self, *, force: bool) -> bool:
         """Take up what is there, or begin anew. Returns whether there was something."""
-        found = self._found(force=force)
+        try:
+            found: dict[str, Any] | None = read_journal(self._path)
+        except FileNotFoundError:
+            found = None
+            there = set(os.listdir(self.folder)) if os.path.isdir(self.folder) else set()
+            if others := sorted(there - {_NAME + ".partial"}):
+                found_there = f"found a folder with {others!s:.100}"
+                raise JobError(f"{self.folder}: expected a journal, {found_there}") from None
+        except JobError:
+            if not force:
+                raise
+            found = None
         if found is not None and not force:
             if found["job"] != self.job:
                 raise JobError(_another(self.folder, found, self.job))
@@ -96,13 +93,11 @@ class Journal:
 
     def write(self) -> None:
         """Make the state durable."""
-        state = asdict(self.state)
-        content = {"job": self.job, "state": state}
+        content = {"job": self.job, "state": asdict(self.state)}
         sealed = {"format": _FORMAT, "digest": digest_of(content)} | content
-        path = os.path.join(self.folder, _NAME)
-        with replacing(path) as file:
+        with replacing(self._path) as file:
             file.write(json.dumps(sealed).encode())
-        self.durable = State(**state)
+        self.durable = replace(self.state)
         sync(self.folder)
 
     def drop(self) -> None:
@@ -111,30 +106,11 @@ class Journal:
 
     def drop_work(self) -> None:
         """Remove what the job needed while it worked."""
-        for name in os.listdir(self.folder):
-            path = os.path.join(self.folder, name)
-            if os.path.isdir(path):
-                shutil.rmtree(path, ignore_errors=True)
-            elif path not in (self.removed_path, self.documents_path, os.path.join(self.folder, _NAME)):
-                os.remove(path)
-
-    def _found(self, *, force: bool) -> dict[str, Any] | None:
-        path = os.path.join(self.folder, _NAME)
-        try:
-            return read_journal(path)
-        except FileNotFoundError:
-            if os.path.isdir(self.folder) and os.listdir(self.folder):
-                self._require_own_folder()
-            return None
-        except JobError:
-            if force:
-                return None
-            raise
-
-    def _require_own_folder(self) -> None:
-        others = set(os.listdir(self.folder)) - {_NAME + ".partial"}
-        if others:
-            raise JobError(f"{self.folder}: expected a journal, found a folder with {sorted(others)!s:.100}")
+        for entry in list(os.scandir(self.folder)):
+            if entry.is_dir():
+                shutil.rmtree(entry.path, ignore_errors=True)
+            elif entry.path not in (self.removed_path, self.documents_path, self._path):
+                os.remove(entry.path)
 
 
 def read_journal(path: str) -> dict[str, Any]:
@@ -163,26 +139,35 @@ def read_journal(path: str) -> dict[str, Any]:
 
 def _another(folder: str, found: dict[str, Any], job: dict[str, Any]) -> str:
     """Return how the job of a journal differs from the one that was asked for."""
-    there: list[str] = []
-    now: list[str] = []
-    others: list[str] = []
+    there, now, others = list[str](), list[str](), list[str]()
     for name in sorted({**found["job"], **job}, key=("inputs", "reading", "config").__contains__):
-        before, after = found["job"].get(name), job.get(name)
+        before: Any = found["job"].get(name)
+        after: Any = job.get(name)
         if before == after or (name == "config" and there):
             continue  # a configuration that follows from the other arguments says nothing more
-        if name in ("inputs", "reading", "config"):
-            others.append(_changed(name, before, after))
-        elif name == "against" and _argument(name, before) == _argument(name, after):
-            others.append(f"with {_argument(name, before)}, which has changed since, or was read otherwise")
+        if name == "inputs":
+            paths = [path for path, *_ in before]
+            changed = ", ".join(each[0] for each in after if each[0] in paths and each not in before)
+            what = (
+                f"inputs that have changed since: {changed}"
+                if changed
+                else f"other inputs: {', '.join(paths)}"
+            )
+            others.append(f"from {what:.250}")
+        elif name in ("reading", "config"):
+            what = "with another config" if name == "config" else "from rows that were read otherwise"
+            names = ", ".join(key for key in {**before, **after} if before.get(key) != after.get(key))
+            others.append(f"{what} ({names})")
+        elif (was := _argument(name, before)) == _argument(name, after):  # an index, or items
+            others.append(f"with {was}, which has changed since, or was read otherwise")
         else:
-            there.append(_argument(name, before))
+            there.append(was)
             now.append(_argument(name, after))
-    output = folder.removesuffix(".dedup")
-    made = "made" if found["state"]["phase"] == "done" else "begun"
     differing = [f"with {', '.join(there)}, and you ask for {', '.join(now)}"] if there else []
+    made = "made" if found["state"]["phase"] == "done" else "begun"
     return (
-        f"{output} was {made} {'; '.join([*differing, *others])}. Choose another output, or discard this one "
-        "with force=True"
+        f"{folder.removesuffix('.dedup')} was {made} {'; '.join([*differing, *others])}. "
+        "Choose another output, or discard this one with force=True"
     )
 
 
@@ -190,35 +175,15 @@ def _argument(name: str, value: Any) -> str:
     """Return an argument of `deduplicate` as a call has it."""
     if name == "outputs":
         return f"removed={value[1]!r}"
+    if name == "paragraphs" and value is None:
+        return "level='document'"
     if name == "paragraphs":
-        return (
-            "level='document'"
-            if value is None
-            else f"level='paragraph', split={value[0]!r}, min_words={value[1]}"
-        )
-    if name == "against" and isinstance(value, dict):  # the items of a decontamination
+        return f"level='paragraph', split={value[0]!r}, min_words={value[1]}"
+    if name != "against":
+        return f"{name}={value!r}"
+    if isinstance(value, dict):  # the items of a decontamination
         return ", ".join(f"against={path!r}" for path, *_ in value["inputs"])
-    if name == "against":
-        return (
-            ", ".join(f"against={path!r} (of {count:,} documents)" for path, count in value) or "against=None"
-        )
-    return f"{name}={value!r}"
-
-
-def _changed(name: str, before: Any, after: Any) -> str:
-    """Return what is other about the inputs, how they are read, or the configuration."""
-    if name != "inputs":
-        names = ", ".join(key for key in {**before, **after} if before.get(key) != after.get(key))
-        return (
-            f"with another config ({names})"
-            if name == "config"
-            else f"from rows that were read otherwise ({names})"
-        )
-    known = {entry[0] for entry in before}
-    changed = [entry[0] for entry in after if entry[0] in known and entry not in before]
-    if changed:
-        return f"from inputs that have changed since: {', '.join(changed)!s:.200}"
-    return f"from other inputs: {', '.join(entry[0] for entry in before)!s:.200}"
+    return ", ".join(f"against={path!r} (of {count:,} documents)" for path, count in value) or "against=None"
 
 
 def folder_beside(output: str) -> str:
