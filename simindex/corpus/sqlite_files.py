@@ -7,44 +7,44 @@ number; putting one twice changes nothing.
 from __future__ import annotations
 
 import errno
+import os
 import sqlite3
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from typing import Any
 
 from simindex.config import Config
 from simindex.corpus.explain import Explanation, explain
 
 
-class SqliteFile(sqlite3.Connection):
-    """A connection without implicit transactions; a full disk is an ``OSError`` that names the file."""
+@contextmanager
+def naming_file(path: str) -> Iterator[None]:
+    """Raise what the disk keeps SQLite from as an ``OSError`` that names the file."""
+    try:
+        yield
+    except sqlite3.OperationalError as exc:
+        code = exc.sqlite_errorcode & 0xFF
+        if code == sqlite3.SQLITE_FULL:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path) from exc
+        if code == sqlite3.SQLITE_IOERR:
+            raise OSError(errno.EIO, str(exc), path) from exc
+        raise
 
-    def __init__(self, path: str) -> None:
-        super().__init__(path, isolation_level=None)
-        self._path = path
 
-    def execute(self, *arguments: Any) -> sqlite3.Cursor:
-        """Run a statement."""
-        return self._named(super().execute, *arguments)
+@contextmanager
+def opened_sqlite(path: str) -> Iterator[sqlite3.Connection]:
+    """Give a connection without implicit transactions for the length of the block."""
+    with naming_file(path), closing(sqlite3.connect(path, isolation_level=None)) as db:
+        yield db
 
-    def executemany(self, *arguments: Any) -> sqlite3.Cursor:
-        """Run a statement for each of some rows."""
-        return self._named(super().executemany, *arguments)
 
-    def executescript(self, *arguments: Any) -> sqlite3.Cursor:
-        """Run some statements."""
-        return self._named(super().executescript, *arguments)
-
-    def _named(self, run: Callable[..., sqlite3.Cursor], *arguments: Any) -> sqlite3.Cursor:
-        try:
-            return run(*arguments)
-        except sqlite3.OperationalError as exc:
-            codes = {sqlite3.SQLITE_FULL: errno.ENOSPC, sqlite3.SQLITE_IOERR: errno.EIO}
-            code = codes.get(exc.sqlite_errorcode & 0xFF)
-            if code is None:
-                raise
-            reason = "No space left on device" if code == errno.ENOSPC else str(exc)
-            raise OSError(code, reason, self._path) from exc
+@contextmanager
+def in_one(db: sqlite3.Connection) -> Iterator[None]:
+    """Make one transaction of the block."""
+    db.execute("begin")
+    yield
+    db.execute("commit")
 
 
 MOST_EXPLAINED = 1 << 20
@@ -55,13 +55,13 @@ class TextFile:
     """Texts in a file, which is made if it is missing."""
 
     def __init__(self, path: str, config: Config) -> None:
-        self._db = SqliteFile(path)
+        self._path, self._config, self._opened = path, config, ExitStack()
+        self._db = self._opened.enter_context(opened_sqlite(path))
         self._db.execute("create table if not exists texts (number integer primary key, text blob)")
-        self._config = config
 
     def close(self) -> None:
         """Let go of the file."""
-        self._db.close()
+        self._opened.close()
 
     def put(self, items: Iterable[tuple[int, Any]]) -> None:
         """Keep the texts among the documents of these numbers."""
@@ -70,15 +70,15 @@ class TextFile:
             for number, document in items
             if isinstance(document, str)
         )
-        self._db.execute("begin")
-        self._db.executemany("insert or replace into texts values (?, ?)", rows)
-        self._db.execute("commit")
+        with naming_file(self._path), in_one(self._db):
+            self._db.executemany("insert or replace into texts values (?, ?)", rows)
 
     def explain(self, document: Any, kept: int | None) -> Explanation | None:
         """Return what a document shares with the kept row of a number; ``None`` if one is no text at hand."""
         if kept is None or not isinstance(document, str):
             return None
-        found = self._db.execute("select text from texts where number = ?", (kept,)).fetchone()
+        with naming_file(self._path):
+            found = self._db.execute("select text from texts where number = ?", (kept,)).fetchone()
         if found is None:
             return None
         text = zlib.decompress(found[0]).decode("utf-8", "surrogatepass")

@@ -16,7 +16,7 @@ from operator import itemgetter
 
 import numpy as np
 
-from simindex.corpus.dedup.orders import KeepOrder, by_rank, newest_first
+from simindex.corpus.dedup.orders import order_of
 from simindex.corpus.dedup.results import NumberedVerdict, Verdict, removed_row
 from simindex.corpus.dedup.rows import PartRead
 from simindex.corpus.dedup.sketches import SketchFiles
@@ -42,7 +42,8 @@ def decide(stages: Stages, tables: Sequence[DocumentTables], walked: Iterable[in
     walk, num_perm, gone = stages.walk(source.total), stages.config.num_perm, list[np.ndarray]()
     with whole_folder(stages.decided) as beside:
         os.mkdir(beside)
-        order = _order(stages, beside, rows, source.total)
+        ranks = chain.from_iterable(part.files.ranks() for part in rows)
+        order = order_of(stages.keep, source.total, os.path.join(beside, "order.sqlite"), ranks)
         star = Star(walk.plan, num_perm, order, source.copies(), stages.memory_bytes)
         found = chain.from_iterable(stages.found(place, walk.count) for place in walked)
         outcome, has_bits = star.decided(found, source.sketches), stages.config.simhash is not None
@@ -91,15 +92,6 @@ def _write_counts(
         if (some := ends[part]) is not None:
             counts["kept_bytes"][part] -= (some[ranks + 1] - some[ranks]).sum()
     counts.tofile(os.path.join(folder, _COUNTS))
-
-
-def _order(stages: Stages, folder: str, tables: Sequence[SketchTables], total: int) -> KeepOrder:
-    if stages.keep == "first":
-        return KeepOrder(total)
-    if stages.keep == "newest":
-        return newest_first(total)
-    ranks = chain.from_iterable(part.files.ranks() for part in tables)
-    return by_rank(stages.keep, os.path.join(folder, "order.sqlite"), ranks, total)
 
 
 # ---- write a part ----

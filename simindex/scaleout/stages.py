@@ -203,9 +203,7 @@ def sketch_part(stages: Stages, number: int) -> None:
         whole_folder(stages.partition(number)) as beside,
         closing(stages.files(beside)) as files,
     ):
-        sketcher, rank = Sketcher(stages.config), None
-        if stages.keep not in ("first", "newest"):
-            rank = rank_of(stages.keep)
+        sketcher, rank = Sketcher(stages.config), rank_of(stages.keep)
         assert stages.inputs is not None
         columns, sizes = columns_of_part(stages.inputs, stages.parts[number]), list[np.ndarray]()
         for rows in rows_by_columns(columns, stages.takes_bad_rows, _BATCH, 0):

@@ -264,7 +264,7 @@ def test_decisions_that_fit_no_row_end_the_job(
 
     def shifted(by_columns: Any, *arguments: Any) -> Any:
         for number, rows in enumerate(by_columns(*arguments)):
-            rows._first += shift * (number >= 3)
+            rows.first += shift * (number >= 3)
             yield rows
 
     around(monkeypatch, "batches of rows", shifted)

@@ -6,16 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from simindex.corpus.sqlite_files import SqliteFile
+from simindex.corpus.sqlite_files import opened_sqlite
+
+
+def fill(path: str) -> None:
+    with opened_sqlite(path) as file:
+        file.executescript("create table a (b blob); pragma max_page_count = 9;")
+        file.executemany("insert into a values (?)", [(b"x" * 50_000,)] * 9)
 
 
 def test_full_disk_is_named(tmp_path: Path) -> None:
     path = str(tmp_path / "some.sqlite")
-    file = SqliteFile(path)
-    file.executescript("create table a (b blob); pragma max_page_count = 9;")
     with pytest.raises(OSError, match="No space left") as failure:
-        file.executemany("insert into a values (?)", [(b"x" * 50_000,)] * 9)
+        fill(path)
     assert (failure.value.errno, failure.value.filename) == (errno.ENOSPC, path)
-    with pytest.raises(sqlite3.OperationalError, match="no such table"):
+    with pytest.raises(sqlite3.OperationalError, match="no such table"), opened_sqlite(path) as file:
         file.execute("select * from none")
-    file.close()

@@ -14,14 +14,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, groupby
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from simindex.batching import ahead, in_order
 from simindex.changes.documents import READY_BATCHES
 from simindex.config import Config
-from simindex.corpus.dedup.orders import Keep, KeepOrder, by_rank, newest_first, rank_of
+from simindex.corpus.dedup.orders import Keep, KeepOrder, order_of, rank_of
 from simindex.corpus.dedup.other_indexes import OtherIndexes
 from simindex.corpus.dedup.paragraphs import Paragraphs
 from simindex.corpus.dedup.results import NumberedVerdict
@@ -49,8 +49,6 @@ from simindex.queries.scheme import Scheme
 from simindex.queries.search import BandQuery, FingerprintQuery, require_kept
 from simindex.sketching.sketch import OF_ROWS, Sketch, require_alike
 from simindex.sketching.sketcher import Sketcher
-
-T = TypeVar("T")
 
 LONG_RUN = 128
 """Rows of one prefix that are compared two by two; of more, each is compared with those that stay."""
@@ -85,6 +83,7 @@ class Sorting:
     def __post_init__(self) -> None:
         if not self.entries.can_repeat:
             self.entries.spool(os.path.join(self.folder, "rows"))
+        self._verdicts = os.path.join(self.folder, "verdicts")
         documents = self.entries.documents if isinstance(self.entries, Paragraphs) else self.entries
         self._files = documents if isinstance(documents, PathEntries) else None
         self._sketcher, self._scheme = Sketcher(self.config), scheme_of_config(self.config)
@@ -94,47 +93,40 @@ class Sorting:
     @contextmanager
     def decided(self, skipped: int, *, by_lines: bool) -> Iterator[Iterator[DecidedRows]]:
         """Yield the rows with their verdicts; `by_lines`: lines are enough, where they are rows."""
-        path = os.path.join(self.folder, "verdicts")
         before = self.entries.digest() if self.entries.can_resume else None
-        if not os.path.exists(path):
-            self._decide(path)
-        with open(path, "rb") as file:
+        if not os.path.exists(self._verdicts):
+            self._decide()
+        with open(self._verdicts, "rb") as file:
             verdicts = VerdictReader(*read_verdicts(file))
-            rows = self._as_before(
-                self._again(verdicts.read, skipped, by_lines), verdicts.read, skipped, before
-            )
+            rows = self._again(verdicts.read, skipped, by_lines, before)
             on_bad = list if self._files is None else self._files.take_bad
             yield verdicts.decided_rows(self._ahead(rows), on_bad)
 
-    def _again(self, read: list[PartRead], skipped: int, by_lines: bool) -> Iterator[Rows]:
-        """Yield the rows of the second reading."""
+    def _again(self, read: list[PartRead], skipped: int, by_lines: bool, before: object) -> Iterator[Rows]:
+        """Yield the rows of the second reading, and make sure that they are those of the first."""
         files, how = self.entries, (self.batch_size, skipped)
-        if not isinstance(files, PathEntries) or not files.are_here:
-            return rows_of(files, *how)
-        takes_bad_rows = files.takes_bad_rows
-        return rows_of_parts(files.inputs, read, *how, takes_bad_rows=takes_bad_rows, by_lines=by_lines)
-
-    def _ahead(self, rows: Iterator[T]) -> Iterator[T]:
-        """Read some batches ahead, except from sources that would have to be waited for."""
-        are_files = self._files is not None and self._files.are_files
-        return ahead(rows, READ_AHEAD) if self.threads > 1 and are_files else rows
-
-    def _as_before(
-        self, parts: Iterable[Rows], read: list[PartRead], skipped: int, before: object
-    ) -> Iterator[Rows]:
-        """Yield the rows, and make sure that they are those of the first reading."""
+        if isinstance(files, PathEntries) and files.are_here:
+            takes_bad = files.takes_bad_rows
+            parts = rows_of_parts(files.inputs, read, *how, takes_bad_rows=takes_bad, by_lines=by_lines)
+        else:
+            parts = rows_of(files, *how)
         count, total = skipped, sum(part.rows for part in read)
         for rows in parts:
             count += len(rows)
             yield rows
-        if count != total or (before is not None and self.entries.digest() != before):
-            raise input_changed(self.entries.names, total)
+        if count != total or (before is not None and files.digest() != before):
+            raise input_changed(files.names, total)
+
+    def _ahead(self, rows: Iterator[Rows]) -> Iterator[Rows]:
+        """Read some batches ahead, except from sources that would have to be waited for."""
+        are_files = self._files is not None and self._files.are_files
+        return ahead(rows, READ_AHEAD) if self.threads > 1 and are_files else rows
 
     def kept(self) -> Iterator[tuple[Key, Place, Sketch]]:
         """Yield key, place and sketch of each row that stays, in keep order."""
         files = self._sketch_files()
-        stays, path = np.ones(files.count, dtype=bool), os.path.join(self.folder, "verdicts")
-        with open(path, "rb") as file:
+        stays = np.ones(files.count, dtype=bool)
+        with open(self._verdicts, "rb") as file:
             gone = (number for number, verdict in read_verdicts(file)[1] if verdict is not None)
             stays[np.fromiter(gone, dtype=np.uint32)] = False
         numbers = self._order(files).numbers_of(np.arange(files.count, dtype=np.uint32))
@@ -143,11 +135,9 @@ class Sorting:
         of_rows = files.mark["sources"] & OF_ROWS
         for first in range(0, len(numbers), _STORED_AT_ONCE):
             some = numbers[first : first + _STORED_AT_ONCE]
+            origins = files.origins(some, self.entries.names)
             sketches = files.sketch_values(some, self._sketcher, of_rows)
-            for (key, place, _), sketch in zip(
-                files.origins(some, self.entries.names), sketches, strict=True
-            ):
-                yield key, place, sketch
+            yield from ((key, place, next(sketches)) for key, place, _ in origins)
 
     # ---- the decision ----
 
@@ -158,10 +148,10 @@ class Sorting:
         folder = os.path.join(self.folder, "sketches")
         return SketchFiles(folder, config.bands, has_fingerprints=has_bits, has_kept=has_kept)
 
-    def _decide(self, path: str) -> None:
+    def _decide(self) -> None:
         files, plan, num_perm = self._sketch_files(), self._plan, self.config.num_perm
         exact = ExactComparison(files, plan, num_perm, self.config.keep_shingles) if plan.kept else None
-        try:
+        with closing(files):
             read = self._filled(files)
             if exact is not None and self.ignore_common is not None:
                 exact.leave_out_common(self.ignore_common)
@@ -171,9 +161,7 @@ class Sorting:
             has_bits = files.has_fingerprints
             own = verdicts_of(outcome, plan, num_perm, origins, has_bits=has_bits, compare=compare)
             bounded = ((number, None) for number in outcome.bounded.tolist())
-            write_verdicts(path, read, own, bounded, chain.from_iterable(files.others()))
-        finally:
-            files.close()
+            write_verdicts(self._verdicts, read, own, bounded, chain.from_iterable(files.others()))
         if not self.keeps_sketches:
             files.remove()
 
@@ -202,28 +190,27 @@ class Sorting:
         seen: _Seen,
         batches: Iterator[tuple[SketchedRows, list[NumberedVerdict] | None]],
     ) -> None:
-        marked = time.monotonic()
-        rank = None if self.keep in ("first", "newest") else rank_of(self.keep)
-        for some, found in batches:
-            if not len(some.rows):
+        marked, rank = time.monotonic(), rank_of(self.keep)
+        for (rows, sketches, names), found in batches:
+            if not len(rows):
                 continue
             if self.has_typed_ids:
-                seen.require_id_type(some.rows)
-            if files.count + len(some.rows) > MOST_NUMBERS:
+                seen.require_id_type(rows)
+            if files.count + len(rows) > MOST_NUMBERS:
                 most = f"{MOST_NUMBERS + 1:,}"
                 raise SimIndexError(
                     f"deduplicate: expected fewer than {most} rows, found more; cut the input, and give the "
                     "index of the first part (into=) with the second one (against=)"
                 )
             if self.texts is not None:
-                self.texts.put((row.number, row.document) for row in some.rows)
-            sketches, ranks = some.sketches, None if rank is None else list(map(rank, some.rows))
+                self.texts.put((row.number, row.document) for row in rows)
+            ranks = None if rank is None else list(map(rank, rows))
             if self._plan.kept:
                 require_kept(self.config.keep_shingles, sketches)
             require_alike(seen.sources, sketches.sources)
             seen.sources |= sketches.sources
-            files.add(sketches, some.names, ranks, found)
-            seen.add(some.rows)
+            files.add(sketches, names, ranks, found)
+            seen.add(rows)
             self.looked(files.count, False)
             if time.monotonic() - marked >= _SECONDS_A_MARK:
                 self._mark(files, seen)
@@ -255,9 +242,8 @@ class Sorting:
 
     def _outcome(self, files: SketchFiles, exact: ExactComparison | None) -> Outcome:
         plan, half = self._plan, self.query.compares
-        compared = np.concatenate(
-            [np.empty(0, dtype=bool), *(some & half != 0 for _, some in files.parts("present"))]
-        )
+        present = [some for _, some in files.parts("present")]
+        compared = np.concatenate([np.empty(0, dtype=np.uint8), *present]) & half != 0
         for verdicts in files.others():
             compared[[number for number, verdict in verdicts if verdict is not None]] = False
         if plan.is_by_chance:
@@ -270,11 +256,8 @@ class Sorting:
         return star.decided(found, files.sketches)
 
     def _order(self, files: SketchFiles) -> KeepOrder:
-        if self.keep == "first":
-            return KeepOrder(files.count)
-        if self.keep == "newest":
-            return newest_first(files.count)
-        return by_rank(self.keep, os.path.join(self.folder, "order.sqlite"), files.ranks(), files.count)
+        path = os.path.join(self.folder, "order.sqlite")
+        return order_of(self.keep, files.count, path, files.ranks())
 
 
 _ID_TYPES = {"s": "a text", "b": "bytes", "i": "a number"}
@@ -327,19 +310,13 @@ class _Seen:
 
     def state(self) -> dict[str, Any]:
         """Return it as JSON has it."""
-        return {
-            "rows": self._rows,
-            "are_lines": self._are_lines,
-            "sources": self.sources,
-            "id_type": self._id_type,
-        }
+        lines = {"rows": self._rows, "are_lines": self._are_lines}
+        return lines | {"sources": self.sources, "id_type": self._id_type}
 
     def parts(self) -> list[PartRead]:
         """Return the inputs, a part each."""
-        return [
-            PartRead(InputPart(place, None), count if are_lines else 0, count)
-            for place, (count, are_lines) in enumerate(zip(self._rows, self._are_lines, strict=True))
-        ]
+        read = enumerate(zip(self._rows, self._are_lines, strict=True))
+        return [PartRead(InputPart(n, None), count * are_lines, count) for n, (count, are_lines) in read]
 
 
 def input_changed(names: Iterable[str], total: int) -> InputError:
@@ -355,16 +332,11 @@ def plan_of_query(
     scheme: Scheme, query: BandQuery | FingerprintQuery, max_run: int, memory_bytes: int
 ) -> PairPlan:
     """Return how all pairs are found that a query for one of them would find."""
+    call = "deduplicate"
+    if isinstance(query, BandQuery):
+        how = query.recall, query.exact, False
+        return plan_pairs(scheme, query.threshold, "minhash", None, *how, "all", max_run, memory_bytes, call)
+    how = None, False, False
     return plan_pairs(
-        scheme,
-        threshold=query.threshold if isinstance(query, BandQuery) else DEFAULT_THRESHOLD,
-        by="minhash" if isinstance(query, BandQuery) else "simhash",
-        max_distance=None if isinstance(query, BandQuery) else query.max_distance,
-        recall=query.recall if isinstance(query, BandQuery) else None,
-        exact=isinstance(query, BandQuery) and query.exact,
-        has_texts=False,
-        copies="all",
-        max_run=max_run,
-        memory_bytes=memory_bytes,
-        call="deduplicate",
+        scheme, DEFAULT_THRESHOLD, "simhash", query.max_distance, *how, "all", max_run, memory_bytes, call
     )

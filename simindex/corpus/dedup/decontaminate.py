@@ -254,7 +254,6 @@ class Decontamination(Job):
     def _without_bad(self, decided: DecidedRows) -> DecidedRows:
         """Hand bad rows to who takes them."""
         rows, _ = decided
-        assert isinstance(rows, Rows)
         if rows.bad and isinstance(self._entries, PathEntries):
             self._entries.take_bad(rows.bad)
         return decided

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import Any, get_args
 
 from simindex.batching import num_workers
@@ -163,21 +162,12 @@ def deduplicate(
 
 
 class Job:
-    """A job with its arguments; see `deduplicate`.
+    """A job with its arguments; see `deduplicate`."""
 
-    Attributes:
-        state: how far it is; where it failed, how far it is when it is resumed.
-        was_done: whether it had been done before.
-        num_bytes: of the output, whole frames.
-        can_resume: whether it can be broken off and resumed.
-        done_before, looked_before: rows that were done, and looked at, when it was resumed.
-        on_looked: called then with the number of rows looked at.
-    """
-
-    was_done = False
-    num_bytes = 0
-    done_before = looked_before = 0
-    on_looked: Callable[[int], object] = staticmethod(lambda _: None)
+    was_done = False  # before it was run
+    num_bytes = 0  # of the output, whole frames
+    done_before = looked_before = 0  # rows that were done, and looked at, when it was resumed
+    on_looked: Callable[[int], object] = staticmethod(lambda _: None)  # is called with the number of these
 
     def __init__(
         self,
@@ -214,27 +204,25 @@ class Job:
         documents = entries_of(sources, None, on_bad_row)
         self._writing = Writing.of(sink, removed, mode, cut)
         beside = self._writing.path or self._writing.report_path
-        self._folder = None if journal is None else os.fspath(journal)
-        if journal is None and beside is not None:
-            self._folder = folder_beside(beside)
+        self._beside = None if beside is None else folder_beside(beside)
+        self._folder = self._beside if journal is None else os.fspath(journal)
         indexes = {"against": against, "into": into}
         paths = {name: _path_of(index) for name, index in indexes.items() if index is not None}
         inputs = documents.inputs.paths if isinstance(documents, PathEntries) else ()
         require_distinct(self._writing.files, self._folder, inputs, paths)
         self._entries = documents if cut is None else Paragraphs(documents, cut)
-        self._explain = explain
         self._texts: TextFile | None = None
         self._journal: Journal | None = None
-        self._others = [paths["against"]] if "against" in paths else []
-        self._into = into
+        self._others, self._into = [paths["against"]] if "against" in paths else [], into
         self._query, self._config = comparison_for(
             threshold, by, max_distance, exact, recall, config, self._others, paths.get("into")
         )
         self._mode, self._cut, self._batch_size, self._workers = mode, cut, batch_size, workers
         self._progress, self._on_removed, self._force = progress, on_removed, force
-        self._keep, self.state = keep, State()
+        self._keep, self._explain, self._ignore_common = keep, explain, ignore_common
+        self.state = State()
+        """How far it is; where it failed, how far it is when it is resumed."""
         how = {"threshold": threshold, "max_distance": max_distance, "exact": exact, "recall": recall}
-        self._ignore_common = ignore_common
         self._job = self._described() | how | {"by": by, "ignore_common": ignore_common}
         self._output = self._writing.output(self._folder or "")
         self.can_resume = self._entries.can_resume and beside is not None
@@ -260,7 +248,12 @@ class Job:
         if self.can_resume and self._folder is not None:
             os.makedirs(os.path.dirname(self._folder) or ".", exist_ok=True)
         with self._writing.alone(self._folder):
-            return self._run_with_journal() if self.can_resume else self._run_at_once()
+            if self.can_resume:
+                self._run_with_journal()
+            else:
+                self._run_at_once()
+        state = self.state
+        return DedupReport(state.read, state.kept, state.removed, state.bounded, state.seconds, self.missed)
 
     def begin(self) -> tuple[Journal, bool]:
         """Begin the journal, or take up what is there. Returns it, and whether there was something."""
@@ -275,85 +268,75 @@ class Job:
             raise
         return journal, resumed
 
-    def _run_with_journal(self) -> DedupReport:
+    def _run_with_journal(self) -> None:
         journal, resumed = self.begin()
         self.state = journal.state
         self.done_before, self.looked_before = self.state.read, self.state.looked
         if self.state.phase == "done":
             self._writing.require_there()
             self.was_done = True
-            return self._report()
+            return
         try:
             self._run_in(journal.folder, journal)
         except BaseException as exc:
-            self.state = journal.durable
-            if isinstance(exc, OrderError | UnfitRowError) or not (resumed or self._has_begun()):
+            self.state = state = journal.durable
+            has_begun = resumed or state.phase != "reading" or state.read or state.looked
+            if isinstance(exc, OrderError | UnfitRowError) or not has_begun:
                 self._writing.drop_partials()
                 journal.drop()  # nothing was done that a later run could lose
             raise
-        return self._report()
 
-    def _has_begun(self) -> bool:
-        """Return whether a row was done or looked at, as a later process would find it."""
-        state = self.state
-        return bool(state.phase != "reading" or state.read or state.looked)
-
-    def _run_at_once(self) -> DedupReport:
+    def _run_at_once(self) -> None:
         """Do a job that cannot be resumed, without a journal."""
         self._writing.require_new(force=self._force)
-        beside = self._writing.path or self._writing.report_path
-        folder = tempfile.mkdtemp(
-            prefix="simindex-dedup-",
-            dir=None if beside is None else os.path.dirname(folder_beside(beside)) or ".",
-        )
-        self._output = self._writing.output(folder)
-        try:
-            self._run_in(folder, None)
-        except BaseException:
-            self._writing.drop_partials()
-            raise
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-        return self._report()
+        above = None if self._beside is None else os.path.dirname(self._beside) or "."
+        with tempfile.TemporaryDirectory(
+            prefix="simindex-dedup-", dir=above, ignore_cleanup_errors=True
+        ) as folder:
+            self._output = self._writing.output(folder)
+            try:
+                self._run_in(folder, None)
+            except BaseException:
+                self._writing.drop_partials()
+                raise
 
     def _run_in(self, folder: str, journal: Journal | None) -> None:
-        self._journal = journal
-        output, report = self._output, self._writing.removed(journal, folder)
-        files = output, report, self._writing.rollup(journal)
-        if self._explain:
-            self._texts = TextFile(os.path.join(folder, "texts.sqlite"), self._config)
+        self._journal, output = journal, self._output
+        files = output, *self._writing.reports(journal, folder)
         if num_workers(self._workers) > 1 and isinstance(output, LinesOutput):
             output.in_thread = True
-        began, before = time.monotonic(), self.state.seconds
+        began = time.monotonic() - self.state.seconds
 
         def enter(phase: str) -> None:
-            self.state.phase, self.state.seconds = phase, before + time.monotonic() - began
+            self.state.phase, self.state.seconds = phase, time.monotonic() - began
             if journal is not None:
                 journal.state = self.state
                 journal.write()
 
-        with self._opened_into() as into:
-            try:
-                if self.state.phase == "reading":
-                    self._write(folder, into, files, journal)
-                    enter("storing")
-                if self.state.phase == "storing":
-                    if into is not None:
-                        store_kept(self._sorting(folder, into).kept(), into)
-                    output.complete()
-                    enter("publishing")
-                for file in files:
-                    file.publish()
-                upload(self._writing.path, folder, "output")
-                upload(self._writing.report_path, folder, "removed")
-                enter("done")
-                if journal is not None:
-                    journal.drop_work()
-            finally:
-                for file in files:
-                    file.close()
-                if self._texts is not None:
-                    self._texts.close()
+        with ExitStack() as opened:
+            into = self._into
+            if into is not None and not isinstance(into, Index):
+                into = opened.enter_context(Index(into, "a", self._config))  # which keeps other writers out
+            if self._explain:
+                texts = TextFile(os.path.join(folder, "texts.sqlite"), self._config)
+                self._texts = opened.enter_context(closing(texts))
+            for file in files:
+                opened.callback(file.close)
+            if self.state.phase == "reading":
+                self._write(folder, into, files, journal)
+                enter("storing")
+            if self.state.phase == "storing":
+                if into is not None:
+                    store_kept(self._sorting(folder, into).kept(), into)
+                output.complete()
+                enter("publishing")
+            for file in files:
+                file.publish()
+            upload(self._writing.path, folder, "output")
+            upload(self._writing.report_path, folder, "removed")
+            enter("done")
+            if journal is not None:
+                journal.drop_work()
 
     def _write(
         self, folder: str, into: Index | None, files: tuple[Output, Output, Output], journal: Journal | None
@@ -378,13 +361,6 @@ class Job:
 
     def _sorting(self, folder: str, into: Index | None) -> Sorting:
         """Return what decides the rows."""
-
-        def looked(count: int, is_durable: bool) -> None:
-            self.state.looked = count
-            if self._journal is not None and is_durable:
-                self._journal.write()
-            self.on_looked(count)
-
         return Sorting(
             folder,
             self._entries,
@@ -395,20 +371,17 @@ class Job:
             None if self._keep == "first" else self._texts,
             self._batch_size,
             num_workers(self._workers),
-            looked,
+            self._looked,
             keeps_sketches=into is not None,
             has_typed_ids=isinstance(self._output, ParquetOutput),
             ignore_common=self._ignore_common,
         )
 
-    @contextmanager
-    def _opened_into(self) -> Iterator[Index | None]:
-        """Open the index that kept rows go into, and keep other writers out of it until the end."""
-        if self._into is None or isinstance(self._into, Index):
-            yield self._into
-            return
-        with Index(self._into, "a", self._config) as into:
-            yield into
+    def _looked(self, count: int, is_durable: bool) -> None:
+        self.state.looked = count
+        if self._journal is not None and is_durable:
+            self._journal.write()
+        self.on_looked(count)
 
     # ---- called by the writer loop ----
 
@@ -421,10 +394,6 @@ class Job:
         """Call the caller's function with the progress."""
         if self._progress is not None:
             self._progress(self.state.read)
-
-    def _report(self) -> DedupReport:
-        state = self.state
-        return DedupReport(state.read, state.kept, state.removed, state.bounded, state.seconds, self.missed)
 
     @property
     def missed(self) -> float:

@@ -14,7 +14,7 @@ from simindex.corpus.dedup.journal import JobError
 from simindex.corpus.dedup.results import KeptRow
 from simindex.corpus.entries import Entry
 from simindex.corpus.outputs.rows import values_of
-from simindex.corpus.sqlite_files import SqliteFile
+from simindex.corpus.sqlite_files import in_one, opened_sqlite
 from simindex.inputs import InputError
 
 Keep = str | Callable[[KeptRow], Any]
@@ -31,14 +31,15 @@ def require_order(keep: Keep) -> None:
         raise ValueError(f"keep: expected first, longest, newest, field:NAME or a callable; found {keep!r}")
 
 
-def rank_of(keep: Keep) -> Callable[[Entry], Any]:
-    """Return what rows are ordered by: the largest comes first, ``None`` last."""
+def rank_of(keep: Keep) -> Callable[[Entry], Any] | None:
+    """Return what rows are ordered by: the largest comes first, ``None`` last; of the input's own order
+    nothing."""
     if callable(keep):
         return lambda entry: _ordinary(entry, keep(KeptRow(entry.key, entry.document, values_of(entry))))
+    if keep in ("first", "newest"):
+        return None
     if keep == "longest":
         return lambda entry: len(entry.document)
-    if keep == "newest":
-        return lambda entry: entry.number
     name = keep[len(FIELD) :]
     return lambda entry: _ordinary(entry, values_of(entry).get(name))
 
@@ -78,29 +79,29 @@ class KeepOrder(NamedTuple):
         """Return the rows that stand there."""
         return places if self.numbers is None else self.numbers[places]
 
-    @classmethod
-    def of(cls, numbers: np.ndarray) -> KeepOrder:
-        """Return the order in which rows stand so."""
-        places = np.empty_like(numbers)
-        places[numbers] = np.arange(len(numbers), dtype=np.uint32)
-        return cls(len(numbers), numbers, places)
+
+def order_of(keep: Keep, total: int, path: str, ranks: Iterable[list[Any]]) -> KeepOrder:
+    """Return the order of the rows; `ranks`, as `rank_of` has them, are sorted in a file of SQLite."""
+    if keep == "first":
+        return KeepOrder(total)
+    numbers = np.arange(total, dtype=np.uint32)
+    if keep == "newest":
+        numbers = numbers[::-1].copy()
+    else:
+        _sort(keep, path, ranks, numbers)
+    places = np.empty_like(numbers)
+    places[numbers] = np.arange(total, dtype=np.uint32)
+    return KeepOrder(total, numbers, places)
 
 
-def newest_first(total: int) -> KeepOrder:
-    """Return the order from the last row to the first."""
-    return KeepOrder.of(np.arange(total, dtype=np.uint32)[::-1].copy())
-
-
-def by_rank(keep: Keep, path: str, ranks: Iterable[list[Any]], total: int) -> KeepOrder:
-    """Return the order of the largest first, ``None`` last, sorted in a file of SQLite."""
-    db = SqliteFile(path)
-    try:
+def _sort(keep: Keep, path: str, ranks: Iterable[list[Any]], numbers: np.ndarray) -> None:
+    """Put the numbers of rows in the order of the largest first, ``None`` last."""
+    with opened_sqlite(path) as db:
         db.executescript("drop table if exists rows; create table rows (number integer primary key, rank);")
         number = 0
         for some in ranks:
-            db.execute("begin")
-            db.executemany("insert into rows values (?, ?)", enumerate(some, number))
-            db.execute("commit")
+            with in_one(db):
+                db.executemany("insert into rows values (?, ?)", enumerate(some, number))
             number += len(some)
         has_ranks = db.execute("select count(rank) from rows").fetchone()[0]
         if isinstance(keep, str) and keep.startswith(FIELD) and number and not has_ranks:
@@ -108,12 +109,7 @@ def by_rank(keep: Keep, path: str, ranks: Iterable[list[Any]], total: int) -> Ke
                 f"keep: expected rows with a field {keep[len(FIELD) :]!r} to order them by, found none of "
                 f"{number:,}; all would be alike. Name another field, or an order"
             )
-        numbers = np.empty(total, dtype=np.uint32)
-        cursor = db.execute("select number from rows order by rank desc, number")
-        at = 0
+        cursor, at = db.execute("select number from rows order by rank desc, number"), 0
         while rows := cursor.fetchmany(_AT_ONCE):
             numbers[at : at + len(rows)] = [row[0] for row in rows]
             at += len(rows)
-    finally:
-        db.close()
-    return KeepOrder.of(numbers)

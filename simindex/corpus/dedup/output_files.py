@@ -5,8 +5,8 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from typing import IO, Any, Literal, NamedTuple
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any, Literal, NamedTuple
 
 from simindex.corpus.dedup.journal import JobError, Journal
 from simindex.corpus.dedup.paragraphs import Cut
@@ -25,20 +25,13 @@ Sink = str | os.PathLike[str] | Callable[[Any], object]
 
 
 class Writing(NamedTuple):
-    """What a job writes, as its caller named it.
+    """What a job writes, as its caller named it."""
 
-    Attributes:
-        sink: of the rows: a callable; ``None``: they are not wanted, or are a file's.
-        path: of that file, or ``None``.
-        report_path: where the report of removed rows is to be; ``None``: where the journal is.
-        cut: how rows are cut into paragraphs, or ``None``.
-    """
-
-    sink: Callable[[Any], object] | None
-    path: str | None
-    report_path: str | None
+    sink: Callable[[Any], object] | None  # of the rows; None: they are not wanted, or are a file's
+    path: str | None  # of that file
+    report_path: str | None  # of the report of removed rows; None: where the journal is
     mode: Mode
-    cut: Cut | None
+    cut: Cut | None  # how rows are cut into paragraphs
 
     @classmethod
     def of(
@@ -61,30 +54,27 @@ class Writing(NamedTuple):
     def output(self, folder: str) -> Output:
         """Return the output; what is remote is written in the job's folder first."""
         if self.path is not None:
-            if self.cut is not None and self.mode == "remove":
-                _require_texts(self.path)
+            if self.cut is not None and self.mode == "remove" and _suffix_of(self.path) == ".txt":
+                takes_texts = (
+                    "an output of .jsonl, .csv, .tsv or .parquet: a list of paths has no place for texts"
+                )
+                raise InputError(self.path, f"expected {takes_texts}")
             return output_for(spool(self.path, folder, "output"))
-        if self.sink is None:
-            return Output()
-        return CallOutput(self.sink, row_for_a_call)
+        return Output() if self.sink is None else CallOutput(self.sink, row_for_a_call)
 
-    def removed(self, journal: Journal | None, folder: str) -> Output:
-        """Return the report of removed rows."""
+    def reports(self, journal: Journal | None, folder: str) -> tuple[Output, Output]:
+        """Return the reports of removed rows, and of documents that are compared by paragraphs."""
         path = None if self.report_path is None else spool(self.report_path, folder, "removed")
         if path is None and journal is not None:
             path = journal.removed_path
-        return Output() if path is None else LinesOutput(path, JsonLines())
-
-    def rollup(self, journal: Journal | None) -> Output:
-        """Return the report of documents, where these are compared by paragraphs."""
-        if journal is None or self.cut is None:
-            return Output()
-        return LinesOutput(journal.documents_path, JsonLines())
+        rollup = None if journal is None or self.cut is None else journal.documents_path
+        removed, documents = (Output() if p is None else LinesOutput(p, JsonLines()) for p in (path, rollup))
+        return removed, documents
 
     def drop_partials(self) -> None:
         """Remove what was written of the files, as long as they have not got their names."""
-        for path in (self.path, self.report_path):
-            if path is not None and os.path.exists(temporary(path)):
+        for path in self.files.values():
+            if os.path.exists(temporary(path)):
                 os.remove(temporary(path))
 
     @contextmanager
@@ -94,24 +84,23 @@ class Writing(NamedTuple):
         Raises:
             JobError: another process is writing one of them.
         """
-        found = [path for path in (self.path, self.report_path) if path and not is_remote(path)]
-        places = {os.path.realpath(path) for path in (*found, journal) if path}
         own = None if journal is None else os.path.realpath(journal)
+        places = {os.path.realpath(path) for path in self.files.values() if not is_remote(path)} | {own}
         with ExitStack() as locks:
-            for place in sorted(place for place in places if os.path.dirname(place) != own):
+            for place in sorted(place for place in places if place and os.path.dirname(place) != own):
                 locks.enter_context(_locked(place))
             yield
 
     def require_new(self, *, force: bool) -> None:
         """Refuse to replace what is there, but by force."""
-        for path in (self.path, self.report_path):
-            if path is not None and exists(path) and not force:
+        for path in self.files.values():
+            if not force and exists(path):
                 raise JobError(f"{path}: expected no such file yet, found one; force=True replaces it")
 
     def require_there(self) -> None:
         """Refuse a job that is done and has lost what it wrote."""
-        for path in (self.path, self.report_path):
-            if path is not None and not exists(path):
+        for path in self.files.values():
+            if not exists(path):
                 raise JobError(
                     f"{path}: expected the output of a job that is done, found no file; "
                     "force=True does it once more"
@@ -129,15 +118,6 @@ _ENCODERS: dict[str, Callable[[], Encoder]] = {
 
 def _suffix_of(path: str) -> str:
     return os.path.splitext(without_packing(path.lower()))[1]
-
-
-def _require_texts(path: str) -> None:
-    """Refuse an output that has no place for the texts of rows, with an `InputError`."""
-    if _suffix_of(path) == ".txt":
-        raise InputError(
-            path,
-            "expected an output of .jsonl, .csv, .tsv or .parquet: a list of paths has no place for texts",
-        )
 
 
 def output_for(path: str) -> Output:
@@ -164,31 +144,21 @@ def _locked(path: str) -> Iterator[None]:
     """Hold the lock of an output or a journal, a file beside it that goes with the block."""
     folder, name = os.path.split(path)
     lock = os.path.join(folder, f".{name}.lock")
-    while True:
-        try:
-            file = open(lock, "w", encoding="utf-8")  # noqa: SIM115 - closed below
-        except OSError:
-            yield  # a folder that takes no lock takes no output either, and the job says so
-            return
-        with file:
+    with ExitStack() as opened:
+        is_held = False
+        while not is_held:  # else its holder has removed it, between the two steps
+            try:
+                file = opened.enter_context(open(lock, "w", encoding="utf-8"))
+            except OSError:
+                break  # a folder that takes no lock takes no output either, and the job says so
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as exc:
                 raise JobError(
                     f"{path}: another process is writing this output; wait for it, end it, or choose another"
                 ) from exc
-            if not _is_at(lock, file):
-                continue  # its holder removed it, between the two steps
-            try:
-                yield
-            finally:
-                os.remove(lock)
-            return
-
-
-def _is_at(path: str, file: IO[str]) -> bool:
-    """Return whether an open file still has this name."""
-    try:
-        return os.path.samestat(os.stat(path), os.fstat(file.fileno()))
-    except FileNotFoundError:
-        return False
+            with suppress(FileNotFoundError):
+                is_held = os.path.samestat(os.stat(lock), os.fstat(file.fileno()))
+        if is_held:
+            opened.callback(os.remove, lock)
+        yield

@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from itertools import islice
 from sys import getsizeof
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,7 @@ READ_AHEAD = 3
 """Batches that are read before they are wanted."""
 
 
-class Rows(Sequence[Entry]):
+class Rows:
     """Rows of an input, or paragraphs of them, in order; `bad` stood between them.
 
     Args:
@@ -30,23 +30,17 @@ class Rows(Sequence[Entry]):
         entries: rows or paragraphs that came one by one; none: they are added as columns.
     """
 
-    def __init__(self, first: int, entries: Sequence[Entry] = ()) -> None:
-        self._first, self._entries = first, entries
+    def __init__(self, first: int, entries: Sequence[Entry] = (), num_bytes: int = 0) -> None:
+        self.first, self._entries, self.num_bytes = first, entries, num_bytes
         self.places = [entry.place for entry in entries]
         self.names: list[str] = []
         self.rows = [entry.row for entry in entries]
+        # The number of each in its row, from 1, 0 of a whole row; none where all came as columns.
         self.paragraphs = [0 if entry.part is None else entry.part.number for entry in entries]
-        """The number of each in its row, from 1, 0 of a whole row; none where all came as columns."""
         self.keys: list[Any] = [entry.key for entry in entries]
         self.documents = [entry.document for entry in entries]
         self.contents: list[Any] = []
-        self.num_bytes = 0
         self.bad: list[BadRowError] = []
-
-    @property
-    def first(self) -> int:
-        """Number in the whole input of the first row."""
-        return self._first
 
     def add(self, place: int, some: Columns, begin: int, end: int) -> None:
         """Take rows of the input at a place."""
@@ -62,29 +56,26 @@ class Rows(Sequence[Entry]):
     def __len__(self) -> int:
         return len(self.keys)
 
-    @overload
-    def __getitem__(self, index: int) -> Entry: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Entry]: ...
-    def __getitem__(self, index: int | slice) -> Entry | list[Entry]:
-        if isinstance(index, slice):
-            return self.at(range(*index.indices(len(self))))
-        if self._entries:
-            return self._entries[index]
-        return Entry(
-            self.first + index,
-            self.places[index],
-            self.names[index],
-            self.rows[index],
-            self.keys[index],
-            self.documents[index],
-            None,
-            self.contents[index],
-        )
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._entries or self.at(range(len(self))))
 
     def at(self, places: Sequence[int]) -> list[Entry]:
         """Return the rows at some places."""
-        return [self[place] for place in places]
+        if self._entries:
+            return [self._entries[at] for at in places]
+        return [
+            Entry(
+                self.first + at,
+                self.places[at],
+                self.names[at],
+                self.rows[at],
+                self.keys[at],
+                self.documents[at],
+                None,
+                self.contents[at],
+            )
+            for at in places
+        ]
 
     def lines(self) -> tuple[bytes, np.ndarray] | None:
         """Return the lines of all rows in one piece, and where each ends; ``None`` if a row is no line."""
@@ -100,9 +91,7 @@ def rows_of(entries: Iterable[Entry], size: int, skipped: int) -> Iterator[Rows]
         yield from rows_by_columns(entries.columns(), entries.takes_bad_rows, size, skipped)
         return
     for part in in_parts(islice(entries, skipped, None), size, lambda entry: bytes_of(entry.document)):
-        some = Rows(part.values[0].number, part.values)
-        some.num_bytes = part.num_bytes
-        yield some
+        yield Rows(part.values[0].number, part.values, part.num_bytes)
 
 
 def rows_by_columns(
@@ -189,11 +178,6 @@ class LineRows(Rows):
     def lines(self) -> tuple[bytes, np.ndarray]:
         """Return the lines in one piece, and where each ends."""
         return self._content, self._ends
-
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return self.at(range(*index.indices(len(self))))
-        return self.at([index])[0]
 
     def at(self, places: Sequence[int]) -> list[Entry]:
         """Return the rows at some places, parsed together."""

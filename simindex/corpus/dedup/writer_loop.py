@@ -26,7 +26,7 @@ from simindex.corpus.sqlite_files import TextFile
 from simindex.errors import optional_module
 from simindex.jsonable import plain
 
-DecidedRows = tuple[Sequence[Entry], tuple[Sequence[Any], set[int]]]
+DecidedRows = tuple[Rows, tuple[Sequence[Any], set[int]]]
 """Rows, the verdict on each as the annotator takes it (``None``: it stays), and the places of those that stay
 though a limit on candidates was hit."""
 
@@ -120,9 +120,8 @@ class Work:
                     pairs = zip(entries, verdicts, strict=True)
                     self._texts.put((e.number, e.document) for e, verdict in pairs if verdict is None)
                 state.bounded += len(bounded)
-                lines = entries.lines() if copies_lines and isinstance(entries, Rows) else None
+                lines = entries.lines() if copies_lines else None
                 if lines is not None:
-                    assert isinstance(entries, Rows)
                     self._take_lines(entries, verdicts, *lines)
                     continue
                 for entry, verdict in zip(entries, verdicts, strict=True):

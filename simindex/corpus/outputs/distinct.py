@@ -6,7 +6,8 @@ When two paths mean one file: other spellings, links and hard links count.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 from simindex.corpus.outputs.output import temporary
 from simindex.remote import is_remote
@@ -25,25 +26,27 @@ def require_distinct(
         journal: its folder. The report of removed rows alone may lie there, under the name that it has there.
         indexes: path of each index that the job reads or writes, by argument.
     """
-    seen: list[str] = []
+    seen = list[str]()
     for name, path in outputs.items():
-        if os.path.isdir(path):
-            raise ValueError(f"{name}: expected a file, found the folder {path}")
-        for taken in seen:
-            if any(_is_same(one, two) for one in _files_of(path) for two in _files_of(taken)):
-                raise ValueError(f"{name}: expected a file of its own, found {path}, another output")
-        seen.append(path)
-        if _is_in_an_index(path) or any(_is_of_folder(path, index) for index in indexes.values()):
-            raise ValueError(f"{name}: expected a file of its own, found {path}, which belongs to an index")
-        if any(_is_same(file, found) for file in _files_of(path) for found in inputs):
-            raise ValueError(f"{name}: expected an output that is none of the inputs, found {path}")
-        for folder in filter(os.path.isdir, inputs):
-            if _is_within(path, folder):
-                raise ValueError(f"{name}: expected a file outside of the input {folder}, found {path}")
-        if journal is None or _is_same(path, os.path.join(journal, "removed.jsonl")):
-            continue
-        if _is_of_folder(path, journal):
-            raise ValueError(f"{name}: expected a file outside of the journal {journal}, found {path}")
+        own = [path] if is_remote(path) else [path, temporary(path), temporary(path) + ".parts"]
+        folder = next((each for each in inputs if os.path.isdir(each) and _is_within(path, each)), None)
+        problems = [
+            (os.path.isdir(path), "a file, found the folder "),
+            (_share(own, seen), "a file of its own, not another output, found "),
+            (_is_of_an_index(path, indexes.values()), "a file that belongs to no index, found "),
+            (_share(own, inputs), "an output that is none of the inputs, found "),
+            (folder is not None, f"a file outside of the input {folder}, found "),
+            (
+                journal is not None
+                and not _is_same(path, os.path.join(journal, "removed.jsonl"))
+                and _is_of_folder(path, journal),
+                f"a file outside of the journal {journal}, found ",
+            ),
+        ]
+        for is_there, expected in problems:
+            if is_there:
+                raise ValueError(f"{name}: expected {expected}{path}")
+        seen += own
     if journal is None:
         return
     for name, index in indexes.items():
@@ -54,13 +57,6 @@ def require_distinct(
             raise ValueError(f"sources: expected inputs outside of the journal {journal}, found {path}")
 
 
-def _files_of(output: str) -> list[str]:
-    """Return all that an output is called while it is written."""
-    if is_remote(output):
-        return [output]
-    return [output, temporary(output), temporary(output) + ".parts"]
-
-
 def _is_same(one: str, two: str) -> bool:
     if is_remote(one) or is_remote(two):
         return one == two
@@ -69,35 +65,25 @@ def _is_same(one: str, two: str) -> bool:
     return os.path.exists(one) and os.path.exists(two) and os.path.samefile(one, two)
 
 
-def _parents(path: str) -> Iterator[str]:
-    """Yield a path and each folder around it."""
-    path = os.path.realpath(path)
-    while True:
-        yield path
-        if path == os.path.dirname(path):
-            return
-        path = os.path.dirname(path)
+def _share(some: Iterable[str], others: Sequence[str]) -> bool:
+    return any(_is_same(one, two) for one in some for two in others)
 
 
 def _is_within(path: str, folder: str) -> bool:
     """Return whether a path is a folder, or lies in it."""
-    if is_remote(path) or is_remote(folder):
-        return False
-    return any(_is_same(parent, folder) for parent in _parents(path))
+    real = Path(os.path.realpath(path))
+    return not is_remote(path) and _share(map(str, (real, *real.parents)), [folder])
 
 
 def _is_of_folder(path: str, folder: str) -> bool:
     """Return whether a path is a folder, lies in it, or is a hard link to one of its files."""
-    if _is_within(path, folder):
-        return True
-    if is_remote(path) or not os.path.exists(path) or not os.path.isdir(folder):
-        return False
-    return any(_is_same(path, os.path.join(folder, name)) for name in os.listdir(folder))
+    is_link = not is_remote(path) and os.path.exists(path) and os.path.isdir(folder)
+    names = os.listdir(folder) if is_link else ()
+    return _is_within(path, folder) or _share([path], [os.path.join(folder, name) for name in names])
 
 
-def _is_in_an_index(path: str) -> bool:
-    """Return whether a path lies in the folder of any index."""
-    folder = os.path.dirname(os.path.realpath(path))
-    return not is_remote(path) and all(
-        os.path.isfile(os.path.join(folder, name)) for name in ("data.mdb", "header")
-    )
+def _is_of_an_index(path: str, indexes: Iterable[str]) -> bool:
+    """Return whether a path is of one of these indexes, or lies in the folder of any."""
+    folder = Path(os.path.realpath(path)).parent
+    is_inside = not is_remote(path) and all((folder / name).is_file() for name in ("data.mdb", "header"))
+    return is_inside or any(_is_of_folder(path, index) for index in indexes)

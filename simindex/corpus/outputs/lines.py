@@ -15,10 +15,11 @@ import os
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from io import FileIO
 from typing import Any
 
 from simindex.corpus.entries import Entry
-from simindex.corpus.outputs.output import Mark, Output, naming, packer, publish, temporary, write_all
+from simindex.corpus.outputs.output import Mark, Output, naming, opened, packer, publish, temporary, write_all
 from simindex.corpus.outputs.rows import Encoder, JsonLines, Note
 
 UNDER_WAY = 2
@@ -28,12 +29,13 @@ UNDER_WAY = 2
 class LinesOutput(Output):
     """A file of lines, written frame by frame; `in_thread`, set before the first: by a thread."""
 
+    in_thread = False
+
     def __init__(self, path: str, encoder: Encoder) -> None:
         self.path, self._partial, self._encoder = path, temporary(path), encoder
-        self.in_thread = False
         self._pack = packer(path)
         self._lines: list[bytes | memoryview] = []
-        self._file: Any = None
+        self._file: FileIO | None = None
         self._thread: ThreadPoolExecutor | None = None
         self._under_way: deque[Future[int]] = deque()
         self._failure: BaseException | None = None
@@ -53,11 +55,7 @@ class LinesOutput(Output):
         self.waiting += sum(map(len, lines))
 
     def cut(self) -> None:
-        """End the frame and write it, or have it written.
-
-        Raises:
-            OSError: it cannot be written, on a full disk for one, or one before it; the error names the file.
-        """
+        """End the frame and write it, or have it written; raises what kept it, or one before, from that."""
         if not self._lines:
             return
         content = b"".join(self._lines)
@@ -85,8 +83,7 @@ class LinesOutput(Output):
         return self.num_bytes
 
     def mark(self) -> Mark:
-        """Return what returns what `begin_at` goes on from; it waits for the frames that are cut by now, and
-        raises what kept one of them from being written."""
+        """Return what returns what `begin_at` goes on from."""
         state, num_bytes = self._encoder.columns, self.num_bytes
         if not self._under_way:
             return lambda: [num_bytes, state]
@@ -106,7 +103,7 @@ class LinesOutput(Output):
     def begin_at(self, mark: Any) -> None:
         """Go on from a mark; ``None``: from the beginning."""
         self.num_bytes, self._encoder.columns = mark or (0, None)
-        found = os.stat(self._partial).st_size if os.path.exists(self._partial) else 0
+        found = os.fstat(self._opened().fileno()).st_size
         if found < self.num_bytes:
             reason = f"expected at least {self.num_bytes:,} bytes, found {found:,}"
             raise OSError(errno.EIO, reason, self._partial)
@@ -122,15 +119,10 @@ class LinesOutput(Output):
         """Close the file; a frame that is not cut is lost."""
         if self._thread is not None:
             self._thread.shutdown()
-            self._thread = None
         if self._file is not None:
             self._file.close()
-            self._file = None
+        self._thread = self._file = None
 
-    def _opened(self) -> Any:
-        if self._file is None:
-            with naming(self._partial):
-                self._file = open(  # noqa: SIM115 - closed by close()
-                    os.open(self._partial, os.O_RDWR | os.O_CREAT, 0o666), "r+b", buffering=0
-                )
+    def _opened(self) -> FileIO:
+        self._file = self._file or opened(self._partial)
         return self._file

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from io import FileIO
 from typing import IO, Any
 
 from simindex.corpus.entries import Entry
@@ -31,18 +32,21 @@ def packer(name: str) -> Callable[[bytes], bytes]:
     return lambda content: bytes(module.compress(content))
 
 
-class naming:  # noqa: N801 - reads as a word of the statement
+@contextmanager
+def naming(path: str) -> Iterator[None]:
     """Give an error of the system the name of the file that it is about."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        raise type(error)(error.errno, error.strerror, path) from error
 
-    def __init__(self, path: str) -> None:
-        self._path = path
 
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, OSError) and error.filename is None:
-            raise type(error)(error.errno, error.strerror, self._path) from error
+def opened(path: str) -> FileIO:
+    """Open a file to be written without a buffer; it is made where it is missing, and else as it was."""
+    with naming(path):
+        return FileIO(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+")
 
 
 def write_all(file: Any, content: bytes | memoryview) -> None:
@@ -91,7 +95,8 @@ class Output:
         """End the frame."""
 
     def mark(self) -> Mark:
-        """Return what returns what `begin_at` goes on from: what the frames are that are cut by now."""
+        """Return what returns what `begin_at` goes on from: what the frames are that are cut by now. It waits
+        for these frames, and raises what kept one from being written."""
         return lambda: None
 
     def sync(self) -> None:

@@ -110,14 +110,13 @@ class ParquetOutput(Output):
 
     def _tables(self) -> list[Any]:
         tables: list[Any] = []
-        for key, group in groupby(self._rows, _batch_of):
+        for key, group in groupby((row for row, _ in self._rows), _batch_of):
             rows = list(group)
             if key:
-                batch = rows[0][0].content.batch
-                taken = batch.take(self._arrow.array([row.content.at for row, _ in rows]))
-                tables.append(self._arrow.Table.from_batches([taken]))
+                places = self._arrow.array([row.content.at for row in rows])
+                tables.append(self._arrow.Table.from_batches([rows[0].content.batch.take(places)]))
             else:
-                tables.append(self._arrow.Table.from_pylist([values_of(row) for row, _ in rows]))
+                tables.append(self._arrow.Table.from_pylist(list(map(values_of, rows))))
         return tables
 
     def _annotated(self, table: Any, notes: list[Note]) -> Any:
@@ -136,6 +135,5 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(plain(value))
 
 
-def _batch_of(pair: tuple[Entry, Note | None]) -> int:
-    content = pair[0].content
-    return id(content.batch) if isinstance(content, BatchRow) else 0
+def _batch_of(row: Entry) -> int:
+    return id(row.content.batch) if isinstance(row.content, BatchRow) else 0

@@ -29,38 +29,31 @@ Note = Mapping[str, Any]
 def with_text(content: Any, field: str, text: str) -> Any:
     """Return a row as it would stand in its input with another text."""
     if isinstance(content, bytes):
-        values = optional_module("orjson", "writing rows").loads(content)
-        return values | {field: text}
+        content = optional_module("orjson", "writing rows").loads(content)
     if isinstance(content, dict):
         return content | {field: text}
     if isinstance(content, Cells):
-        cells = [
-            text if name == field else cell for name, cell in zip(content.columns, content.cells, strict=True)
-        ]
-        return content._replace(line=b"", cells=cells)
+        cells = zip(content.columns, content.cells, strict=True)
+        return content._replace(line=b"", cells=[text if name == field else cell for name, cell in cells])
     if isinstance(content, BatchRow):
         one = content.batch.slice(content.at, 1)
         place = one.schema.get_field_index(field)
-        arrow = optional_module("pyarrow", "writing rows")
-        return BatchRow(
-            one.set_column(place, one.schema.field(place), arrow.array([text], one.schema.types[place])), 0
-        )
+        own = optional_module("pyarrow", "writing rows").array([text], one.schema.types[place])
+        return BatchRow(one.set_column(place, one.schema.field(place), own), 0)
     return content
 
 
 def values_of(row: Entry) -> dict[str, Any]:
     """Return the fields of a row, by name."""
-    content = row.content
+    content: Any = row.content
     if isinstance(content, bytes):
-        values: dict[str, Any] = optional_module("orjson", "writing rows").loads(content)
-        return values
+        content = optional_module("orjson", "writing rows").loads(content)
+    elif isinstance(content, Cells):
+        content = dict(zip(content.columns, content.cells, strict=True))
+    elif isinstance(content, BatchRow):
+        content = content.batch.slice(content.at, 1).to_pylist()[0]
     if isinstance(content, dict):
         return content
-    if isinstance(content, Cells):
-        return dict(zip(content.columns, content.cells, strict=True))
-    if isinstance(content, BatchRow):
-        found: dict[str, Any] = content.batch.slice(content.at, 1).to_pylist()[0]
-        return found
     document = sorted(row.document, key=str) if isinstance(row.document, set | frozenset) else row.document
     values = {"id": row.key, "text": document}
     if isinstance(row.metadata, Mapping):
@@ -69,11 +62,7 @@ def values_of(row: Entry) -> dict[str, Any]:
 
 
 class Encoder(ABC):
-    """Makes the lines of rows.
-
-    Attributes:
-        columns: of a table, which the first row gives; ``None``: not known yet.
-    """
+    """Makes the lines of rows; `columns` of a table, which the first row gives."""
 
     columns: list[str] | None = None
 
@@ -132,12 +121,9 @@ class CsvLines(Encoder):
         if isinstance(content, Cells) and content.line and content.delimiter == self._delimiter:
             line = content.line.rstrip(b"\r\n")
             end = content.line[len(line) :] or b"\n"
-            cells = (
-                b"" if note is None else self._delimiter.encode() + self._line(list(note.values())).rstrip()
-            )
-            return head + line + cells + end
-        values = list(values_of(row).values())
-        return head + self._line(values if note is None else [*values, *note.values()])
+            more = [] if note is None else [self._line(list(note.values())).rstrip()]
+            return head + self._delimiter.encode().join([line, *more]) + end
+        return head + self._line([*values_of(row).values(), *(note or {}).values()])
 
     def _line(self, cells: list[Any]) -> bytes:
         text = io.StringIO()
