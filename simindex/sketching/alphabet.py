@@ -148,83 +148,28 @@ SPACE = """
 """
 """White space, as str.isspace has it."""
 
-ASSIGNED = """
-0-377 37a-37f 384-38a 38c 38e-3a1 3a3-52f 531-556 559-58a 58d-58f 591-5c7 5d0-5ea 5ef-5f4 600-70d
-70f-74a 74d-7b1 7c0-7fa 7fd-82d 830-83e 840-85b 85e 860-86a 870-88e 890-891 898-983 985-98c 98f-990
-993-9a8 9aa-9b0 9b2 9b6-9b9 9bc-9c4 9c7-9c8 9cb-9ce 9d7 9dc-9dd 9df-9e3 9e6-9fe a01-a03 a05-a0a
-a0f-a10 a13-a28 a2a-a30 a32-a33 a35-a36 a38-a39 a3c a3e-a42 a47-a48 a4b-a4d a51 a59-a5c a5e a66-a76
-a81-a83 a85-a8d a8f-a91 a93-aa8 aaa-ab0 ab2-ab3 ab5-ab9 abc-ac5 ac7-ac9 acb-acd ad0 ae0-ae3 ae6-af1
-af9-aff b01-b03 b05-b0c b0f-b10 b13-b28 b2a-b30 b32-b33 b35-b39 b3c-b44 b47-b48 b4b-b4d b55-b57
-b5c-b5d b5f-b63 b66-b77 b82-b83 b85-b8a b8e-b90 b92-b95 b99-b9a b9c b9e-b9f ba3-ba4 ba8-baa bae-bb9
-bbe-bc2 bc6-bc8 bca-bcd bd0 bd7 be6-bfa c00-c0c c0e-c10 c12-c28 c2a-c39 c3c-c44 c46-c48 c4a-c4d
-c55-c56 c58-c5a c5d c60-c63 c66-c6f c77-c8c c8e-c90 c92-ca8 caa-cb3 cb5-cb9 cbc-cc4 cc6-cc8 cca-ccd
-cd5-cd6 cdd-cde ce0-ce3 ce6-cef cf1-cf2 d00-d0c d0e-d10 d12-d44 d46-d48 d4a-d4f d54-d63 d66-d7f
-d81-d83 d85-d96 d9a-db1 db3-dbb dbd dc0-dc6 dca dcf-dd4 dd6 dd8-ddf de6-def df2-df4 e01-e3a e3f-e5b
-e81-e82 e84 e86-e8a e8c-ea3 ea5 ea7-ebd ec0-ec4 ec6 ec8-ecd ed0-ed9 edc-edf f00-f47 f49-f6c f71-f97
-f99-fbc fbe-fcc fce-fda 1000-10c5 10c7 10cd 10d0-1248 124a-124d 1250-1256 1258 125a-125d 1260-1288
-128a-128d 1290-12b0 12b2-12b5 12b8-12be 12c0 12c2-12c5 12c8-12d6 12d8-1310 1312-1315 1318-135a
-135d-137c 1380-1399 13a0-13f5 13f8-13fd 1400-169c 16a0-16f8 1700-1715 171f-1736 1740-1753 1760-176c
-176e-1770 1772-1773 1780-17dd 17e0-17e9 17f0-17f9 1800-1819 1820-1878 1880-18aa 18b0-18f5 1900-191e
-1920-192b 1930-193b 1940 1944-196d 1970-1974 1980-19ab 19b0-19c9 19d0-19da 19de-1a1b 1a1e-1a5e
-1a60-1a7c 1a7f-1a89 1a90-1a99 1aa0-1aad 1ab0-1ace 1b00-1b4c 1b50-1b7e 1b80-1bf3 1bfc-1c37 1c3b-1c49
-1c4d-1c88 1c90-1cba 1cbd-1cc7 1cd0-1cfa 1d00-1f15 1f18-1f1d 1f20-1f45 1f48-1f4d 1f50-1f57 1f59 1f5b
-1f5d 1f5f-1f7d 1f80-1fb4 1fb6-1fc4 1fc6-1fd3 1fd6-1fdb 1fdd-1fef 1ff2-1ff4 1ff6-1ffe 2000-2064
-2066-2071 2074-208e 2090-209c 20a0-20c0 20d0-20f0 2100-218b 2190-2426 2440-244a 2460-2b73 2b76-2b95
-2b97-2cf3 2cf9-2d25 2d27 2d2d 2d30-2d67 2d6f-2d70 2d7f-2d96 2da0-2da6 2da8-2dae 2db0-2db6 2db8-2dbe
-2dc0-2dc6 2dc8-2dce 2dd0-2dd6 2dd8-2dde 2de0-2e5d 2e80-2e99 2e9b-2ef3 2f00-2fd5 2ff0-2ffb 3000-303f
-3041-3096 3099-30ff 3105-312f 3131-318e 3190-31e3 31f0-321e 3220-a48c a490-a4c6 a4d0-a62b a640-a6f7
-a700-a7ca a7d0-a7d1 a7d3 a7d5-a7d9 a7f2-a82c a830-a839 a840-a877 a880-a8c5 a8ce-a8d9 a8e0-a953
-a95f-a97c a980-a9cd a9cf-a9d9 a9de-a9fe aa00-aa36 aa40-aa4d aa50-aa59 aa5c-aac2 aadb-aaf6 ab01-ab06
-ab09-ab0e ab11-ab16 ab20-ab26 ab28-ab2e ab30-ab6b ab70-abed abf0-abf9 ac00-d7a3 d7b0-d7c6 d7cb-d7fb
-d800-fa6d fa70-fad9 fb00-fb06 fb13-fb17 fb1d-fb36 fb38-fb3c fb3e fb40-fb41 fb43-fb44 fb46-fbc2
-fbd3-fd8f fd92-fdc7 fdcf fdf0-fe19 fe20-fe52 fe54-fe66 fe68-fe6b fe70-fe74 fe76-fefc feff ff01-ffbe
-ffc2-ffc7 ffca-ffcf ffd2-ffd7 ffda-ffdc ffe0-ffe6 ffe8-ffee fff9-fffd 10000-1000b 1000d-10026
-10028-1003a 1003c-1003d 1003f-1004d 10050-1005d 10080-100fa 10100-10102 10107-10133 10137-1018e
-10190-1019c 101a0 101d0-101fd 10280-1029c 102a0-102d0 102e0-102fb 10300-10323 1032d-1034a
-10350-1037a 10380-1039d 1039f-103c3 103c8-103d5 10400-1049d 104a0-104a9 104b0-104d3 104d8-104fb
-10500-10527 10530-10563 1056f-1057a 1057c-1058a 1058c-10592 10594-10595 10597-105a1 105a3-105b1
-105b3-105b9 105bb-105bc 10600-10736 10740-10755 10760-10767 10780-10785 10787-107b0 107b2-107ba
-10800-10805 10808 1080a-10835 10837-10838 1083c 1083f-10855 10857-1089e 108a7-108af 108e0-108f2
-108f4-108f5 108fb-1091b 1091f-10939 1093f 10980-109b7 109bc-109cf 109d2-10a03 10a05-10a06
-10a0c-10a13 10a15-10a17 10a19-10a35 10a38-10a3a 10a3f-10a48 10a50-10a58 10a60-10a9f 10ac0-10ae6
-10aeb-10af6 10b00-10b35 10b39-10b55 10b58-10b72 10b78-10b91 10b99-10b9c 10ba9-10baf 10c00-10c48
-10c80-10cb2 10cc0-10cf2 10cfa-10d27 10d30-10d39 10e60-10e7e 10e80-10ea9 10eab-10ead 10eb0-10eb1
-10f00-10f27 10f30-10f59 10f70-10f89 10fb0-10fcb 10fe0-10ff6 11000-1104d 11052-11075 1107f-110c2
-110cd 110d0-110e8 110f0-110f9 11100-11134 11136-11147 11150-11176 11180-111df 111e1-111f4
-11200-11211 11213-1123e 11280-11286 11288 1128a-1128d 1128f-1129d 1129f-112a9 112b0-112ea
-112f0-112f9 11300-11303 11305-1130c 1130f-11310 11313-11328 1132a-11330 11332-11333 11335-11339
-1133b-11344 11347-11348 1134b-1134d 11350 11357 1135d-11363 11366-1136c 11370-11374 11400-1145b
-1145d-11461 11480-114c7 114d0-114d9 11580-115b5 115b8-115dd 11600-11644 11650-11659 11660-1166c
-11680-116b9 116c0-116c9 11700-1171a 1171d-1172b 11730-11746 11800-1183b 118a0-118f2 118ff-11906
-11909 1190c-11913 11915-11916 11918-11935 11937-11938 1193b-11946 11950-11959 119a0-119a7
-119aa-119d7 119da-119e4 11a00-11a47 11a50-11aa2 11ab0-11af8 11c00-11c08 11c0a-11c36 11c38-11c45
-11c50-11c6c 11c70-11c8f 11c92-11ca7 11ca9-11cb6 11d00-11d06 11d08-11d09 11d0b-11d36 11d3a
-11d3c-11d3d 11d3f-11d47 11d50-11d59 11d60-11d65 11d67-11d68 11d6a-11d8e 11d90-11d91 11d93-11d98
-11da0-11da9 11ee0-11ef8 11fb0 11fc0-11ff1 11fff-12399 12400-1246e 12470-12474 12480-12543
-12f90-12ff2 13000-1342e 13430-13438 14400-14646 16800-16a38 16a40-16a5e 16a60-16a69 16a6e-16abe
-16ac0-16ac9 16ad0-16aed 16af0-16af5 16b00-16b45 16b50-16b59 16b5b-16b61 16b63-16b77 16b7d-16b8f
-16e40-16e9a 16f00-16f4a 16f4f-16f87 16f8f-16f9f 16fe0-16fe4 16ff0-16ff1 17000-187f7 18800-18cd5
-18d00-18d08 1aff0-1aff3 1aff5-1affb 1affd-1affe 1b000-1b122 1b150-1b152 1b164-1b167 1b170-1b2fb
-1bc00-1bc6a 1bc70-1bc7c 1bc80-1bc88 1bc90-1bc99 1bc9c-1bca3 1cf00-1cf2d 1cf30-1cf46 1cf50-1cfc3
-1d000-1d0f5 1d100-1d126 1d129-1d1ea 1d200-1d245 1d2e0-1d2f3 1d300-1d356 1d360-1d378 1d400-1d454
-1d456-1d49c 1d49e-1d49f 1d4a2 1d4a5-1d4a6 1d4a9-1d4ac 1d4ae-1d4b9 1d4bb 1d4bd-1d4c3 1d4c5-1d505
-1d507-1d50a 1d50d-1d514 1d516-1d51c 1d51e-1d539 1d53b-1d53e 1d540-1d544 1d546 1d54a-1d550
-1d552-1d6a5 1d6a8-1d7cb 1d7ce-1da8b 1da9b-1da9f 1daa1-1daaf 1df00-1df1e 1e000-1e006 1e008-1e018
-1e01b-1e021 1e023-1e024 1e026-1e02a 1e100-1e12c 1e130-1e13d 1e140-1e149 1e14e-1e14f 1e290-1e2ae
-1e2c0-1e2f9 1e2ff 1e7e0-1e7e6 1e7e8-1e7eb 1e7ed-1e7ee 1e7f0-1e7fe 1e800-1e8c4 1e8c7-1e8d6
-1e900-1e94b 1e950-1e959 1e95e-1e95f 1ec71-1ecb4 1ed01-1ed3d 1ee00-1ee03 1ee05-1ee1f 1ee21-1ee22
-1ee24 1ee27 1ee29-1ee32 1ee34-1ee37 1ee39 1ee3b 1ee42 1ee47 1ee49 1ee4b 1ee4d-1ee4f 1ee51-1ee52
-1ee54 1ee57 1ee59 1ee5b 1ee5d 1ee5f 1ee61-1ee62 1ee64 1ee67-1ee6a 1ee6c-1ee72 1ee74-1ee77
-1ee79-1ee7c 1ee7e 1ee80-1ee89 1ee8b-1ee9b 1eea1-1eea3 1eea5-1eea9 1eeab-1eebb 1eef0-1eef1
-1f000-1f02b 1f030-1f093 1f0a0-1f0ae 1f0b1-1f0bf 1f0c1-1f0cf 1f0d1-1f0f5 1f100-1f1ad 1f1e6-1f202
-1f210-1f23b 1f240-1f248 1f250-1f251 1f260-1f265 1f300-1f6d7 1f6dd-1f6ec 1f6f0-1f6fc 1f700-1f773
-1f780-1f7d8 1f7e0-1f7eb 1f7f0 1f800-1f80b 1f810-1f847 1f850-1f859 1f860-1f887 1f890-1f8ad
-1f8b0-1f8b1 1f900-1fa53 1fa60-1fa6d 1fa70-1fa74 1fa78-1fa7c 1fa80-1fa86 1fa90-1faac 1fab0-1faba
-1fac0-1fac5 1fad0-1fad9 1fae0-1fae7 1faf0-1faf6 1fb00-1fb92 1fb94-1fbca 1fbf0-1fbf9 20000-2a6df
-2a700-2b738 2b740-2b81d 2b820-2cea1 2ceb0-2ebe0 2f800-2fa1d 30000-3134a e0001 e0020-e007f
-e0100-e01ef f0000-ffffd 100000-10fffd
+UNCLASSED = """
+0-375 37e 384-387 3f6-482 55a-58a 58d-58f 5be-5c6 5f3-5f4 600-70d 70f 7f6-7f9 7fe-7ff 830-83e 85e 888
+890-891 8e2-970 9f2-9fd a76 af0-af1 b70 bf3-bfa c77-c84 d4f d79 df4 e3f-e5b f01-f3d f85 fbe-fcc fce-fda
+104a-109f 10fb 1360-1368 1390-1399 1400-169c 16eb-16ed 1735-1736 17d4-17db 1800-180e 1940 1944-1945
+19de-19ff 1a1e-1a1f 1aa0-1aad 1b5a-1b7e 1bfc-1bff 1c3b-1c3f 1c7e-1c7f 1cc0-1cc7 1cd3 1fbd-1fc1 1fcd-1fcf
+1fdd-1fef 1ffd-1ffe 200b-2064 2066-206f 207a-208e 20a0-20c0 2100-218b 2308-232a 2500-29fd 2cf9-2cff 2d70
+2e00-2e5d 3001-301f 309b-30fb a4fe-a60f a673-a6f7 a700-a78a a838 a874-a877 a8ce-a8cf a8f8-a92f a95f
+a9c1-a9cd a9de-a9df aa5c-aa5f aade-aaf1 ab5b-ab6b abeb d800-f8ff fbb2-fbc2 fd3e-fd3f fdfc-fe19 fe30-fe52
+fe54-fe66 fe68-fe6b feff ff01-ff65 ffe0-ffe6 ffe8-ffee fff9-fffd 10100-10102 1039f 103d0 1056f 10857 1091f
+1093f 10a50-10a58 10a7f 10af0-10af6 10b39-10b3f 10b99-10b9c 10ead 10f55-10f59 10f86-10f89 11047-1104d
+110bb-110c1 110cd 11140-11143 11174-11175 111c5-111df 11238-1123d 112a9 1144b-1145b 1145d 114c6 115c1-115d7
+11641-11643 11660-1166c 116b9 1173c-1173e 1183b 11944-11946 119e2 11a3f-11a46 11a9a-11aa2 11c41-11c45
+11c70-11c71 11ef7-11ef8 11fdd-11fe0 11fff 12470-12474 12ff1-12ff2 13430-13438 16a6e-16a6f 16af5 16b37-16b44
+16e97-16e9a 16fe2 1bc9f-1bca3 1d173-1d17a 1da87-1da8b 1e2ff 1e95e-1e95f 1ecb0 1f000-1f02b 1f030-1f093
+1f0a0-1f0ae 1f0b1-1f0bf 1f0c1-1f0cf 1f0d1-1f0f5 1f100-1f1ad 1f1e6-1f202 1f210-1f23b 1f240-1f248 1f250-1f251
+1f260-1f265 1f300-1f6d7 1f6dd-1f6ec 1f6f0-1f6fc 1f700-1f773 1f780-1f7d8 1f7e0-1f7eb 1f7f0 1f800-1f80b
+1f810-1f847 1f850-1f859 1f860-1f887 1f890-1f8ad 1f8b0-1f8b1 1f900-1fa53 1fa60-1fa6d 1fa70-1fa74 1fa78-1fa7c
+1fa80-1fa86 1fa90-1faac 1fab0-1faba 1fac0-1fac5 1fad0-1fad9 1fae0-1fae7 1faf0-1faf6 1fb00-1fb92 1fb94-1fbca
+1fbf0-1fbf9 e0001 f0000-ffffd 100000-10fffd
 """
-"""Every assigned code point of Unicode 14.0, surrogates and private use included."""
+"""Assigned code points of Unicode 14.0 that have no class, and all between U+1F000 and U+1FFFF, where classes
+have others, too; ranges may hold some that have one. Surrogates and private use are assigned."""
 
 SYMBOL = """
 2190-2307 230c-2328 232b-2426 2440-244a 249c-24e9 25a0-2767 2794-27c4 27c7-27e5 27f0-2982 2999-29d7
@@ -277,93 +222,22 @@ DIACRITIC = """
 Not the marks that make another letter: hamza and madda, the voiced marks of kana, vowel signs and viramas.
 """
 
-FOLD_RUNS = """
-41-5a+20 b5+307 c0-d6+20 d8-de+20 100-12e/2+1 132-136/2+1 139-147/2+1 14a-176/2+1 178-79 179-17d/2+1
-17f-10c 181+d2 182-184/2+1 186+ce 187+1 189-18a+cd 18b+1 18e+4f 18f+ca 190+cb 191+1 193+cd 194+cf
-196+d3 197+d1 198+1 19c+d3 19d+d5 19f+d6 1a0-1a4/2+1 1a6+da 1a7+1 1a9+da 1ac+1 1ae+da 1af+1
-1b1-1b2+d9 1b3-1b5/2+1 1b7+db 1b8+1 1bc+1 1c4+2 1c5+1 1c7+2 1c8+1 1ca+2 1cb-1db/2+1 1de-1ee/2+1
-1f1+2 1f2-1f4/2+1 1f6-61 1f7-38 1f8-21e/2+1 220-82 222-232/2+1 23a+2a2b 23b+1 23d-a3 23e+2a28 241+1
-243-c3 244+45 245+47 246-24e/2+1 345+74 370-372/2+1 376+1 37f+74 386+26 388-38a+25 38c+40 38e-38f+3f
-391-3a1+20 3a3-3ab+20 3c2+1 3cf+8 3d0-1e 3d1-19 3d5-f 3d6-16 3d8-3ee/2+1 3f0-36 3f1-30 3f4-3c 3f5-40
-3f7+1 3f9-7 3fa+1 3fd-3ff-82 400-40f+50 410-42f+20 460-480/2+1 48a-4be/2+1 4c0+f 4c1-4cd/2+1
-4d0-52e/2+1 531-556+30 10a0-10c5+1c60 10c7+1c60 10cd+1c60 13f8-13fd-8 1c80-184e 1c81-184d 1c82-1844
-1c83-1c84-1842 1c85-1843 1c86-183c 1c87-1824 1c88+89c3 1c90-1cba-bc0 1cbd-1cbf-bc0 1e00-1e94/2+1
-1e9b-3a 1ea0-1efe/2+1 1f08-1f0f-8 1f18-1f1d-8 1f28-1f2f-8 1f38-1f3f-8 1f48-1f4d-8 1f59-1f5f/2-8
-1f68-1f6f-8 1fb8-1fb9-8 1fba-1fbb-4a 1fbe-1c05 1fc8-1fcb-56 1fd8-1fd9-8 1fda-1fdb-64 1fe8-1fe9-8
-1fea-1feb-70 1fec-7 1ff8-1ff9-80 1ffa-1ffb-7e 2126-1d5d 212a-20bf 212b-2046 2132+1c 2160-216f+10
-2183+1 24b6-24cf+1a 2c00-2c2f+30 2c60+1 2c62-29f7 2c63-ee6 2c64-29e7 2c67-2c6b/2+1 2c6d-2a1c
-2c6e-29fd 2c6f-2a1f 2c70-2a1e 2c72+1 2c75+1 2c7e-2c7f-2a3f 2c80-2ce2/2+1 2ceb-2ced/2+1 2cf2+1
-a640-a66c/2+1 a680-a69a/2+1 a722-a72e/2+1 a732-a76e/2+1 a779-a77b/2+1 a77d-8a04 a77e-a786/2+1 a78b+1
-a78d-a528 a790-a792/2+1 a796-a7a8/2+1 a7aa-a544 a7ab-a54f a7ac-a54b a7ad-a541 a7ae-a544 a7b0-a512
-a7b1-a52a a7b2-a515 a7b3+3a0 a7b4-a7c2/2+1 a7c4-30 a7c5-a543 a7c6-8a38 a7c7-a7c9/2+1 a7d0+1
-a7d6-a7d8/2+1 a7f5+1 ab70-abbf-97d0 ff21-ff3a+20 10400-10427+28 104b0-104d3+28 10570-1057a+27
-1057c-1058a+27 1058c-10592+27 10594-10595+27 10c80-10cb2+40 118a0-118bf+20 16e40-16e5f+20
-1e900-1e921+22
+CASED = """
+41-24e 345-587 10a0-10cd 13f8-13fd 1c80-1cbf 1e00-1ffc 2126-2183 24b6-24cf 2c00-2cf2 a640-a7f5 ab70-abbf
+fb00-fb17 ff21-ff3a 10400-10595 10c80-10cb2 118a0-118bf 16e40-16e5f 1e900-1e921
 """
-"""Case folding to one code point: first-last[/step]+offset."""
-
-FOLD_EXPANSIONS = """
-df=73.73 130=69.307 149=2bc.6e 1f0=6a.30c 390=3b9.308.301 3b0=3c5.308.301 587=565.582 1e96=68.331
-1e97=74.308 1e98=77.30a 1e99=79.30a 1e9a=61.2be 1e9e=73.73 1f50=3c5.313 1f52=3c5.313.300
-1f54=3c5.313.301 1f56=3c5.313.342 1f80=1f00.3b9 1f81=1f01.3b9 1f82=1f02.3b9 1f83=1f03.3b9
-1f84=1f04.3b9 1f85=1f05.3b9 1f86=1f06.3b9 1f87=1f07.3b9 1f88=1f00.3b9 1f89=1f01.3b9 1f8a=1f02.3b9
-1f8b=1f03.3b9 1f8c=1f04.3b9 1f8d=1f05.3b9 1f8e=1f06.3b9 1f8f=1f07.3b9 1f90=1f20.3b9 1f91=1f21.3b9
-1f92=1f22.3b9 1f93=1f23.3b9 1f94=1f24.3b9 1f95=1f25.3b9 1f96=1f26.3b9 1f97=1f27.3b9 1f98=1f20.3b9
-1f99=1f21.3b9 1f9a=1f22.3b9 1f9b=1f23.3b9 1f9c=1f24.3b9 1f9d=1f25.3b9 1f9e=1f26.3b9 1f9f=1f27.3b9
-1fa0=1f60.3b9 1fa1=1f61.3b9 1fa2=1f62.3b9 1fa3=1f63.3b9 1fa4=1f64.3b9 1fa5=1f65.3b9 1fa6=1f66.3b9
-1fa7=1f67.3b9 1fa8=1f60.3b9 1fa9=1f61.3b9 1faa=1f62.3b9 1fab=1f63.3b9 1fac=1f64.3b9 1fad=1f65.3b9
-1fae=1f66.3b9 1faf=1f67.3b9 1fb2=1f70.3b9 1fb3=3b1.3b9 1fb4=3ac.3b9 1fb6=3b1.342 1fb7=3b1.342.3b9
-1fbc=3b1.3b9 1fc2=1f74.3b9 1fc3=3b7.3b9 1fc4=3ae.3b9 1fc6=3b7.342 1fc7=3b7.342.3b9 1fcc=3b7.3b9
-1fd2=3b9.308.300 1fd3=3b9.308.301 1fd6=3b9.342 1fd7=3b9.308.342 1fe2=3c5.308.300 1fe3=3c5.308.301
-1fe4=3c1.313 1fe6=3c5.342 1fe7=3c5.308.342 1ff2=1f7c.3b9 1ff3=3c9.3b9 1ff4=3ce.3b9 1ff6=3c9.342
-1ff7=3c9.342.3b9 1ffc=3c9.3b9 fb00=66.66 fb01=66.69 fb02=66.6c fb03=66.66.69 fb04=66.66.6c
-fb05=73.74 fb06=73.74 fb13=574.576 fb14=574.565 fb15=574.56b fb16=57e.576 fb17=574.56d
-"""
-"""Case folding to several code points."""
+"""Where case folding changes letters and marks."""
 
 
 def ranges(text: str) -> list[tuple[int, int]]:
-    """Return the (first, last) code points of each range of a range text, both inclusive.
-
-    >>> ranges("30-39 5f")
-    [(48, 57), (95, 95)]
-    """
-    pairs = []
-    for item in text.split():
-        first, _, last = item.partition("-")
-        pairs.append((int(first, 16), int(last or first, 16)))
-    return pairs
+    """Return the (first, last) code points of each range of a range text, both inclusive."""
+    ends = (item.partition("-") for item in text.split())
+    return [(int(first, 16), int(last or first, 16)) for first, _, last in ends]
 
 
 def inside_brackets(pairs: Iterable[tuple[int, int]]) -> str:
-    """Return the ranges as they stand in the brackets of a regular expression.
-
-    >>> inside_brackets([(48, 57), (95, 95)])
-    '0-9_-_'
-    """
+    """Return the ranges as they stand in the brackets of a regular expression."""
     return "".join(f"{re.escape(chr(first))}-{re.escape(chr(last))}" for first, last in pairs)
-
-
-@cache
-def folds() -> dict[int, tuple[int, ...]]:
-    """Return code point -> the one to three of its full case folding, for each that folding changes.
-
-    Made once a process, in about 10 ms, and shared: not to be changed.
-
-    >>> folds()[ord("ß")] == (ord("s"), ord("s"))
-    True
-    """
-    table: dict[int, tuple[int, ...]] = {}
-    for item in FOLD_RUNS.split():
-        match = re.fullmatch(r"([0-9a-f]+)(?:-([0-9a-f]+))?(?:/(\d))?([+-][0-9a-f]+)", item)
-        assert match, item
-        first, last, step, offset = match.groups()
-        for code in range(int(first, 16), int(last or first, 16) + 1, int(step or 1)):
-            table[code] = (code + int(offset, 16),)
-    for item in FOLD_EXPANSIONS.split():
-        single, _, folded = item.partition("=")
-        table[int(single, 16)] = tuple([int(part, 16) for part in folded.split(".")])
-    return table
 
 
 _CLASSES = (
@@ -381,18 +255,32 @@ _CLASSES = (
 
 
 @cache
-def class_table() -> bytes:
-    """Return one byte for each of the 0x110000 code points: its class, with FOLDS_BIT where it folds.
+def folds() -> dict[int, tuple[int, ...]]:
+    """Return code point -> its full case folding, for each that folding changes. Shared: not to be changed.
 
-    Made once a process, in about 10 ms, and 1.1 MB large; the kernel reads it in place.
-
-    >>> class_table()[ord("_")] == WORD_CLASS, class_table()[ord("A")] == WORD_CLASS | FOLDS_BIT
-    (True, True)
+    Of what Unicode 14.0 has assigned, which never folds otherwise (Unicode: case folding stability).
     """
+    codes = [code for first, last in ranges(CASED) for code in range(first, last + 1) if _classes()[code]]
+    folded = {code: tuple(map(ord, chr(code).casefold())) for code in codes}
+    return {code: folding for code, folding in folded.items() if folding != (code,)}
+
+
+@cache
+def _classes() -> bytes:
     table = bytearray(0x110000)
     for number, text in _CLASSES:
         for first, last in ranges(text):
             table[first : last + 1] = bytes([number]) * (last + 1 - first)
+    return bytes(table)
+
+
+@cache
+def class_table() -> bytes:
+    """Return one byte for each of the 0x110000 code points: its class, with FOLDS_BIT where it folds.
+
+    Made once a process, in a few ms; the kernel reads it in place.
+    """
+    table = bytearray(_classes())
     for code in folds():
         table[code] |= FOLDS_BIT
     return bytes(table)
@@ -400,20 +288,21 @@ def class_table() -> bytes:
 
 @cache
 def fold_table() -> np.ndarray:
-    """Return the foldings as uint32, shape (n, 4), ascending: code point, then its folding padded with 0.
-
-    Made once a process; the kernel reads it in place.
-
-    >>> fold_table()[0].tolist() == [ord("A"), ord("a"), 0, 0]
-    True
-    """
+    """Return the foldings as uint32, shape (n, 4), ascending: code point, then its folding padded with 0."""
     rows = [(code, *folded, *(0,) * (3 - len(folded))) for code, folded in sorted(folds().items())]
     return np.array(rows, dtype=np.uint32)
 
 
+def assigned() -> list[tuple[int, int]]:
+    """Return ranges, inclusive, of all code points that Unicode 14.0 has assigned."""
+    classed, table = re.compile(b"[^\0]+"), _classes()
+    spans = (run.span() for part in ((0, 0x1F000), (0x20000,)) for run in classed.finditer(table, *part))
+    return [*ranges(UNCLASSED), *((first, end - 1) for first, end in spans)]
+
+
 @cache
 def _assigned_runs() -> re.Pattern[str]:
-    return re.compile(f"[{inside_brackets(ranges(ASSIGNED))}]+")
+    return re.compile(f"[{inside_brackets(assigned())}]+")
 
 
 @cache
@@ -422,14 +311,11 @@ def _diacritics() -> re.Pattern[str]:
 
 
 def nfkc(text: str) -> str:
-    """Return Unicode normalisation form KC of `text`, as of Unicode 14.0.
+    """Return Unicode normalisation form KC of `text`, as of Unicode 14.0. Cost: linear in the text.
 
-    Characters that a later Unicode assigned stay as they are and part the text, so that a newer
-    Python gives the same result (an assigned character's normalisation never changes: Unicode
-    Standard Annex 15, section 3). Cost: linear in the text; an ASCII text is returned as it is.
-
-    >>> nfkc("ﬁne ½")
-    'fine 1⁄2'
+    Characters that a later Unicode assigned stay as they are and part the text, so that a newer Python gives
+    the same result (an assigned character's normalisation never changes: Unicode Standard Annex 15, section
+    3).
     """
     if text.isascii():
         return text
@@ -437,13 +323,7 @@ def nfkc(text: str) -> str:
 
 
 def without_diacritics(text: str) -> str:
-    """Return `text` in normalisation form C, as of Unicode 14.0, without the marks of DIACRITIC.
-
-    What `nfkc` says of later characters and of its cost holds here, too.
-
-    >>> without_diacritics("Čeština, naïve, が")
-    'Cestina, naive, が'
-    """
+    """Return `text` in form C, as of Unicode 14.0, without the marks of DIACRITIC, as `nfkc`."""
     if text.isascii():
         return text
     return _assigned_runs().sub(

@@ -9,13 +9,13 @@ both rows and the longest possible run may be missed among more than `_TRIED` oc
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from operator import itemgetter
+from typing import NamedTuple
 
 import numpy as np
 
 _TRIED = 8
 _LONGEST_REACH = 1_000
-_SIDES: tuple[Literal["left"], Literal["right"]] = ("left", "right")
 
 
 class CommonRun(NamedTuple):
@@ -32,9 +32,6 @@ def common_runs(a: np.ndarray, b: np.ndarray) -> list[CommonRun]:
     The first row is walked; each of its shared shingles that is in no run yet begins one, at the occurrence
     in the second that makes it longest, and of equal ones at the next behind the run before. What of the
     second row is then in no run is walked in the same way.
-
-    Args:
-        a: the numbers of the shingles of one text, in order.
 
     >>> common_runs(np.array([1, 2, 3, 4, 5]), np.array([3, 4, 9, 1, 2]))
     [CommonRun(first_a=0, first_b=3, length=2), CommonRun(first_a=2, first_b=0, length=2)]
@@ -58,26 +55,17 @@ def _walk(a: np.ndarray, b: np.ndarray, shared: np.ndarray) -> list[CommonRun]:
     done, behind = 0, 0  # where the run before ends, in both
     while (at := int(shared.searchsorted(done))) < len(shared):
         place = int(shared[at])
-        low, high = (int(ascending.searchsorted(a[place], side)) for side in ("left", "right"))
-        occurrences = order[low:high]
+        occurrences = order[ascending.searchsorted(a[place]) : ascending.searchsorted(a[place], "right")]
         at = int(occurrences.searchsorted(behind))
         few = _TRIED // 2
         candidates = [*occurrences[at : at + few].tolist(), *occurrences[: min(at, few)].tolist()]
-        length, start = 0, 0
-        for candidate in candidates:
-            if length and not _agree(a, place + length, b, candidate + length):
-                continue  # it is no longer than the best so far, whatever comes before
-            reached = _reach(a, place, b, candidate)
-            if reached > length:
-                length, start = reached, candidate
+        length, start = max(
+            ((_reach(a, place, b, candidate), candidate) for candidate in candidates), key=itemgetter(0)
+        )
         back = _reach(a[:place][::-1], 0, b[:start][::-1], 0, _LONGEST_REACH)
         runs.append(CommonRun(place - back, start - back, length + back))
         done, behind = place + length, start + length
     return runs
-
-
-def _agree(a: np.ndarray, at_a: int, b: np.ndarray, at_b: int) -> bool:
-    return at_a < len(a) and at_b < len(b) and bool(a[at_a] == b[at_b])
 
 
 def _reach(a: np.ndarray, at_a: int, b: np.ndarray, at_b: int, most: int | None = None) -> int:

@@ -30,12 +30,7 @@ _COUNTING_BYTES = 32
 
 
 class CommonShingles:
-    """The hashes of the shingles that are common: uint64, ascending. Never changed.
-
-    >>> common = CommonShingles(np.array([3, 5], dtype=np.uint64))
-    >>> common.left_in(np.array([2, 3, 4, 5], dtype=np.uint64)).tolist(), len(common)
-    ([2, 4], 2)
-    """
+    """The hashes of the shingles that are common: uint64, ascending. Never changed."""
 
     def __init__(self, hashes: np.ndarray) -> None:
         self._hashes = hashes
@@ -57,18 +52,10 @@ def common_shingles(
 ) -> CommonShingles:
     """Return the shingles that more than a share of the documents have, and more than two of them.
 
-    Args:
-        documents: begins a pass over all documents; called twice where they do not fit into the memory.
-        share: above 0, below 1.
-        keep: so many of its smallest hashes a document has at most; one that has so many tells nothing of
-            larger hashes, and counts for those up to its largest alone. ``None``: all have all.
+    `documents` begins a pass over all of them; it is called twice where they do not fit into the memory. A
+    document that has `keep` hashes, its smallest, tells nothing of larger ones.
 
     Memory: `memory_bytes`, and 24 bytes for each shingle that is common in a part.
-
-    >>> documents = [np.array(hashes, dtype=np.uint64) for hashes in ([1, 2], [2, 3], [2, 4], [5])]
-    >>> common = common_shingles(lambda: documents, 0.5, 1 << 20)
-    >>> [common.left_in(hashes).tolist() for hashes in documents]
-    [[1], [3], [4], [5]]
     """
     found: list[np.ndarray] = []
     for part in _parts(documents(), memory_bytes, keep):
@@ -127,16 +114,8 @@ class OwnShingles:
     """What documents have that is not common, in 256 bits each: most pairs of one template differ in these.
 
     A bit is set for each shingle (a filter of one function: Bloom 1970), so each bit that another document
-    lacks is a shingle that it lacks. Never changed. Memory: 44 bytes a document.
-
-    Args:
-        documents: ascending numbers, each with its shingle hashes as `common_shingles` takes them.
-        keep: as there; of a document that kept so many no pair is ruled out, nor of one that is not given.
-
-    >>> documents = [np.array(hashes, dtype=np.uint64) for hashes in ([1, 2, 3], [1, 7, 8], [2, 3])]
-    >>> own = OwnShingles(enumerate(documents), CommonShingles(np.array([1], dtype=np.uint64)), None)
-    >>> own.may_reach(np.array([0, 0]), np.array([1, 2]), 0.8).tolist()
-    [False, True]
+    lacks is a shingle that it lacks. No pair is ruled out of a document that kept `keep` hashes, or that is
+    not given. Never changed. Memory: 44 bytes a document.
     """
 
     def __init__(
@@ -177,15 +156,6 @@ def estimate_without(
     The count is of shingles that either has, as far as they are known. Documents of which one has nothing of
     its own have similarity 0. Where one kept `keep` hashes the similarity is that of the hashes below the
     lesser bound, as in `best_estimate`; the rows, which have everything in them, tell nothing.
-
-    Args:
-        a: uint64, ascending and distinct.
-        keep: as in `common_shingles`.
-
-    >>> common = CommonShingles(np.array([1, 2, 3], dtype=np.uint64))
-    >>> a, b = np.array([1, 2, 3, 7], dtype=np.uint64), np.array([1, 2, 8], dtype=np.uint64)
-    >>> estimate_without(common, a, b)
-    (Estimate(similarity=0.0, exact=True, standard_error=0.0), 3)
     """
     full = [hashes for hashes in (a, b) if len(hashes) == keep]
     share = 1.0

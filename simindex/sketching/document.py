@@ -64,11 +64,8 @@ _CHARACTERS_A_WORD = 8
 def shingles_in(document: object, shingles: Shingles) -> Iterable[Any]:
     """Return a document that is neither a str nor a Sketch as what it is: an iterable of shingles.
 
-    Args:
-        shingles: how texts are cut; a list of strings that are far longer is one of whole texts.
-
-    Raises:
-        TypeError: no document; the message names the right call.
+    A list of strings that are far longer than `shingles` is one of whole texts, and refused. Raises TypeError
+    that names the right call.
     """
     kind = type(document)
     if kind in _SURELY_SHINGLES:

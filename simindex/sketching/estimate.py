@@ -39,11 +39,7 @@ class Estimate(NamedTuple):
 
 @cache
 def row_estimates(num_perm: int) -> tuple[Estimate, ...]:
-    """Return the estimates of `similarity_table`, with their errors; none where there are no rows.
-
-    >>> row_estimates(128)[128].standard_error > 0, row_estimates(0)
-    (True, ())
-    """
+    """Return the estimates of `similarity_table`, with their errors; none where there are no rows."""
     if not num_perm:
         return ()
     found = zip(similarity_table(num_perm), error_table(num_perm), strict=True)
@@ -60,17 +56,6 @@ def best_estimate(agree: int, num_perm: int, a: np.ndarray, b: np.ndarray, keep:
     `spread` of rows of u/f shingles; their mean, weighted by the inverse, has s(1 - s) / (n + u/(1 - f)),
     which is never more than that of the rows alone. The standard error is its root, with s(1 - s) taken from
     n + u draws as in `error_table`.
-
-    Args:
-        agree: agreeing rows, 0..num_perm.
-        num_perm: MinHash rows, 1 or more.
-        a: uint64, ascending and distinct: at most the `keep` smallest hashes of a document.
-        keep: how many hashes a document keeps, 1 or more.
-
-    >>> best_estimate(96, 128, np.array([1, 2], "u8"), np.array([2, 3], "u8"), keep=5)
-    Estimate(similarity=0.3333333333333333, exact=True, standard_error=0.0)
-    >>> best_estimate(96, 128, np.array([1, 2], "u8"), np.array([2, 3], "u8"), keep=2)[1]
-    False
     """
     if len(a) < keep and len(b) < keep:
         common = _kernel.num_common(a, b)

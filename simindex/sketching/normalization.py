@@ -19,33 +19,19 @@ Edit = tuple[int, int, str]
 
 
 def steps_before(shingles: Shingles) -> tuple[str, ...]:
-    """Return the steps that a text takes before it goes to the kernel, in order.
-
-    >>> from simindex import WordShingles
-    >>> steps_before(WordShingles(3, "whitespace numbers html"))
-    ('html', 'numbers')
-    """
+    """Return the steps that a text takes before it goes to the kernel, in order."""
     return tuple(filter(_EDITS.__contains__, shingles.normalize))
 
 
 def prepare(text: str, shingles: Shingles) -> str:
-    """Return the text after the steps that come before the kernel.
-
-    >>> from simindex import WordShingles
-    >>> prepare("<b>ﬁNE</b> 1,000", WordShingles(3, normalize="html nfkc numbers casefold"))
-    ' fiNE  0'
-    """
+    """Return the text after the steps that come before the kernel."""
     for step in steps_before(shingles):
         text = _WHOLE[step](text) if step in _WHOLE else _edited(text, _EDITS[step](text))
     return text
 
 
 def edits(text: str, step: str) -> Iterator[Edit]:
-    """Return what a step replaces.
-
-    >>> list(edits("7 of 3.5", "numbers"))
-    [(0, 1, '0'), (5, 8, '0')]
-    """
+    """Return what a step replaces."""
     return _EDITS[step](text)
 
 

@@ -29,11 +29,7 @@ _LOOKUP_COST = 150.0
 
 
 def block_widths(num_blocks: int) -> list[int]:
-    """Return the widths in bits of 64 bits cut into 1..64 blocks as equal as can be, wider ones first.
-
-    >>> block_widths(5)
-    [13, 13, 13, 13, 12]
-    """
+    """Return the widths in bits of 64 bits cut into 1..64 blocks as equal as can be, wider ones first."""
     width, wider = divmod(FINGERPRINT_BITS, num_blocks)
     return [width + 1] * wider + [width] * (num_blocks - wider)
 
@@ -84,11 +80,7 @@ class PermutationPlan:
         return len(self.orders)
 
     def expected_candidates(self, num_documents: int) -> float:
-        """Return how many entries a query scans on average, in all tables, if fingerprints are uniform.
-
-        >>> round(make_plan(4, 3).expected_candidates(1_000_000), 1)
-        61.0
-        """
+        """Return how many entries a query scans on average, in all tables, if fingerprints are uniform."""
         return sum([num_documents / 2.0**bits for bits in self.prefix_bits])
 
     @cached_property
@@ -102,17 +94,7 @@ class PermutationPlan:
         return bytes(self.prefix_bits)
 
     def permute(self, fingerprints: np.ndarray) -> np.ndarray:
-        """Return the fingerprints with their blocks in the order of each table.
-
-        Args:
-            fingerprints: uint64, shape (n,).
-
-        Returns:
-            uint64, shape (num_tables, n).
-
-        >>> [hex(row[0]) for row in make_plan(4, 3).permute(np.array([0xABCD], "u8"))]
-        ['0xabcd', '0xabcd', '0xabcd', '0xabcd000000000000']
-        """
+        """Return the fingerprints with their blocks in the order of each table: uint64, (num_tables, n)."""
         permuted = np.empty((len(self.orders), len(fingerprints)), dtype=np.uint64)
         _kernel.permute(np.ascontiguousarray(fingerprints), *self.packed, permuted)
         return permuted
@@ -135,27 +117,18 @@ def choose_blocks(max_distance: int, expected_documents: int) -> int:
     More blocks make longer prefixes and so fewer entries to scan, but more tables to store and to
     search. Cost of a query, in entries scanned: expected candidates + a fixed cost a table; at most
     64 tables, for each takes an entry a document.
-
-    >>> choose_blocks(3, 10_000_000)
-    4
     """
-    best, best_cost = max_distance + 1, math.inf
-    for num_blocks in range(max_distance + 1, max_distance + 7):
-        if math.comb(num_blocks, max_distance) > 64:
-            break
-        prefixes = list(map(sum, combinations(block_widths(num_blocks), num_blocks - max_distance)))
-        candidates = sum([expected_documents / 2.0**bits for bits in prefixes])
-        cost = candidates + _LOOKUP_COST * len(prefixes)
-        if cost < best_cost:
-            best, best_cost = num_blocks, cost
-    return best
+
+    def cost(num_blocks: int) -> float:
+        prefixes = map(sum, combinations(block_widths(num_blocks), num_blocks - max_distance))
+        return sum([expected_documents / 2.0**bits + _LOOKUP_COST for bits in prefixes])
+
+    possible = range(max_distance + 1, max_distance + 7)
+    return min((blocks for blocks in possible if math.comb(blocks, max_distance) <= 64), key=cost)
 
 
 def plan_for(simhash: SimHashConfig | None) -> PermutationPlan | None:
-    """Return the tables of a configuration, or ``None`` without SimHash.
-
-    For an index that exists `make_plan` has to be asked, with the number of blocks stored in it.
-    """
+    """Return the tables of a new configuration, ``None`` without SimHash; an index has its blocks stored."""
     if simhash is None:
         return None
     blocks = simhash.blocks or choose_blocks(simhash.max_distance, simhash.expected_documents)

@@ -21,20 +21,12 @@ FLOOR = _kernel.SAMPLE_FLOOR
 
 
 def sample_top(one_in: int) -> int:
-    """Return the largest hash that is sampled, one in `one_in`, a power of two.
-
-    >>> hex(sample_top(8))
-    '0x1fffffffffffffff'
-    """
+    """Return the largest hash that is sampled, one in `one_in`, a power of two."""
     return 2**64 // one_in - 1
 
 
 def mixed_hashes(hashes: np.ndarray) -> np.ndarray:
-    """Return the hashes that samples are of, of the hashes of shingles: uint64.
-
-    >>> hex(mixed_hashes(np.array([1], dtype=np.uint64))[0])
-    '0xb456bcfc34c2cb2c'
-    """
+    """Return the hashes that samples are of, of the hashes of shingles: uint64."""
     with np.errstate(over="ignore"):
         x = hashes
         for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
@@ -44,11 +36,7 @@ def mixed_hashes(hashes: np.ndarray) -> np.ndarray:
 
 
 def num_entries(num_shingles: np.ndarray, num_sampled: np.ndarray) -> np.ndarray:
-    """Return how many hashes samples have: those below the limit, filled up to `FLOOR`.
-
-    >>> num_entries(np.array([5, 30, 160]), np.array([1, 2, 20])).tolist()
-    [5, 8, 20]
-    """
+    """Return how many hashes samples have: those below the limit, filled up to `FLOOR`."""
     counts: np.ndarray = np.maximum(num_sampled, np.minimum(num_shingles, FLOOR))
     return counts
 
@@ -142,11 +130,7 @@ class Samples:
         return cls.joined([cls.none(one_in), *parts])
 
     def coarser(self, one_in: int) -> Samples:
-        """Return what one in `one_in` shingles gives, of the same documents.
-
-        Args:
-            one_in: a power of two, not below that of these.
-        """
+        """Return what one in `one_in` shingles gives, of the same documents: no finer than these are."""
         if one_in == self.one_in:
             return self
         lengths = num_entries(self.num_shingles, self.num_sampled)
@@ -159,15 +143,7 @@ class Samples:
 
 
 def sample_of_hashes(hashes: np.ndarray, one_in: int) -> Sample:
-    """Return the sample of one document.
-
-    Args:
-        hashes: uint64, of its shingles, in any order, repeats included.
-
-    >>> sample = sample_of_hashes(np.arange(1000, dtype=np.uint64), 8)
-    >>> sample.num_shingles, sample.num_sampled, len(sample.hashes)
-    (1000, 124, 124)
-    """
+    """Return the sample of one document by the hashes of its shingles, in any order, repeats included."""
     counts = np.empty(2, dtype=np.uint32)
     sampled = np.frombuffer(_kernel.sample_hashes(hashes, one_in, counts), dtype=np.uint64)
     return Sample(sampled, int(counts[0]), int(counts[1]), one_in)

@@ -21,11 +21,7 @@ from simindex.sketching.normalization import prepare
 
 
 def cutting_fields(shingles: Shingles) -> tuple[int, int, int, int]:
-    """Return (kind, size, fold, collapse) as the kernel takes them: kind 0 words, 1 characters; 0 or 1.
-
-    >>> cutting_fields(WordShingles(3))
-    (0, 3, 1, 1)
-    """
+    """Return (kind, size, fold, collapse) as the kernel takes them: kind 0 words, 1 characters; 0 or 1."""
     return (
         0 if isinstance(shingles, WordShingles) else 1,
         shingles.size,
@@ -34,70 +30,37 @@ def cutting_fields(shingles: Shingles) -> tuple[int, int, int, int]:
     )
 
 
+def _cut(text: str, shingles: Shingles, seed: int | None) -> list[bytes] | bytes:
+    """Return what the kernel cuts a text into: its shingles, or with a seed their hashes."""
+    classes, folds = alphabet.class_table(), alphabet.fold_table()
+    return _kernel.shingles(*cutting_fields(shingles), classes, folds, prepare(text, shingles), seed)
+
+
 def shingles_of(text: str, shingles: Shingles) -> list[str]:
-    """Return the shingles of a text in order, repeats included.
-
-    For people who want to see them: sketching makes no string for a shingle. Cost: linear in the text.
-
-    Raises:
-        ValueError: a text of more than 1 GiB of UTF-8.
+    """Return the shingles of a text in order, repeats included, for people: sketching makes no strings.
 
     >>> shingles_of("The cat sat. The cat sat!", WordShingles(3))
     ['the cat sat', 'cat sat the', 'sat the cat', 'the cat sat']
     """
-    fields = cutting_fields(shingles)
-    cut = _kernel.shingles(
-        *fields, alphabet.class_table(), alphabet.fold_table(), prepare(text, shingles), None
-    )
-    return [shingle.decode() for shingle in cast("list[bytes]", cut)]
+    return [shingle.decode() for shingle in cast("list[bytes]", _cut(text, shingles, None))]
 
 
 def shingle_hashes(text: str, shingles: Shingles, seed: int) -> np.ndarray:
-    """Return the hash of every shingle of a text: uint64, shape (n,), in order, repeats included.
-
-    Args:
-        text: at most 1 GiB of UTF-8.
-        seed: of the hash, 0..2**64-1.
-
-    Raises:
-        ValueError: a longer text.
-
-    >>> len(shingle_hashes("The cat sat. The cat sat!", WordShingles(3), seed=1))
-    4
-    """
-    fields = cutting_fields(shingles)
-    hashes = _kernel.shingles(
-        *fields, alphabet.class_table(), alphabet.fold_table(), prepare(text, shingles), seed
-    )
-    return np.frombuffer(cast("bytes", hashes), dtype=np.uint64)
+    """Return the hash of every shingle of a text of at most 1 GiB: uint64, in order, repeats included."""
+    return np.frombuffer(cast("bytes", _cut(text, shingles, seed)), dtype=np.uint64)
 
 
 def ready_hashes(shingles: Iterable[str | bytes | int], seed: int) -> np.ndarray:
-    """Return the hashes of ready shingles: uint64, shape (n,), in the order of iteration.
+    """Return the hashes of ready shingles: uint64, in the order of iteration.
 
-    A str is hashed as its UTF-8, with U+FFFD for lone surrogates, an int as its decimal digits.
-    `seed`: 0..2**64-1.
-
-    Raises:
-        TypeError: an element that is no str, bytes or int; True and False are none.
-
-    >>> hashes = ready_hashes(["cat", b"cat", "7", 7], seed=1)
-    >>> bool(hashes[0] == hashes[1]), bool(hashes[2] == hashes[3])
-    (True, True)
+    A str is hashed as its UTF-8, with U+FFFD for lone surrogates, an int as its decimal digits. Raises
+    TypeError for an element that is no str, bytes or int; True and False are none.
     """
     return np.frombuffer(_kernel.hash_ready(shingles, seed), dtype=np.uint64)
 
 
 def document_hashes(document: Any, shingles: Shingles, seed: int) -> np.ndarray:
-    """Return the hashes of the shingles of a document, a str or ready shingles: uint64, repeats included.
-
-    Raises:
-        TypeError: no document, or a shingle of another type.
-        ValueError: a text of more than 1 GiB of UTF-8.
-
-    >>> len(document_hashes("The cat sat. The cat sat!", WordShingles(3), 1))
-    4
-    """
+    """Return the hashes of the shingles of a document, a str or ready shingles: uint64, repeats included."""
     if isinstance(document, str):
         return shingle_hashes(document, shingles, seed)
     if isinstance(document, Mapping):
@@ -108,18 +71,8 @@ def document_hashes(document: Any, shingles: Shingles, seed: int) -> np.ndarray:
 def weighted_hashes(weighted: Mapping[Any, float], seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Return (hashes, weights) of weighted shingles, ordered by hash and weight; weight 0 is left out.
 
-    The order makes the sums of a fingerprint the same, to the last bit, whatever that of the mapping.
-
-    Returns:
-        uint64 and float64, shape (n,) each.
-
-    Raises:
-        TypeError: a shingle that is no str, bytes or int, or a weight that is no number.
-        ValueError: a weight that is negative, infinite or NaN.
-
-    >>> hashes, weights = weighted_hashes({"fox": 2.5, "gone": 0}, seed=1)
-    >>> len(hashes), weights.tolist()
-    (1, [2.5])
+    uint64 and float64. The order makes the sums of a fingerprint the same, to the last bit, whatever that of
+    the mapping.
     """
     hashes = ready_hashes(weighted.keys(), seed)
     weights = np.array(list(weighted.values()))

@@ -27,35 +27,16 @@ from simindex.sketching.sample import Sample, Samples
 def origin_of(config: Config) -> bytes:
     """Return a digest of the settings that a sketch depends on."""
     stored = config_to_dict(config)
-    simhash = stored["simhash"]
-    parts = (
-        stored["hashing"],
-        stored["shingles"],
-        simhash and simhash["shingles"],
-        config.num_perm,
-        config.hash_seed,
-    )
+    simhash, rest = stored["simhash"], (config.num_perm, config.hash_seed)
+    parts = (stored["hashing"], stored["shingles"], simhash and simhash["shingles"], *rest)
     return xxhash.xxh3_64_digest(repr(parts).encode())
 
 
 _HEXADECIMAL = re.compile(r"(?:0[xX])?[0-9a-fA-F]{1,16}")
 
-_MASK_64 = 2**64 - 1
-
 
 def fingerprint_of(value: object) -> int:
-    """Return a fingerprint as an int of 0..2**64-1.
-
-    Args:
-        value: an int of -2**63..2**64-1, a negative one as two's complement, or hexadecimal text.
-
-    Raises:
-        TypeError: neither an int nor a str.
-        ValueError: an int out of range, or a str that is not 1 to 16 hexadecimal digits.
-
-    >>> fingerprint_of(-1) == fingerprint_of("0xffffffffffffffff") == 2**64 - 1
-    True
-    """
+    """Return a fingerprint as an int of 0..2**64-1, of an int, a negative one too, or of hexadecimal text."""
     if isinstance(value, str):
         if not _HEXADECIMAL.fullmatch(value):
             raise ValueError(f"fingerprint: expected 1 to 16 hexadecimal digits, found {value!r:.40}")
@@ -64,21 +45,11 @@ def fingerprint_of(value: object) -> int:
         raise TypeError(f"fingerprint: expected an int or hexadecimal text, found {type(value).__name__}")
     if not -(2**63) <= value < 2**64:
         raise ValueError(f"fingerprint: expected -2**63..2**64-1, found {value}")
-    return int(value) & _MASK_64
+    return int(value) % 2**64
 
 
 def fingerprints_of(values: Iterable[Any]) -> np.ndarray:
-    """Return fingerprints as a new array: uint64, shape (n,).
-
-    Args:
-        values: an array of 64-bit integers, signed or not; or an iterable of what `fingerprint_of` takes.
-
-    Raises:
-        TypeError, ValueError: another array, or a value that is none; the message names its place.
-
-    >>> fingerprints_of(np.array([-1, 5])).tolist()
-    [18446744073709551615, 5]
-    """
+    """Return fingerprints as a new array of uint64, of 64-bit integers or of what `fingerprint_of` takes."""
     if isinstance(values, str | bytes | bytearray) or not isinstance(values, Iterable):
         raise TypeError(
             f"fingerprints: expected an array or an iterable of them, found {type(values).__name__}; "
@@ -194,14 +165,12 @@ class Sketch:
         >>> Sketch.from_rows(range(128)).num_perm
         128
         """
-        try:
-            array = (
-                rows
-                if isinstance(rows, np.ndarray)
-                else np.array([operator.index(row) & 0xFF for row in rows])
-            )
-        except TypeError as exc:
-            raise TypeError(f"rows: expected integers, found {exc}") from exc
+        array = rows
+        if not isinstance(array, np.ndarray):
+            try:
+                array = np.array([operator.index(row) & 0xFF for row in rows])
+            except TypeError as exc:
+                raise TypeError(f"rows: expected integers, found {exc}") from exc
         if array.ndim != 1 or not 8 <= array.size <= 1024 or array.size % 8:
             usable = min(array.size // 8 * 8, 1024) if array.ndim == 1 else 0
             remedy = f"; take the first {usable} of each signature, as rows[:{usable}]" if usable else ""
@@ -309,12 +278,7 @@ class Sketch:
 def require_alike(held: int, coming: int) -> None:
     """Refuse sketches of documents beside rows that others made: no estimate between the two would be right.
 
-    Args:
-        held: what the sketches of an index are of: OF_DOCUMENTS, OF_ROWS, or 0.
-        coming: as `SketchBatch.sources`, of those to be stored or to be compared.
-
-    Raises:
-        ConfigMismatchError: they are not alike.
+    Both are as `SketchBatch.sources`: of an index, and of what is to be stored or compared.
     """
     if (held | coming) != OF_DOCUMENTS | OF_ROWS:
         return
@@ -370,11 +334,7 @@ class SketchBatch(Sequence[Sketch]):
 
     @classmethod
     def of_pair(cls, words: np.ndarray, fingerprint: int, num_perm: int, origin: bytes) -> SketchBatch:
-        """Return a document's sketch as a batch of one, with the words as they are.
-
-        Args:
-            words: uint64, shape (num_perm // 8,).
-        """
+        """Return a document's sketch as a batch of one, with the words as they are."""
         batch = cls.__new__(cls)
         batch.num_perm, batch.sources, batch.origin = num_perm, OF_DOCUMENTS, origin
         batch.kept = batch.samples = None

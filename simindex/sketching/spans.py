@@ -51,14 +51,7 @@ class _Aligned(NamedTuple):
 def tokens_of(text: str, shingles: Shingles, names: dict[str, int]) -> Tokens:
     """Cut a text as `shingles` say and return its tokens with their places in it.
 
-    Cost: linear in the text; some 5 million words or 20 million characters of ASCII a second.
-
-    Args:
-        names: the numbers of words so far; new ones are added. One for all texts that are to be compared.
-
-    >>> tokens = tokens_of("The CAT, the dog", WordShingles(3), {})
-    >>> tokens.numbers.tolist(), tokens.starts.tolist(), tokens.ends.tolist()
-    ([0, 1, 0, 2], [0, 4, 9, 13], [3, 7, 12, 16])
+    `names` has the numbers of words so far, and gets new ones: one for all texts that are to be compared.
     """
     aligned = _normalised(text, shingles)
     if isinstance(shingles, WordShingles):
@@ -72,16 +65,6 @@ def shingle_numbers(texts: Sequence[np.ndarray], size: int) -> list[np.ndarray]:
     """Return a number for each run of `size` tokens of some texts, equal for equal runs and for no others.
 
     A text with fewer tokens is one run of all of them; one without any has none.
-
-    Args:
-        texts: the numbers of the tokens of each, 0 or more.
-        size: tokens a shingle, 1 or more.
-
-    Returns:
-        int64 arrays, one a text, in order, repeats included.
-
-    >>> [numbers.tolist() for numbers in shingle_numbers([np.array([1, 2, 1, 2]), np.array([2, 1])], 2)]
-    [[6, 9, 6], [9]]
     """
     # What fills a short text up stands in no other one, so its run is equal to that of its equals alone.
     fill = 1 + max((int(text.max()) for text in texts if len(text)), default=0)
@@ -101,39 +84,25 @@ def shingle_numbers(texts: Sequence[np.ndarray], size: int) -> list[np.ndarray]:
 
 
 def _run_numbers(tokens: np.ndarray, bound: int, size: int) -> np.ndarray:
-    """Return a number for each run of `size` of the tokens, which are below `bound`.
-
-    Two runs that follow each other make one of both lengths; the lengths are the powers of two in `size`.
-    A pair of numbers is one of base `bound`. Where that is more than 62 bits they are numbered anew first.
-    """
-    power = _Runs(tokens, bound, 1)
-    found: _Runs | None = None
-    while True:
-        if size & 1:
-            found = power if found is None else found.followed_by(power)
-        size >>= 1
-        if not size:
-            assert found is not None
-            return found.numbers
-        power = power.followed_by(power)
+    """Return a number for each run of `size` of the tokens, which are below `bound`."""
+    numbers, most, length = tokens, bound, 1
+    for bit in f"{size:b}"[1:]:
+        numbers, most = _followed_by(numbers[:-length], most, numbers[length:], most)
+        length *= 2
+        if bit == "1":
+            numbers, most = _followed_by(numbers[:-1], most, tokens[length:], bound)
+            length += 1
+    return numbers
 
 
-class _Runs(NamedTuple):
-    """The numbers of the runs of one length, all below `bound`."""
-
-    numbers: np.ndarray
-    bound: int
-    length: int
-
-    def followed_by(self, other: _Runs) -> _Runs:
-        left, right = (self, other) if self.bound * other.bound < 2**62 else (self._anew(), other._anew())
-        count = len(right.numbers) - left.length
-        numbers = left.numbers[:count] * right.bound + right.numbers[left.length :]
-        return _Runs(numbers, left.bound * right.bound, left.length + right.length)
-
-    def _anew(self) -> _Runs:
-        known, numbers = np.unique(self.numbers, return_inverse=True)
-        return _Runs(numbers.astype(np.int64), len(known), self.length)
+def _followed_by(left: np.ndarray, most: int, right: np.ndarray, bound: int) -> tuple[np.ndarray, int]:
+    """Return a number for each pair, and their bound; numbered anew first where that is more than 62 bits."""
+    if most * bound >= 2**62:
+        left, right = (
+            np.unique(numbers, return_inverse=True)[1].astype(np.int64) for numbers in (left, right)
+        )
+        most = bound = len(left) + 1
+    return left * bound + right, most * bound
 
 
 # ---- normalised code points, with where they come from ----

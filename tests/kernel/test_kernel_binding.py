@@ -32,7 +32,7 @@ def test_every_function_refuses_a_number_of_arguments_that_is_not_its_own(name: 
 
 def sketch_arguments(documents: Sequence[object]) -> list[Any]:
     sketcher = Sketcher(Config(num_perm=16))
-    plan = sketcher._whole.plan
+    plan = sketcher._plan
     tables = alphabet.class_table(), alphabet.fold_table()
     room = np.zeros((len(documents), 2), "u8"), np.zeros(len(documents), "u8"), np.zeros(len(documents), "u1")
     counts = np.zeros(len(documents), "u4"), np.zeros((len(documents), 2), "u4")

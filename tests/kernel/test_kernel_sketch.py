@@ -116,7 +116,7 @@ def test_rows_of_hashes_equal_their_twin(hashes: list[int], num_perm: int) -> No
     sketcher = Sketcher(Config(num_perm=num_perm, simhash=None, seed=7))
     words, fingerprints, present = np.zeros((1, num_perm // 8), "u8"), np.zeros(1, "u8"), np.zeros(1, "u1")
     _kernel.sketch_hashes(
-        sketcher._whole.plan, sketcher._functions, np.array(hashes, "u8"), words, fingerprints, present
+        sketcher._plan, sketcher._functions, np.array(hashes, "u8"), words, fingerprints, present
     )
     rows = textbook.similarity_rows(hashes, num_perm, 7)
     assert words[0].tolist() == textbook.band_words(textbook.row_values(rows))
@@ -129,7 +129,7 @@ def test_simhash_equals_its_twin(hashes: list[int]) -> None:
     sketcher = Sketcher(config)
     words, fingerprints, present = np.zeros((1, 0), "u8"), np.zeros(1, "u8"), np.zeros(1, "u1")
     _kernel.sketch_hashes(
-        sketcher._whole.plan,
+        sketcher._plan,
         sketcher._functions,
         np.array(hashes, "u8"),
         words,

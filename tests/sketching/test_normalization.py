@@ -93,7 +93,7 @@ def test_folding_brings_back_nothing_that_a_step_took(step: str) -> None:
 
 
 def test_digits_are_those_of_unicode_14() -> None:
-    assigned = codes_of(alphabet.ASSIGNED)
+    assigned = codes_of(alphabet.assigned())
     assert codes_of(alphabet.DIGIT) == {code for code in assigned if unicodedata.category(chr(code)) == "Nd"}
 
 
@@ -168,7 +168,7 @@ def test_no_character_but_those_that_join_changes_what_is_before_it() -> None:
         if len(parts) == 2 and not parts[0].startswith("<"):
             seconds.add(int(parts[1], 16))
     wrong = []
-    for char in map(chr, codes_of(alphabet.ASSIGNED)):
+    for char in map(chr, codes_of(alphabet.assigned())):
         begin = unicodedata.normalize("NFKD", char)[0]
         if unicodedata.combining(begin) or ord(begin) in seconds:
             match = segments().match("é" + char)

@@ -76,19 +76,16 @@ def textbook_hashes(text: str, shingles: Shingles, seed: int) -> list[int]:
 # ---- strategies ----
 
 
-def codes_of(ranges: str) -> set[int]:
+def codes_of(ranges: str | list[tuple[int, int]]) -> set[int]:
     """The code points of ranges as `alphabet` writes them."""
-    return {code for first, last in alphabet.ranges(ranges) for code in range(first, last + 1)}
+    pairs = alphabet.ranges(ranges) if isinstance(ranges, str) else ranges
+    return {code for first, last in pairs for code in range(first, last + 1)}
 
 
 SYMBOLS = "".join(map(chr, sorted(codes_of(alphabet.SYMBOL))))
 """Every symbol that may stand alone for a word."""
 
-_LATER = re.compile(
-    "[^"
-    + "".join(f"{re.escape(chr(a))}-{re.escape(chr(b))}" for a, b in alphabet.ranges(alphabet.ASSIGNED))
-    + "]"
-)
+_LATER = re.compile(f"[^{alphabet.inside_brackets(alphabet.assigned())}]")
 
 # Characters whose cutting or folding has a rule of its own.
 _TRICKY = (
