@@ -9,15 +9,9 @@ from collections.abc import AsyncIterable, Iterable, Mapping
 def require_int(
     name: str, value: object, low: int, high: int | None = None, *, multiple: int = 1, remark: str = ""
 ) -> None:
-    """Refuse what is no int of at least `low`, and at most `high` if there is a limit.
+    """Refuse what is no int of at least `low`, and at most `high` if there is a limit, or no multiple.
 
-    Args:
-        multiple: what it has to be a multiple of.
-        remark: on the range, for the message.
-
-    Raises:
-        TypeError: no int; True and False are none, nor is one of a subclass, which may compare as it likes.
-        ValueError: an int out of range.
+    True and False are none, nor is one of a subclass, which may compare as it likes.
     """
     if type(value) is not int:
         raise TypeError(f"{name}: expected an int, found {type(value).__name__}")
@@ -28,14 +22,7 @@ def require_int(
 
 
 def local_path(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
-    """Return the path of a folder, with a leading ``~`` as the home folder.
-
-    Raises:
-        ValueError: what other programs take for something else than a folder: an index in memory, an address.
-
-    >>> local_path("news.simindex")
-    'news.simindex'
-    """
+    """Return the path of a folder, with a leading ``~`` as the home folder; refuse an address."""
     text = os.fspath(path)
     if not isinstance(text, str):
         return path  # of bytes: refused where a folder is made of it
@@ -49,44 +36,28 @@ def local_path(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
     return os.path.expanduser(text) if text.startswith("~") else path
 
 
-def require_share(name: str, value: object, *, zero: bool = False) -> None:
-    """Refuse what is no number in (0, 1], or in [0, 1] with `zero`.
-
-    Raises:
-        TypeError: no int and no float.
-        ValueError: a number out of range.
-    """
+def _require_number(name: str, value: object, expected: str = "a number") -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{name}: expected a number, found {type(value).__name__}")
-    if not (0 <= value <= 1 if zero else 0 < value <= 1):
+        raise TypeError(f"{name}: expected {expected}, found {type(value).__name__}")
+    return value
+
+
+def require_share(name: str, value: object, *, zero: bool = False) -> None:
+    """Refuse what is no number in (0, 1], or in [0, 1] with `zero`."""
+    number = _require_number(name, value)
+    if not (0 <= number <= 1 if zero else 0 < number <= 1):
         raise ValueError(f"{name}: expected a number in {'[' if zero else '('}0, 1], found {value!r}")
 
 
 def require_ignorable(value: object, name: str = "ignore_common") -> None:
-    """Refuse a share that is no number between 0 and 1.
-
-    Raises:
-        TypeError: no int and no float.
-        ValueError: a number out of range.
-    """
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{name}: expected a number, found {type(value).__name__}")
-    if not 0 < value < 1:
+    """Refuse a share that is no number between 0 and 1."""
+    if not 0 < _require_number(name, value) < 1:
         raise ValueError(f"{name}: expected a share between 0 and 1, found {value}")
 
 
 def require_seconds(name: str, value: object) -> None:
-    """Refuse what is neither ``None`` nor a number of seconds, 0 or more.
-
-    Raises:
-        TypeError: no int, no float and not None.
-        ValueError: a number below 0, or NaN.
-    """
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{name}: expected a number of seconds or None, found {type(value).__name__}")
-    if not value >= 0:
+    """Refuse what is neither ``None`` nor a number of seconds, 0 or more."""
+    if value is not None and not _require_number(name, value, "a number of seconds or None") >= 0:
         raise ValueError(f"{name}: expected 0 seconds or more, or None, found {value!r}")
 
 
@@ -103,14 +74,7 @@ def require_conflict(on_conflict: object) -> None:
 
 
 def require_many(call: str, name: str, argument: object, instead: str) -> None:
-    """Refuse what is one thing, or iterates over something else, where many are expected.
-
-    Args:
-        name: of the argument, which says what its elements are.
-
-    Raises:
-        TypeError: a str or bytes, a mapping, a data frame, or nothing that plain `for` can iterate over.
-    """
+    """Refuse what is one thing, or iterates over something else, where many are expected."""
     if type(argument) is list:
         return  # nearly always, and looking at the rest takes a tenth of a query
     require_synchronous(name, argument)
@@ -129,13 +93,7 @@ _FRAME_LIBRARIES = ("pandas", "polars", "pyarrow", "modin", "cudf", "dask")
 
 
 def frame_library(value: object) -> str | None:
-    """Return the library of data frames that a value's class, or one that it derives from, is of.
-
-    Told by the name of the module, for importing pandas takes longer than all of simindex.
-
-    >>> frame_library([1, 2]) is None
-    True
-    """
+    """Return the library of data frames that a value's class is of: importing one to see takes long."""
     modules = {base.__module__.partition(".")[0] for base in type(value).__mro__}
     return next((library for library in _FRAME_LIBRARIES if library in modules), None)
 

@@ -252,42 +252,24 @@ def _shingles_to_dict(shingles: Shingles) -> dict[str, Any]:
     return {"kind": kind, "size": shingles.size, "normalize": list(shingles.normalize)}
 
 
-def _shingles_from_dict(stored: dict[str, Any]) -> Shingles:
-    kinds: dict[str, type[WordShingles] | type[CharShingles]] = {
-        "words": WordShingles,
-        "characters": CharShingles,
-    }
+def _shingles_from_dict(stored: dict[str, Any]) -> Any:
+    kinds: dict[str, Any] = {"words": WordShingles, "characters": CharShingles}
     return kinds[stored["kind"]](stored["size"], tuple(stored["normalize"]))
 
 
 def config_to_dict(config: Config) -> dict[str, Any]:
     """Return the stored form of `config`: plain dicts, lists, strings and integers."""
     simhash = config.simhash
-    stored = {
-        "hashing": HASHING_VERSION,
-        "shingles": _shingles_to_dict(config.shingles),
-        "num_perm": config.num_perm,
-        "simhash": None
-        if simhash is None
-        else {
-            "max_distance": simhash.max_distance,
-            "blocks": simhash.blocks,
-            "shingles": _shingles_to_dict(simhash.shingles),
-            "expected_documents": simhash.expected_documents,
-        },
-        "keep_shingles": config.keep_shingles,
-        "seed": config.seed,
-    }
-    # An index without it stays readable to versions that do not know it.
-    return stored | {"containment": config.containment} if config.containment else stored
+    of_simhash = simhash and vars(simhash) | {"shingles": _shingles_to_dict(simhash.shingles)}
+    parts = {"shingles": _shingles_to_dict(config.shingles), "simhash": of_simhash}
+    stored = {"hashing": HASHING_VERSION} | vars(config) | parts
+    if not config.containment:
+        del stored["containment"]  # an index without it stays readable to versions that do not know it
+    return stored
 
 
 def config_from_dict(stored: dict[str, Any]) -> Config:
-    """Return the Config of a stored form.
-
-    Raises:
-        FormatError: an unknown field or value, or another version of the hashing contract.
-    """
+    """Return the Config of a stored form; FormatError of an unknown one, or of another hashing contract."""
     if not isinstance(stored, dict):
         raise FormatError(f"stored configuration: expected a map, found {stored!r:.100}")
     if stored.get("hashing") != HASHING_VERSION:
@@ -295,35 +277,28 @@ def config_from_dict(stored: dict[str, Any]) -> Config:
             f"hashing contract: expected version {HASHING_VERSION}, found {stored.get('hashing')!r:.100}; "
             "build the index anew from its texts, or open it with the simindex version that wrote it"
         )
-    known = {field.name for field in fields(Config)} | {"hashing"}
-    if unknown := stored.keys() - known:
+    names = [field.name for field in fields(Config)]
+    if unknown := stored.keys() - {"hashing", *names}:
         raise FormatError(
             f"stored configuration: unknown fields {sorted(map(str, unknown))!s:.300}; "
             "open the index with the simindex version that wrote it"
         )
     try:
+        values: dict[str, Any] = {"containment": 0} | stored
         simhash = stored["simhash"]
-        return Config(
-            shingles=_shingles_from_dict(stored["shingles"]),
-            num_perm=stored["num_perm"],
-            simhash=None
-            if simhash is None
-            else SimHashConfig(**(simhash | {"shingles": _shingles_from_dict(simhash["shingles"])})),
-            keep_shingles=stored["keep_shingles"],
-            seed=stored["seed"],
-            containment=stored.get("containment", 0),
-        )
+        values["shingles"] = _shingles_from_dict(stored["shingles"])
+        if simhash is not None:
+            of_simhash = simhash | {"shingles": _shingles_from_dict(simhash["shingles"])}
+            values["simhash"] = SimHashConfig(**of_simhash)
+        return Config(**{name: values[name] for name in names})
     except (KeyError, TypeError, ValueError, OverflowError) as exc:
         raise FormatError(f"stored configuration: expected known fields, found {stored!r:.1000}") from exc
 
 
 def differing_fields(one: Config, other: Config) -> dict[str, tuple[object, object]]:
     """Return each field in which two configurations differ, with both values."""
-    return {
-        item.name: (getattr(one, item.name), getattr(other, item.name))
-        for item in fields(Config)
-        if getattr(one, item.name) != getattr(other, item.name)
-    }
+    pairs = {name: (value, getattr(other, name)) for name, value in vars(one).items()}
+    return {name: (first, second) for name, (first, second) in pairs.items() if first != second}
 
 
 def both_values(differing: dict[str, tuple[object, object]]) -> str:
@@ -335,8 +310,7 @@ def require_equal(stored: Config, wanted: Config) -> None:
     """Raise ConfigMismatchError, naming each differing field with both values, unless equal."""
     if wanted.seed == "random":
         wanted = replace(wanted, seed=stored.seed)
-    differing = differing_fields(stored, wanted)
-    if differing:
+    if differing := differing_fields(stored, wanted):
         parts = [f"{name}: stored {old!r}, asked for {new!r}" for name, (old, new) in differing.items()]
         raise ConfigMismatchError(
             f"the index has another configuration ({'; '.join(parts)}); "

@@ -184,11 +184,7 @@ class InputError(SimIndexError, ValueError):
 
 
 def reason_of(error: BaseException) -> str:
-    """Return what an error of another package says, or what it is where it says nothing.
-
-    >>> reason_of(EOFError()), reason_of(MemoryError())
-    ('EOFError', 'not enough memory')
-    """
+    """Return what an error of another package says, or what it is where it says nothing."""
     if isinstance(error, MemoryError):
         return "not enough memory"
     return str(error).strip() or type(error).__name__
@@ -202,16 +198,7 @@ class MissingPackageError(SimIndexError, ModuleNotFoundError):
 
 
 def optional_module(name: str, purpose: str, package: str = "") -> Any:
-    """Import a module of a package that simindex does not require.
-
-    Args:
-        name: of the module.
-        purpose: what needs it; the beginning of the message.
-        package: what has to be installed for it; default: the first part of the name.
-
-    Raises:
-        MissingPackageError: the package is not installed; the message says how to get it.
-    """
+    """Import a module of a package that simindex does not require, or say how to get it for a `purpose`."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as exc:

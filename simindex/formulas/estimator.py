@@ -16,14 +16,7 @@ ROUNDS, BLOCK_ROWS = 3, 128
 
 @cache
 def similarity_table(num_perm: int) -> tuple[float, ...]:
-    """Return the estimated Jaccard similarity for 0..num_perm agreeing 8-bit rows, each in [0, 1].
-
-    (agree / num_perm - 1/256) / (1 - 1/256), and 0 where that is less: unequal rows agree by chance in one
-    of 256 cases. Kept for each num_perm, 1 or more.
-
-    >>> table = similarity_table(128)
-    >>> table[0], round(table[64], 3), table[128]
-    (0.0, 0.498, 1.0)
+    """Return the estimated Jaccard similarity for 0..num_perm agreeing 8-bit rows, less those by chance.
 
     Source: b-bit minwise hashing, Li and Koenig 2010, for sets that are small in their universe.
     """
@@ -35,14 +28,9 @@ def similarity_table(num_perm: int) -> tuple[float, ...]:
 def error_table(num_perm: int) -> tuple[float, ...]:
     """Return the standard error of each estimate of `similarity_table`; all are above 0.
 
-    sqrt(p(1 - p) / num_perm) / (1 - 1/256) with p = (agree + 2) / (num_perm + 4): the binomial error, with
-    two agreeing and two other rows added, so that it is not 0 where all rows agree. Documents of similarity
-    0.99 agree in all of 128 rows with probability 0.28. It is that of independent rows: `spread` says how
-    much less it is for short texts, 0.78 of it at 20 shingles and 0.74 at 130, 0.96 at 1,500.
-
-    >>> table = error_table(128)
-    >>> round(table[64], 3), round(table[102], 3), round(table[128], 3)
-    (0.044, 0.036, 0.011)
+    The binomial error, with two agreeing and two other rows added, so that it is not 0 where all rows agree:
+    documents of similarity 0.99 agree in all of 128 rows with probability 0.28. It is that of independent
+    rows: `spread` says how much less it is for short texts.
 
     Source: Agresti and Coull, Approximate is better than "exact" for interval estimation, 1998.
     """
@@ -54,18 +42,10 @@ def error_table(num_perm: int) -> tuple[float, ...]:
 def spread(num_perm: int, shingles: int) -> float:
     """Return the variance of the share of equal minima, divided by that of independent rows: 0..1.
 
-    Args:
-        num_perm: MinHash rows m, 1 or more.
-        shingles: different shingles u of both documents together, 1 or more.
-
-    Returns:
-        1 - k S / (u - 1), with k = m - 1 other rows of a block of t = 128 (the mean over the rows where there
-        are more), S = (1 + d + d^2) (1 - 2e + d), e = (1 - 1/t)^u and d = (1 - 2/t)^u. Two rows that the same
-        round fills first, with probability S, have two different shingles for their minima, which are drawn
-        without replacement; others have independent ones.
-
-    >>> [round(spread(128, u), 2) for u in (1, 22, 144, 444, 1667)], round(spread(64, 144), 2)
-    ([1.0, 0.68, 0.55, 0.73, 0.92], 0.78)
+    For u different shingles of both documents together it is 1 - k S / (u - 1), with k = m - 1 other rows of
+    a block of t = 128 (the mean over the rows where there are more), S = (1 + d + d^2) (1 - 2e + d),
+    e = (1 - 1/t)^u and d = (1 - 2/t)^u. Two rows that the same round fills first, with probability S, have
+    two different shingles for their minima, drawn without replacement; others have independent ones.
 
     Source: sampling without replacement, Cochran, Sampling Techniques, 1977; the counting is ours.
     """

@@ -51,21 +51,11 @@ class BandPlan(NamedTuple):
 def band_plan(threshold: float, num_perm: int, recall: float | None = None) -> BandPlan:
     """Return what a query compares and where it cuts. Kept for the last thousand questions.
 
-    Args:
-        threshold: Jaccard similarity in (0, 1].
-        num_perm: MinHash rows, a multiple of 8, 8 or more.
-        recall: wanted probability, in (0, 1], that a document right at the threshold comes back, or
-            ``None``: the cut is the threshold, and the prefix is that of `compared_bits`.
-
-    Returns:
-        With a recall, half of what may be missed is left to the bands: the prefix of `compared_bits` by which
-        a candidate at the threshold is missed with probability (1 - recall) / 2 or less, then the highest
-        cut that reaches the recall, never above the threshold. Where even 1 bit misses more, the recall is
-        out of reach; the cut loses as small a share of the candidates then.
-
-    Raises:
-        ValueError: a threshold or recall out of range.
-        TypeError: one that is no number.
+    Without a recall the cut is the threshold, and the prefix is that of `compared_bits`. With one, half of
+    what may be missed is left to the bands: the prefix of `compared_bits` by which a candidate at the
+    threshold is missed with probability (1 - recall) / 2 or less, then the highest cut that reaches the
+    recall, never above the threshold. Where even 1 bit misses more, the recall is out of reach; the cut loses
+    as small a share of the candidates then. ValueError or TypeError for a share that is none.
 
     >>> band_plan(0.8, 128), band_plan(0.8, 128, recall=0.95)
     (BandPlan(prefix_bits=56, min_agree=103), BandPlan(prefix_bits=56, min_agree=94))
@@ -101,12 +91,7 @@ EXACT_RECALL = 0.99
 def exact_plan(threshold: float, num_perm: int, recall: float | None = None) -> BandPlan:
     """Return what is compared exactly: the prefix of candidates, and the fewest agreeing rows of one.
 
-    Args:
-        threshold, num_perm: as in `band_plan`; so are the errors.
-        recall: wanted probability, in (0, 1], that a pair right at the threshold is compared; ``None``: 0.99.
-
-    >>> exact_plan(0.8, 128)
-    BandPlan(prefix_bits=40, min_agree=80)
+    With the recall a pair right at the threshold is compared at all.
     """
     bits, agree = band_plan(threshold, num_perm, EXACT_RECALL if recall is None else recall)
     return BandPlan(bits, min(agree, least_agreement(num_perm, threshold)))
@@ -120,11 +105,7 @@ def least_agreement(num_perm: int, similarity: float) -> int:
 
 
 def estimate_cut(threshold: float, num_perm: int, recall: float | None = None) -> float:
-    """Return the least estimate that is returned: the threshold, or less where a recall wants it lower.
-
-    >>> estimate_cut(0.8, 128), round(estimate_cut(0.8, 128, recall=0.95), 3)
-    (0.8, 0.733)
-    """
+    """Return the least estimate that is returned: the threshold, or less where a recall wants it lower."""
     if recall is None:
         return threshold
     return min(threshold, similarity_table(num_perm)[band_plan(threshold, num_perm, recall).min_agree])
@@ -132,22 +113,13 @@ def estimate_cut(threshold: float, num_perm: int, recall: float | None = None) -
 
 @cache
 def candidate_shares(num_perm: int, prefix_bits: int) -> np.ndarray:
-    """Return how likely it is that agreeing rows make the leading bits of some band agree.
+    """Return for 0..num_perm agreeing rows at random places how likely leading bits of some band agree.
 
-    Args:
-        num_perm: MinHash rows n, eight a band.
-        prefix_bits: 8r + d, 1..64, d in 0..7.
-
-    Returns:
-        float64, shape (n + 1,), read-only: for a = 0..n agreeing rows at random places,
-        1 - [x^a] ((1 + x)^8 - x^r (1 + x)^(7 - r) (x + t))^b / C(n, a), with b = n/8 bands: of the C(n, a)
-        ways to place them the coefficient of x^a counts those that fill no prefix. The r whole rows agree,
-        and the next one does, too, or has the same first d bits by chance: t = (2^(8 - d) - 1)/255, as of
-        the 255 other values of a row so many do. (r = 8: x^8 alone.) Exact up to one rounding.
-
-    >>> shares = candidate_shares(128, 56)
-    >>> shares[[6, 102, 128]].round(3).tolist()
-    [0.0, 0.99, 1.0]
+    For a of n rows in b = n/8 bands, and prefix bits 8r + d, it is
+    1 - [x^a] ((1 + x)^8 - x^r (1 + x)^(7 - r) (x + t))^b / C(n, a): of the C(n, a) ways to place them the
+    coefficient of x^a counts those that fill no prefix. The r whole rows agree, and the next one does, too,
+    or has the same first d bits by chance: t = (2^(8 - d) - 1)/255, as of the 255 other values of a row so
+    many do. (r = 8: x^8 alone.) Exact up to one rounding; float64, read-only.
     """
     rows, bits = divmod(prefix_bits, ROW_BITS)
     bands = num_perm // MAX_ROWS
