@@ -26,7 +26,7 @@ from simindex.config import Config, require_equal
 from simindex.errors import ClosedError, ConfigMismatchError, KeyExistsError, ReadOnlyError, SimIndexError
 from simindex.format.keys import decode_keys, key_hashes
 from simindex.format.records import NIL
-from simindex.index.index import Index
+from simindex.index import Index
 from simindex.maintenance.backup import backup_index
 from simindex.maintenance.object_store import StoreError, open_store, prove
 from simindex.maintenance.reports import RestoreReport

@@ -19,7 +19,7 @@ from simindex.format.batch_objects import state_of
 from simindex.format.keys import Key, encode_keys, key_hashes
 from simindex.format.records import pack_metadata
 from simindex.format.rows import MATCHES
-from simindex.index.index import Index
+from simindex.index import Index
 from simindex.maintenance.backup import backup_index
 from simindex.maintenance.commit_log import CommitLog
 from simindex.maintenance.reports import StoreBackupReport

@@ -144,7 +144,7 @@ OPENING = (*STORAGE, "storage/check_at_open.py", "storage/lmdb_file.py")
 
 LIFE = (
     *STORAGE, "storage/page_file.py", "storage/lmdb_file.py", "storage/check_at_open.py",
-    "changes/session.py", "index/index.py",
+    "changes/session.py", "index.py",
 )  # fmt: skip
 """Where a handle begins and ends."""
 assert all((Path(simindex.__file__).parent / name).exists() for name in LIFE)
