@@ -29,16 +29,17 @@ from simindex.format.records import StoredRecord
 from simindex.format.rows import MATCHES, NO_VALUE
 from simindex.queries.matches import Match, Matches
 from simindex.queries.scheme import Scheme
-from simindex.queries.search import BandQuery, FingerprintQuery, Found, Query, require_comparable
+from simindex.queries.search import (
+    MOST_IN_BUCKET,
+    BandQuery,
+    FingerprintQuery,
+    Found,
+    Query,
+    require_comparable,
+)
 from simindex.queries.view import PendingView, View
 from simindex.segments.memory import MemorySegment, memory_segment
 from simindex.sketching.sketch import SketchBatch
-
-MOST_IN_BUCKET = 256
-"""Of the documents that share a prefix in one table so many are compared, or eight times what chance puts
-there. They are unlike one another, or they would not be stored, so they share it for their boilerplate; what
-is like a document shares prefixes with it that are its own, too. With the limit of a query, 4,096, of 100,000
-pages that share 60 % each took three times as long as of 25,000; with this one as long."""
 
 
 def asked_if_new(query: BandQuery | FingerprintQuery) -> BandQuery | FingerprintQuery:

@@ -3,21 +3,14 @@
 `deduplicate` writes a corpus without its near duplicates, `decontaminate` without the rows that hold items of
 others, `join` streams the similar pairs of two, `explain`
 says in which passages two texts are alike. Must not print. Importing `simindex` does not load this room, for
-it reads files: the first use of `simindex.corpus` does.
+it reads files, and importing this room loads nothing of it: the first of its names that is used does.
 """
 
-import simindex.public  # noqa: F401 - so that what comes from here is pickled by its public name
-from simindex.corpus.dedup.decontaminate import (
-    Contaminated,
-    DecontaminationReport,
-    FoundItem,
-    Held,
-    decontaminate,
-)
-from simindex.corpus.dedup.deduplicate import deduplicate
-from simindex.corpus.dedup.results import DedupReport, Removed
-from simindex.corpus.explain import Explanation, Passage, explain
-from simindex.corpus.join import Joined, join
+import importlib as _importlib
+import typing as _typing
+
+if _typing.TYPE_CHECKING:
+    from simindex.corpus.public import *
 
 __all__ = [
     "Contaminated",
@@ -34,3 +27,10 @@ __all__ = [
     "explain",
     "join",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Load the public names."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(_importlib.import_module("simindex.corpus.public"), name)

@@ -15,7 +15,7 @@ from contextlib import ExitStack, closing, contextmanager
 from typing import Any
 
 from simindex.config import Config
-from simindex.corpus.explain import Explanation, explain
+from simindex.corpus.shared_passages import Explanation, explain
 
 
 @contextmanager

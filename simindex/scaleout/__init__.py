@@ -3,7 +3,7 @@
 `create` makes a catalog and its partitions, `open` gives the index of a catalog. Each partition is an
 ordinary index in a folder of one machine. Ray starts hosts, restarts what died and says which machine is
 where; it is imported when a call needs it (``pip install 'simindex[scaleout]'``). Importing `simindex`
-does not load this room: the first use of `simindex.scaleout` does.
+does not load this room, nor does importing it: the first of its names that is used does.
 
 `deduplicate` writes a corpus without its near duplicates, found by all nodes of a Ray cluster; `plan_dedup`
 and `StagedDedup` do so by stages that any processes run over a shared folder, without Ray, as `plan_pairs`
@@ -12,26 +12,11 @@ and `StagedPairs` find pairs and clusters.
 `BuildPart` are callables over batches of rows, for Ray Data, Dask, Spark and the like.
 """
 
-import simindex.public  # noqa: F401 - so that what comes from here is pickled by its public name
-from simindex.maintenance.backup import backup_index
-from simindex.maintenance.object_store import MissingObjectError, StoreError, UnprovenStoreError
-from simindex.maintenance.reports import RestoreReport, StoreBackupReport
-from simindex.maintenance.restore import restore_index
-from simindex.scaleout.admin import backup, create, move, open, rebalance, restore  # noqa: A004 - the public name
-from simindex.scaleout.batches import BuildPart, Query, SeenBefore, Sketch
-from simindex.scaleout.building import BuildReport, build
-from simindex.scaleout.dedup import StagedDedup, deduplicate, plan_dedup
-from simindex.scaleout.errors import (
-    CatalogChangedError,
-    PartitionError,
-    PlaceMissingError,
-    ScaleOutError,
-    UnsupportedError,
-)
-from simindex.scaleout.index import ScaledIndex
-from simindex.scaleout.moving import Move
-from simindex.scaleout.pair_job import ScaledPairs, StagedPairs, clusters, pairs, plan_pairs
-from simindex.scaleout.replica_actors import replicas
+import importlib as _importlib
+import typing as _typing
+
+if _typing.TYPE_CHECKING:
+    from simindex.scaleout.public import *
 
 __all__ = [
     "BuildPart",
@@ -70,3 +55,10 @@ __all__ = [
     "restore",
     "restore_index",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Load the public names."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(_importlib.import_module("simindex.scaleout.public"), name)

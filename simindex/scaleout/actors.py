@@ -13,23 +13,18 @@ from __future__ import annotations
 
 import io
 import math
-import os
 import pickle
 import threading
 import time
-from collections.abc import Iterable, Mapping
 from contextlib import nullcontext, suppress
 from typing import Any
 
-from simindex.errors import optional_module
 from simindex.scaleout.calls import Calls, LocalCalls, Replied, To, is_local, replied
 from simindex.scaleout.catalog import Catalog
+from simindex.scaleout.cluster import NAMESPACE, answer, ray_module
 from simindex.scaleout.connections import Address, Connection, Connections, Group, Server
-from simindex.scaleout.errors import PlaceMissingError, ScaleOutError
-from simindex.scaleout.head import require_head
+from simindex.scaleout.errors import ScaleOutError
 from simindex.scaleout.host import Assignment, Host
-
-NAMESPACE = "simindex"
 
 HERE = "node:__internal_head__"
 """The resource of the head node: the place of an index on one machine."""
@@ -46,55 +41,6 @@ _AGAIN_SECONDS = 30.0
 
 THREADS = 16
 """Of an actor, for calls that come by Ray."""
-
-
-def ray_module() -> Any:
-    """Return Ray. Raises MissingPackageError where it is not installed."""
-    return optional_module("ray", "simindex.scaleout", "'simindex[scaleout]'")
-
-
-def answer(reference: Any, seconds: float | None = None) -> Any:
-    """Return what a call has returned, or raise what it has raised."""
-    ray = ray_module()
-    try:
-        return ray.get(reference, timeout=seconds)
-    except ray.exceptions.RayTaskError as exc:
-        raise (exc.cause if isinstance(exc.cause, Exception) else exc) from None
-
-
-def start(address: str | None, options: Mapping[str, Any] | None, places: Iterable[str] = ()) -> bool:
-    """Connect to Ray, or start it on this machine where there is none; returns whether this did it.
-
-    Args:
-        places: of which those that a new node of its own cannot have are looked for before one is started.
-
-    Raises:
-        ScaleOutError: nothing answers at the address.
-        PlaceMissingError: no Ray runs, and a new one would not have one of the places.
-    """
-    ray, given = ray_module(), dict(options or {})
-    if ray.is_initialized():
-        return False
-    found = address or os.environ.get("RAY_ADDRESS", "")
-    require_head(found)
-    quiet = {"namespace": NAMESPACE, "log_to_driver": False, "include_dashboard": False, "logging_level": 40}
-    # Ray gives what it starts the lowest priority; an index is no background work.
-    os.environ.setdefault("RAY_worker_niceness", "0")
-    others = [one for one in places if not one.startswith("node:") and one not in given.get("resources", {})]
-    if others and found in ("", "local"):
-        try:
-            if found:
-                raise ConnectionError("a Ray of its own was asked for")
-            ray.init(address="auto", **(quiet | given))
-        except ConnectionError as exc:
-            raise PlaceMissingError(
-                f"places: expected a Ray cluster that has the resources {', '.join(others)}, found none "
-                "that runs; start it with ray start --resources, or give its address",
-                reasons=dict.fromkeys(others, "no Ray cluster runs"),
-            ) from exc
-        return True
-    ray.init(address=address, **(quiet | given))
-    return True
 
 
 def _of_actor(reference: Any, seconds: float) -> Any:

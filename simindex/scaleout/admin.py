@@ -13,9 +13,10 @@ from simindex.checks import local_path, require_int
 from simindex.config import Config, require_equal
 from simindex.maintenance.object_store import open_store
 from simindex.maintenance.reports import RestoreReport, StoreBackupReport
-from simindex.scaleout.actors import HERE, calls_of, ray_module, start
+from simindex.scaleout.actors import HERE, calls_of
 from simindex.scaleout.calls import LOCAL, is_local
 from simindex.scaleout.catalog import MOST_PARTITIONS, Catalog, Durability, Partition
+from simindex.scaleout.cluster import ray_module, start
 from simindex.scaleout.errors import PlaceMissingError
 from simindex.scaleout.index import ScaledIndex
 from simindex.scaleout.moving import (

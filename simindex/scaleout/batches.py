@@ -15,7 +15,7 @@ from simindex.config import Config
 from simindex.errors import optional_module
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.index import Index
-from simindex.scaleout.tasks import whole_folder
+from simindex.scaleout.stages import whole_folder
 from simindex.sketching.sketcher import Sketcher
 
 

@@ -32,10 +32,10 @@ from simindex.remote import is_remote
 from simindex.scaleout.actors import calls_of
 from simindex.scaleout.calls import is_local
 from simindex.scaleout.catalog import Catalog
+from simindex.scaleout.cluster import Tasks, tasks_on
 from simindex.scaleout.errors import ScaleOutError, UnsupportedError
 from simindex.scaleout.index import ScaledIndex
 from simindex.scaleout.input_parts import PART_BYTES, parts_of
-from simindex.scaleout.tasks import Tasks, tasks_on
 from simindex.sketching.sketcher import Sketcher
 
 

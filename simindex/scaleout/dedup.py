@@ -7,6 +7,7 @@ writing, the journal and the report are one machine's: so is the output, byte fo
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -34,31 +35,29 @@ from simindex.inputs.streams import without_packing
 from simindex.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES
 from simindex.pairs.ranges import scheme_of_config
 from simindex.queries.search import Method
+from simindex.scaleout.cluster import Tasks, tasks_on
 from simindex.scaleout.dedup_stages import (
     counts_of,
     decide,
     report_file,
     verdicts_on,
     write_part,
+    writes_by_parts,
 )
 from simindex.scaleout.errors import UnsupportedError
 from simindex.scaleout.input_parts import PART_BYTES
-from simindex.scaleout.stages import (
+from simindex.scaleout.planned import (
     DEFAULT_PARALLEL,
     STAGES_OF,
+    Plan,
     PlannedJob,
-    Stages,
-    compare_range,
     cut_into_parts,
     is_planned,
-    missing,
     pass_over,
     require_files,
-    shared,
-    sketch_part,
     write_plan,
 )
-from simindex.scaleout.tasks import Tasks, tasks_on
+from simindex.scaleout.stages import Stages, compare_range, sketch_part
 
 Step = Callable[[str, int, int], object]
 """Is called as step(name, done, total)."""
@@ -107,7 +106,7 @@ class _StagedJob(Job):
             self._stages = stages = self.stages(folder, tasks)
             if not os.path.exists(stages.decided):
                 self._decide(stages, tasks)
-            if self.writes_by_parts(stages):
+            if writes_by_parts(stages):
                 self._write_parts(stages, tasks, files, journal)
             else:
                 shutil.rmtree(stages.sketches, ignore_errors=True)
@@ -115,27 +114,33 @@ class _StagedJob(Job):
         if not self._keeps_stages:
             shutil.rmtree(stages.folder, ignore_errors=True)
 
+    @property
+    def described(self) -> dict[str, Any]:
+        """What identifies this job, beside its input."""
+        return self._job
+
     def digest(self) -> str:
         """Return what identifies this job and its input."""
         return digest_of(self._job | self._entries.digest())
 
-    def stages(self, folder: str, tasks: Tasks | None) -> Stages:
-        """Return the stages of this job.
-
-        Args:
-            folder: for them, where the job has no other.
-            tasks: cut the input into parts; ``None``: that was done before.
-
-        Raises:
-            JobError: it was not, or the input was another one then.
-        """
+    def stages(self, folder: str, tasks: Tasks) -> Stages:
+        """Return the stages of this job; `folder`: for them, where the job has no other."""
         assert isinstance(self._entries, PathEntries)
         own = os.path.join(os.path.abspath(self._work or folder), STAGES_OF + self.digest())
         plan = plan_of_query(scheme_of_config(self._config), self._query, *self._bounds)
-        rows = self._entries.inputs, self._keep, self._entries.takes_bad_rows
-        return cut_into_parts(
-            Stages(own, self._config, plan, self._bounds[1], *rows), self._part_bytes, tasks
+        paths = self._writing.path, self._writing.report_path
+        is_plain = all(path is None or without_packing(path) == path for path in paths)
+        stages = Stages(
+            own,
+            self._config,
+            plan,
+            self._bounds[1],
+            self._entries.inputs,
+            self._keep,
+            self._entries.takes_bad_rows,
+            copies_lines=is_plain and self._copies_lines and self._on_removed is None,
         )
+        return cut_into_parts(stages, self._part_bytes, tasks)
 
     def _decide(self, stages: Stages, tasks: Tasks) -> None:
         """Let tasks find what is alike, and write down what goes."""
@@ -173,17 +178,6 @@ class _StagedJob(Job):
     @property
     def _copies_lines(self) -> bool:
         return isinstance(self._output, LinesOutput) and self._output.keeps_lines and self._mode != "annotate"
-
-    def writes_by_parts(self, stages: Stages) -> bool:
-        """Return whether the output is the lines of the input, part by part, without those that go."""
-        if (
-            not self._copies_lines
-            or self._on_removed is not None
-            or (counts_of(stages)["kept_bytes"] < 0).any()
-        ):
-            return False
-        paths = self._writing.path, self._writing.report_path
-        return all(path is None or without_packing(path) == path for path in paths)
 
     def _write_parts(
         self, stages: Stages, tasks: Tasks, files: tuple[Output, Output, Output], journal: Journal | None
@@ -308,33 +302,6 @@ class StagedDedup(PlannedJob):
 
     kind = "a deduplication"
 
-    def decide(self) -> int:
-        """Decide which rows go, in this process; returns 1, or 0 where it was decided.
-
-        Raises:
-            JobError: a range is not compared.
-        """
-        stages = self._open_stages()
-        if stages is None:
-            return 0
-        with stages.opened() as tables:
-            decide(stages, tables, range(stages.num_ranges(tables)))
-        return 1
-
-    def write(self, share: int = 1, of: int = 1) -> int:
-        """Write the parts of a share, where rows stay as the lines of JSON that they were and are not packed;
-        `finish` writes other outputs. Arguments and result as of `sketch`.
-
-        Raises:
-            JobError: nothing is decided.
-            InputError: the input has changed.
-        """
-        if self.is_done:
-            return 0
-        job, stages = self._decided()
-        parts = range(len(stages.parts) if job.writes_by_parts(stages) else 0)
-        return shared(write_part, stages, parts, share, of)
-
     def finish(
         self,
         progress: Callable[[int], object] | None = None,
@@ -351,36 +318,18 @@ class StagedDedup(PlannedJob):
             JobError: nothing is decided, or the inputs have changed since they were planned.
             OSError: as of `simindex.corpus.deduplicate`.
         """
-        job = self._job(progress, on_bad_row)
+        given = pickle.loads(self.plan.arguments)
+        if given.pop("skip_bad_rows"):
+            given["on_bad_row"] = on_bad_row or pass_over
         if not self.is_done:
-            self._decided(job)
+            self._require_decided()
+        # A kill before the job is marked as done would else leave neither stages nor mark.
+        job = _StagedJob(
+            work=self.work, tasks=nullcontext(Tasks()), progress=progress, keeps_stages=True, **given
+        )
         report = job.run()
         self._done()
         return report
-
-    def _job(
-        self,
-        progress: Callable[[int], object] | None = None,
-        on_bad_row: Callable[[BadRowError], object] | None = None,
-    ) -> _StagedJob:
-        given = dict(self._arguments)
-        if given.pop("skip_bad_rows"):
-            given["on_bad_row"] = on_bad_row or pass_over
-        tasks = nullcontext(Tasks())
-        # A kill before the job is marked as done would else leave neither stages nor mark.
-        return _StagedJob(work=self.work, tasks=tasks, progress=progress, keeps_stages=True, **given)
-
-    def _open_stages(self) -> Stages | None:
-        stages = None if self.is_done else self._job().stages(self.work, None)
-        return None if stages is None or os.path.exists(stages.decided) else stages
-
-    def _decided(self, job: _StagedJob | None = None) -> tuple[_StagedJob, Stages]:
-        """Return the job and its stages. Raises JobError where nothing is decided."""
-        job = job or self._job()
-        stages = job.stages(self.work, None)
-        if not os.path.exists(stages.decided):
-            raise missing("what was decided", "decide", self.work)
-        return job, stages
 
 
 def plan_dedup(
@@ -434,6 +383,7 @@ def plan_dedup(
     if is_planned(work, digest, force=force) and (found := StagedDedup(work)).is_done:
         return found
     job.begin()
-    job.stages(work, tasks)
-    write_plan(work, StagedDedup.kind, digest, given | {"force": False})
+    stages = job.stages(work, tasks)
+    arguments = pickle.dumps(given | {"force": False})
+    write_plan(work, Plan(StagedDedup.kind, digest, job.described, stages, arguments))
     return StagedDedup(work)

@@ -28,8 +28,7 @@ from simindex.errors import InputError, optional_module
 from simindex.format.keys import Key
 from simindex.pairs.edges import ends_of
 from simindex.pairs.tables import DocumentTables, MergedTables
-from simindex.scaleout.stages import SketchTables, Stages, require_seen
-from simindex.scaleout.tasks import whole_file, whole_folder
+from simindex.scaleout.stages import SketchTables, Stages, require_seen, whole_file, whole_folder
 
 
 def decide(stages: Stages, tables: Sequence[DocumentTables], walked: Iterable[int]) -> None:
@@ -113,6 +112,11 @@ _COPIED = 1 << 18
 def counts_of(stages: Stages) -> np.ndarray:
     """Return what was decided of each part, PART_COUNTS."""
     return np.fromfile(os.path.join(stages.decided, _COUNTS), dtype=PART_COUNTS)
+
+
+def writes_by_parts(stages: Stages) -> bool:
+    """Return whether the output is the lines of the input, part by part, without those that go."""
+    return stages.copies_lines and bool((counts_of(stages)["kept_bytes"] >= 0).all())
 
 
 def _verdict_file(folder: str, number: int) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from simindex.corpus.dedup.rows import InputPart
 from simindex.inputs import InputError, Inputs
 from simindex.inputs.source import Extent
-from simindex.scaleout.tasks import Tasks
+from simindex.scaleout.cluster import Tasks
 
 PART_BYTES = 64 << 20
 """Bytes of lines that a part has, at most: some ten thousand documents, and a minute of one core."""

@@ -24,7 +24,6 @@ from simindex.checks import local_path, require_callable, require_int
 from simindex.config import Config
 from simindex.corpus.dedup.comparison import config_for
 from simindex.corpus.dedup.journal import JobError, digest_of
-from simindex.corpus.entries import PathEntries, entries_of
 from simindex.corpus.outputs.output import replacing
 from simindex.errors import SimIndexError
 from simindex.format.keys import Key
@@ -43,21 +42,20 @@ from simindex.remote import is_remote
 from simindex.scaleout.actors import RayCalls
 from simindex.scaleout.calls import is_local
 from simindex.scaleout.catalog import Catalog
+from simindex.scaleout.cluster import Tasks, tasks_on
 from simindex.scaleout.errors import ScaleOutError
 from simindex.scaleout.input_parts import PART_BYTES
-from simindex.scaleout.stages import (
+from simindex.scaleout.planned import (
     DEFAULT_PARALLEL,
     STAGES_OF,
+    Plan,
     PlannedJob,
-    Stages,
-    compare_range,
     cut_into_parts,
     is_planned,
-    pass_over,
     require_files,
     write_plan,
 )
-from simindex.scaleout.tasks import Tasks, tasks_on
+from simindex.scaleout.stages import Stages, compare_range
 from simindex.sketching.estimate import row_estimates
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE
 
@@ -469,11 +467,11 @@ class StagedPairs(PlannedJob):
             SimIndexError: a group of documents is longer than `max_run`.
         """
         require_callable("progress", progress)
-        stages, find, count = self._open_stages(), self._arguments["find"], 0
+        stages, (sink, find), count = self._open_stages(), pickle.loads(self.plan.arguments), 0
         if stages is None:
             with open(os.path.join(self.work, "done"), "rb") as file:
                 return int(pickle.load(file))
-        with stages.opened() as tables, replacing(self._arguments["sink"]) as output:
+        with stages.opened() as tables, replacing(sink) as output:
             compared = Compared(stages, tables, range(stages.num_ranges(tables)))
             lines = map(Pair.to_dict, compared.pairs()) if find == "pairs" else _of_clusters(compared, find)
             for count, line in enumerate(lines, 1):
@@ -483,26 +481,11 @@ class StagedPairs(PlannedJob):
         self._done(count)
         return count
 
-    def _open_stages(self) -> Stages | None:
-        if self.is_done:
-            return None
-        stages: Stages = self._arguments["stages"]
-        entries = _entries_of(stages.inputs, takes_bad_rows=stages.takes_bad_rows)
-        if digest_of(self._arguments["job"] | entries.digest()) != self.digest:
-            raise JobError(
-                f"{self.work}: the inputs have changed since they were planned; plan them with force=True"
-            )
-        return stages
-
 
 def _of_clusters(compared: Compared, linkage: Linkage) -> Iterator[dict[str, Any]]:
     """Yield clusters as lines."""
     for keys in compared.clusters(linkage):
         yield {"documents": len(keys), "keys": list(map(plain, keys))}
-
-
-def _entries_of(sources: Any, *, takes_bad_rows: bool) -> PathEntries:
-    return require_files(entries_of(sources, None, pass_over if takes_bad_rows else None), "plan_pairs")
 
 
 def plan_pairs(
@@ -552,7 +535,7 @@ def plan_pairs(
     method = by, max_distance, recall, False, False
     copies = copies if find == "pairs" else "all"
     plan = plan_of(scheme_of_config(config), threshold, *method, copies, max_run, memory_bytes, "plan_pairs")
-    entries = _entries_of(sources, takes_bad_rows=skip_bad_rows)
+    entries = require_files(sources, "plan_pairs", takes_bad_rows=skip_bad_rows)
     work, sink = os.fspath(work), os.path.abspath(local_path(sink))
     how: dict[str, Any] = {"threshold": threshold, "by": by, "max_distance": max_distance, "recall": recall}
     how |= {"copies": copies, "max_run": max_run, "memory_bytes": memory_bytes, "part_bytes": part_bytes}
@@ -572,5 +555,5 @@ def plan_pairs(
         hands_on=_hands_on(find),
     )
     stages = cut_into_parts(stages, part_bytes, Tasks(parallel))
-    write_plan(work, StagedPairs.kind, digest, {"stages": stages, "sink": sink, "find": find, "job": job})
+    write_plan(work, Plan(StagedPairs.kind, digest, job, stages, pickle.dumps((sink, find))))
     return StagedPairs(work)

@@ -27,19 +27,10 @@ from simindex.errors import FormatError
 from simindex.index import Index
 from simindex.maintenance.object_store import open_store
 from simindex.maintenance.restore import restore_index
-from simindex.scaleout.actors import (
-    NAMESPACE,
-    THREADS,
-    HostActor,
-    RayCalls,
-    answer,
-    connected,
-    end_actor,
-    ray_module,
-    start,
-)
+from simindex.scaleout.actors import THREADS, HostActor, RayCalls, connected, end_actor
 from simindex.scaleout.calls import Replied, To
 from simindex.scaleout.catalog import Catalog, Partition
+from simindex.scaleout.cluster import NAMESPACE, answer, ray_module, start
 from simindex.scaleout.connections import Connection, Group, Sent, give_up
 from simindex.scaleout.errors import ScaleOutError, UnsupportedError
 from simindex.scaleout.host import Assignment

@@ -9,25 +9,25 @@ from __future__ import annotations
 
 import os
 import pickle
+import resource
 import shutil
 import socket
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import cached_property
 from itertools import islice
-from typing import Any, ClassVar, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
 from simindex import _kernel
-from simindex.checks import require_int
 from simindex.config import Config
 from simindex.corpus.dedup.journal import JobError
 from simindex.corpus.dedup.orders import Keep, rank_of
 from simindex.corpus.dedup.rows import InputPart, columns_of_part, rows_by_columns
 from simindex.corpus.dedup.sketches import Names, SketchFiles, copies_among, sketch_rows
-from simindex.corpus.entries import PathEntries, Place
+from simindex.corpus.entries import Place
 from simindex.corpus.outputs.output import naming
 from simindex.format.keys import Key
 from simindex.format.layout import FIRST_BAND_TABLE
@@ -37,9 +37,7 @@ from simindex.pairs.plan import HandsOn, PairPlan, WalkPlan
 from simindex.pairs.ranges import Edges, scheme_of_config, walk_range
 from simindex.pairs.tables import Document, DocumentTables, MergedTables, Piece, PinnedTables, merged
 from simindex.queries.scheme import Scheme
-from simindex.scaleout.errors import ScaleOutError, UnsupportedError
-from simindex.scaleout.input_parts import parts_of
-from simindex.scaleout.tasks import Tasks, read_found, whole_file, whole_folder, write_found
+from simindex.scaleout.errors import ScaleOutError
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE
 from simindex.sketching.sketcher import Sketcher
 
@@ -50,6 +48,9 @@ _RUN = 1 << 20
 """Rows of a run: so many are sorted in memory, 40 bytes each."""
 
 _COPIES, _KEYS, _RANKS, _LINE_ENDS = "copies", "sorted.keys", "sorted.ranks", "line.ends"
+
+_FILES_OF_A_PART, _OTHER_FILES = 12, 256
+"""That are open while ranges are compared or rows decided, beside the columns of sketches."""
 
 _ENTRIES_OF_A_RANGE = 16 << 20
 """Entries of all tables that a range has, about: to do one again costs some seconds. Two rows that are like
@@ -65,6 +66,7 @@ class Stages(NamedTuple):
         keep: which row of those that are alike stays, where that is decided.
         takes_bad_rows: whether a row that is none is passed over.
         hands_on: what ranges hand on; see `WalkPlan`.
+        copies_lines: whether the lines of rows that stay are the output.
         indexes: folders of indexes that are compared in place of rows; `inputs` and `parts` are of the rows.
         lines: in each part; 0 where they were not counted.
     """
@@ -77,6 +79,7 @@ class Stages(NamedTuple):
     keep: Keep = "first"
     takes_bad_rows: bool = False
     hands_on: HandsOn = "pairs"
+    copies_lines: bool = False
     indexes: Sequence[str] = ()
     parallel: int = 1
     parts: Sequence[InputPart] = ()
@@ -91,6 +94,11 @@ class Stages(NamedTuple):
     def compares(self) -> int:
         """The half of a sketch that is compared."""
         return HAS_SIGNATURE if self.plan.method == "minhash" else HAS_FINGERPRINT
+
+    @property
+    def decides(self) -> bool:
+        """Whether pairs say which rows go, so that a range may hand on one that another has, too."""
+        return self.hands_on == "pairs"
 
     @property
     def paths(self) -> Sequence[str]:
@@ -139,6 +147,7 @@ class Stages(NamedTuple):
     @contextmanager
     def opened(self) -> Iterator[list[DocumentTables]]:
         """Give all partitions, open to be read. Raises JobError where one is not there yet."""
+        _allow_files(len(self.parts) * (self.config.bands + _FILES_OF_A_PART))
         with ExitStack() as stack:
             yield [stack.enter_context(closing(tables)) for tables in self._tables()]
 
@@ -164,22 +173,69 @@ class Stages(NamedTuple):
         return read_found(path)
 
 
+def _allow_files(count: int) -> None:
+    """Let this process have so many more files open, as far as the system does: the usual 1,024 are those of
+    some fifty parts."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count + _OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        wanted = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
 def missing(what: str, stage: str, folder: str) -> JobError:
     """Return the error that a stage has to be run first."""
     return JobError(f"{folder}: expected {what}, found none; run the stage {stage} first, or once more")
 
 
-def require_files(entries: object, call: str) -> PathEntries:
-    """Return the rows of files; refuse what only this process can read, or only once."""
-    if not isinstance(entries, PathEntries) or not entries.can_repeat:
-        raise UnsupportedError(
-            f"{call}: expected files, which every node can read; found an iterable or standard input"
-        )
-    return entries
+# ---- what stages leave ----
 
 
-def pass_over(_: object) -> None:
-    """Pass over a bad row."""
+@contextmanager
+def whole_folder(path: str) -> Iterator[str]:
+    """Give the name of a folder to fill, which is renamed to `path`, durable, at the end of the block.
+
+    Nothing is left of one whose block fails, and where another process was faster, its folder stays.
+    """
+    beside = f"{path}.{uuid.uuid4().hex}.partial"
+    try:
+        yield beside
+        for folder, _, names in os.walk(beside):
+            for name in names:
+                with open(os.path.join(folder, name), "rb") as file:
+                    os.fsync(file.fileno())
+        try:
+            os.rename(beside, path)
+        except OSError:
+            if not os.path.isdir(path):
+                raise
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+@contextmanager
+def whole_file(path: str) -> Iterator[IO[bytes]]:
+    """Give a file to write, which is renamed to `path`, durable, at the end of the block."""
+    beside = f"{path}.{uuid.uuid4().hex}.partial"
+    with naming(beside), open(beside, "wb", buffering=1 << 20) as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(beside, path)
+
+
+def write_found(path: str, found: Iterable[Edges]) -> None:
+    """Write what a range has into a file, whole or not at all."""
+    with whole_file(path) as file:
+        for one in found:
+            pickle.dump(one, file, protocol=5)
+
+
+def read_found(path: str) -> Iterator[Edges]:
+    """Yield what a range has, as `write_found` wrote it."""
+    with open(path, "rb") as file, suppress(EOFError):
+        while True:
+            yield pickle.load(file)
 
 
 # ---- sketch a part ----
@@ -348,154 +404,3 @@ def compare_range(stages: Stages, place: int) -> None:
         path = stages.range_file(place, walk.count)
         if not os.path.exists(path):
             write_found(path, walk_range(walk, source, place, stages.memory_bytes, folder=stages.folder))
-
-
-# ---- share out ----
-
-STAGES_OF = "simindex-stages-"
-"""Before the digest of a job, in the name of the folder of its stages."""
-
-_PLAN_FORMAT = 2
-
-DEFAULT_PARALLEL = 16
-
-
-class PlannedJob(ABC):
-    """A job that was planned in a folder: what all of them have in common.
-
-    Attributes:
-        work: the folder.
-        digest: of the job, its arguments and inputs.
-    """
-
-    kind: ClassVar[str]
-
-    def __init__(self, work: str | os.PathLike[str]) -> None:
-        self.work = os.fspath(work)
-        kind, self.digest, self._arguments = _plan_in(self.work)
-        if kind != self.kind:
-            raise JobError(f"{self.work}: expected a plan of {self.kind}, found one of {kind}")
-
-    @abstractmethod
-    def _open_stages(self) -> Stages | None:
-        """Return the stages; ``None`` where what they make is needed no more."""
-
-    def sketch(self, share: int = 1, of: int = 1) -> int:
-        """Sketch the parts of a share, `share` of 1..`of`, that are not sketched, and sort their tables;
-        returns how many parts the share has.
-
-        Raises:
-            InputError, BadRowError: as of `simindex.corpus.deduplicate`.
-        """
-        stages = self._open_stages()
-        return 0 if stages is None else shared(sketch_part, stages, range(len(stages.parts)), share, of)
-
-    def compare(self, share: int = 1, of: int = 1) -> int:
-        """Compare the ranges of a share; arguments and result as of `sketch`.
-
-        Raises:
-            JobError: a part is not sketched.
-        """
-        stages = self._open_stages()
-        if stages is None:
-            return 0
-        with stages.opened() as tables:
-            count = stages.num_ranges(tables)
-        return shared(compare_range, stages, range(count), share, of)
-
-    def decide(self) -> int:
-        """Decide what is to be decided, in this process; returns how much that was."""
-        return 0
-
-    def write(self, share: int = 1, of: int = 1) -> int:  # noqa: ARG002 - of others
-        """Write the parts of a share, where parts are written; arguments and result as of `sketch`."""
-        return 0
-
-    @property
-    def is_done(self) -> bool:
-        """Whether the output is there."""
-        return os.path.exists(os.path.join(self.work, "done"))
-
-    def _done(self, result: object = None) -> None:
-        """Mark the job as done; what was worked with goes."""
-        with whole_file(os.path.join(self.work, "done")) as file:
-            pickle.dump(result, file)
-        remove_stages(self.work)
-
-
-def kind_of(work: str | os.PathLike[str]) -> str:
-    """Return the kind of the job that was planned in a folder. Raises JobError where none is."""
-    return _plan_in(os.fspath(work))[0]
-
-
-def _plan_in(work: str) -> tuple[str, str, dict[str, Any]]:
-    try:
-        with open(os.path.join(work, "plan"), "rb") as file:
-            if (found := pickle.load(file)) != _PLAN_FORMAT:
-                raise JobError(f"{work}: expected a plan of this version, found one of {found!r}")
-            plan: tuple[str, str, dict[str, Any]] = pickle.load(file)
-    except FileNotFoundError:
-        raise missing("a plan", "plan", work) from None
-    return plan
-
-
-def is_planned(work: str, digest: str, *, force: bool) -> bool:
-    """Whether a folder has the plan of a job. Raises JobError where it is of another one, which `force` takes
-    away, done or not."""
-    if force:
-        remove_stages(work)
-        for name in ("plan", "done"):
-            with suppress(FileNotFoundError):
-                os.remove(os.path.join(work, name))
-    if not os.path.exists(os.path.join(work, "plan")):
-        return False
-    if _plan_in(work)[1] != digest:
-        raise JobError(f"{work}: found the plan of another job; force=True discards it")
-    return True
-
-
-def write_plan(work: str, *plan: object) -> None:
-    """Write down a job: its kind, digest and arguments."""
-    with whole_file(os.path.join(work, "plan")) as file:
-        pickle.dump(_PLAN_FORMAT, file)
-        pickle.dump(plan, file)
-
-
-def remove_stages(work: str) -> None:
-    """Remove what the stages of a job in a folder have made."""
-    for name in os.listdir(work) if os.path.isdir(work) else ():
-        if name.startswith(STAGES_OF):
-            shutil.rmtree(os.path.join(work, name), ignore_errors=True)
-
-
-def shared(
-    stage: Callable[[Stages, Any], object], stages: Stages, jobs: Iterable[Any], share: int, of: int
-) -> int:
-    """Run a stage for the jobs of a share; returns how many they are."""
-    require_int("of", of, 1)
-    require_int("share", share, 1, of)
-    count = 0
-    for job in islice(jobs, share - 1, None, of):
-        stage(stages, job)
-        count += 1
-    return count
-
-
-def cut_into_parts(stages: Stages, part_bytes: int, tasks: Tasks | None) -> Stages:
-    """Return stages with the parts of their inputs, which are cut at the first call; `tasks`: count lines.
-
-    Raises:
-        JobError: they were not cut, and `tasks` is ``None``; or the input was another one then.
-    """
-    path = os.path.join(stages.folder, "parts")
-    if not os.path.exists(path):
-        if tasks is None:
-            raise missing("a plan for the inputs as they are now", "plan", os.path.dirname(stages.folder))
-        assert stages.inputs is not None
-        cut = parts_of(stages.inputs, part_bytes, tasks)
-        os.makedirs(stages.sketches, exist_ok=True)
-        with whole_file(path) as file:
-            pickle.dump((tasks.parallel, *cut), file)
-    with open(path, "rb") as file:
-        parallel, parts, lines = pickle.load(file)
-    return stages._replace(parallel=parallel, parts=parts, lines=lines)

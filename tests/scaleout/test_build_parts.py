@@ -13,8 +13,8 @@ import simindex
 from simindex import Config, scaleout
 from simindex.inputs import BadRowError, Fields, InputError, Inputs, Reading, Row
 from simindex.scaleout import ScaledIndex, UnsupportedError
+from simindex.scaleout.cluster import Tasks
 from simindex.scaleout.input_parts import parts_of, size_for
-from simindex.scaleout.tasks import Tasks
 
 CONFIG = Config(num_perm=64, seed=1)
 

@@ -1,6 +1,9 @@
 """A deduplication by stages that processes run over a folder, against that of one machine, byte for byte."""
 
 import os
+import resource
+import subprocess
+import sys
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -12,7 +15,7 @@ from support.hosts import rows_of, written
 
 from simindex import SimIndexError
 from simindex.corpus import deduplicate
-from simindex.scaleout import StagedDedup, UnsupportedError, plan_dedup, stages
+from simindex.scaleout import StagedDedup, UnsupportedError, plan_dedup
 
 MODES: list[tuple[str, dict[str, Any]]] = [
     ("out.jsonl", {}),
@@ -130,7 +133,7 @@ def test_a_job_that_dies_anywhere_is_gone_on_with(tmp_path: Path, monkeypatch: p
             job.finish(stop)
     assert planned(tmp_path).write() > 2  # the plan is the same once more
     with monkeypatch.context() as patch:  # killed before the job is marked as done
-        patch.setattr(stages, "whole_file", mock.Mock(side_effect=KeyboardInterrupt))
+        patch.setattr(StagedDedup, "_done", mock.Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             job.finish()
     assert job.sketch() == 0
@@ -141,12 +144,26 @@ def test_a_job_that_dies_anywhere_is_gone_on_with(tmp_path: Path, monkeypatch: p
     assert (tmp_path / "out.jsonl").read_bytes() == (tmp_path / "one.jsonl").read_bytes()
 
 
+def test_many_parts_need_no_more_files_than_a_system_allows_at_first(tmp_path: Path) -> None:
+    job = planned(tmp_path, part_bytes=400)
+    job.sketch()
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    code = f"""if True:
+        import resource
+        from simindex.scaleout import StagedDedup
+        resource.setrlimit(resource.RLIMIT_NOFILE, (150, {limits[1]}))
+        job = StagedDedup({str(tmp_path / "work")!r})
+        print(job.compare() > 0, job.decide())"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "True 1\n"
+
+
 def test_a_folder_is_of_one_job_and_an_input_that_changes_is_named(tmp_path: Path) -> None:
     job = planned(tmp_path)
     with pytest.raises(SimIndexError, match="found the plan of another job; force=True"):
         planned(tmp_path, threshold=0.5)
     (tmp_path / "2.jsonl").write_bytes(b"")
-    with pytest.raises(SimIndexError, match="a plan for the inputs as they are now, found none"):
+    with pytest.raises(SimIndexError, match="the inputs have changed since they were planned; plan them"):
         job.sketch()
     job = planned(tmp_path, seed=5, force=True)
     for stage in (job.sketch, job.compare, job.decide):

@@ -12,7 +12,7 @@ from support.hosts import catalog_at
 from support.processes import free_port
 
 from simindex import scaleout
-from simindex.scaleout import PlaceMissingError, ScaleOutError, head
+from simindex.scaleout import PlaceMissingError, ScaleOutError, cluster
 
 
 @pytest.fixture(autouse=True)
@@ -73,8 +73,6 @@ def test_commands_look_at_options_before_ray_is_started(run: Run, uri: str, tmp_
         b"HTTP/1.1 400 Bad Request\r\n\r\n",
         b"SSH-2.0-OpenSSH_9.6\r\n",
         b"",
-        b"\0\0\0\4\0\0\0\0\0" + b"\0\0\1\1\5\0\0\0\1\x8d",  # HTTP/2, status 404
-        b"\0\0\0\4\0\0\0\0\0" + b"\0\0\0\7\0\0\0\0\0",  # HTTP/2 that ends the connection
     ],
 )
 def test_another_program_at_the_address_of_the_head_is_named(says: bytes, uri: str) -> None:
@@ -97,7 +95,7 @@ def test_another_program_at_the_address_of_the_head_is_named(says: bytes, uri: s
 def test_a_program_at_the_address_of_the_head_that_says_nothing_is_named(
     uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(head, "_SECONDS", 0.05)
+    monkeypatch.setattr(cluster, "_SECONDS", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = "{}:{}".format(*server.getsockname())
         with pytest.raises(ScaleOutError, match=r"found nothing that answers \(timed out"):
@@ -121,18 +119,18 @@ def test_a_head_that_cannot_be_reached_is_named(run: Run, uri: str) -> None:
 
 
 def test_what_answers_as_ray_does_is_taken_for_it() -> None:
-    """In frames of any size: an update of the table of headers, then the status 200."""
+    """In pieces of any size."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def answer() -> None:
             with server.accept()[0] as caller:
                 caller.recv(1_000)
-                for byte in b"\0\0\0\4\0\0\0\0\0" + b"\0\0\3\1\5\0\0\0\1\x3f\x88\x00":
+                for byte in b"\0\0\6\4\0\0\0\0\0":
                     caller.sendall(bytes([byte]))
 
         thread = threading.Thread(target=answer)
         thread.start()
-        head.require_head("{}:{}".format(*server.getsockname()))
+        cluster.require_head("{}:{}".format(*server.getsockname()))
         thread.join()
 
 

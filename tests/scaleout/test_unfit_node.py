@@ -12,7 +12,7 @@ from support.hosts import rows_of, written
 from support.ray_nodes import several_nodes
 
 from simindex import Config, scaleout
-from simindex.scaleout import PlaceMissingError, ScaleOutError, tasks
+from simindex.scaleout import PlaceMissingError, ScaleOutError, cluster
 
 
 def test_node_without_simindex_is_named_long_before_the_deadline(tmp_path: Path) -> None:
@@ -33,7 +33,7 @@ def test_node_without_simindex_is_named_long_before_the_deadline(tmp_path: Path)
 
 
 def test_without_a_node_left_deduplication_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks, "_PATIENCE_SECONDS", 2.0)
+    monkeypatch.setattr(cluster, "_PATIENCE_SECONDS", 2.0)
     source, steps = written(tmp_path / "a.jsonl", rows_of(1, 1_500)), list[str]()
     given: dict[str, Any] = {"part_bytes": 30_000, "work": tmp_path / "work"}
     with several_nodes(1) as kill:

@@ -21,8 +21,7 @@ from simindex.scaleout.catalog import Catalog, Partition
 from simindex.scaleout.connections import Connection, Group, Server
 from simindex.scaleout.host import Assignment, Host
 from simindex.scaleout.moving import move_partition, restore_place
-from simindex.scaleout.stages import compare_range
-from simindex.scaleout.tasks import read_found
+from simindex.scaleout.stages import compare_range, read_found
 from simindex.scaleout.wire import Routing
 from simindex.scaleout.wire import partition_of as partition_of
 

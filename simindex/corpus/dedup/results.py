@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from simindex.corpus.entries import Place
-from simindex.corpus.explain import Explanation
+from simindex.corpus.shared_passages import Explanation
 from simindex.format.keys import Key
 from simindex.jsonable import plain
 

@@ -16,7 +16,6 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from simindex import _kernel
-from simindex.changes.if_new import MOST_IN_BUCKET
 from simindex.corpus.dedup.orders import KeepOrder
 from simindex.corpus.dedup.sketches import SketchFiles
 from simindex.format.rows import NO_VALUE
@@ -24,7 +23,7 @@ from simindex.pairs.candidates import equal_rows
 from simindex.pairs.edges import SortedEdges, ends_of
 from simindex.pairs.plan import DEFAULT_MEMORY_BYTES, PairPlan
 from simindex.pairs.ranges import Edges
-from simindex.queries.search import DEFAULT_MAX_CANDIDATES
+from simindex.queries.search import DEFAULT_MAX_CANDIDATES, MOST_IN_BUCKET
 from simindex.sketching.common_shingles import (
     CommonShingles,
     OwnShingles,

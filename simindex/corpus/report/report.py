@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 from simindex.config import Config
 from simindex.corpus.dedup.paragraphs import Split, paragraph_key, spans_of
-from simindex.corpus.explain import shingles_to_explain
 from simindex.corpus.report.overview import Cluster, Finished, Member, Name, Overview
 from simindex.corpus.report.page import page_of, shared_form
+from simindex.corpus.shared_passages import shingles_to_explain
 from simindex.format.keys import Key
 from simindex.index import Index
 from simindex.inputs import BadRowError, Inputs, Row, sound

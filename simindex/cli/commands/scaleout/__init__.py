@@ -17,7 +17,7 @@ class _Commands(LazyGroup):
     groups: ClassVar = {
         "Build": {"catalog": ("init", "build")},
         "Ask": {"catalog": ("query", "status"), "pairs": ("pairs", "clusters")},
-        "Deduplicate a corpus": {"stages": ("dedup", "plan", "stage")},
+        "Deduplicate a corpus": {"stages": ("dedup", "plan"), "stage": ("stage",)},
         "Look after": {"places": ("backup", "restore", "move", "rebalance")},
     }
 

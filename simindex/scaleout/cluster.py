@@ -1,29 +1,102 @@
-"""Run the functions of a job's stages: in this process, or as tasks of Ray on all nodes.
+"""The Ray cluster: connect to it, start it where none runs, and run the functions of a job as its tasks.
 
-A stage is a function of what all its jobs have in common and of one job, over a folder that all nodes see.
-It may be run again, by any node, for what it writes has its name only when it is whole: Ray runs it again
-where a process or a node dies.
+Such a function may be run again, by any node: Ray does so where a process or a node dies.
+Where an address is wrong, Ray itself tries for half a minute, and writes its own log to stderr: so a head is
+asked first whether it talks HTTP/2 (RFC 9113), by which gRPC goes.
 """
 
 from __future__ import annotations
 
 import os
-import pickle
-import shutil
+import socket
 import time
-import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import islice
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
-from simindex.corpus.outputs.output import naming
-from simindex.pairs.ranges import Edges
-from simindex.scaleout.actors import answer, ray_module, start
-from simindex.scaleout.errors import ScaleOutError
+from simindex.errors import optional_module
+from simindex.scaleout.errors import PlaceMissingError, ScaleOutError
 
 _T = TypeVar("_T")
+
+NAMESPACE = "simindex"
+
+_SECONDS = 3.0
+
+_SETTINGS_FRAME = b"\0\0\0\4\0\0\0\0\0"
+"""Both sides of HTTP/2 begin with one: its length, type and flags, and the stream 0."""
+
+
+def ray_module() -> Any:
+    """Return Ray. Raises MissingPackageError where it is not installed."""
+    return optional_module("ray", "simindex.scaleout", "'simindex[scaleout]'")
+
+
+def answer(reference: Any, seconds: float | None = None) -> Any:
+    """Return what a call has returned, or raise what it has raised."""
+    ray = ray_module()
+    try:
+        return ray.get(reference, timeout=seconds)
+    except ray.exceptions.RayTaskError as exc:
+        raise (exc.cause if isinstance(exc.cause, Exception) else exc) from None
+
+
+def start(address: str | None, options: Mapping[str, Any] | None, places: Iterable[str] = ()) -> bool:
+    """Connect to Ray, or start it on this machine where there is none; returns whether this did it.
+
+    Args:
+        places: of which those that a new node of its own cannot have are looked for before one is started.
+
+    Raises:
+        ScaleOutError: nothing answers at the address.
+        PlaceMissingError: no Ray runs, and a new one would not have one of the places.
+    """
+    ray, given = ray_module(), dict(options or {})
+    if ray.is_initialized():
+        return False
+    found = address or os.environ.get("RAY_ADDRESS", "")
+    require_head(found)
+    quiet = {"namespace": NAMESPACE, "log_to_driver": False, "include_dashboard": False, "logging_level": 40}
+    # Ray gives what it starts the lowest priority; an index is no background work.
+    os.environ.setdefault("RAY_worker_niceness", "0")
+    others = [one for one in places if not one.startswith("node:") and one not in given.get("resources", {})]
+    if others and found in ("", "local"):
+        try:
+            if found:
+                raise ConnectionError("a Ray of its own was asked for")
+            ray.init(address="auto", **(quiet | given))
+        except ConnectionError as exc:
+            raise PlaceMissingError(
+                f"places: expected a Ray cluster that has the resources {', '.join(others)}, found none "
+                "that runs; start it with ray start --resources, or give its address",
+                reasons=dict.fromkeys(others, "no Ray cluster runs"),
+            ) from exc
+        return True
+    ray.init(address=address, **(quiet | given))
+    return True
+
+
+def require_head(address: str) -> None:
+    """Refuse an address where no Ray answers. Raises ScaleOutError."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not (host and port.isdigit()):
+        return  # "auto", "local" and the like
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), _SECONDS) as head:
+            if os.environ.get("RAY_USE_TLS", "0") == "0":
+                head.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _SETTINGS_FRAME)
+                if head.makefile("rb").read(4)[3:] != _SETTINGS_FRAME[3:4]:
+                    raise OSError("another program listens there")
+    except OSError as exc:
+        raise ScaleOutError(
+            f"address: expected the head of a Ray cluster at {address}, found nothing that answers ({exc}); "
+            "start it with ray start --head, or give another address"
+        ) from exc
+
+
+# ---- tasks ----
 
 _TASKS_A_CORE = 2
 
@@ -125,53 +198,3 @@ def _in_folder(function: Callable[[Any, Any], _T], known: tuple[str, Any], job: 
     with suppress(OSError):
         os.chdir(folder)
     return function(common, job)
-
-
-# ---- what stages leave ----
-
-
-@contextmanager
-def whole_folder(path: str) -> Iterator[str]:
-    """Give the name of a folder to fill, which is renamed to `path`, durable, at the end of the block.
-
-    Nothing is left of one whose block fails, and where another process was faster, its folder stays.
-    """
-    beside = f"{path}.{uuid.uuid4().hex}.partial"
-    try:
-        yield beside
-        for folder, _, names in os.walk(beside):
-            for name in names:
-                with open(os.path.join(folder, name), "rb") as file:
-                    os.fsync(file.fileno())
-        try:
-            os.rename(beside, path)
-        except OSError:
-            if not os.path.isdir(path):
-                raise
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
-
-
-@contextmanager
-def whole_file(path: str) -> Iterator[IO[bytes]]:
-    """Give a file to write, which is renamed to `path`, durable, at the end of the block."""
-    beside = f"{path}.{uuid.uuid4().hex}.partial"
-    with naming(beside), open(beside, "wb", buffering=1 << 20) as file:
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(beside, path)
-
-
-def write_found(path: str, found: Iterable[Edges]) -> None:
-    """Write what a range has into a file, whole or not at all."""
-    with whole_file(path) as file:
-        for one in found:
-            pickle.dump(one, file, protocol=5)
-
-
-def read_found(path: str) -> Iterator[Edges]:
-    """Yield what a range has, as `write_found` wrote it."""
-    with open(path, "rb") as file, suppress(EOFError):
-        while True:
-            yield pickle.load(file)

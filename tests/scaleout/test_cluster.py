@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from simindex.scaleout import tasks
+from simindex.scaleout import cluster
 
 
 def test_a_job_that_is_broken_off_cancels_no_task(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,8 +36,8 @@ def test_a_job_that_is_broken_off_cancels_no_task(monkeypatch: pytest.MonkeyPatc
         def remote(self, **_: object) -> Any:
             return lambda _: SimpleNamespace(remote=lambda _function, _known, job: job)
 
-    monkeypatch.setattr(tasks, "ray_module", Engine)
-    monkeypatch.setattr(tasks, "answer", lambda reference: answers[reference])
-    with closing(tasks.RayTasks().run(lambda _common, job: job, None, iter(range(10)))) as running:  # type: ignore[type-var]
+    monkeypatch.setattr(cluster, "ray_module", Engine)
+    monkeypatch.setattr(cluster, "answer", lambda reference: answers[reference])
+    with closing(cluster.RayTasks().run(lambda _common, job: job, None, iter(range(10)))) as running:  # type: ignore[type-var]
         assert next(running) == "done"
     assert waited[-1] == ([0, 1], 2)

@@ -1,0 +1,70 @@
+"""`simindex scaleout stage`: run a stage of a planned job.
+
+Invariant: what a stage does not need is not imported, for a job starts one process or more for each.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+import typer
+
+from simindex.cli.output import counted, note, print_summary, work_bar
+from simindex.scaleout.planned import PlannedJob
+
+EXAMPLES = r"""
+simindex scaleout stage sketch /shared/work 3/64
+simindex scaleout stage decide /shared/work
+"""
+
+_SHARED = {"sketch": "part", "compare": "range", "write": "part"}
+STAGES = ("sketch", "compare", "decide", "write", "finish")
+
+
+def stage(
+    stage: Annotated[
+        str, typer.Argument(metavar="STAGE", help="One of sketch, compare, decide, write, finish.")
+    ],
+    work: Annotated[str, typer.Argument(metavar="WORK", help="The folder that plan was given.")],
+    share: Annotated[
+        str,
+        typer.Argument(metavar="SHARE", help="Of sketch, compare and write: 3/64 is the third of 64 shares."),
+    ] = "1/1",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as one JSON line.")] = False,
+) -> None:
+    """Run a stage of what was planned, once all of the stage before it is done; finish writes the output.
+
+    What is there is not done again: run a stage that was killed once more. Pairs and clusters have nothing to
+    decide and write.
+    """
+    if stage not in STAGES:
+        raise typer.BadParameter(f"STAGE: expected one of {', '.join(STAGES)}; found {stage!r}")
+    number, _, of = share.partition("/") if re.fullmatch("[0-9]{1,9}/[0-9]{1,9}", share) else "0/0"
+    if not 1 <= int(number) <= int(of):
+        raise typer.BadParameter(f"SHARE: expected one like 3/64, found {share!r}")
+    job = PlannedJob(work)
+    if stage == "finish":
+        _finish(job, as_json)
+    elif stage == "decide":
+        job.decide()
+    else:
+        done = getattr(job, stage)(int(number), int(of))
+        note(f"{stage} {share}: {counted(done, _SHARED[stage])}")
+
+
+def _finish(job: PlannedJob, as_json: bool) -> None:
+    """Write the output, and print what was written."""
+    from simindex import scaleout
+
+    if job.plan.kind == scaleout.StagedDedup.kind:
+        from simindex.cli.commands.dedup import passed_over
+        from simindex.cli.commands.scaleout.stages import run_to_end
+        from simindex.cli.output import Reports
+
+        dedup, bad_rows = scaleout.StagedDedup(job.work), Reports("bad row")
+        run_to_end(lambda tell: dedup.finish(tell, passed_over(bad_rows)), bad_rows, as_json)
+        return
+    with work_bar("lines") as advance:
+        count = scaleout.StagedPairs(job.work).finish(lambda done: advance(done, done))
+    print_summary({"lines": count}, f"{counted(count, 'line')} written", as_json)

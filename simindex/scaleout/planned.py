@@ -1,0 +1,234 @@
+"""A job that was planned in a folder, whose stages any processes run: its plan, and who does which share."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from itertools import islice
+from typing import Any, NamedTuple
+
+from simindex.checks import require_int
+from simindex.config import Config
+from simindex.corpus.dedup.journal import JobError, digest_of
+from simindex.corpus.entries import PathEntries, entries_of
+from simindex.scaleout.cluster import Tasks
+from simindex.scaleout.dedup_stages import decide, write_part, writes_by_parts
+from simindex.scaleout.errors import UnsupportedError
+from simindex.scaleout.input_parts import parts_of
+from simindex.scaleout.stages import Stages, compare_range, missing, sketch_part, whole_file
+
+STAGES_OF = "simindex-stages-"
+"""Before the digest of a job, in the name of the folder of its stages."""
+
+DEFAULT_PARALLEL = 16
+
+_PLAN_FORMAT = 3
+
+
+class Plan(NamedTuple):
+    """What was planned.
+
+    Attributes:
+        digest: of `job`, what identifies it beside its inputs, and of these.
+        arguments: of the call, a pickle, for `finish`: what they are made of takes longer to import than all
+            that the other stages need.
+    """
+
+    kind: str
+    digest: str
+    job: dict[str, Any]
+    stages: Stages
+    arguments: bytes
+
+
+class PlannedJob:
+    """A job that was planned in a folder: what all of them have in common.
+
+    Attributes:
+        work: the folder.
+        plan: of the job.
+    """
+
+    kind: str | None = None
+
+    def __init__(self, work: str | os.PathLike[str]) -> None:
+        self.work = os.fspath(work)
+        self.plan = _plan_in(self.work)
+        if self.kind not in (None, self.plan.kind):
+            raise JobError(f"{self.work}: expected a plan of {self.kind}, found one of {self.plan.kind}")
+
+    def sketch(self, share: int = 1, of: int = 1) -> int:
+        """Sketch the parts of a share, `share` of 1..`of`, that are not sketched, and sort their tables;
+        returns how many parts the share has.
+
+        Raises:
+            JobError: the inputs have changed since they were planned.
+            InputError, BadRowError: as of `simindex.corpus.deduplicate`.
+        """
+        stages = self._open_stages()
+        return 0 if stages is None else _shared(sketch_part, stages, range(len(stages.parts)), share, of)
+
+    def compare(self, share: int = 1, of: int = 1) -> int:
+        """Compare the ranges of a share; arguments and result as of `sketch`.
+
+        Raises:
+            JobError: a part is not sketched, or the inputs have changed.
+        """
+        stages = self._open_stages()
+        if stages is None:
+            return 0
+        with stages.opened() as tables:
+            count = stages.num_ranges(tables)
+        return _shared(compare_range, stages, range(count), share, of)
+
+    def decide(self) -> int:
+        """Decide which rows go, in this process; returns 1, or 0 where it was decided, or nothing is to be.
+
+        Raises:
+            JobError: a range is not compared, or the inputs have changed.
+        """
+        stages = self._open_stages()
+        if stages is None or not stages.decides:
+            return 0
+        with stages.opened() as tables:
+            decide(stages, tables, range(stages.num_ranges(tables)))
+        return 1
+
+    def write(self, share: int = 1, of: int = 1) -> int:
+        """Write the parts of a share, where rows stay as the lines of JSON that they were and are not packed;
+        `finish` writes other outputs. Arguments and result as of `sketch`.
+
+        Raises:
+            JobError: nothing is decided, or the inputs have changed.
+            InputError: a file is shorter than it was.
+        """
+        stages = self._stages
+        if self.is_done or not stages.decides:
+            return 0
+        self._require_decided()
+        parts = range(len(stages.parts) if writes_by_parts(stages) else 0)
+        return _shared(write_part, stages, parts, share, of)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the output is there."""
+        return os.path.exists(os.path.join(self.work, "done"))
+
+    @property
+    def _stages(self) -> Stages:
+        return self.plan.stages
+
+    def _open_stages(self) -> Stages | None:
+        """Return the stages; ``None`` where they have made what they are for."""
+        if self.is_done:
+            return None
+        self._require_unchanged()
+        return None if os.path.exists(self._stages.decided) else self._stages
+
+    def _require_unchanged(self) -> None:
+        stages = self._stages
+        entries = require_files(stages.inputs, "stage", takes_bad_rows=stages.takes_bad_rows)
+        if digest_of(self.plan.job | entries.digest()) != self.plan.digest:
+            raise JobError(
+                f"{self.work}: the inputs have changed since they were planned; plan them with force=True"
+            )
+
+    def _require_decided(self) -> None:
+        self._require_unchanged()
+        if not os.path.exists(self._stages.decided):
+            raise missing("what was decided", "decide", self.work)
+
+    def _done(self, result: object = None) -> None:
+        """Mark the job as done; what was worked with goes."""
+        with whole_file(os.path.join(self.work, "done")) as file:
+            pickle.dump(result, file)
+        _remove_stages(self.work)
+
+
+def _shared(
+    stage: Callable[[Stages, Any], object], stages: Stages, jobs: Iterable[Any], share: int, of: int
+) -> int:
+    """Run a stage for the jobs of a share; returns how many they are."""
+    require_int("of", of, 1)
+    require_int("share", share, 1, of)
+    own = list(islice(jobs, share - 1, None, of))
+    for job in own:
+        stage(stages, job)
+    return len(own)
+
+
+def _plan_in(work: str) -> Plan:
+    try:
+        with open(os.path.join(work, "plan"), "rb") as file:
+            if (found := pickle.load(file)) != _PLAN_FORMAT:
+                raise JobError(f"{work}: expected a plan of this version, found one of {found!r}")
+            plan: Plan = pickle.load(file)
+            config: Any = plan.stages.config
+            return plan._replace(stages=plan.stages._replace(config=Config.from_dict(config)))
+    except FileNotFoundError:
+        raise missing("a plan", "plan", work) from None
+
+
+def is_planned(work: str, digest: str, *, force: bool) -> bool:
+    """Whether a folder has the plan of a job. Raises JobError where it is of another one, which `force` takes
+    away, done or not."""
+    if force:
+        _remove_stages(work)
+        for name in ("plan", "done"):
+            with suppress(FileNotFoundError):
+                os.remove(os.path.join(work, name))
+    if not os.path.exists(os.path.join(work, "plan")):
+        return False
+    if _plan_in(work).digest != digest:
+        raise JobError(f"{work}: found the plan of another job; force=True discards it")
+    return True
+
+
+def write_plan(work: str, plan: Plan) -> None:
+    """Write down what was planned."""
+    with whole_file(os.path.join(work, "plan")) as file:
+        pickle.dump(_PLAN_FORMAT, file)
+        # A configuration is pickled by its public name, with which the whole of `simindex` is imported.
+        config: Any = plan.stages.config.to_dict()
+        pickle.dump(plan._replace(stages=plan.stages._replace(config=config)), file)
+
+
+def _remove_stages(work: str) -> None:
+    """Remove what the stages of a job in a folder have made."""
+    for name in os.listdir(work) if os.path.isdir(work) else ():
+        if name.startswith(STAGES_OF):
+            shutil.rmtree(os.path.join(work, name), ignore_errors=True)
+
+
+def cut_into_parts(stages: Stages, part_bytes: int, tasks: Tasks) -> Stages:
+    """Return stages with the parts of their inputs, which are cut, and their lines counted, at the first
+    call."""
+    path = os.path.join(stages.folder, "parts")
+    if not os.path.exists(path):
+        assert stages.inputs is not None
+        cut = parts_of(stages.inputs, part_bytes, tasks)
+        os.makedirs(stages.sketches, exist_ok=True)
+        with whole_file(path) as file:
+            pickle.dump((tasks.parallel, *cut), file)
+    with open(path, "rb") as file:
+        parallel, parts, lines = pickle.load(file)
+    return stages._replace(parallel=parallel, parts=parts, lines=lines)
+
+
+def require_files(sources: object, call: str, *, takes_bad_rows: bool = False) -> PathEntries:
+    """Return the rows of files; refuse what only this process can read, or only once."""
+    entries = sources
+    if not isinstance(entries, PathEntries):
+        entries = entries_of(sources, None, pass_over if takes_bad_rows else None)
+    if not isinstance(entries, PathEntries) or not entries.can_repeat:
+        raise UnsupportedError(
+            f"{call}: expected files, which every node can read; found an iterable or standard input"
+        )
+    return entries
+
+
+def pass_over(_: object) -> None:
+    """Pass over a bad row."""
