@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from simindex.checks import local_path, require_callable
 from simindex.errors import BackupTargetError
@@ -22,6 +22,7 @@ from simindex.maintenance.backup_parts import (
     SMALL,
     Counter,
     Piece,
+    Step,
     checked_value,
     pieces_of,
     sealed_segment,
@@ -51,12 +52,9 @@ def backup(
     with open_folder(path, source, scheme, header, counter) as target:
         copied = _Copying(source, scheme, target, counter).run()
     counter.end()
+    seconds = time.monotonic() - started
     return BackupReport(
-        path=target.name,
-        created=target.is_new,
-        copied_bytes=target.copied_bytes,
-        seconds=time.monotonic() - started,
-        **copied._asdict(),
+        path=target.name, created=target.is_new, copied_bytes=target.copied_bytes, seconds=seconds, **copied
     )
 
 
@@ -111,7 +109,7 @@ def backup_index(
         copied_bytes=target.copied_bytes,
         removed_objects=removed,
         seconds=time.monotonic() - started,
-        **copied._replace(reused_bytes=target.reused_bytes)._asdict(),
+        **copied | {"reused_bytes": target.reused_bytes},
     )
 
 
@@ -119,14 +117,8 @@ Target = FolderTarget | StoreTarget
 """Where the engine puts what it copies."""
 
 
-class _Copied(NamedTuple):
-    """What was copied; as `BackupReport` has it."""
-
-    documents: int
-    copied_segments: int
-    reused_segments: int
-    reused_bytes: int
-    pinned_seconds: float
+class _GoneError(Exception):
+    """A segment is there no more: a merge has replaced it."""
 
 
 class _Copying:
@@ -137,8 +129,8 @@ class _Copying:
         self._copied = set[int]()
         self._reused: dict[int, int] = {}  # id of a segment -> its bytes
 
-    def run(self) -> _Copied:
-        """Copy everything."""
+    def run(self) -> dict[str, Any]:
+        """Copy everything; returns what both reports have of it."""
         self._begin()
         self._copy_ahead()
         self._target.pin()
@@ -149,13 +141,13 @@ class _Copying:
             for entry in self._missing(manifest):
                 self._copy(entry, txn)
             self._target.finish(txn, stored, manifest)
-        return _Copied(
-            manifest.num_documents,
-            len(manifest.segments) - len(self._reused),
-            len(self._reused),
-            sum(self._reused.values()),
-            time.monotonic() - pinned,
-        )
+        return {
+            "documents": manifest.num_documents,
+            "copied_segments": len(manifest.segments) - len(self._reused),
+            "reused_segments": len(self._reused),
+            "reused_bytes": sum(self._reused.values()),
+            "pinned_seconds": time.monotonic() - pinned,
+        }
 
     def _begin(self) -> None:
         """Find what the target has already, and whether it has room for the rest."""
@@ -182,19 +174,13 @@ class _Copying:
         target.prepare(missing, small)
 
     def _copy_ahead(self) -> None:
-        """Copy the segments that are missing, without holding anything of the index between two steps.
-
-        A merge may replace some meanwhile, so it is looked again.
-        """
+        """Copy the segments that are missing, without holding anything of the index between two steps."""
         for _ in range(_ROUNDS):
             with self._source.reading() as txn:
                 manifest = decode_manifest(stored_manifest(txn))
-            missing = self._missing(manifest)
-            if not missing:
+            # A merge may replace some meanwhile, so it is looked again.
+            if all(self._copy(entry) for entry in self._missing(manifest)):
                 return
-            for entry in missing:
-                if not self._copy(entry):
-                    break
 
     def _missing(self, manifest: Manifest) -> list[SegmentEntry]:
         """Return the segments that are still to come, and drop those that the index has no more."""
@@ -207,6 +193,16 @@ class _Copying:
 
     def _copy(self, entry: SegmentEntry, pinned: ReadTransaction | None = None) -> bool:
         """Copy a segment, a step at a time; False where a merge has replaced it."""
+        try:
+            self._target.take(entry, self._steps(entry, pinned))
+        except _GoneError:
+            self._target.drop(entry.id)
+            return False
+        self._copied.add(entry.id)
+        return True
+
+    def _steps(self, entry: SegmentEntry, pinned: ReadTransaction | None) -> Iterator[Step]:
+        """Yield the values of a segment, some at a time."""
         for pieces in segment_parts(pieces_of(self._tables, entry)):
             if pinned is not None:
                 values = self._values(entry, pieces, pinned)
@@ -214,20 +210,14 @@ class _Copying:
                 with self._source.reading() as txn:
                     txn.read_ahead("segments", (piece.key for piece in pieces))
                     values = self._values(entry, pieces, txn)
-            if values is None:
-                self._target.drop(entry.id)
-                return False
-            self._target.put(entry, pieces, values)
-        self._target.end(entry)
-        self._copied.add(entry.id)
-        return True
+            yield pieces, values
 
-    def _values(self, entry: SegmentEntry, pieces: list[Piece], txn: ReadTransaction) -> list[bytes] | None:
-        """Return checked copies of values; ``None`` where the segment is there no more."""
+    def _values(self, entry: SegmentEntry, pieces: list[Piece], txn: ReadTransaction) -> list[bytes]:
+        """Return checked copies of values."""
         values = []
         for piece in pieces:
             value = txn.get("segments", piece.key)
             if value is None and entry not in decode_manifest(stored_manifest(txn)).segments:
-                return None
+                raise _GoneError
             values.append(checked_value(entry, piece, value))
         return values

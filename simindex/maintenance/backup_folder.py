@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
+from operator import ge, itemgetter
 from pathlib import Path
+from typing import NamedTuple
 
 from simindex.changes.writer import clear_unnamed
 from simindex.checks import local_path
@@ -32,12 +34,12 @@ from simindex.format.meta import (
     encode_manifest,
     is_backup_of,
 )
-from simindex.format.seals import unseal
 from simindex.maintenance.backup_parts import (
     SMALL,
     Counter,
-    Piece,
+    Items,
     SealedSegment,
+    Step,
     batched,
     checked,
     sealed_segment,
@@ -165,30 +167,24 @@ class FolderTarget:
             "choose another path"
         )
 
-    def put(self, entry: SegmentEntry, pieces: list[Piece], values: list[bytes]) -> None:  # noqa: ARG002
-        """Store values of a segment, and compare what is stored."""
-
-        def change(txn: WriteTransaction) -> None:
-            for piece, value in zip(pieces, values, strict=True):
-                txn.put("segments", piece.key, value)
-
-        self._store.commit(change)
-        with self._store.reading() as txn:
-            for piece, value in zip(pieces, values, strict=True):
-                if bytes(txn.get("segments", piece.key) or b"") != value:
-                    raise CorruptIndexError(
-                        f"{self.name}: expected what was just written under {piece.key.hex()}, found "
-                        "something else; look at the disk",
-                        key=piece.key,
-                    )
-        self._advance(sum(map(len, values)))
+    def take(self, entry: SegmentEntry, steps: Iterable[Step]) -> None:  # noqa: ARG002
+        """Store the values of a segment, and compare what is stored."""
+        for pieces, values in steps:
+            items = [(piece.key, value) for piece, value in zip(pieces, values, strict=True)]
+            self._store.commit(partial(WriteTransaction.put_all, database="segments", items=items))
+            with self._store.reading() as txn:
+                for key, value in items:
+                    if bytes(txn.get("segments", key) or b"") != value:
+                        raise CorruptIndexError(
+                            f"{self.name}: expected what was just written under {key.hex()}, found "
+                            "something else; look at the disk",
+                            key=key,
+                        )
+            self._advance(sum(map(len, values)))
 
     def _advance(self, num_bytes: int) -> None:
         self.copied_bytes += num_bytes
         self._counter.advance(num_bytes)
-
-    def end(self, entry: SegmentEntry) -> None:
-        """Nothing is left to do: the values are durable."""
 
     def drop(self, segment: int) -> None:
         """Remove the values of a segment."""
@@ -204,7 +200,9 @@ class FolderTarget:
             differences = _differences(txn, there)
         if self.is_new:
             for name in SMALL:  # in several commits, for nothing is named yet
-                self._append(txn, name, differences.pop(name).tail)
+                for part in _tail(txn, name, differences.pop(name).tail):
+                    self._store.commit(partial(WriteTransaction.append, database=name, items=part))
+                    self._advance(sum(len(value) for _, value in part))
         notes = [(key, value) for key in sorted(DONE_KEYS) if (value := txn.get("meta", key)) is not None]
 
         def change(writing: WriteTransaction) -> int:
@@ -222,17 +220,9 @@ class FolderTarget:
         self._advance(self._store.commit(change))
         self._require_equal(txn, manifest)
 
-    def _append(self, txn: ReadTransaction, name: str, first: bytes | None) -> None:
-        """Copy a database into a new target."""
-        if first is None:
-            return
-        for part in checked(name, batched(txn.parts(name, first))):
-            self._store.commit(lambda writing, part=part: writing.append(name, part))  # type: ignore[misc]
-            self._advance(sum(len(value) for _, value in part))
-
     def _require_equal(self, txn: ReadTransaction, manifest: Manifest) -> None:
         with self._store.reading(buffers=False) as there:
-            different = [name for name, found in _differences(txn, there).items() if found]
+            different = [name for name, found in _differences(txn, there).items() if any(found)]
             count = there.count("documents")
         if different or count != manifest.num_documents:
             raise CorruptIndexError(
@@ -246,91 +236,66 @@ def _differences(txn: ReadTransaction, there: ReadTransaction) -> dict[str, Diff
     return {name: difference(name, txn.parts(name), there.parts(name)) for name in SMALL}
 
 
-def _checked(name: str, key: bytes, value: memoryview | None) -> bytes:
-    """Return a copy of an entry that fits its seal. Raises CorruptIndexError."""
-    if value is None:
-        raise CorruptIndexError(f"{name}: expected an entry under {key.hex()}, found nothing", key=key)
-    copy = bytes(value)
-    unseal(name, key, copy, f"{name}, entry {key.hex():.80}")
-    return copy
+def _tail(txn: ReadTransaction, name: str, first: bytes | None) -> Iterator[Items]:
+    """Yield the checked entries of a database from a key on, about a part at a time; none for no key."""
+    return checked(name, batched(txn.parts(name, first))) if first is not None else iter(())
 
 
 def _apply(txn: ReadTransaction, writing: WriteTransaction, name: str, found: Difference) -> int:
     """Make a database of the target equal to that of the index; returns the bytes that were written."""
     written = 0
-    for key in found.removed:
-        writing.delete(name, key)
-    for key in found.changed:
-        value = _checked(name, key, txn.get(name, key))
-        writing.put(name, key, value)
-        written += len(value)
-    if found.tail is not None:
-        for batch in checked(name, batched(txn.parts(name, found.tail))):
-            writing.append(name, batch)
-            written += sum(len(value) for _, value in batch)
+    for key in found.keys:
+        value = txn.get(name, key)
+        if value is None:
+            writing.delete(name, key)
+        else:
+            [[(_, copy)]] = checked(name, iter([[(key, bytes(value))]]))
+            writing.put(name, key, copy)
+            written += len(copy)
+    for batch in _tail(txn, name, found.tail):
+        writing.append(name, batch)
+        written += sum(len(value) for _, value in batch)
     return written
 
 
-Parts = Iterator[list[tuple[bytes, bytes]]]
-
-
-@dataclass
-class Difference:
+class Difference(NamedTuple):
     """What makes a database of the backup equal to that of the index.
 
     Attributes:
-        changed: keys whose values are to be put, other ones or new ones among those that are there.
+        keys: whose values are other ones in the index, new ones, or gone.
         tail: from this key on everything is new, and follows all that is there; ``None``: nothing is.
     """
 
-    removed: list[bytes] = field(default_factory=list)
-    changed: list[bytes] = field(default_factory=list)
-    tail: bytes | None = None
-
-    def __bool__(self) -> bool:
-        return bool(self.removed or self.changed or self.tail is not None)
+    keys: list[bytes]
+    tail: bytes | None
 
 
-def difference(database: str, index: Parts, backup: Parts) -> Difference:
+def difference(database: str, index: Iterator[Items], backup: Iterator[Items]) -> Difference:
     """Compare the entries of both, which come in order of keys, some at a time."""
-    found = Difference()
-    ours, theirs, last = _behind_what_is_alike(index, backup)
-    there = next(theirs, None)
-    for key, value in ours:
-        if last is not None and key <= last:
+    keys, theirs, backup = list[bytes](), Items(), _ascending(database, backup)
+    for part in _ascending(database, index):
+        last = part[-1][0]
+        while (not theirs or theirs[-1][0] <= last) and (more := next(backup, None)):
+            theirs += more
+        if not theirs:
+            return Difference(keys, part[0][0])
+        end = bisect_right(theirs, last, key=itemgetter(0))
+        if theirs[:end] != part:
+            keys += sorted({key for key, _ in {*part} ^ {*theirs[:end]}})
+        del theirs[:end]
+    return Difference([*keys, *(key for key, _ in chain(theirs, *backup))], None)
+
+
+def _ascending(database: str, parts: Iterator[Items]) -> Iterator[Items]:
+    """Yield parts whose keys ascend, for damaged pages may lead in a circle. Raises CorruptIndexError."""
+    last = b""
+    for part in parts:
+        keys = [last, *(key for key, _ in part)]
+        if any(map(ge, keys, keys[1:])):
             raise CorruptIndexError(
-                f"{database}: expected ascending keys, found {key.hex():.80} behind {last.hex():.80}; "
+                f"{database}: expected ascending keys, found others behind {last.hex():.80}; "
                 "restore a backup or rebuild the index",
-                key=key,
+                key=keys[1],
             )
-        last = key
-        while there is not None and there[0] < key:
-            found.removed.append(there[0])
-            there = next(theirs, None)
-        if there is None:
-            found.tail = key
-            break
-        if there[0] != key:
-            found.changed.append(key)
-        else:
-            if there[1] != value:
-                found.changed.append(key)
-            there = next(theirs, None)
-    if there is not None:
-        found.removed.append(there[0])
-        found.removed += (key for key, _ in theirs)
-    return found
-
-
-def _behind_what_is_alike(
-    index: Parts, backup: Parts
-) -> tuple[Iterator[tuple[bytes, bytes]], Iterator[tuple[bytes, bytes]], bytes | None]:
-    """Pass by the equal beginnings of both, as far as they come in equal parts; returns the rest of each, and
-    the last key of the beginning."""
-    last: bytes | None = None
-    while True:
-        ours, theirs = next(index, []), next(backup, [])
-        if ours != theirs or not ours or (last is not None and ours[0][0] <= last):
-            rests = chain([ours], index), chain([theirs], backup)
-            return chain.from_iterable(rests[0]), chain.from_iterable(rests[1]), last
-        last = ours[-1][0]
+        last = keys[-1]
+        yield part

@@ -11,9 +11,10 @@ it protects against accidents, not against a forger, who makes up both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, groupby
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -58,6 +59,10 @@ class Piece(NamedTuple):
     chunk: int = 0
 
 
+Step = tuple[list[Piece], list[bytes]]
+"""Some values of a segment, checked."""
+
+
 def pieces_of(geometry: Geometry, entry: SegmentEntry) -> list[Piece]:
     """Return the values that a segment consists of, in the order of their keys."""
     if not entry.chunked:
@@ -94,18 +99,16 @@ class Digest:
 
     def __init__(self) -> None:
         self._hash = xxhash.xxh3_128()
+        self.value = self._hash.digest
 
-    def add(self, piece: Piece, value: bytes | memoryview) -> None:
-        """Take the next value."""
-        self._hash.update(piece.key)
-        if piece.column is None:
-            self._hash.update(bytes(value[-SEAL_BYTES:]))
-        else:
-            self._hash.update(seals_of(piece.column, piece.entries, value))
-
-    def value(self) -> bytes:
-        """Return the digest of what was taken."""
-        return self._hash.digest()
+    def add(self, pieces: Iterable[Piece], values: Iterable[bytes | memoryview]) -> None:
+        """Take the next values."""
+        for piece, value in zip(pieces, values, strict=True):
+            self._hash.update(piece.key)
+            if piece.column is None:
+                self._hash.update(bytes(value[-SEAL_BYTES:]))
+            else:
+                self._hash.update(seals_of(piece.column, piece.entries, value))
 
 
 def sealed_segment(geometry: Geometry, entry: SegmentEntry, get: Get) -> SealedSegment:
@@ -116,7 +119,7 @@ def sealed_segment(geometry: Geometry, entry: SegmentEntry, get: Get) -> SealedS
         if value is None or len(value) != piece.num_bytes:
             checked_value(entry, piece, value)
         else:
-            digest.add(piece, value)
+            digest.add([piece], [value])
     return SealedSegment(entry, sum(piece.num_bytes for piece in pieces), digest.value())
 
 
@@ -172,43 +175,18 @@ def batched(parts: Iterator[Items]) -> Iterator[Items]:
 def cut(database: str, parts: Iterator[Items]) -> Iterator[Items]:
     """Yield the entries of a database, which come in order of keys and some at a time, as parts."""
     length = _PREFIX_BYTES[database]
-    part, size = Items(), 0
-    for items in parts:
-        for run in _runs(items, length):
-            if part and part[0][0][:length] != run[0][0][:length]:
-                yield part
-                part, size = [], 0
-            total = _bytes_of(run)
-            if size + total < PART_BYTES:
-                part += run
-                size += total
-                continue
-            for item in run:
-                part.append(item)
-                size += _bytes_of([item])
-                if size >= PART_BYTES:
-                    yield part
-                    part, size = [], 0
-    if part:
-        yield part
+    runs = chain.from_iterable(_runs(items, length) for items in parts)
+    for _, alike in groupby(runs, lambda run: run[0][0][:length]):
+        filled = in_parts(chain.from_iterable(alike), None, lambda item: sum(map(len, item)), PART_BYTES)
+        yield from (part.values for part in filled)
 
 
 def _runs(items: Items, length: int) -> Iterator[Items]:
     """Yield runs of entries whose keys begin alike."""
     while items:
-        prefix = items[0][0][:length]
-        if items[-1][0][:length] == prefix:
-            yield items
-            return
-        low, high = 0, len(items) - 1  # the first begins so, the last does not
-        while high - low > 1:
-            middle = (low + high) // 2
-            if items[middle][0][:length] == prefix:
-                low = middle
-            else:
-                high = middle
-        yield items[:high]
-        items = items[high:]
+        end = bisect_right(items, items[0][0][:length], key=lambda item: item[0][:length])
+        yield items[:end]
+        items = items[end:]
 
 
 def _bytes_of(items: Items) -> int:

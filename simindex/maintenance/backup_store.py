@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from types import TracebackType
 
 from simindex.errors import BackupTargetError, CorruptIndexError
 from simindex.format.backup_objects import (
@@ -40,6 +39,7 @@ from simindex.maintenance.backup_parts import (
     Digest,
     Piece,
     SealedSegment,
+    Step,
     checked,
     cut,
     segment_parts,
@@ -79,7 +79,8 @@ def open_target(
             f"{objects.uri}: expected a backup of {source.path}, found one of another index; choose "
             "another place"
         )
-    with Uploads(objects, counter.advance) as uploads:
+    with ThreadPoolExecutor(_THREADS, thread_name_prefix="simindex-upload") as pool:
+        uploads = Uploads(objects, counter.advance, pool)
         yield StoreTarget(objects, content, older, source.path, uploads, position)
 
 
@@ -99,7 +100,6 @@ class StoreTarget:
         self.manifest = Manifest() if older is None else decode_manifest(older.manifest)
         self._objects, self._content, self._older, self._source = objects, content, older, source
         self._uploads, self._position = uploads, position
-        self._under_way: dict[int, tuple[Digest, list[Part]]] = {}
         self._segments: dict[int, StoredSegment] = {}
         self._backup: StoredBackup | None = None
         self._covered = 0
@@ -131,21 +131,16 @@ class StoreTarget:
         self._segments[stored.id] = stored
         return True
 
-    def put(self, entry: SegmentEntry, pieces: list[Piece], values: list[bytes]) -> None:
-        """Upload a part of a segment."""
-        digest, parts = self._under_way.setdefault(entry.id, (Digest(), []))
-        for piece, value in zip(pieces, values, strict=True):
-            digest.add(piece, value)
-        parts.append(self._uploads.add(b"".join(values)))
-
-    def end(self, entry: SegmentEntry) -> None:
-        """Take note of a segment whose parts have all been given."""
-        digest, parts = self._under_way.pop(entry.id, (Digest(), []))
+    def take(self, entry: SegmentEntry, steps: Iterable[Step]) -> None:
+        """Upload a segment, a part for each step."""
+        digest, parts = Digest(), list[Part]()
+        for pieces, values in steps:
+            digest.add(pieces, values)
+            parts.append(self._uploads.add(b"".join(values)))
         self._segments[entry.id] = StoredSegment(entry.id, digest.value(), tuple(parts))
 
     def drop(self, segment: int) -> None:
         """Forget the parts of a segment; `publish` removes them."""
-        self._under_way.pop(segment, None)
         self._segments.pop(segment, None)
 
     def pin(self) -> None:
@@ -185,8 +180,7 @@ class StoreTarget:
         )
 
     def publish(self) -> tuple[int, int]:
-        """Exchange the manifest when all parts are durable; returns when the backup was made, in
-        microseconds, and how many objects were removed."""
+        """Exchange the manifest when all parts are durable; returns when, and how many objects went."""
         backup = self._backup
         assert backup is not None
         self._uploads.wait()
@@ -203,33 +197,14 @@ class StoreTarget:
 
 
 class Uploads:
-    """The parts of one backup. For a ``with`` block, and for one thread.
+    """The parts of one backup, uploaded on threads; `reused_bytes` of them the store had. For one thread."""
 
-    Attributes:
-        there: names of the parts that the store had, with their bytes.
-        reused_bytes: of parts that were given and were there.
-    """
-
-    def __init__(self, store: Objects, progress: Callable[[int], object]) -> None:
-        self._folder = store.inside(PARTS)
+    def __init__(self, store: Objects, progress: Callable[[int], object], pool: ThreadPoolExecutor) -> None:
+        self._folder, self._progress, self._pool = store.inside(PARTS), progress, pool
         self.there = self._folder.sizes()
         self._given = set[str]()
-        self._progress = progress
-        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="simindex-upload")
         self._under_way: deque[tuple[Future[None], int]] = deque()
-        self.copied_bytes = 0
-        self.reused_bytes = 0
-
-    def __enter__(self) -> Uploads:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._pool.shutdown(cancel_futures=True)
+        self.copied_bytes = self.reused_bytes = 0
 
     def add(self, content: bytes) -> Part:
         """Have a part uploaded, unless the store has it; waits while too many are under way."""

@@ -10,8 +10,9 @@ import contextlib
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from simindex.checks import local_path, require_callable
 from simindex.errors import CorruptIndexError, SimIndexError
@@ -35,28 +36,30 @@ from simindex.maintenance.subprocess_call import ChildDiedError, Send, run
 from simindex.queries.scheme import Scheme, scheme_of_header
 from simindex.storage.folder import require_place, second_header
 from simindex.storage.page_file import PageFile, pinned_pages
-from simindex.storage.page_walk import Finding, Walked, walk_file
+from simindex.storage.page_walk import Finding, walk_file
+
+Decoded = TypeVar("Decoded")
 
 _PAUSE_SECONDS = 0.1
 _META_KEYS = {CONFIG_KEY, MANIFEST_KEY, BACKUP_KEY, b"moved", b"copied"}
 
 
 class _Check:
-    """What a check has come to so far."""
+    """The check of one file, and what it has come to so far."""
 
-    def __init__(self, path: str, level: str, send: Send) -> None:
-        self._path, self._level, self._send = path, level, send
-        self.num_problems = 0
-        self.num_documents = self.num_segments = 0
+    def __init__(self, path: str, level: str, send: Send, file: PageFile) -> None:
+        self._path, self._is_full, self._send, self._file = path, level == "full", send, file
+        self._walked = walk_file(file)
+        self._trees = self._walked.trees
+        self._meta = self._values_of("meta")
+        self._num_problems = self._num_documents = self._num_segments = 0
         self._done = self._total = 0
         self._sent_at = 0.0
-        self._is_backup = False
-        """Whether it is an unchanged backup; a later one may be under way or broken off."""
 
     def found(self, problem: Problem) -> None:
         """Take note of a problem."""
-        self.num_problems += 1
-        if self.num_problems <= MOST_PROBLEMS:
+        self._num_problems += 1
+        if self._num_problems <= MOST_PROBLEMS:
             self._send({"problem": problem})
 
     def advance(self, num_bytes: int) -> None:
@@ -67,90 +70,72 @@ class _Check:
             self._sent_at = now
             self._send({"progress": [min(self._done, self._total), self._total]})
 
-    def run(self, file: PageFile) -> None:
-        """Check a file."""
-        walked = walk_file(file)
-        for finding in walked.findings:
+    def run(self) -> dict[str, int]:
+        """Check the file; returns the figures."""
+        for finding in self._walked.findings:
             self.found(_problem_of(finding))
-        trees = walked.trees
-        pages = sum(tree.record.leaf_pages + tree.record.branch_pages for tree in trees.values())
-        values = sum(tree.record.overflow_pages for tree in trees.values())
-        self._total = (pages + (values if self._level == "full" else 0)) * file.page_bytes
-        self._done = pages * file.page_bytes
-        meta = self._values_of(walked, "meta")
-        scheme, manifest = self._header(meta), self._manifest(meta)
-        self._notes(meta)
-        self._is_backup = self._has_mark(meta)
-        for key in meta.keys() - _META_KEYS - DONE_KEYS:
+        records = [tree.record for tree in self._trees.values()]
+        pages = sum(record.leaf_pages + record.branch_pages for record in records)
+        values = sum(record.overflow_pages for record in records) if self._is_full else 0
+        self._done, self._total = pages * self._file.page_bytes, (pages + values) * self._file.page_bytes
+        scheme, manifest = self._scheme(), self._decoded("manifest", MANIFEST_KEY, decode_manifest)
+        turns = [
+            self._decoded("call", key, partial(decode_done, key))
+            for key in sorted(self._meta.keys() & DONE_KEYS)
+        ]
+        numbers = [done.turn for done in turns if done is not None]
+        if numbers and max(numbers) - min(numbers) >= NOTES:
+            message = (
+                f"expected notes of calls of {NOTES} turns, found turns {min(numbers)} to {max(numbers)}"
+            )
+            self.found(Problem("call", message, "meta"))
+        for key in self._meta.keys() - _META_KEYS - DONE_KEYS:
             self.found(Problem("page", "expected no such value, found one", "meta", first_key=key.hex()))
-        if scheme is None or manifest is None or not self._has_room(walked, scheme, manifest):
-            return
-        self.num_segments, self.num_documents = len(manifest.segments), manifest.num_documents
-        if self._level == "full":
-            self._full(walked, scheme, manifest)
-        else:
-            self._quick(walked, scheme, manifest)
-        self._done = self._total
+        if scheme is not None and manifest is not None and self._has_room(scheme, manifest):
+            self._num_segments, self._num_documents = len(manifest.segments), manifest.num_documents
+            self._contents(scheme, manifest)
+            self._done = self._total
+        return {
+            "num_problems": self._num_problems,
+            "num_documents": self._num_documents,
+            "num_segments": self._num_segments,
+            "num_bytes": self._done,
+        }
 
-    @staticmethod
-    def _values_of(walked: Walked, name: str) -> dict[bytes, memoryview]:
-        tree = walked.trees.get(name)
-        return {} if tree is None else dict(tree.values())
+    def _values_of(self, name: str) -> dict[bytes, memoryview]:
+        return dict(self._trees[name].values()) if name in self._trees else {}
 
-    def _header(self, meta: dict[bytes, memoryview]) -> Scheme | None:
-        value, second = meta.get(CONFIG_KEY), second_header(self._path)
+    def _decoded(self, kind: str, key: bytes, decode: Callable[[memoryview], Decoded]) -> Decoded | None:
+        """Return a value of the database "meta"; ``None``, and a problem, where it is missing or damaged."""
         try:
-            if value is None:
-                raise CorruptIndexError("expected a header, found none")
-            scheme = scheme_of_header(decode_header(value, self._path), self._path)
+            if key not in self._meta:
+                raise CorruptIndexError(f"expected a {kind}, found none")
+            return decode(self._meta[key])
         except SimIndexError as exc:
-            self.found(Problem("header", str(exc), "meta", first_key=CONFIG_KEY.hex()))
+            self.found(Problem(kind, str(exc), "meta", first_key=key.hex()))
+        return None
+
+    def _scheme(self) -> Scheme | None:
+        def decode(value: bytes | memoryview) -> Scheme:
+            return scheme_of_header(decode_header(value, self._path), self._path)
+
+        second = second_header(self._path)
+        scheme = self._decoded("header", CONFIG_KEY, decode)
+        if scheme is None:
             with contextlib.suppress(SimIndexError):
-                return scheme_of_header(decode_header(second, self._path), self._path)
-            return None
-        if second and second != value:  # a copy of the data file alone is an index, too
+                return decode(second)
+        elif second and second != self._meta[CONFIG_KEY]:  # a copy of the data file alone is an index, too
             message = "expected the header once more beside the data file, found other bytes"
             self.found(Problem("header", f"{message}; the next handle that writes puts it right"))
         return scheme
 
-    def _manifest(self, meta: dict[bytes, memoryview]) -> Manifest | None:
-        value = meta.get(MANIFEST_KEY)
-        try:
-            if value is None:
-                raise CorruptIndexError("expected a manifest, found none")
-            return decode_manifest(value)
-        except CorruptIndexError as exc:
-            self.found(Problem("manifest", str(exc), "meta", first_key=MANIFEST_KEY.hex()))
-        return None
-
-    def _notes(self, meta: dict[bytes, memoryview]) -> None:
-        """Prove that notes of calls fit their seals, and have turns side by side."""
-        turns = []
-        for key in sorted(meta.keys() & DONE_KEYS):
-            try:
-                turns.append(decode_done(key, meta[key]).turn)
-            except CorruptIndexError as exc:
-                self.found(Problem("call", str(exc), "meta", first_key=key.hex()))
-        if turns and max(turns) - min(turns) >= NOTES:
-            message = f"expected notes of calls of {NOTES} turns, found turns {min(turns)} to {max(turns)}"
-            self.found(Problem("call", message, "meta"))
-
-    def _has_mark(self, meta: dict[bytes, memoryview]) -> bool:
-        """Whether the mark of a backup is there and names the manifest."""
-        try:
-            mark, stored = meta.get(BACKUP_KEY), meta.get(MANIFEST_KEY)
-            return mark is not None and stored is not None and is_backup_of(mark, bytes(stored))
-        except CorruptIndexError as exc:
-            self.found(Problem("manifest", str(exc), "meta", first_key=BACKUP_KEY.hex()))
-            return False
-
-    def _has_room(self, walked: Walked, scheme: Scheme, manifest: Manifest) -> bool:
+    def _has_room(self, scheme: Scheme, manifest: Manifest) -> bool:
         """Prove that the counts fit the pages of the segments, before memory is asked for by them."""
-        if "segments" not in walked.trees:
+        if "segments" not in self._trees:
             return True  # that is reported already
-        record = walked.trees["segments"].record
+        record = self._trees["segments"].record
         pages = record.leaf_pages + record.branch_pages + record.overflow_pages
-        found = min(pages, walked.file.num_used) * walked.file.page_bytes
+        found = min(pages, self._file.num_used) * self._file.page_bytes
         expected = scheme.tables.stored_bytes(manifest.segments)
         if expected > found:
             message = (
@@ -159,11 +144,16 @@ class _Check:
             self.found(Problem("manifest", message, "meta", first_key=MANIFEST_KEY.hex()))
         return expected <= found
 
-    def _segments(self, walked: Walked, manifest: Manifest) -> dict[int, dict[bytes, memoryview]]:
-        """Return the values of each live segment; other ids are of an unfinished merge or
-        backup."""
+    def _segments(self, manifest: Manifest) -> dict[int, dict[bytes, memoryview]]:
+        """Return the values of each live segment; other ids are of an unfinished merge or backup."""
         values: dict[int, dict[bytes, memoryview]] = {entry.id: {} for entry in manifest.segments}
-        for key, value in self._values_of(walked, "segments").items():
+        # A later backup may be under way or broken off in an unchanged one.
+        is_backup = BACKUP_KEY in self._meta and bool(
+            self._decoded(
+                "manifest", BACKUP_KEY, lambda mark: is_backup_of(mark, bytes(self._meta[MANIFEST_KEY]))
+            )
+        )
+        for key, value in self._values_of("segments").items():
             try:
                 segment = segment_of(key)
             except CorruptIndexError as exc:
@@ -171,58 +161,27 @@ class _Check:
                 continue
             if segment in values:
                 values[segment][key] = value
-            elif segment >= manifest.next_segment and not self._is_backup:
+            elif segment >= manifest.next_segment and not is_backup:
                 message = f"expected segments below {manifest.next_segment}, found segment {segment}"
                 self.found(Problem("segment", message, "segments", segment=segment, first_key=key.hex()))
         return values
 
-    def _documents_of(self, walked: Walked, scheme: Scheme, manifest: Manifest, sums: Sum) -> Documents:
-        documents = Documents(scheme, manifest, sums, self.found)
-        if "removed" in walked.trees:
-            documents.read_marks(walked.trees["removed"])
-        else:
-            documents.are_marks_whole = False
-        if "groups" in walked.trees:
-            documents.read_groups(walked.trees["groups"])
-        return documents
-
-    def _quick(self, walked: Walked, scheme: Scheme, manifest: Manifest) -> None:
-        self._documents_of(walked, scheme, manifest, Sum())
-        tree = walked.trees.get("documents")
-        if tree is not None and tree.is_whole and tree.num_entries != manifest.num_documents:
+    def _contents(self, scheme: Scheme, manifest: Manifest) -> None:
+        sums = Sum()
+        documents = Documents(scheme, manifest, self._trees, sums, self.found)
+        tree = self._trees.get("documents")
+        if self._is_full:
+            documents.check_records(self.advance)
+        elif tree is not None and tree.is_whole and tree.num_entries != manifest.num_documents:
             message = f"expected {manifest.num_documents} documents, found {tree.num_entries}"
             self.found(Problem("count", message, "documents"))
-        values = self._segments(walked, manifest)
-        for entry in manifest.segments:
-            SegmentCheck(scheme, entry, values[entry.id], self.found).check_values()
-
-    def _full(self, walked: Walked, scheme: Scheme, manifest: Manifest) -> None:
-        sums = Sum()
-        documents = self._documents_of(walked, scheme, manifest, sums)
-        if "documents" in walked.trees:
-            documents.read_records(walked.trees["documents"], self.advance)
-        else:
-            documents.is_whole = False
-        documents.check_counts()
-        if documents.is_whole:
-            documents.check_keys(walked.trees["documents"])
-            if all(name in walked.trees and walked.trees[name].is_whole for name in ("removed", "groups")):
-                documents.check_groups()
-            if "ages" in walked.trees:
-                documents.check_ages(walked.trees["ages"])
-        values = self._segments(walked, manifest)
+        values = self._segments(manifest)
         for place, entry in enumerate(manifest.segments):
             check = SegmentCheck(scheme, entry, values[entry.id], self.found)
-            check.check_tables(documents, place, sums, self.advance)
-
-    def result(self) -> dict[str, int]:
-        """Return the figures."""
-        return {
-            "num_problems": self.num_problems,
-            "num_documents": self.num_documents,
-            "num_segments": self.num_segments,
-            "num_bytes": self._done,
-        }
+            if self._is_full:
+                check.check_tables(documents, place, sums, self.advance)
+            else:
+                check.check_values()
 
 
 _BY_NUMBER = ("documents", "removed", "groups")
@@ -248,10 +207,8 @@ def _problem_of(finding: Finding) -> Problem:
 
 def run_check(send: Send, path: str, level: str) -> dict[str, int]:
     """Check an index; sends problems and progress, and returns the figures."""
-    check = _Check(path, level, send)
     with pinned_pages(path) as file:
-        check.run(file)
-    return check.result()
+        return _Check(path, level, send, file).run()
 
 
 Level = Literal["full", "quick"]

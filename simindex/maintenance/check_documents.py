@@ -26,16 +26,16 @@ from simindex.storage.page_walk import Tree
 Found = Callable[[Problem], None]
 
 _AT_ONCE = 20_000
-_NAMED = 5
 
 
 _FIRST, _SECOND, _THIRD = (np.uint64(n) for n in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x94D049BB133111EB))
 
 
 class Sum:
-    """Adds up entries, so that two sets of them can be compared without sorting: what is added is a hash of
-    key and number under a secret of this process, so that different sets have different sums, up to one
-    chance in 2**64, even if they were made on purpose."""
+    """Adds up entries, so that two sets of them can be compared without sorting."""
+
+    # Hashes under a secret of this process: different sets have different sums, up to one chance in
+    # 2**64, even if they were made on purpose.
 
     def __init__(self) -> None:
         self._secrets = np.frombuffer(os.urandom(16), dtype=np.uint64)
@@ -66,13 +66,7 @@ NO_LEADER, and the counts of its sample, zeros where there is no shingle table."
 
 @dataclass
 class Part:
-    """The live documents in the range of one segment.
-
-    Attributes:
-        documents: DOCUMENT, by ascending numbers.
-        keys: sum of (key hash, relative number).
-        copies: sum of (leader, relative number) of those with leaders.
-    """
+    """The live documents (DOCUMENT) in a segment's range, and the sums of their keys and of its copies."""
 
     documents: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=DOCUMENT))
     keys: int = 0
@@ -88,18 +82,25 @@ class Documents:
         are_marks_whole: whether every mark could.
     """
 
-    def __init__(self, scheme: Scheme, manifest: Manifest, sums: Sum, found: Found) -> None:
+    def __init__(
+        self, scheme: Scheme, manifest: Manifest, trees: dict[str, Tree], sums: Sum, found: Found
+    ) -> None:
+        """Read marks and groups; the records are `check_records`'s."""
         self._scheme, self._manifest, self._sums, self._found = scheme, manifest, sums, found
+        self._trees = trees
         self._bases = [entry.base for entry in manifest.segments]
         self.parts = [Part() for _ in manifest.segments]
         self._read_rows: list[list[np.ndarray]] = [[part.documents] for part in self.parts]
-        self.marks: dict[int, int] = {}
-        self.groups: dict[int, int] = {}
         self._hashes: list[np.ndarray] = []
         self._ages: list[tuple[np.ndarray, np.ndarray]] = []
         self.num_documents = self.num_copies = 0
-        self.is_whole = self.are_marks_whole = True
+        self.is_whole = False
         self._needs_source = False
+        self.marks, self.are_marks_whole = self._decoded("mark", "removed", decode_flags)
+        self.groups, _ = self._decoded("group", "groups", decode_group_size)
+        for number in self.marks:
+            if number >= manifest.next_number:
+                self._report("mark", "removed", f"expected numbers below {manifest.next_number}", number)
 
     @property
     def are_numbers_known(self) -> bool:
@@ -108,34 +109,29 @@ class Documents:
 
     # ---- marks and groups ----
 
-    def read_marks(self, tree: Tree) -> None:
-        """Read the marks of removed numbers."""
-        self.are_marks_whole = tree.is_whole
-        for number, value in self._numbered(tree, "mark"):
+    def _decoded(
+        self, kind: str, name: str, decode: Callable[[int, bytes], int]
+    ) -> tuple[dict[int, int], bool]:
+        """Return the values of a small database by number, and whether these are all."""
+        values: dict[int, int] = {}
+        is_whole = self._is_whole(name)
+        for number, value in self._numbered(kind, name):
             try:
-                self.marks[number] = decode_flags(number, value)
+                values[number] = decode(number, value)
             except CorruptIndexError as exc:
-                self.are_marks_whole = False
-                self._report("mark", "removed", str(exc), number)
-            if number >= self._manifest.next_number:
-                self._report(
-                    "mark", "removed", f"expected numbers below {self._manifest.next_number}", number
-                )
+                is_whole = False
+                self._report(kind, name, str(exc), number)
+        return values, is_whole
 
-    def read_groups(self, tree: Tree) -> None:
-        """Read how many documents share a leader's sketch."""
-        for number, value in self._numbered(tree, "group"):
-            try:
-                self.groups[number] = decode_group_size(number, value)
-            except CorruptIndexError as exc:
-                self._report("group", "groups", str(exc), number)
+    def _is_whole(self, *names: str) -> bool:
+        return all(name in self._trees and self._trees[name].is_whole for name in names)
 
-    def _numbered(self, tree: Tree, kind: str) -> Iterator[tuple[int, bytes]]:
-        for key, value in tree.values():
+    def _numbered(self, kind: str, name: str) -> Iterator[tuple[int, bytes]]:
+        for key, value in self._trees[name].values() if name in self._trees else ():
             try:
                 yield number_of(key), bytes(value)
             except CorruptIndexError as exc:
-                self._found(Problem(kind, str(exc), tree.name, first_key=key.hex()))
+                self._found(Problem(kind, str(exc), name, first_key=key.hex()))
 
     def _report(self, kind: str, database: str, message: str, number: int, last: int | None = None) -> None:
         """Report one document, or those from a number to the last."""
@@ -144,17 +140,25 @@ class Documents:
 
     # ---- records ----
 
-    def read_records(self, tree: Tree, advance: Callable[[int], None]) -> None:
-        """Read every record; calls `advance` with bytes."""
-        self.is_whole = tree.is_whole
-        for entries in tree.entries():
+    def check_records(self, advance: Callable[[int], None]) -> None:
+        """Read every record, and prove what follows from all of them; calls `advance` with bytes."""
+        self.is_whole = self._is_whole("documents")
+        for entries in self._trees["documents"].entries() if "documents" in self._trees else ():
             for first in range(0, len(entries), _AT_ONCE):
                 some = entries[first : first + _AT_ONCE]
-                self._read(tree, some)
+                self._read(self._trees["documents"], some)
                 advance(int(some["length"].sum()))
         for part, rows in zip(self.parts, self._read_rows, strict=True):
             part.documents = np.concatenate(rows)
             rows.clear()
+        if not self.is_whole:
+            return
+        self._check_counts()
+        self._check_keys()
+        if self._is_whole("removed", "groups"):
+            self._check_groups()
+        if "ages" in self._trees:
+            self._check_ages(self._trees["ages"])
 
     def _read(self, tree: Tree, entries: np.ndarray) -> None:
         numbers = numbers_of(entries["octets"])
@@ -213,9 +217,9 @@ class Documents:
 
     # ---- what follows from all of them ----
 
-    def check_ages(self, tree: Tree) -> None:
-        """Prove that every live document lies in a run, and in none that is younger: one whose touch is
-        lost, as of an older page, is older than the run of that touch."""
+    def _check_ages(self, tree: Tree) -> None:
+        """Prove that every live document lies in a run, and in none that is younger."""
+        # One whose touch is lost, as of an older page, is older than the run of that touch.
         runs, broken = runs_of(tree, self._manifest)
         for stored, message in broken:
             self._found(Problem("age", message, "ages", first_key=stored.hex()))
@@ -233,7 +237,7 @@ class Documents:
             message = f"expected documents that are no older than their runs, found {len(early)} that are"
             self._report("age", "documents", message, early[0], early[-1])
 
-    def check_keys(self, tree: Tree) -> None:
+    def _check_keys(self) -> None:
         """Prove that no two live documents have the same key."""
         if not self._hashes:
             return
@@ -245,7 +249,7 @@ class Documents:
         if not len(twins):
             return
         wanted, seen = set(numbers[twins].tolist()), dict[object, int]()
-        for number, value in self._numbered(tree, "record"):
+        for number, value in self._numbered("record", "documents"):
             if number not in wanted:
                 continue
             key = decode_record(number, value).key
@@ -255,7 +259,7 @@ class Documents:
                 self._found(Problem("record", message, "documents", **where))  # type: ignore[arg-type]
             seen[type(key), key] = number
 
-    def check_groups(self) -> None:
+    def _check_groups(self) -> None:
         """Prove that groups count the live documents that share a sketch."""
         led = np.concatenate([np.empty(0, np.int64), *(part.documents["leader"] for part in self.parts)])
         found, counts = np.unique(led[led != NO_LEADER], return_counts=True)
@@ -280,11 +284,9 @@ class Documents:
         at = int(np.searchsorted(numbers, relative))
         return at < len(numbers) and int(numbers[at]) == relative
 
-    def check_counts(self) -> None:
+    def _check_counts(self) -> None:
         """Prove that the manifest counts what there is."""
         manifest = self._manifest
-        if not self.is_whole:
-            return
         for what, expected, found in (
             ("documents", manifest.num_documents, self.num_documents),
             ("copies", manifest.num_copies, self.num_copies),
@@ -310,12 +312,7 @@ def runs_of(tree: Tree, manifest: Manifest) -> tuple[list[Run], list[tuple[bytes
 
 
 def times_of_runs(runs: list[Run], numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the times of the oldest and the newest run that each document lies in; behind every time, and
-    before every time, for one that is in none.
-
-    Args:
-        numbers: int64, ascending.
-    """
+    """Return the times of the oldest and newest run of each document (ascending numbers), bounds for none."""
     runs = sorted(runs, key=lambda run: -run.time)
     ends = np.searchsorted(numbers, np.array([run[1:] for run in runs], dtype=np.int64).reshape(-1, 2))
     oldest = np.full(len(numbers), np.iinfo(np.int64).max)

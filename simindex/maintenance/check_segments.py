@@ -39,13 +39,7 @@ known."""
 
 
 class Numbers:
-    """The documents that a segment may have entries of: live ones, and removed ones with a mark.
-
-    Attributes:
-        numbers: int64, relative, ascending.
-        documents: DOCUMENT of each; of a removed one only its number.
-        is_live, is_copy: bool.
-    """
+    """The documents that a segment may have entries of: live ones, and removed ones with a mark."""
 
     def __init__(self, entry: SegmentEntry, documents: Documents, place: int) -> None:
         live, behind = documents.parts[place].documents, entry.base + entry.span
@@ -68,11 +62,7 @@ class Numbers:
 
 
 class _Seen:
-    """Entries of a table, by the numbers that they name.
-
-    Attributes:
-        counts: of each known number.
-    """
+    """Entries of a table, counted by the numbers that they name."""
 
     def __init__(self, num_known: int) -> None:
         self.counts = np.zeros(num_known, dtype=np.int64)

@@ -62,13 +62,7 @@ class CommitLog:
     """The commit log of one index that is open for writing. Safe to share between threads.
 
     Args:
-        session: of the index; from here on each of its commits is put into it.
-        uri: of the backup that the log belongs to; it is made where there is none, or where the store
-            does not have all of the index.
-
-    Raises:
-        As `backup_index`.
-    """
+        uri: of its backup, which is made where the store does not have all of the index."""
 
     def __init__(self, session: Session, uri: str | os.PathLike[str]) -> None:
         self._session, self._objects = session, open_store(uri)
@@ -141,12 +135,7 @@ class CommitLog:
             )
 
     def settle(self) -> None:
-        """Wait until every commit so far is in the store. Only then may it be acknowledged.
-
-        Raises:
-            StoreError: one cannot be put; nothing since then is acknowledged, and the next call tries again.
-            ClosedError: the log was closed before one was put.
-        """
+        """Wait until every commit so far is in the store; only then (no error) may it be acknowledged."""
         with self._lock:
             waiting = list(self._under_way)
         for put in waiting:
@@ -205,15 +194,7 @@ def _without_gaps(names: dict[int, str], covered: int) -> Iterable[str]:
 
 
 def replay(path: str | os.PathLike[str], objects: Objects, covered: int) -> tuple[int, int]:
-    """Do the batches of a commit log again, in an index that was restored; returns the number of the last
-    one, and how many documents there are.
-
-    Args:
-        covered: the last batch that is part of the backup.
-
-    Raises:
-        CorruptIndexError: a batch is damaged; its object is named.
-    """
+    """Do the batches behind a backup again; returns the last one, and how many documents there are."""
     store = Store(path, "r+")
     try:
         session = Session(store, scheme_of(store, None, None))

@@ -46,9 +46,7 @@ class SegmentRemains:
 
     Attributes:
         key_numbers, key_hashes: int64 absolute, and uint64: entries of the key table whose seals fit.
-        is_key_table_whole: whether these are all.
-        is_lost: whether its one value is damaged or missing.
-    """
+        is_lost: whether its one value is damaged or missing."""
 
     def __init__(self, scheme: Scheme, entry: SegmentEntry, values: dict[bytes, memoryview]) -> None:
         self._scheme, self._entry, self._values = scheme, entry, values
@@ -78,8 +76,7 @@ class SegmentRemains:
         ]
 
     def adopt(self, piece: Piece, pages: memoryview) -> bool:
-        """Take the pages of a large value for a missing one, where a block fits its seal, or all of the one
-        value; returns whether they do."""
+        """Take pages for a missing value where a block, or the one value, fits its seal; whether it does."""
         value = pages[: piece.num_bytes]
         if len(value) < piece.num_bytes:
             return False
@@ -111,11 +108,7 @@ class SegmentRemains:
     # ---- rows ----
 
     def rows(self, known: np.ndarray, hashes: np.ndarray) -> Rows:
-        """Return the sketches that can be had, in order of numbers.
-
-        Args:
-            known, hashes: numbers of the segment's records, and the hashes of their keys.
-        """
+        """Return the sketches that can be had, by number; `known`: of records, `hashes`: of their keys."""
         none = np.empty(0, dtype=np.int64)
         parts = [Rows(none, np.empty((0, self._tables.bands), np.uint64), none.view(np.uint64), none > 0)]
         if self._stored is None:
@@ -167,11 +160,7 @@ class SegmentRemains:
 
 
 class _ByNumber:
-    """What sound blocks of the tables of a segment say of its sketches.
-
-    Attributes:
-        has: of each of `numbers` and each band, and of the fingerprint, whether it is known.
-    """
+    """What sound blocks of the tables of a segment say of its sketches."""
 
     def __init__(self, scheme: Scheme, table: Callable[[int], tuple[np.ndarray, np.ndarray]]) -> None:
         tables = scheme.tables
@@ -272,12 +261,7 @@ def _confirmed_rows(
 
 
 class _Table:
-    """The entries of a table that name a number which no other entry of it names.
-
-    Attributes:
-        numbers: int64, ascending.
-        key_sectors, number_sectors: of the memory, which are those of the file.
-    """
+    """The entries of a table whose numbers it names once, ascending, and the sectors in which they lie."""
 
     def __init__(self, keys: np.ndarray, numbers: np.ndarray, span: int) -> None:
         found, first, counts = np.unique(numbers, return_index=True, return_counts=True)
@@ -300,8 +284,7 @@ def _address(array: np.ndarray) -> int:
 
 
 def _is_of(table: tuple[np.ndarray, np.ndarray], base: int, numbers: np.ndarray, hashes: np.ndarray) -> bool:
-    """Whether an eighth of the entries of a key table have the hashes of the records that they name: of
-    another segment none has, but by chance."""
+    """Whether an eighth of a key table fits the records that it names: of another segment's nothing does."""
     if not len(numbers):
         return False
     found = table[1].astype(np.int64) + base

@@ -62,14 +62,7 @@ def saved_documents(
     prints: np.ndarray,
     samples: Samples | None,
 ) -> NewDocuments:
-    """Return stored documents to be stored again, with the times that they had.
-
-    Args:
-        sources: what their sketches are of, as in the manifest.
-        has: whether the sketch of each is there (bool).
-        words, prints: of these.
-        samples: of all, where the index has them.
-    """
+    """Return stored documents, and those sketches that are left, to be stored again with their times."""
     config = scheme.config
     sketches = SketchBatch(len(records.keys), config.num_perm, config.keep_shingles > 0, None)
     sketches.samples = samples
@@ -182,11 +175,7 @@ class Source:
             )
 
     def _numbers(self, keys: list[bytes], first: bytes) -> np.ndarray:
-        """Return the numbers of records, uint64, from their database keys; the first is `first` or more.
-
-        Raises:
-            CorruptIndexError: they are no numbers, do not ascend, or are ahead of the manifest.
-        """
+        """Return the numbers of records from their keys, from `first` on; CorruptIndexError: no such ones."""
         are_numbers = keys[0] >= first and set(map(len, keys)) == {NUMBER_KEY_BYTES}
         octets = np.frombuffer(b"".join(keys), dtype=np.uint8)
         numbers = numbers_of(octets.reshape(len(keys), -1)) if are_numbers else octets

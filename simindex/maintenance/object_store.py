@@ -145,8 +145,7 @@ class Objects(ABC):
 
     @contextlib.contextmanager
     def _naming(self, name: str) -> Iterator[None]:
-        """Raise a StoreError, for an object or all of the store, where the block raises one of a file system
-        of fsspec, which may be any."""
+        """Raise a StoreError that names its object for whatever a file system of fsspec may raise."""
         try:
             yield
         except (SimIndexError, _NameError):

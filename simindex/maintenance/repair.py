@@ -241,13 +241,7 @@ def run_repair(send: Send, source: str, destination: str) -> dict[str, Any]:
 
 
 class _Found(NamedTuple):
-    """Records that are left.
-
-    Attributes:
-        numbers, ages: int64.
-        places, lengths: int64: where in the file they lie.
-        key_hashes: uint64.
-    """
+    """Records that are left, and where in the file they lie."""
 
     numbers: np.ndarray
     places: np.ndarray
@@ -319,8 +313,7 @@ class _Repair:
             )
 
     def _find_lost_chunks(self, remains: list[SegmentRemains]) -> None:
-        """Find chunks of sketches, and segments of one value, whose leaf is gone, among the pages of large
-        values that no tree reaches."""
+        """Find values of segments whose leaf is gone among pages of large values that no tree reaches."""
         missing = [(part, piece) for part in remains for piece in part.missing()]
         for pages in self._salvage.large_orphans() if missing else ():
             for at, (part, piece) in enumerate(missing):
@@ -350,11 +343,9 @@ class _Repair:
         return found
 
     def _are_live(self, numbers: np.ndarray, remains: list[SegmentRemains]) -> np.ndarray:
-        """Return which numbers neither a mark nor a whole key table contradicts.
-
-        Numbers are given once, so an older mark holds, and what a segment's key table does not name is in
-        that segment no more.
-        """
+        """Return which numbers neither a mark nor a whole key table contradicts."""
+        # Numbers are given once, so an older mark holds, and what a key table does not name its
+        # segment has no more.
         marked = np.array(sorted(self._marks_of(self._salvage.reached("removed"))), dtype=np.int64)
         are_live = ~np.isin(numbers, marked)
         for entry, part in zip(self._manifest.segments, remains, strict=True):

@@ -102,11 +102,7 @@ def _locked(begun: Path) -> Iterator[tuple[Path, WriterLock]]:
 
 
 class _Step(NamedTuple):
-    """A part of a backup, and what it is.
-
-    Attributes:
-        entry: of the segment, and `pieces`, its values; ``None`` of a small database.
-    """
+    """A part of a backup: some values (`pieces`) of a segment (`entry`), or entries of a small database."""
 
     part: Part
     database: str
@@ -135,8 +131,7 @@ def _fill(begun: Path, objects: Objects, backup: StoredBackup, progress: Progres
         for at, (step, items) in enumerate(zip(steps, ahead, strict=True)):
             file.commit(lambda new, step=step, items=items: _put(new, step, items))  # type: ignore[misc]
             if step.entry is not None:
-                for piece, (_, value) in zip(step.pieces, items, strict=True):
-                    digest.add(piece, value)
+                digest.add(step.pieces, (value for _, value in items))
                 if at + 1 == len(steps) or steps[at + 1].entry != step.entry:
                     _require_digest(where, step.entry, digests[step.entry.id], digest.value())
                     digest = Digest()

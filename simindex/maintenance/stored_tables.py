@@ -24,12 +24,7 @@ from simindex.storage.transactions import ReadTransaction
 
 
 class StoredTables:
-    """The tables of one segment.
-
-    Attributes:
-        errors: of the blocks that were left out so far: their seals do not fit, or their entries are in no
-            order or of numbers outside of the segment.
-    """
+    """The tables of one segment, and the errors of the blocks that were left out of them so far."""
 
     def __init__(self, geometry: Geometry, entry: SegmentEntry, get: Get) -> None:
         """Raises CorruptIndexError where the segment is one value that is missing or damaged."""
@@ -45,8 +40,7 @@ class StoredTables:
             unseal("segments", key, value, f"segment {entry.id}", segment=entry.id)
 
     def chunks(self, table: int) -> Iterator[tuple[bytes, Chunk | None]]:
-        """Yield database key and rows, ``None`` where they are missing, of each chunk of a table of a chunked
-        segment, or of the sketch column behind the tables."""
+        """Yield key and rows (``None``: missing) of each chunk of a table, or of the sketches behind them."""
         column = self._geometry.columns(self._entry)[table]
         for piece in pieces_of_column(self._entry, column):
             value = self._get(piece.key)
@@ -129,12 +123,7 @@ class SegmentSamples:
         self._hashes, self._numbers = hashes[order], numbers[order].astype(np.uint64) + np.uint64(base)
 
     def of(self, numbers: np.ndarray, counts: Counts, one_in: int) -> tuple[Samples, np.ndarray]:
-        """Return the samples of documents, and which of them are not there as their records say (bool); these
-        are left empty.
-
-        Args:
-            numbers: uint64.
-        """
+        """Return the samples of documents, and which of them (left empty) are not as their records say."""
         firsts = np.searchsorted(self._numbers, numbers)
         found = np.searchsorted(self._numbers, numbers, side="right") - firsts
         is_lost = found != num_entries(*counts)
@@ -154,11 +143,7 @@ class StoredSamples:
         self._samples = SegmentSamples(0, [])
 
     def of(self, txn: ReadTransaction, view: View, numbers: np.ndarray, counts: Counts) -> Samples:
-        """Return the samples of documents.
-
-        Raises:
-            CorruptIndexError: an entry is damaged, or one that a record speaks of is missing.
-        """
+        """Return the samples of documents. CorruptIndexError: an entry is damaged or missing."""
         parts = [Samples.none(self._one_in)]
         segments = np.array([entry.base for entry in view.manifest.segments], dtype=np.uint64)
         own = np.searchsorted(segments, numbers, side="right") - 1

@@ -30,12 +30,7 @@ _SENT, _RETURNED, _RAISED = "sent", "returned", "raised"
 
 
 class ChildDiedError(CorruptIndexError):
-    """The process that looked at an index ended before it could say what it found.
-
-    Attributes:
-        signal: that ended it; ``None`` where it ended otherwise.
-        last_words: the end of what it wrote to its error stream.
-    """
+    """The process that looked at an index ended (by a `signal`) before it could say what it found."""
 
     def __init__(self, message: str, number: int | None, last_words: str) -> None:
         super().__init__(message)
@@ -46,16 +41,11 @@ class ChildDiedError(CorruptIndexError):
 def run(
     function: Callable[..., Any], *arguments: object, on_message: Callable[[Any], object] | None = None
 ) -> Any:
-    """Run ``function(send, *arguments)`` in a new process and return what it returns.
-
-    Args:
-        arguments: values that Python's literals can write.
-        on_message: called with each value that the function sends.
+    """Run ``function(send, *arguments)``, of values that literals can write, in a new process.
 
     Raises:
         SimIndexError, FileNotFoundError: what the function raised; another OSError as a plain SimIndexError.
-        ChildDiedError: the process died.
-    """
+        ChildDiedError: the process died."""
     if not sys.executable:
         raise SimIndexError(
             "expected a Python interpreter (sys.executable) to start a process with, found none"

@@ -35,20 +35,7 @@ def require_reading(mode: Mode) -> None:
 
 
 def proven_copy(owner: object, path: str | os.PathLike[str]) -> tuple[str, Callable[[], object]]:
-    """Copy the data file of an index into a new folder of the temporary directory, and check the copy in
-    full.
-
-    Args:
-        owner: the folder is removed when it is gone.
-
-    Returns:
-        The folder, to be opened with mode "r", and what removes it earlier.
-
-    Raises:
-        FileNotFoundError, FormatError: there is no index, or something else.
-        CorruptIndexError: the check found something; the copy is gone.
-        IndexFullError: no room for the copy, with `needed_bytes`; what was copied of it is gone.
-    """
+    """Copy an index into a temporary folder and check it in full; the folder, and what removes it."""
     source = Path(local_path(path))
     require_place(source, "r")
     folder = tempfile.mkdtemp(prefix="simindex-untrusted-")
@@ -93,11 +80,9 @@ def _remove(folder: str, process: int) -> None:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy a plain file, whatever else comes to lie in its place meanwhile, as of one commit.
-
-    A commit writes to pages that the one before it does not use, and then one of the two meta pages. So what
-    was copied while these stayed the same is one whole state, whatever a writer has begun meanwhile.
-    """
+    """Copy a plain file, whatever else comes to lie in its place meanwhile, as of one commit."""
+    # A commit writes to pages that the one before does not use, and then a meta page. What was copied
+    # while these stayed the same is one whole state.
     found = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(found, "rb") as incoming, open(target, "xb") as outgoing:
         if not stat.S_ISREG(os.fstat(found).st_mode):

@@ -24,16 +24,7 @@ def place_of(
     sources: Iterable[str] = (),
     expected: str = "an empty folder or nothing",
 ) -> Path:
-    """Return the folder of a new index, with links followed.
-
-    Args:
-        sources: folders of indexes that it must not lie in.
-        expected: what may be there, for the message.
-
-    Raises:
-        FormatError: there is something.
-        ValueError: it would lie inside of a source.
-    """
+    """Return the folder of a new index: there is what is `expected`, and it lies in no source."""
     folder = Path(os.path.realpath(local_path(destination)))
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise FormatError(f"{folder}: expected {expected}, found other files; choose another path")
@@ -51,12 +42,7 @@ def work_folder(folder: Path, work: str, opened: Callable[[Path], AbstractContex
 
     Args:
         work: what is done, for the name of the folder meanwhile.
-        opened: opens what is made in the folder meanwhile, and locks it.
-
-    Raises:
-        IndexLockedError: another process does the same work for the same place.
-        FormatError: a symbolic link stands where the work is to be done.
-    """
+        opened: opens what is made there, and locks it (FileExistsError: another one is at it)."""
     begun = _begun(folder, work)
     folder.parent.mkdir(parents=True, exist_ok=True)
     _clear(begun)

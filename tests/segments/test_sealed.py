@@ -79,16 +79,14 @@ def test_difference_makes_one_the_other(
     index: Entries, other: Entries, alike: bool, one: int, two: int
 ) -> None:
     backup = {**index, **dict(list(other.items())[:2])} if alike else other
-    found = difference("documents", parts(index, one), parts(backup, two))
-    assert bool(found) == (index != backup)
-    made = {key: value for key, value in backup.items() if key not in found.removed}
-    assert len(made) == len(backup) - len(found.removed)
-    assert all(made.get(key) != index[key] for key in found.changed)
-    made.update((key, index[key]) for key in found.changed)
-    if found.tail is not None:
-        last = found.tail
-        assert not made or max(made) < last
-        made.update((key, value) for key, value in index.items() if key >= last)
+    keys, tail = difference("documents", parts(index, one), parts(backup, two))
+    assert bool(keys or tail) == (index != backup)
+    assert all(backup.get(key) != index.get(key) for key in keys)
+    made = {key: value for key, value in backup.items() if key not in keys}
+    made |= {key: index[key] for key in keys if key in index}
+    if tail is not None:
+        assert not backup or max(backup) < tail
+        made |= {key: value for key, value in index.items() if key >= tail}
     assert made == index
 
 

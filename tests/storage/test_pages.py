@@ -42,7 +42,7 @@ def test_values_of_neighbouring_keys_are_where_each_is(
         with env.begin(buffers=True) as reading:
             with reading.cursor() as cursor:
                 assert cursor.first()
-                page_map = PageMap.around(cast("memoryview", cursor.key()), page_bytes, num_pages)
+                page_map = PageMap.around(cursor.key(), page_bytes, num_pages)
             tree = read_pages(str(folder)).meta.main
             expected = [key for key in sorted(sizes) if key >= first][:count]
             found = page_map.values(tree, first, count, num_pages)
