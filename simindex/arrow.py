@@ -8,7 +8,8 @@ Source: The Arrow PyCapsule Interface, https://arrow.apache.org/docs/format/CDat
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any, Protocol
 
 import numpy as np
@@ -95,44 +96,27 @@ def keyed_documents(
 
 
 def documents_of(documents: Any, text: str | None) -> Iterable[Any]:
-    """Return the documents of a table's column, or those of a single column; other documents as they are.
-
-    Args:
-        text: the column of documents; ``None``: "text".
-
-    Raises: as `keyed_documents`.
-    """
-    table = _of_one_column(documents, "text", text, DEFAULT_TEXT)
-    if table is None:
-        return documents  # type: ignore[no-any-return]
-    table.require_document(table.columns[0])
-    return (row[0] for row in table.rows())
+    """Return the documents of a table's column, `text` or "text", or of a single column; other documents as
+    they are. Raises as `keyed_documents`."""
+    return _of_one_column(documents, "text", text, DEFAULT_TEXT, _Table.require_document)
 
 
 def keys_of(keys: Any, key: str | None) -> Iterable[Any]:
-    """Return the keys of a table's column, or those of a single column; other keys as they are.
+    """Return the keys of a table's column, `key` or "id", or of a single column; other keys as they are.
+    Raises as `keyed_documents`."""
+    return _of_one_column(keys, "id", key, DEFAULT_ID, _Table.require_key)
 
-    Args:
-        key: the column of keys, `id=` to a caller; ``None``: "id".
 
-    Raises: as `keyed_documents`.
-    """
-    table = _of_one_column(keys, "id", key, DEFAULT_ID)
+def _of_one_column(
+    value: Any, argument: str, name: str | None, default: str, require: Callable[[_Table, str], None]
+) -> Iterable[Any]:
+    table = _Table(value, [default if name is None else name]) if is_table(value) else None
+    if table is None or table.is_column:
+        _refuse(value, [] if name is None else [argument])
     if table is None:
-        return keys  # type: ignore[no-any-return]
-    table.require_key(table.columns[0])
+        return value  # type: ignore[no-any-return]
+    require(table, table.columns[0])
     return (row[0] for row in table.rows())
-
-
-def _of_one_column(value: Any, argument: str, name: str | None, default: str) -> _Table | None:
-    named = [] if name is None else [argument]
-    if not is_table(value):
-        _refuse(value, named)
-        return None
-    table = _Table(value, [default if name is None else name])
-    if table.is_column:
-        _refuse(value, named)
-    return table
 
 
 # ---- what is a table, and what only looks like one ----
@@ -159,11 +143,7 @@ _NO_TABLES = {
 
 
 def _refuse(value: object, named: list[str]) -> None:
-    """Refuse what is nearly a table, and names of columns where there is no table with columns.
-
-    Raises:
-        TypeError: one of both.
-    """
+    """Refuse what is nearly a table, and names of columns where there is no table with columns."""
     name = _name_of(value)
     if name in _NO_TABLES:
         raise TypeError(f"found a {name}, and {_NO_TABLES[name]}")
@@ -176,41 +156,30 @@ def _refuse(value: object, named: list[str]) -> None:
 
 
 class _Table:
-    """The wanted columns of a table, or a single column, and its stream of batches; it is read once.
-
-    Attributes:
-        columns: the names of the wanted ones; of a single column its only one, whatever it was asked for.
-        is_column: whether it is a single column.
-    """
+    """The wanted `columns` of a table, or a single column, and its stream of batches; it is read once."""
 
     def __init__(self, source: Any, columns: list[str]) -> None:
-        self._pyarrow = optional_module("pyarrow", f"reading a {_name_of(source)}")
-        self.columns = columns
-        self.is_column = False
+        self._pyarrow = arrow = optional_module("pyarrow", f"reading a {_name_of(source)}")
+        self.columns, self.is_column = columns, False
         if _is_dataset(source):
             self._open_dataset(source)
         elif hasattr(source, "__arrow_c_stream__"):
-            self._open_stream(source)
+            try:
+                reader = arrow.RecordBatchReader.from_stream(source)
+            except arrow.ArrowInvalid as exc:
+                if "non-struct" not in str(exc):
+                    raise
+                self._open_column(arrow.chunked_array(source))
+            else:
+                self._schema, self._batches = reader.schema, iter(reader)
         else:
-            self._open_array(self._pyarrow.array(source))
+            array = arrow.array(source)
+            if arrow.types.is_struct(array.type):
+                batch = arrow.RecordBatch.from_struct_array(array)
+                self._schema, self._batches = batch.schema, iter([batch])
+            else:
+                self._open_column(arrow.chunked_array([array]))
         self._require_columns()
-
-    def _open_stream(self, source: Any) -> None:
-        try:
-            reader = self._pyarrow.RecordBatchReader.from_stream(source)
-        except self._pyarrow.ArrowInvalid as exc:
-            if "non-struct" not in str(exc):
-                raise
-            self._open_column(self._pyarrow.chunked_array(source))
-        else:
-            self._schema, self._batches = reader.schema, iter(reader)
-
-    def _open_array(self, array: Any) -> None:
-        if self._pyarrow.types.is_struct(array.type):
-            batch = self._pyarrow.RecordBatch.from_struct_array(array)
-            self._schema, self._batches = batch.schema, iter([batch])
-        else:
-            self._open_column(self._pyarrow.chunked_array([array]))
 
     def _open_column(self, column: Any) -> None:
         self.is_column, self.columns = True, ["value"]
@@ -229,7 +198,7 @@ class _Table:
             self._batches = iter(())
         else:
             self._schema = first.schema
-            self._batches = (batch for table in _chained(first, tables) for batch in table.to_batches())
+            self._batches = (batch for table in chain([first], tables) for batch in table.to_batches())
 
     # ---- what columns it must have ----
 
@@ -290,13 +259,10 @@ class _Table:
         return zip(*keys_and_documents, metadata, strict=True)
 
     def _values(self, array: Any, name: str, first: int) -> list[Any]:
-        """Return the values of a piece of a column, whose first row is number `first` of the table.
-
-        Raises:
-            ValueError: one of them is null, or an element of a list.
-        """
+        """Return the values of a piece of a column, whose first row is number `first` of the table. Raises
+        ValueError where one of them, or an element of a list, is null."""
         if array.null_count:
-            _refuse_null(name, first + int(array.is_null().to_numpy(zero_copy_only=False).argmax()))
+            _refuse_null(name, first + _first_null(array))
         if hasattr(array, "storage"):
             array = array.storage
         kind = self._kind(array.type)
@@ -304,25 +270,21 @@ class _Table:
             values = self._chosen(array)
             if None in values:
                 _refuse_null(name, first + values.index(None))
-        elif kind == "maps":
-            values = list(map(dict, array.to_pylist()))
-        elif kind == "lists":
-            values = self._lists(array, name, first)
-        else:
-            values = array.to_numpy(zero_copy_only=False).tolist()
-        return values
+            return values
+        if kind == "maps":
+            return list(map(dict, array.to_pylist()))
+        if kind == "lists":
+            return self._lists(array, name, first)
+        return array.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
 
     def _chosen(self, array: Any) -> list[Any]:
         """Return the values of a dictionary column without nulls; equal ones are one object."""
         used, places = np.unique(array.indices.to_numpy(), return_inverse=True)
         dictionary = array.dictionary
         if len(used) < len(dictionary):
-            ends = {
-                "string_view": "large_string",
-                "binary_view": "large_binary",
-            }  # views cannot be taken from
-            plain = ends.get(str(dictionary.type))
-            dictionary = (dictionary.cast(plain) if plain else dictionary).take(self._pyarrow.array(used))
+            if str(dictionary.type).endswith("_view"):  # which cannot be taken from
+                dictionary = dictionary.cast(f"large_{dictionary.type}".removesuffix("_view"))
+            dictionary = dictionary.take(self._pyarrow.array(used))
         values = dictionary.to_pylist()
         return [values[place] for place in places.tolist()]
 
@@ -331,8 +293,7 @@ class _Table:
         ends = np.cumsum(lengths).tolist()
         flat = array.flatten()
         if flat.null_count:
-            at = int(flat.is_null().to_numpy(zero_copy_only=False).argmax())
-            _refuse_null(name, first + int(np.searchsorted(ends, at, "right")))
+            _refuse_null(name, first + int(np.searchsorted(ends, _first_null(flat), "right")))
         elements = self._values(flat, name, first)
         return [elements[end - n : end] for n, end in zip(lengths.tolist(), ends, strict=True)]
 
@@ -369,11 +330,6 @@ class _Table:
         return found.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
 
-def _chained(first: Any, following: Iterator[Any]) -> Iterator[Any]:
-    yield first
-    yield from following
-
-
 def _listed(names: Iterable[object]) -> str:
     shown = ", ".join(map(repr, names))
     return f"{shown:.200}" if shown else "none"
@@ -384,6 +340,10 @@ def _stored_type(found: Any) -> Any:
     while hasattr(found, "storage_type") or hasattr(found, "index_type"):
         found = found.storage_type if hasattr(found, "storage_type") else found.value_type
     return found
+
+
+def _first_null(array: Any) -> int:
+    return int(array.is_null().to_numpy(zero_copy_only=False).argmax())
 
 
 def _refuse_null(name: str, row: int) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
 from sys import getsizeof
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from simindex.checks import require_int
 
@@ -47,14 +47,8 @@ def in_parts(
     *,
     keeps_rest: bool = False,
 ) -> Iterator[Part[T]]:
-    """Yield the values in parts of up to `size`, fewer where these take `most_bytes`.
-
-    Args:
-        size: ``None``: any number.
-        num_bytes: of a value; it must not raise. Called once for each.
-        most_bytes: ``None``: `PART_BYTES`.
-        keeps_rest: whether values behind the last whole part are a part, too, where `values` raises then.
-    """
+    """Yield the values in parts of up to `size`, fewer where these take `most_bytes`. `num_bytes` must not
+    raise; `keeps_rest`: values behind the last whole part are a part, too, where `values` raises then."""
     iterator, most_bytes = iter(values), PART_BYTES if most_bytes is None else most_bytes
     while True:
         part: list[T] = []
@@ -118,9 +112,6 @@ _CONTAINERS = dict, list, tuple, set, frozenset
 _PLAIN = {str, bytes, int, float, bool, type(None)}
 
 
-if TYPE_CHECKING:  # loaded when there is work for threads
-    from concurrent.futures import Future
-
 _LOOK_SECONDS = 0.5
 """How often a thread that is ahead looks whether the program has ended."""
 
@@ -129,24 +120,11 @@ Result = TypeVar("Result")
 
 
 def num_workers(workers: int | None) -> int:
-    """Return how many threads to use; ``None``: the cores that this process may run on.
-
-    Raises:
-        TypeError, ValueError: no int of 1 or more.
-    """
+    """Return how many threads to use; ``None``: the cores that this process may run on."""
     if workers is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     require_int("workers", workers, 1)
     return workers
-
-
-def _settle(futures: Iterable[Future[Any]]) -> None:
-    """Cancel the work that has not begun, and wait for the rest, whatever comes of it."""
-    from concurrent.futures import wait
-
-    running = [future for future in futures if not future.cancel()]
-    if running:
-        _surely(lambda: wait(running))
 
 
 def _surely(waiting: Callable[[], object]) -> None:
@@ -173,17 +151,13 @@ def in_order(
     """Yield function(part) of each part in order, made by `workers` threads, which end with the iterator.
 
     At most workers + ready parts are taken ahead of the consumer, fewer where these have `AHEAD_BYTES`. Where
-    `parts` or a call raises, the results before it are yielded first.
-
-    Args:
-        is_python: whether the work on a part keeps Python's lock, so that another thread gains nothing: then
-            it is done in its turn.
+    `parts` or a call raises, the results before it are yielded first. What keeps Python's lock is done here.
     """
     from concurrent.futures import ThreadPoolExecutor
 
     pool = ThreadPoolExecutor(workers, thread_name_prefix="simindex")
     following = iter(parts)
-    ahead: deque[tuple[Future[Result] | None, Callable[[], Result], int]] = deque()
+    ahead: deque[tuple[Callable[[], Result], int]] = deque()
     room = AHEAD_BYTES
     failure: Exception | None = None
     try:
@@ -192,10 +166,9 @@ def in_order(
                 while failure is None and len(ahead) < workers + ready and room > 0:
                     part = next(following)
                     work = partial(function, part)
-                    future = None if is_python(part) else pool.submit(work)
-                    ahead.append((future, work if future is None else future.result, num_bytes(part)))
-                    room -= ahead[-1][2]
-                    del part, work, future  # or they would be held until there is room for another one
+                    ahead.append((work if is_python(part) else pool.submit(work).result, num_bytes(part)))
+                    room -= ahead[-1][1]
+                    del part, work  # or they would be held until there is room for another one
             except StopIteration:
                 if not ahead:
                     return
@@ -203,17 +176,15 @@ def in_order(
                 failure = exc
             if not ahead and failure is not None:
                 raise failure
-            _, result, taken = ahead.popleft()
+            result, taken = ahead.popleft()
             room += taken
             value = result()
             del result
             yield value
             del value
     finally:
-        try:
-            _settle(future for future, _, _ in ahead if future is not None)
-        finally:
-            _surely(lambda: pool.shutdown(cancel_futures=True))
+        # What has not begun is cancelled, and the rest waited for, whatever comes of it.
+        _surely(lambda: pool.shutdown(cancel_futures=True))
 
 
 def ahead(values: Iterable[Value], most: int) -> Iterator[Value]:

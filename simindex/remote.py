@@ -40,14 +40,14 @@ class Place(NamedTuple):
 
 
 def place_of(path: str, purpose: str = "reading") -> Place:
-    """Return where a path leads.
-
-    Raises:
-        MissingPackageError: fsspec, or its package for such paths, is not installed.
-        InputError: no file system has such paths.
-    """
+    """Return where a path leads. Raises MissingPackageError, and InputError where no file system has such
+    paths."""
     core = optional_module("fsspec.core", f"{path}: {purpose} a remote path", package="'simindex[remote]'")
-    options = _options(path)
+    options: dict[str, Any] = {}
+    if is_web(path) and "::" not in path:  # aiohttp would end each download after five minutes
+        web = optional_module("aiohttp", f"{path}: a web address", package="'simindex[remote]'")
+        timeout = web.ClientTimeout(total=None, sock_connect=60, sock_read=300)
+        options["client_kwargs"] = {"timeout": timeout}
     try:
         return Place(*core.url_to_fs(path, **options))
     except ImportError as exc:
@@ -58,14 +58,6 @@ def place_of(path: str, purpose: str = "reading") -> Place:
         ) from exc
     except Exception as exc:
         raise InputError(path, f"expected a path that fsspec can open: {reason_of(exc)}") from exc
-
-
-def _options(path: str) -> dict[str, Any]:
-    """Return fsspec's options for a web address: aiohttp would end each download after five minutes."""
-    if not is_web(path) or "::" in path:
-        return {}
-    web = optional_module("aiohttp", f"{path}: a web address", package="'simindex[remote]'")
-    return {"client_kwargs": {"timeout": web.ClientTimeout(total=None, sock_connect=60, sock_read=300)}}
 
 
 _BUFFER_BYTES = 1 << 20
@@ -104,12 +96,7 @@ def naming(path: str) -> Iterator[None]:
 
 
 def info(path: str) -> dict[str, Any]:
-    """Return what the file system knows of a file.
-
-    Raises:
-        FileNotFoundError: there is none.
-        InputError: it is a folder, or cannot be reached.
-    """
+    """Return what the file system knows of a file. Raises FileNotFoundError, and InputError for a folder."""
     system, inner = place_of(path)
     with naming(path):
         found: dict[str, Any] = system.info(inner)

@@ -42,19 +42,13 @@ class Place(NamedTuple):
 
 
 class Part(NamedTuple):
-    """What an entry is of a row, where rows are cut into paragraphs.
-
-    Attributes:
-        number: of the paragraph, from 1.
-        start, end: where it lies in the text of the row.
-        is_last: whether the row has no other behind it.
-    """
+    """What an entry is of a row, where rows are cut into paragraphs."""
 
     whole: Entry
-    number: int
-    start: int
+    number: int  # of the paragraph, from 1
+    start: int  # where it lies in the text of the row
     end: int
-    is_last: bool
+    is_last: bool  # whether the row has no other behind it
 
 
 class Entry(NamedTuple):
@@ -107,11 +101,12 @@ class PathEntries:
     """The rows of files; `on_bad_row` takes a row that is none, without it such a row ends the iteration."""
 
     def __init__(self, inputs: Inputs, on_bad_row: Callable[[BadRowError], object] | None) -> None:
-        self._paths, self.inputs = inputs.paths, inputs
-        self.names = ["stdin" if path == "-" else path for path in self._paths]
-        self.can_resume = self.can_repeat = "-" not in self._paths
-        self._on_bad_row = on_bad_row
-        self._is_quiet = False
+        self.inputs, paths = inputs, inputs.paths
+        self.names = ["stdin" if path == "-" else path for path in paths]
+        self.can_resume = self.can_repeat = "-" not in paths
+        self.text_field = str(inputs.settings["fields"]["text"])
+        self.takes_bad_rows = on_bad_row is not None
+        self._on_bad_row, self._is_quiet = on_bad_row, False
         self._spool: Spool[tuple[int, Columns]] | None = None
 
     def spool(self, path: str) -> None:
@@ -132,7 +127,7 @@ class PathEntries:
             for name, row, key, document, content in zip(*some[:5], strict=True):
                 yield Entry(number, place, name, row, key, document, None, content)
                 number += 1
-            if some.error is not None and self._on_bad_row is None:
+            if some.error is not None and not self.takes_bad_rows:
                 raise some.error
             if some.error is not None and not self._is_quiet:
                 self.take_bad([some.error])
@@ -146,16 +141,6 @@ class PathEntries:
         finally:
             self._is_quiet = False
 
-    @property
-    def text_field(self) -> str:
-        """The field of a row's text."""
-        return str(self.inputs.settings["fields"]["text"])
-
-    @property
-    def takes_bad_rows(self) -> bool:
-        """Whether a row that is none is passed over."""
-        return self._on_bad_row is not None
-
     def take_bad(self, bad: Iterable[BadRowError]) -> None:
         """Call `on_bad_row` with rows that cannot be read."""
         assert self._on_bad_row is not None
@@ -165,27 +150,25 @@ class PathEntries:
     @property
     def are_files(self) -> bool:
         """Whether all are files, which can be read without waiting."""
-        return all(is_remote(path) or os.path.isfile(path) for path in self._paths)
+        return all(is_remote(path) or os.path.isfile(path) for path in self.inputs.paths)
 
     @property
     def are_here(self) -> bool:
         """Whether all are files or folders of this machine, which are read twice at no great cost."""
-        return all(
-            not is_remote(path) and (os.path.isfile(path) or os.path.isdir(path)) for path in self._paths
+        return not any(map(is_remote, self.inputs.paths)) and all(
+            os.path.isfile(path) or os.path.isdir(path) for path in self.inputs.paths
         )
 
     def digest(self) -> dict[str, Any]:
         """Return what identifies these rows: path, size and time of change of each file, and how the
         files are read."""
-        files = [_of_file(file) for path in self._paths for file in _files(path)]
+        files = [_of_file(file) for path in self.inputs.paths for file in _files(path)]
         return {"inputs": files, "reading": self.inputs.settings}
 
 
 class ItemEntries:
-    """The items of an iterable: (key, document) or (key, document, metadata), or a table.
-
-    A key may be ``None``; then it is ``items:NUMBER``.
-    """
+    """The items of an iterable or a table: (key, document) or (key, document, metadata); a key may be
+    ``None``."""
 
     can_resume = False
     names: Sequence[str] = ("items",)
@@ -235,19 +218,13 @@ def entries_of(
     on_bad_row: Callable[[BadRowError], object] | None = None,
 ) -> Entries:
     """Return the rows of sources: a path, a list of paths, `Inputs`, or an iterable of items."""
-    if isinstance(sources, Inputs):
-        return PathEntries(sources, on_bad_row)
     if isinstance(sources, str | os.PathLike):
         sources = [sources]
-    if (
-        isinstance(sources, list | tuple)
-        and sources
-        and all(isinstance(s, str | os.PathLike) for s in sources)
-    ):
-        paths = [os.fspath(path) for path in sources]
+    are_paths = isinstance(sources, list | tuple) and sources
+    if are_paths and all(isinstance(path, str | os.PathLike) for path in sources):
         how = fields or Fields(key_from="line", whole_rows=True)
-        return PathEntries(Inputs(paths, how), on_bad_row)
-    return ItemEntries(sources)
+        sources = Inputs(list(map(os.fspath, sources)), how)
+    return PathEntries(sources, on_bad_row) if isinstance(sources, Inputs) else ItemEntries(sources)
 
 
 def shown_key(key: Key) -> tuple[str, str]:

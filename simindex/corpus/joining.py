@@ -9,7 +9,8 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 from simindex import index as face
 from simindex.batching import bytes_of, in_parts
@@ -22,29 +23,13 @@ from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.formulas.match_odds import band_plan
 from simindex.index import Index
 from simindex.pairs.pair import Pair, SnapshotIterator
-from simindex.queries.matches import Answers, Match
+from simindex.queries.matches import Answers
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES, Method, method_of
 from simindex.sketching.sketch import origin_of
 from simindex.storage.folder import is_index
 
 _PART = 512
 """Documents that are asked for at a time."""
-
-
-class _How(NamedTuple):
-    """How documents are compared."""
-
-    method: Method
-    threshold: float
-    max_distance: int | None
-    recall: float | None
-    exact: bool
-
-    def ask(self, index: Index, documents: list[Any]) -> Answers:
-        """Return what is similar to each document."""
-        if self.method == "simhash":
-            return index.query_simhash_many(documents, self.max_distance)
-        return index.query_many(documents, self.threshold, recall=self.recall, exact=self.exact)
 
 
 def join(
@@ -109,12 +94,15 @@ def join(
             band_plan(threshold, stored.num_perm, recall)  # refuses one out of range
         if asked is None:
             asked = _indexed(b, stored, max_candidates, opened)
-        how = _How(method, threshold, max_distance, recall, exact)
+        by_rows = partial(asked.query_many, threshold=threshold, recall=recall, exact=exact)
+        by_bits = partial(asked.query_simhash_many, max_distance=max_distance)
         is_turned = right is None and left is not None
         walked = _rows(b if is_turned else a)
         if left is not None and right is not None:
             walked = _stored(left, method)
-        return Joined(how, walked, asked, is_turned, keys_are_metadata, progress, opened.pop_all())
+        ask: Callable[[list[Any]], Answers] = by_rows if method == "minhash" else by_bits
+        how = method, is_turned, keys_are_metadata
+        return Joined(ask, walked, how, progress, opened.pop_all())
 
 
 def _require_comparable(a: Index, b: Index) -> None:
@@ -139,40 +127,37 @@ class Joined(SnapshotIterator[Pair]):
 
     def __init__(
         self,
-        how: _How,
+        ask: Callable[[list[Any]], Answers],
         walked: Iterator[tuple[Key, Any]],
-        asked: Index,
-        is_turned: bool,
-        keys_are_metadata: bool,
+        how: tuple[Method, bool, bool],
         progress: Callable[[int], object] | None,
         opened: ExitStack,
     ) -> None:
         self.read = 0
         self.bounded = 0
-        self._how, self._asked, self._is_turned = how, asked, is_turned
-        self._keys_are_metadata = keys_are_metadata
-        self._progress = progress
-        super().__init__(self._all(walked), opened.close)
+        self._method, self._is_turned, self._keys_are_metadata = how
+        super().__init__(self._all(ask, walked, progress), opened.close)
 
     def __repr__(self) -> str:
-        return f"<pairs of a join by {self._how.method}, {self.read:,} document{'s'[: self.read != 1]} read>"
+        return f"<pairs of a join by {self._method}, {self.read:,} document{'s'[: self.read != 1]} read>"
 
-    def _all(self, walked: Iterator[tuple[Key, Any]]) -> Iterator[Pair]:
+    def _all(
+        self,
+        ask: Callable[[list[Any]], Answers],
+        walked: Iterator[tuple[Key, Any]],
+        progress: Callable[[int], object] | None,
+    ) -> Iterator[Pair]:
         for part in in_parts(walked, _PART, lambda row: bytes_of(row[1])):
-            keys = [key for key, _ in part.values]
-            found = self._how.ask(self._asked, [document for _, document in part.values])
-            for key, matches in zip(keys, found, strict=True):
+            keys, documents = zip(*part.values, strict=True)
+            for key, matches in zip(keys, ask(list(documents)), strict=True):
                 self.bounded += matches.truncated
                 for match in matches:
-                    yield self._pair(key, match)
+                    other = match.metadata if self._keys_are_metadata else match.key
+                    a, b = (other, key) if self._is_turned else (key, other)
+                    yield Pair(a, b, match.similarity, match.distance, match.exact, match.standard_error)
             self.read += len(keys)
-            if self._progress is not None:
-                self._progress(self.read)
-
-    def _pair(self, key: Key, match: Match) -> Pair:
-        other = match.metadata if self._keys_are_metadata else match.key
-        a, b = (other, key) if self._is_turned else (key, other)
-        return Pair(a, b, match.similarity, match.distance, match.exact, match.standard_error)
+            if progress is not None:
+                progress(self.read)
 
 
 def _opened(side: Any, max_candidates: int, opened: ExitStack) -> Index | None:

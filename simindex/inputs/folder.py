@@ -38,13 +38,9 @@ class Selection:
     hidden: bool = False
 
     def files(self, folder: str, tally: Tally | None = None) -> Iterator[str | BadRowError]:
-        """Yield the path of each regular file of a folder, in order, folders by their name.
-
-        A link to a file counts as the file; a link to a folder is not followed, so there are no loops.
-
-        Args:
-            tally: counts what is hidden and passed over.
-        """
+        """Yield the path of each regular file of a folder, in order, folders by their name. A link to a file
+        counts as the file; a link to a folder is not followed, so there are no loops. `tally` counts what is
+        hidden."""
         ahead = [(folder, "", True)]
         while ahead:
             path, within, is_folder = ahead.pop()
@@ -93,10 +89,7 @@ class Selection:
 
 
 def read(
-    source: Source,
-    selection: Selection,
-    read_file: ReadFile,
-    named_table: Callable[[str], bool] | None = None,
+    source: Source, selection: Selection, read_file: ReadFile, named_table: Callable[[str], bool]
 ) -> Iterator[Columns]:
     """Yield the rows of each file of a folder; a file that `named_table` knows is counted as a table."""
     done = 0
@@ -105,7 +98,7 @@ def read(
             yield Columns.without_rows(file)
             continue
         inner = source.inner(file)
-        source.tally.tables += named_table is not None and named_table(file)
+        source.tally.tables += named_table(file)
         source.follow(partial(_so_far, done, inner))
         try:
             for some in read_file(inner):

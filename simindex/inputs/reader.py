@@ -28,20 +28,13 @@ Rows = Iterator[Row | BadRowError]
 
 
 class Format(NamedTuple):
-    """How the files of a format are read.
-
-    Attributes:
-        may_be_packed: whether such files may also be compressed, or come from standard input.
-        has_delimiter: whether something stands between cells.
-        modules: that it imports, of packages that simindex does not require.
-        install: what has to be installed for them; default: the packages.
-    """
+    """How the files of a format are read."""
 
     read: Callable[[Source, Fields], Iterator[Columns]]
-    may_be_packed: bool = True
-    has_delimiter: bool = False
-    modules: Sequence[str] = ()
-    install: str = ""
+    may_be_packed: bool = True  # whether such files may also be compressed, or come from standard input
+    has_delimiter: bool = False  # whether something stands between cells
+    modules: Sequence[str] = ()  # that it imports, of packages that simindex does not require
+    install: str = ""  # what has to be installed for them; default: the packages
 
 
 def _gathering(read: Callable[[Source, Fields], Iterator[Found]]) -> Callable[..., Iterator[Columns]]:
@@ -159,7 +152,10 @@ class Inputs:
         return settings | {"globs": list(self._reading.globs)}
 
     def __iter__(self) -> Rows:
-        return _rows(self.columns())
+        for some in self.columns():
+            yield from some.rows()
+            if some.error is not None:
+                yield some.error
 
     def columns(self) -> Iterator[Columns]:
         """Yield the same rows some at a time, all of one input."""
@@ -240,13 +236,11 @@ class Inputs:
 
     def _part(self, place: int, extent: Extent | None) -> Source:
         self.place = place
-        source = self._open(self._paths[place])
-        source.extent = extent
-        return source
+        return self._open(self._paths[place], extent)
 
-    def _open(self, path: str) -> Source:
+    def _open(self, path: str, extent: Extent | None = None) -> Source:
         how = self._reading
-        return Source(path, self._limits, how.encoding, how.delimiter, self._tally)
+        return Source(path, self._limits, how.encoding, how.delimiter, self._tally, extent)
 
     def _format_of(self, path: str) -> str:
         if self._reading.format is not None:
@@ -280,15 +274,12 @@ class Inputs:
         read = self._format(source.path).read
         if source.path == "-" or not os.path.isdir(source.path):
             return read(source, self._fields)
-        named_table = _named_table if self._reading.format is None else None
-        return folder.read(source, self._selection, lambda file: read(file, self._fields), named_table)
-
-
-def _rows(columns: Iterator[Columns]) -> Rows:
-    for some in columns:
-        yield from some.rows()
-        if some.error is not None:
-            yield some.error
+        return folder.read(
+            source,
+            self._selection,
+            lambda file: read(file, self._fields),
+            lambda path: self._reading.format is None and _named_format(path.lower()) != "text",
+        )
 
 
 def _named_format(name: str) -> str:
@@ -297,10 +288,6 @@ def _named_format(name: str) -> str:
         return SUFFIXES[os.path.splitext(name)[1]]
     unpacked = SUFFIXES.get(os.path.splitext(without_packing(name))[1], "text")
     return unpacked if FORMATS[unpacked].may_be_packed else "text"
-
-
-def _named_table(path: str) -> bool:
-    return _named_format(path.lower()) != "text"
 
 
 _MARKS = frozenset("*?[")

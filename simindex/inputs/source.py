@@ -8,7 +8,6 @@ the same order, and what is no row ends its columns, and comes with them.
 from __future__ import annotations
 
 import codecs
-import dataclasses
 import io
 import os
 import stat
@@ -79,8 +78,8 @@ class Limits:
         return self.row // 4
 
     def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            require_int(field.name, getattr(self, field.name), 1, _MOST)
+        for name in ("row", "ratio"):
+            require_int(name, getattr(self, name), 1, _MOST)
 
     def refusal(self, what: str) -> str:
         """Return why something that takes too much memory is refused.
@@ -141,32 +140,16 @@ class BatchRow(NamedTuple):
 
 
 class Extent(NamedTuple):
-    """Some lines of a file that is not compressed.
+    """Some lines of a file that is not compressed."""
 
-    Attributes:
-        begin, end: bytes of the file.
-        lines_before: lines of the file that stand before them.
-    """
-
-    begin: int
+    begin: int  # bytes of the file
     end: int
-    lines_before: int
+    lines_before: int  # lines of the file that stand before them
 
 
 class Source:
-    """An input that one format reads, once.
-
-    Args:
-        path: of a file or folder; "-" is standard input.
-        encoding: of its text: the name of a text encoding of Python.
-        delimiter: between the cells of CSV; ``None``: what the format says.
-        tally: counts what was not read of it, or not as it stands; ``None``: one of its own.
-
-    Attributes:
-        extent: the lines of it that are read; ``None``: all.
-    """
-
-    extent: Extent | None = None
+    """An input that one format reads, once: a path, "-" for standard input, with its encoding, the delimiter
+    of its cells, and the lines of it that are read; ``None``: all."""
 
     def __init__(
         self,
@@ -175,11 +158,10 @@ class Source:
         encoding: str = "utf-8",
         delimiter: str | None = None,
         tally: Tally | None = None,
+        extent: Extent | None = None,
     ) -> None:
-        self.path = path
+        self.path, self.encoding, self.delimiter, self.extent = path, encoding, delimiter, extent
         self.limits = limits or Limits()
-        self.encoding = encoding
-        self.delimiter = delimiter
         self.tally = Tally() if tally is None else tally
         self.name = "stdin" if path == "-" else path
         self._position: Callable[[], int] = int
@@ -187,9 +169,7 @@ class Source:
     @property
     def key(self) -> str:
         """What its document is called, where it is one: its path as it was given, "." and "//" left out."""
-        if is_remote(self.path):
-            return self.path
-        return "stdin" if self.path == "-" else tidy_path(self.path)
+        return self.path if is_remote(self.path) else tidy_path(self.name)
 
     @property
     def bytes_read(self) -> int:
@@ -210,10 +190,15 @@ class Source:
         return status.st_size if stat.S_ISREG(status.st_mode) else None
 
     @contextmanager
-    def lines(self) -> Iterator[Lines]:
-        """Open the file for the length of the block; gives its lines, decompressed and in UTF-8."""
+    def _opened(self) -> Iterator[Stream]:
         with Stream(self.path, self.limits.window, self.encoding) as stream:
             self.follow(stream.position)
+            yield stream
+
+    @contextmanager
+    def lines(self) -> Iterator[Lines]:
+        """Open the file for the length of the block; gives its lines, decompressed and in UTF-8."""
+        with self._opened() as stream:
             lines = Lines(stream, self.name, self.limits)
             if self.extent is not None:
                 stream.narrow(self.extent.begin, self.extent.end)
@@ -232,8 +217,7 @@ class Source:
             BadRowError: it is over the limit on a document, cannot be unpacked, or there is no memory for it.
             OSError: it cannot be opened.
         """
-        with Stream(self.path, self.limits.window, self.encoding) as stream:
-            self.follow(stream.position)
+        with self._opened() as stream:
             try:
                 content = self._whole(stream)
             except MemoryError:
@@ -258,17 +242,17 @@ class Source:
 
     def _require_text(self, begin: bytes) -> None:
         """Refuse a file that begins with something binary."""
-        found = next(
-            (f"a file packed by {name}" for mark, name in _BEGINS_OF_PACKED if begin.startswith(mark)), ""
-        )
-        if found:
-            found += "; what is unpacked is named " + " and ".join([", ".join(PACKINGS[:-1]), PACKINGS[-1]])
-        elif b"\0" in begin:
+        packing = next((name for mark, name in _BEGINS_OF_PACKED if begin.startswith(mark)), None)
+        if packing is not None:
+            unpacked = f"{', '.join(PACKINGS[:-1])} and {PACKINGS[-1]}"
+            found = f"a file packed by {packing}; what is unpacked is named {unpacked}"
+        elif b"\0" not in begin:
+            return
+        elif begin.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            found = "UTF-16; --encoding utf-16 reads it"
+        else:
             found = "a binary file (with a zero byte); --encoding names another encoding"
-            if begin.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-                found = "UTF-16; --encoding utf-16 reads it"
-        if found:
-            raise NoTextError(self.name, f"expected text, found {found}")
+        raise NoTextError(self.name, f"expected text, found {found}")
 
     def wrong_bytes(self) -> str:
         """Return why bytes are no text: an error's reason."""
@@ -309,8 +293,7 @@ class Lines:
     def groups(self) -> Iterator[list[bytes] | BadRowError]:
         """Yield the same lines some at a time, which is faster; `number` is that of the newest one."""
         if self.careful_from <= _PIECE + GROUP_BYTES:
-            for line in self:
-                yield line if isinstance(line, BadRowError) else [line]
+            yield from (line if isinstance(line, BadRowError) else [line] for line in self)
             return
         for piece in self.pieces(GROUP_BYTES):
             if isinstance(piece, BadRowError):
@@ -435,57 +418,46 @@ Found = tuple[int, Any, dict[str, Any] | BadRowError]
 
 def gathered(rows: Iterable[Found], name: str, fields: Fields) -> Iterator[Columns]:
     """Yield the rows of an input as columns."""
-    some, room = _Some(name, fields), _COLUMN_BYTES
+    some, room = list[tuple[int, Any, dict[str, Any]]](), _COLUMN_BYTES
     try:
         for number, content, values in rows:
-            if isinstance(values, BadRowError):
-                yield from some.columns(values)
-                some, room = _Some(name, fields), _COLUMN_BYTES
-                continue
-            some.numbers.append(number)
-            some.contents.append(content)
-            some.values.append(values)
-            document = values.get(fields.document)
-            room -= len(document) if type(document) is str else bytes_of(document)
-            if room <= 0 or len(some.values) == _COLUMN_ROWS:
-                yield from some.columns()
-                some, room = _Some(name, fields), _COLUMN_BYTES
+            is_bad = isinstance(values, BadRowError)
+            if not isinstance(values, BadRowError):
+                some.append((number, content, values))
+                document = values.get(fields.document)
+                room -= len(document) if type(document) is str else bytes_of(document)
+            if is_bad or room <= 0 or len(some) == _COLUMN_ROWS:
+                yield from _columns(some, name, fields, values if isinstance(values, BadRowError) else None)
+                some, room = [], _COLUMN_BYTES
     except Exception:
-        yield from some.columns()  # what came before the place from which the input cannot be read on
+        yield from _columns(some, name, fields)  # what came before the place from which it cannot be read on
         raise
-    yield from some.columns()
+    yield from _columns(some, name, fields)
 
 
-class _Some:
-    """Values of rows on the way to be columns."""
-
-    def __init__(self, name: str, fields: Fields) -> None:
-        self.numbers: list[int] = []
-        self.contents: list[Any] = []
-        self.values: list[dict[str, Any]] = []
-        self._name, self._fields = name, fields
-
-    def columns(self, error: BadRowError | None = None) -> Iterator[Columns]:
-        """Yield the rows, and what stands behind them and is none."""
-        usual = self._fields.usual(self._name, self.numbers, self.values)
+def _columns(
+    some: list[tuple[int, Any, dict[str, Any]]], name: str, fields: Fields, error: BadRowError | None = None
+) -> Iterator[Columns]:
+    """Yield some rows, and what stands behind them and is none."""
+    if some:
+        numbers, contents, values = map(list, zip(*some, strict=True))
+        usual = fields.usual(name, numbers, values)
         if usual is not None:
-            keys, documents, metadata = usual
-            names = [self._name] * len(keys)
-            yield Columns(names, self.numbers, keys, documents, self.contents, error, metadata)
+            yield Columns([name] * len(some), numbers, *usual[:2], contents, error, usual[2])
             return
-        rows: list[tuple[int, Any, Row]] = []
-        for number, content, values in zip(self.numbers, self.contents, self.values, strict=True):
-            row = self._fields.row(self._name, number, values)
-            if isinstance(row, BadRowError):
-                yield _columns(self._name, rows, row)
-                rows = []
-            else:
-                rows.append((number, content, row))
-        if rows or error is not None:
-            yield _columns(self._name, rows, error)
+    rows: list[tuple[int, Any, Row]] = []
+    for number, content, of_row in some:
+        row = fields.row(name, number, of_row)
+        if isinstance(row, BadRowError):
+            yield _unusual(name, rows, row)
+            rows = []
+        else:
+            rows.append((number, content, row))
+    if rows or error is not None:
+        yield _unusual(name, rows, error)
 
 
-def _columns(name: str, some: list[tuple[int, Any, Row]], error: BadRowError | None) -> Columns:
+def _unusual(name: str, some: list[tuple[int, Any, Row]], error: BadRowError | None) -> Columns:
     if not some:
         return Columns.without_rows(error)
     numbers, contents, rows = map(list, zip(*some, strict=True))

@@ -62,34 +62,30 @@ def _packing(path: str) -> str:
 
 
 class _Counted:
-    """A compressed file, whose bytes are counted as they are read."""
+    """A compressed file, whose bytes are counted as they are read, so many at a time as are decompressed."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.num_bytes = 0
         self._file = file
 
     def read(self, size: int) -> bytes:
-        """Return the next bytes, up to `size` and up to what is decompressed at a time."""
         chunk = self._file.read(min(size, _UNPACK_BYTES))
         self.num_bytes += len(chunk)
         return chunk
 
 
-class _Unpacked(io.RawIOBase):
-    """The content of all parts of a .zst or .xz file, decompressed as far as there is room for it.
-
-    A file without a part is empty, as it is with gzip. `padding` may stand between parts.
-    """
-
-    def __init__(self, file: _Counted, new_part: Callable[[], Any], padding: bytes = b"") -> None:
-        self._file = file
-        self._new_part = new_part
-        self._padding = padding
-        self._part: Any = None
-        self._rest = b""
-
+class _Readable(io.RawIOBase):
     def readable(self) -> bool:
         return True
+
+
+class _Unpacked(_Readable):
+    """The content of all parts of a .zst or .xz file, decompressed as far as there is room for it."""
+
+    def __init__(self, file: _Counted, new_part: Callable[[], Any], padding: bytes = b"") -> None:
+        self._file, self._new_part, self._padding = file, new_part, padding
+        self._part: Any = None
+        self._rest = b""
 
     def readinto(self, buffer: Any) -> int:
         while True:
@@ -122,18 +118,13 @@ def _mark(error: UnicodeError) -> tuple[str, int]:
     return "\udcff", cast("UnicodeDecodeError", error).end
 
 
-class _Recoded(io.RawIOBase):
+class _Recoded(_Readable):
     """The content of a file in another encoding, in UTF-8."""
 
     def __init__(self, file: BinaryIO, encoding: str) -> None:
         codecs.register_error(_MARK, _mark)
-        self._file = file
+        self._file, self._ready, self._is_ended = file, memoryview(b""), False
         self._decoder = codecs.getincrementaldecoder(encoding)(_MARK)
-        self._ready = memoryview(b"")
-        self._is_ended = False
-
-    def readable(self) -> bool:
-        return True
 
     def readinto(self, buffer: Any) -> int:
         while not self._ready and not self._is_ended:
@@ -147,14 +138,11 @@ class _Recoded(io.RawIOBase):
         return size
 
 
-class _Narrowed(io.RawIOBase):
+class _Narrowed(_Readable):
     """The next bytes of a file, so many of them."""
 
     def __init__(self, file: BinaryIO, num_bytes: int) -> None:
         self._file, self._left = file, num_bytes
-
-    def readable(self) -> bool:
-        return True
 
     def readinto(self, buffer: Any) -> int:
         data = self._file.read(min(len(buffer), self._left))
@@ -173,16 +161,9 @@ def is_utf8(encoding: str) -> bool:
 
 
 class Stream:
-    """An input opened for reading: decompressed by its last suffix, in UTF-8; "-" is standard input.
-
-    Args:
-        max_window: bytes of content that a part of .zst or .xz may ask to be remembered while it is read.
-        encoding: of the decompressed bytes. What is no character of it becomes the byte FF.
-
-    Attributes:
-        file: gives the decompressed bytes, in UTF-8 but for such places.
-        is_packed: whether they were compressed.
-    """
+    """An input opened for reading: decompressed by its last suffix, in UTF-8, what is no character of its
+    encoding as the byte FF; "-" is standard input. `max_window`: bytes that a part of .zst or .xz may ask to
+    be remembered."""
 
     def __init__(self, path: str, max_window: int = 1 << 31, encoding: str = "utf-8") -> None:
         self._raw: Any = None

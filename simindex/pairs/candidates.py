@@ -26,12 +26,8 @@ _ROWS_OF_WORD = 8
 def edges_of_runs(
     keys: np.ndarray, numbers: np.ndarray, sizes: np.ndarray, plan: PairPlan
 ) -> Iterator[np.ndarray]:
-    """Yield the pairs that stand in one run, as edges (`edges_between`): of fingerprints those that are near.
-
-    Args:
-        keys, numbers: of the entries of runs, one after the other.
-        sizes: entries of each run, two at least.
-    """
+    """Yield the pairs that stand in one run of two entries or more, as edges: of fingerprints those that are
+    near."""
     begins = np.cumsum(sizes) - sizes
     distance = 1
     while len(begins):

@@ -100,13 +100,9 @@ class Clusters(SnapshotIterator[list[Key]]):
 def group(
     count: int, linkage: Linkage, edges: Iterator[tuple[np.ndarray, bool]], memory_bytes: int
 ) -> Forest:
-    """Return the components or stars that edges make of the numbers below a count.
-
-    Args:
-        edges: (edges of `edges_between`, whether their ends are copies of one another); the copies of a
-            document come before its pairs.
-        memory_bytes: of the edges of stars; what does not fit lies on the disk.
-    """
+    """Return the components or stars that edges make of the numbers below a count; with the edges comes
+    whether their ends are copies, which come before other pairs. What does not fit into memory_bytes lies on
+    the disk."""
     forest = Forest(count)
     with SortedEdges(memory_bytes) as waiting:
         for some, are_copies in edges:
@@ -158,12 +154,8 @@ class Cluster(Results[Key]):
 
 
 def cluster_of(view: View, key: Key, query: Query, limit: int | None) -> Cluster:
-    """Return the documents that are reached from one by way of matches, itself among them.
-
-    Args:
-        query: what is asked by each of them; without a limit of its own.
-        limit: members that are returned at most, those that are fewest steps away; ``None``: all.
-    """
+    """Return the documents that are reached from one by way of matches, itself among them; `limit`: those
+    that are fewest steps away."""
     number, record = view.find_stored(key)
     members = {number: record.key}
     asked = {_sketch_of(number, record)}

@@ -27,10 +27,7 @@ _ROOM = 1 << 16
 
 
 def edges_between(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Return the edges between numbers, uint64: the later one in the upper half, the earlier in the lower.
-
-    Sorted they are in the order of the later numbers, and those of one in the order of its earlier ones.
-    """
+    """Return the edges between numbers, uint64: the later one in the upper half, the earlier in the lower."""
     later, earlier = np.maximum(a, b).astype(np.uint64), np.minimum(a, b).astype(np.uint64)
     edges: np.ndarray = later << np.uint64(32) | earlier
     return edges
@@ -46,10 +43,7 @@ def ends_of(edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Forest:
-    """The numbers 0..count-1, each a group by itself at first.
-
-    Cost: 4 bytes a number, whatever the edges; an edge takes some tens of nanoseconds.
-    """
+    """The numbers 0..count-1, each a group by itself at first, in 4 bytes a number."""
 
     def __init__(self, count: int) -> None:
         """Raises SimIndexError where there are 2**32 or more."""
@@ -76,12 +70,8 @@ class Forest:
             found = above
 
     def groups(self) -> Iterator[tuple[np.ndarray, bool]]:
-        """Yield the groups of two or more in the order of their first members; once.
-
-        Yields:
-            (members, is_last): uint32, ascending; whether these are all that were left of the group, for
-            a large one comes in parts.
-        """
+        """Yield the groups of two or more in the order of their first members, once: (members, is_last),
+        uint32, ascending; a large one comes in parts."""
         _kernel.make_circles(self._links)
         cursor, room = np.zeros(2, dtype=np.uint64), np.empty(_ROOM, dtype=np.uint64)
         while count := _kernel.next_members(self._links, cursor, room):
@@ -100,13 +90,9 @@ LEAST_BLOCK = 512
 
 
 class SortedEdges:
-    """Takes edges in any order and gives them back ascending.
+    """Takes edges, uint64 or structs with a field `edge`, in any order and gives them back ascending.
 
     Not thread-safe. Memory: `memory_bytes`, twice that for a moment while a run is sorted or merged.
-
-    Args:
-        dtype: of one: uint64, or a struct that has it as its field `edge`.
-        folder: of what does not fit; ``None``: that of temporary files.
     """
 
     def __init__(self, memory_bytes: int, dtype: np.dtype[Any] = EDGE, *, folder: str | None = None) -> None:

@@ -147,12 +147,9 @@ def walk_range(
     folder: str | None = None,
     reads_ahead: bool = False,
 ) -> Iterator[Edges]:
-    """Yield the pairs that the `place`-th range of all tables has; long runs are put off.
-
-    Args:
-        memory_bytes: of edges; those that do not fit lie in `folder`, or that of temporary files.
-        reads_ahead: whether the next piece of a table is got ready on another thread.
-    """
+    """Yield the pairs that the `place`-th range of all tables has; long runs are put off. Edges that do not
+    fit into `memory_bytes` lie in `folder`; `reads_ahead`: the next piece of a table is got ready on another
+    thread."""
     plan = walk.plan
     pieces = ((table, piece) for table in walk.tables for piece in _pieces(walk, table, source, place))
     by_table = groupby(ahead(pieces, 1) if reads_ahead else pieces, key=itemgetter(0))

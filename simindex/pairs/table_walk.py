@@ -37,11 +37,8 @@ NO_LONG_RUNS = np.zeros(0, dtype=LONG_RUN)
 
 
 class SketchesAtHand:
-    """Sketches that the kernel can read, each under a rank, which is its number here.
-
-    Args:
-        run: calls a function of the kernel with a directory, its offsets and the arguments.
-    """
+    """Sketches that the kernel can read, each under a rank, here its number; `run` calls a function of the
+    kernel."""
 
     def __init__(self, run: Callable[..., Any]) -> None:
         self.run = run
@@ -106,15 +103,8 @@ class _Walk(ABC):
 
 
 class TableWalk(_Walk):
-    """Documents of a common prefix in one table, compared with one another.
-
-    Args:
-        table: number of the method's table, from 0.
-        longs: the long runs of each table before, LONG_RUN.
-
-    Attributes:
-        cursor: PAIR_CURSOR, where it is, with what was compared so far.
-    """
+    """Documents of a common prefix in one table, compared with one another; `longs`: the long runs of each
+    table before. Its `cursor`, PAIR_CURSOR, has what was compared so far."""
 
     def __init__(
         self,

@@ -89,10 +89,7 @@ class DocumentTables(Tables, Protocol):
 
 
 def offsets_of(counts: Sequence[int], what: str) -> np.ndarray:
-    """Return the number of the first document of each part, and of all behind the last: uint64.
-
-    Raises SimIndexError where there are 2**32 or more; `what` the parts are, for the message.
-    """
+    """Return the number of the first document of each part, and of all behind the last: uint64."""
     offsets = np.zeros(len(counts) + 1, dtype=np.uint64)
     offsets[1:] = np.cumsum(np.array(counts, dtype=np.uint64))
     if offsets[-1] >= 2**32:
@@ -104,11 +101,8 @@ def offsets_of(counts: Sequence[int], what: str) -> np.ndarray:
 
 
 class MergedTables:
-    """The tables of several partitions as one; see `Tables`.
-
-    Attributes:
-        offsets: uint64: the number of the first document of each partition, and of all behind the last.
-    """
+    """The tables of several partitions as one; see `Tables`. `offsets` are the numbers of their first
+    documents."""
 
     def __init__(self, partitions: Sequence[Tables]) -> None:
         self.offsets = offsets_of([each.total for each in partitions], "partitions")
@@ -184,12 +178,8 @@ def set_bits(bits: np.ndarray, ranks: np.ndarray) -> None:
 
 
 class Ranks:
-    """The documents of a snapshot's segments, numbered from 0 without the gaps between segments.
-
-    Attributes:
-        offsets: uint64: the rank of each segment's first document, and their number behind the last.
-        dead: a bit for each rank: set where no live document has the sketch.
-    """
+    """The documents of a snapshot's segments, numbered from 0 without the gaps between segments; `dead` has a
+    bit for each, set where no live document has the sketch."""
 
     def __init__(self, view: View) -> None:
         entries = [segment.entry for segment in view.directory.segments]
@@ -252,11 +242,7 @@ _AT_ONCE = 4_096
 
 
 class PinnedTables:
-    """The newest commit of an index. Safe to share between threads, one of which reads at a time.
-
-    Attributes:
-        ranks: of its documents: 0 up to `ranks.total`, removed ones among them.
-    """
+    """The newest commit of an index. Safe to share between threads, one of which reads at a time."""
 
     def __init__(self, path: str, config: Config | None = None, scheme: Scheme | None = None) -> None:
         self._store = Store(path, "r", DEFAULT_MAP_BYTES, None, pinned=True)

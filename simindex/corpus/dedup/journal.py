@@ -114,12 +114,8 @@ class Journal:
 
 
 def read_journal(path: str) -> dict[str, Any]:
-    """Return what a journal holds: "job" and "state".
-
-    Raises:
-        FileNotFoundError: there is none.
-        JobError: it is damaged, or of another version.
-    """
+    """Return what a journal holds: "job" and "state". Raises FileNotFoundError, and JobError where it is
+    damaged."""
     with open(path, "rb") as file:
         content = file.read()
     try:

@@ -79,11 +79,8 @@ class Writing(NamedTuple):
 
     @contextmanager
     def alone(self, journal: str | None) -> Iterator[None]:
-        """Keep other processes from these files and this journal for the length of the block.
-
-        Raises:
-            JobError: another process is writing one of them.
-        """
+        """Keep other processes from these files and this journal for the length of the block, or raise
+        JobError."""
         own = None if journal is None else os.path.realpath(journal)
         places = {os.path.realpath(path) for path in self.files.values() if not is_remote(path)} | {own}
         with ExitStack() as locks:
@@ -121,12 +118,7 @@ def _suffix_of(path: str) -> str:
 
 
 def output_for(path: str) -> Output:
-    """Return the output of a name: .parquet; or .jsonl, .csv, .tsv or .txt, compressed or not.
-
-    Raises:
-        InputError: the name says another format, or none.
-        MissingPackageError: the format needs a package that is not installed.
-    """
+    """Return the output of a name: .parquet; or .jsonl, .csv, .tsv or .txt, compressed or not."""
     if path.lower().endswith(".parquet"):
         return ParquetOutput(path)
     encoder = _ENCODERS.get(_suffix_of(path))

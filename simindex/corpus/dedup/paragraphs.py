@@ -71,10 +71,7 @@ def paragraph_key(document: Key, place: int) -> str | bytes:
 
 
 class Paragraphs:
-    """The paragraphs of documents as rows, numbered through, each under ``document#number`` from 1 on.
-
-    A document without a paragraph is one without words, so that none is lost.
-    """
+    """The paragraphs of documents as rows, numbered through; a document without any is one without words."""
 
     def __init__(self, documents: Entries, cut: Cut) -> None:
         self.names, self.can_resume = documents.names, documents.can_resume

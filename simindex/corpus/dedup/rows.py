@@ -23,12 +23,8 @@ READ_AHEAD = 3
 
 
 class Rows:
-    """Rows of an input, or paragraphs of them, in order; `bad` stood between them.
-
-    Args:
-        first: number in the whole input of the first.
-        entries: rows or paragraphs that came one by one; none: they are added as columns.
-    """
+    """Rows of an input, or paragraphs of them, in order, that came one by one or are added as columns; `bad`
+    stood between them."""
 
     def __init__(self, first: int, entries: Sequence[Entry] = (), num_bytes: int = 0) -> None:
         self.first, self._entries, self.num_bytes = first, entries, num_bytes

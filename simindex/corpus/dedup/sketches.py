@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from io import FileIO
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ from simindex import _kernel
 from simindex.changes.documents import prepare_documents
 from simindex.corpus.dedup.rows import Rows
 from simindex.corpus.entries import Place, shown_key
-from simindex.corpus.outputs.output import naming, replacing, sync, write_all
+from simindex.corpus.outputs.output import naming, opened, replacing, sync, write_all
 from simindex.format.keys import Key
 from simindex.format.records import decode_kept, encode_kept
 from simindex.pairs.plan import PairPlan, bounds_of
@@ -87,11 +88,8 @@ class SketchedRows(NamedTuple):
 
 
 class SketchFiles:
-    """Sketches, keys and places of rows, by number.
-
-    Attributes:
-        mark: what was given to `sync` last, with the bytes of each file; ``None`` where nothing is there.
-    """
+    """Sketches, keys and places of rows, by number; `mark` is what was given to `sync` last, with the bytes
+    of each file, ``None`` where nothing is there."""
 
     def __init__(
         self, folder: str, bands: int, *, has_fingerprints: bool = False, has_kept: bool = False
@@ -99,11 +97,12 @@ class SketchFiles:
         os.makedirs(folder, exist_ok=True)
         self._folder, self.bands = folder, bands
         self.has_fingerprints, self.has_kept = has_fingerprints, has_kept
-        self._bytes = dict.fromkeys([*self.columns, *_FILES, *(_OF_KEPT if has_kept else ())], 0)
+        names = [*map(band_name, range(bands)), *["fingerprints"] * has_fingerprints]
+        self._bytes = dict.fromkeys([*names, *_FILES, *(_OF_KEPT if has_kept else ())], 0)
         self.mark, self.count = self._found_mark(), 0
         if self.mark is not None:
             self.count, self._bytes = int(self.mark["count"]), dict(self.mark["bytes"])
-        self._files: dict[str, Any] = {}
+        self._files: dict[str, FileIO] = {}
         self._maps: dict[str, np.ndarray] = {}
 
     def _found_mark(self) -> dict[str, Any] | None:
@@ -113,11 +112,6 @@ class SketchFiles:
         except FileNotFoundError:
             return None
         return mark if all(os.path.exists(self._path(name)) for name in mark["bytes"]) else None
-
-    @property
-    def columns(self) -> list[str]:
-        """The columns that a sketch is made of."""
-        return [*map(band_name, range(self.bands)), *(["fingerprints"] if self.has_fingerprints else [])]
 
     def _path(self, name: str) -> str:
         return os.path.join(self._folder, name)
@@ -131,27 +125,22 @@ class SketchFiles:
         ranks: list[Any] | None = None,
         others: list[Any] | None = None,
     ) -> None:
-        """Take the next rows, with what a keep order goes by and the verdicts of other indexes.
-
-        Raises:
-            OSError: the disk did not take them; it names the file.
-        """
+        """Take the next rows, with what a keep order goes by and the verdicts of other indexes."""
         words, present, fingerprints = sketches.words, sketches.present, sketches.fingerprints
         digests = fingerprints
         if self.bands:
             digests = np.empty(len(words), dtype=np.uint64)
             _kernel.xxh64_each(words, self.bands * _WORD, 0, digests)
-        of_kept: dict[str, Any] = {}
+        contents: dict[str, Any] = {band_name(band): words[:, band] for band in range(self.bands)}
+        if self.has_fingerprints:
+            contents["fingerprints"] = fingerprints
         if self.has_kept:
             assert sketches.kept is not None
             shingles = [b"" if hashes is None else encode_kept(hashes) for hashes in sketches.kept]
-            present = present | np.array(
-                [_HAS_KEPT * (hashes is not None) for hashes in sketches.kept], np.uint8
-            )
-            of_kept = {"kept_ends": self._ends("kept", list(map(len, shingles))), "kept": b"".join(shingles)}
-        contents = {band_name(band): words[:, band] for band in range(self.bands)} | of_kept
-        if self.has_fingerprints:
-            contents["fingerprints"] = fingerprints
+            has_kept = [_HAS_KEPT * (hashes is not None) for hashes in sketches.kept]
+            present = present | np.array(has_kept, np.uint8)
+            contents["kept_ends"] = self._ends("kept", list(map(len, shingles)))
+            contents["kept"] = b"".join(shingles)
         contents |= {
             "digests": digests,
             "present": present,
@@ -177,16 +166,13 @@ class SketchFiles:
         """Return where values of some lengths end in a file."""
         return np.cumsum(np.asarray(lengths, dtype=np.int64)) + self._bytes[name]
 
-    def _opened(self) -> dict[str, Any]:
+    def _opened(self) -> dict[str, FileIO]:
         """Open the files, without what is behind the mark."""
         if not self._files:
             for name, size in self._bytes.items():
-                path = self._path(name)
-                with naming(path):
-                    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-                    self._files[name] = file = open(handle, "r+b", buffering=0)  # noqa: SIM115 - see close()
-                    file.truncate(size)
-                    file.seek(size)
+                self._files[name] = file = opened(self._path(name))
+                file.truncate(size)
+                file.seek(size)
         return self._files
 
     def sync(self, more: dict[str, Any], *, is_durable: bool = True) -> None:
@@ -197,11 +183,11 @@ class SketchFiles:
             with naming(self._path(_MARK)), open(self._path(_MARK), "w", encoding="utf-8") as mark:
                 json.dump(self.mark, mark)
             return
-        for name, opened in files.items():
+        for name, file in files.items():
             with naming(self._path(name)):
-                os.fsync(opened.fileno())
-        with replacing(self._path(_MARK)) as file:
-            file.write(json.dumps(self.mark).encode())
+                os.fsync(file.fileno())
+        with replacing(self._path(_MARK)) as mark_file:
+            mark_file.write(json.dumps(self.mark).encode())
         sync(self._folder)
 
     def remove(self) -> None:
@@ -217,7 +203,8 @@ class SketchFiles:
     # ---- reading ----
 
     def parts(self, name: str) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield one of `columns`, "digests" or "present", some rows at a time: (first number, values)."""
+        """Yield a column of words, "fingerprints", "digests" or "present", some rows at a time: (first
+        number, values)."""
         dtype = np.uint8 if name == "present" else np.uint64
         with open(self._path(name), "rb", buffering=0) as file:
             for first in range(0, self.count, _PART):
@@ -315,51 +302,33 @@ class SketchFiles:
         return known
 
 
-class Copies(NamedTuple):
-    """Rows whose sketch is that of an earlier one."""
-
-    leaders: np.ndarray  # uint32: the first row of that sketch, of each
-    copies: np.ndarray  # uint32: the row
-
-
-def copies_among(files: SketchFiles, compared: np.ndarray, capacity: int) -> Copies:
-    """Return the rows whose sketches are equal to an earlier one.
-
-    Args:
-        compared: whether each row takes part.
-        capacity: rows that are sorted in one go, about.
-    """
-    leaders, copies = [np.empty(0, dtype=np.uint32)], [np.empty(0, dtype=np.uint32)]
+def copies_among(files: SketchFiles, compared: np.ndarray, capacity: int) -> Piece:
+    """Return (leaders, copies), uint32: the rows that take part whose sketches are equal to an earlier one,
+    and the first of each of these sketches; `capacity` rows, about, are sorted in one go."""
+    found = [np.empty((2, 0), dtype=np.uint32)]
     digests = partial(files.parts, "digests")
     for run in runs_of(_sorted(digests, compared, 64, (0, EVERY_KEY), capacity), 64, len(compared)):
         assert isinstance(run, Block)
         firsts = np.minimum.reduceat(run.numbers, np.cumsum(run.sizes) - run.sizes)
-        firsts = np.repeat(firsts, run.sizes)
-        is_copy = run.numbers != firsts
-        leaders.append(firsts[is_copy])
-        copies.append(run.numbers[is_copy])
-    found = Copies(np.concatenate(leaders), np.concatenate(copies))
-    if not len(found.copies):
-        return found
-    is_equal = files.present(found.leaders) == files.present(found.copies)
+        pairs = np.stack([np.repeat(firsts, run.sizes), run.numbers])
+        found.append(pairs[:, pairs[0] != pairs[1]])
+    leaders, copies = np.concatenate(found, axis=1)
+    if not len(copies):
+        return leaders, copies
+    is_equal = files.present(leaders) == files.present(copies)
     # A digest may be that of two sketches.
-    for words, others in zip(files.columns_of(found.leaders), files.columns_of(found.copies), strict=True):
+    for words, others in zip(files.columns_of(leaders), files.columns_of(copies), strict=True):
         is_equal &= words == others
     if files.has_kept:
         for place in np.flatnonzero(is_equal).tolist():
-            pair = found.leaders[place], found.copies[place]
-            is_equal[place] = len(set(map(files.packed_kept, map(int, pair)))) == 1
-    return Copies(found.leaders[is_equal], found.copies[is_equal])
+            pair = int(leaders[place]), int(copies[place])
+            is_equal[place] = len(set(map(files.packed_kept, pair))) == 1
+    return leaders[is_equal], copies[is_equal]
 
 
 class ColumnTables:
-    """The tables of rows whose sketches are files: columns, sorted when they are read; see `Tables`.
-
-    Of rows with one sketch only the first is in them.
-
-    Args:
-        compared: whether each row takes part.
-    """
+    """The tables of rows whose sketches are files: columns, sorted when they are read; see `Tables`. Of rows
+    with one sketch only the first is in them, and only those that are `compared`."""
 
     def __init__(
         self,
@@ -371,7 +340,7 @@ class ColumnTables:
         self._files, self._plan = files, plan
         self._copies = copies_among(files, compared, plan.capacity)
         self._compared = compared.copy()
-        self._compared[self._copies.copies] = False
+        self._compared[self._copies[1]] = False
         orders = zip(permutations.orders, permutations.prefix_bits, strict=True)
         self._orders = [replace(permutations, orders=(order,), prefix_bits=(bits,)) for order, bits in orders]
         self.total, self.sketches, self.columns_of = files.count, files.sketches, files.columns_of

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
+from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -71,6 +72,9 @@ def agree_and_distance(plan: PairPlan, score: _Score) -> tuple[_Score, _Score]:
     return (0xFFFF - upper, lower) if plan.method == "minhash" else (0xFFFF - lower, upper)
 
 
+Fetch = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+"""Returns (words, fingerprints) of ascending numbers."""
+
 _AT_ONCE = 4_096
 """Documents whose sketches are fetched in one go."""
 
@@ -92,42 +96,31 @@ def room_by_chance(total: int, bits: Sequence[int]) -> int:
 
 
 class _Run:
-    """The documents of a run that stay so far."""
+    """The documents of a run that stay so far, with their places and sketches."""
 
     def __init__(self, bands: int) -> None:
-        self.count = 0
-        self.places = np.empty(16, dtype=np.uint32)
-        self.words = np.empty((16, bands), dtype=np.uint64)
-        self.fingerprints = np.empty(16, dtype=np.uint64)
+        sketch = [("place", np.uint32), ("words", np.uint64, (bands,)), ("fingerprint", np.uint64)]
+        self.count, self.rows = 0, np.empty(16, dtype=sketch)
 
     def add(self, place: int, words: np.ndarray, fingerprint: np.uint64) -> None:
-        if self.count == len(self.places):
-            self.places = np.concatenate([self.places, np.empty_like(self.places)])
-            self.words = np.concatenate([self.words, np.empty_like(self.words)])
-            self.fingerprints = np.concatenate([self.fingerprints, np.empty_like(self.fingerprints)])
-        self.places[self.count], self.words[self.count] = place, words
-        self.fingerprints[self.count] = fingerprint
+        if self.count == len(self.rows):
+            self.rows = np.concatenate([self.rows, np.empty_like(self.rows)])
+        self.rows[self.count] = place, words, fingerprint
         self.count += 1
 
 
 class LongRunRows:
-    """Documents of long runs: first all are taken, then they come in keep order, each with its runs.
-
-    Attributes:
-        most: documents of a run that another one is compared with: as many as by an index (`asked_if_new`).
-        bounded: places of those that stay though there were more.
-    """
+    """Documents of long runs: first all are taken, then they come in keep order, each with its runs. Each is
+    compared with `most` of a run, as by an index; `bounded`: places of those that stay though there were
+    more."""
 
     def __init__(self, plan: PairPlan, num_perm: int, total: int) -> None:
         self._plan, self._num_perm = plan, num_perm
         self.most = DEFAULT_MAX_CANDIDATES
         if plan.method == "minhash":
             self.most = max(MOST_IN_BUCKET, room_by_chance(total, plan.bits))
-        self._parts: list[tuple[np.ndarray, int]] = []
-        self._num_runs = 0
-        self._at = self._fetched = 0
-        self._words: np.ndarray = np.empty((0, 0), dtype=np.uint64)
-        self._fingerprints = np.empty(0, dtype=np.uint64)
+        self._parts: list[np.ndarray] = []
+        self._num_runs = self._at = self._fetched = 0
         self._runs: dict[int, _Run] = {}
         self._was_bounded = False
         self.bounded: list[int] = []
@@ -135,20 +128,18 @@ class LongRunRows:
     def add(self, numbers: np.ndarray, *, begins: bool) -> None:
         """Take the documents of a run, or some more of the run before."""
         self._num_runs += begins
-        self._parts.append((numbers, self._num_runs - 1))
+        runs = np.full(len(numbers), self._num_runs - 1, dtype=np.uint32)
+        self._parts.append(np.stack([numbers.astype(np.uint32), runs]))
 
-    def begin(self, order: KeepOrder, fetch: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]) -> None:
+    def begin(self, order: KeepOrder, fetch: Fetch) -> None:
         """Put all that were taken in keep order."""
         self._order, self._fetch = order, fetch
-        parts = [
-            edges_of(order.places_of(numbers), np.full(len(numbers), run), np.zeros(len(numbers)))["edge"]
-            for numbers, run in self._parts
-        ]
+        numbers, runs = np.concatenate([np.empty((2, 0), dtype=np.uint32), *self._parts], axis=1)
         self._parts = []
-        places, runs = ends_of(np.unique(np.concatenate([np.empty(0, dtype=np.uint64), *parts])))
-        self._runs_of = runs.astype(np.uint32)
-        self._places, self._begins = np.unique(places.astype(np.uint32), return_index=True)
-        self._begins = np.append(self._begins, len(places))
+        edges = np.unique(edges_of(order.places_of(numbers), runs, np.zeros(1))["edge"])
+        places, self._runs_of = (ends.astype(np.uint32) for ends in ends_of(edges))
+        self._places, begins = np.unique(places, return_index=True)
+        self._begins = np.append(begins, len(places))
 
     def next_place(self) -> int:
         """Return where the next one stands; `NO_PLACE` behind the last."""
@@ -158,22 +149,16 @@ class LongRunRows:
         """Return the edges, ascending, from the next one to those of its runs that stay and are like it."""
         if self._at == self._fetched:
             self._fetch_more()
-        words, fingerprint, place = *self._own(), self.next_place()
-        found: list[np.ndarray] = []
-        self._was_bounded = False
+        place, found, self._was_bounded = self.next_place(), [_NO_EDGES], False
         for run in self._own_runs():
             known = self._runs.get(run)
-            if known is None:
-                continue
-            count = min(known.count, self.most)
-            self._was_bounded |= known.count > count
-            others, bits = known.words[:count], known.fingerprints[:count]
-            is_match, scores = self._scores(words, fingerprint, others, bits)
-            if not is_match.any():
-                continue
-            kept = known.places[:count][is_match]
-            found.append(edges_of(np.full(len(kept), place), kept, scores[is_match]))
-        return np.unique(np.concatenate(found)) if found else _NO_EDGES
+            if known is not None:
+                self._was_bounded |= known.count > self.most
+                others = known.rows[: min(known.count, self.most)]
+                is_match, scores = self._scores(others["words"], others["fingerprint"])
+                kept = others["place"][is_match]
+                found.append(edges_of(np.full(len(kept), place), kept, scores[is_match]))
+        return np.unique(np.concatenate(found))
 
     def decide(self, *, stays: bool) -> None:
         """Take note of what became of the next one, and go on."""
@@ -185,13 +170,11 @@ class LongRunRows:
                 self.bounded.append(self.next_place())
         self._at += 1
 
-    def _scores(
-        self, words: np.ndarray, fingerprint: np.uint64, others: np.ndarray, bits: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return (whether each of others matches a sketch, its scores)."""
-        plan = self._plan
+    def _scores(self, others: np.ndarray, bits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (whether each of others matches the next one, its scores)."""
+        plan, (words, fingerprint) = self._plan, self._own()
         distance = np.bitwise_count(bits ^ fingerprint).astype(np.uint32)
-        agree = np.full(len(others), 0xFFFF, dtype=np.uint32)
+        agree = np.full(len(others), NO_VALUE, dtype=np.uint32)
         if self._num_perm:
             agree = equal_rows(others, words).sum(axis=1, dtype=np.uint32)
         is_match = agree >= plan.min_agree if plan.method == "minhash" else distance <= plan.max_distance
@@ -208,41 +191,27 @@ class LongRunRows:
     def _fetch_more(self) -> None:
         numbers = self._order.numbers_of(self._places[self._at : self._at + _AT_ONCE])
         ascending = np.argsort(numbers)
-        words, fingerprints = self._fetch(numbers[ascending])
-        self._words, self._fingerprints = np.empty_like(words), np.empty_like(fingerprints)
-        self._words[ascending], self._fingerprints[ascending] = words, fingerprints
+        turned = np.argsort(ascending)
+        self._words, self._fingerprints = (column[turned] for column in self._fetch(numbers[ascending]))
         self._fetched = self._at + len(numbers)
 
 
 _HALF = np.uint64(32)
 
-Fetch = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
-"""Returns (words, fingerprints) of ascending numbers."""
-
 
 class Outcome(NamedTuple):
-    """What a star has come to.
+    """What a star has come to."""
 
-    Attributes:
-        verdicts: yields rows of SCORED_EDGE, of the numbers of rows that go (the upper half) and of those
-            that they are like, ascending.
-        bounded: numbers of the rows that stay though not all was looked at, ascending.
-    """
-
-    verdicts: Iterator[np.ndarray]
-    bounded: np.ndarray
+    verdicts: Iterator[np.ndarray]  # SCORED_EDGE, from the numbers of rows that go to what they are like
+    bounded: np.ndarray  # numbers of the rows that stay though not all was looked at, ascending
 
 
 class Star:
-    """Takes what ranges have found, in any order, and decides.
+    """Takes what ranges have found, in any order, and decides; rows that are `copies` of leaders are in no
+    range.
 
     Memory: 4 bytes a row, 8 a copy, `memory_bytes` of edges (what does not fit lies on the disk), 8 bytes for
     each time that a document is in a long run, and the sketches of those of them that stay.
-
-    Args:
-        copies: (leaders, copies) by number: rows that are in no range, for their sketch is a leader's.
-        folder: of edges that do not fit; ``None``: that of temporary files.
-        assign: settles rows, by their sketches or by more; see `assigned`.
     """
 
     def __init__(
@@ -272,9 +241,9 @@ class Star:
         rows = found.pairs
         scores = scores_of(self._plan, rows["agree"], rows["distance"])
         # Of equal rows only the first can stay: each of one side is compared with the first of the other.
-        for some, others in ((rows["a"], rows["b"]), (rows["b"], rows["a"])):
-            places, members = self._groups.expanded(some)
-            self._add(members, self._groups.firsts_of(others)[places], scores[places])
+        for side, other in ("ab", "ba"):
+            places, members = self._groups.expanded(rows[side])
+            self._add(members, self._groups.firsts_of(rows[other])[places], scores[places])
 
     def _add(self, some: np.ndarray, others: np.ndarray, scores: np.ndarray) -> None:
         left, right = self._order.places_of(some), self._order.places_of(others)
@@ -284,21 +253,16 @@ class Star:
     # ---- the decision ----
 
     def decided(self, found: Iterable[Edges], fetch: Fetch) -> Outcome:
-        """Return the decisions on all rows, once it has taken what ranges have found. To be called once.
-
-        Args:
-            fetch: gives the sketches of documents of long runs.
-        """
+        """Return the decisions on all rows, once it has taken what ranges have found; to be called once.
+        `fetch` gives the sketches of documents of long runs."""
         for some in found:
             self._take(some)
-        gone = self._new_edges()
+        gone, numbers_of = self._new_edges(), self._order.numbers_of
         with self._edges:
             for rows in self._best(fetch):
-                removed, kept = (
-                    self._order.numbers_of(places.astype(np.uint32)) for places in ends_of(rows["edge"])
-                )
+                removed, kept = (numbers_of(ends.astype(np.uint32)) for ends in ends_of(rows["edge"]))
                 gone.add(edges_of(removed, kept, rows["scores"]))
-        bounded = self._order.numbers_of(np.array(self._long_runs.bounded, dtype=np.uint32))
+        bounded = numbers_of(np.array(self._long_runs.bounded, dtype=np.uint32))
         return Outcome(gone.ascending(), np.sort(bounded))
 
     def _best(self, fetch: Fetch) -> Iterator[np.ndarray]:
@@ -328,10 +292,8 @@ class Star:
 
 
 def assigned(links: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Settle some rows, SCORED_EDGE, and return the best edge of each of them that goes.
-
-    `links` of a star, by place: itself where it stays (forest.c); rows: all that there are of each later one.
-    """
+    """Settle some rows, SCORED_EDGE, all that there are of each later one, and return the best edge of each
+    that goes. `links` of a star, by place: itself where it stays (forest.c)."""
     edges = np.ascontiguousarray(rows["edge"])
     _kernel.assign_stars(links, edges)
     later, earlier = ends_of(edges)
@@ -419,18 +381,15 @@ class ExactComparison:
 
     def leave_out_common(self, share: float) -> None:
         """Compare without the shingles that more than a share of the rows have; called once all are there."""
+
+        def shingles() -> Iterator[tuple[int, np.ndarray]]:
+            hashes = enumerate(map(self._files.kept, range(self._files.count)))
+            return ((number, some) for number, some in hashes if some is not None)
+
         self._common = common_shingles(
-            lambda: (hashes for _, hashes in self._shingles()), share, DEFAULT_MEMORY_BYTES, self._keep
+            lambda: (hashes for _, hashes in shingles()), share, DEFAULT_MEMORY_BYTES, self._keep
         )
-        self._own = OwnShingles(self._shingles(), self._common, self._keep)
-
-    def _shingles(self) -> Iterator[tuple[int, np.ndarray]]:
-        hashes = enumerate(map(self._files.kept, range(self._files.count)))
-        return ((number, some) for number, some in hashes if some is not None)
-
-    def estimate(self, a: int, b: int, score: int) -> Estimate:
-        """Return how much two rows are alike."""
-        return self.estimate_and_left_out(a, b, score)[0]
+        self._own = OwnShingles(shingles(), self._common, self._keep)
 
     def estimate_and_left_out(self, a: int, b: int, score: int) -> tuple[Estimate, int | None]:
         """Return how much two rows are alike, and how many shingles were left out, as `Pair` has it."""
@@ -445,25 +404,25 @@ class ExactComparison:
 
     def assigned(self, order: KeepOrder, links: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Settle some rows, and return the best edge of each of them that goes; see `star.assigned`."""
+        plan, (later, earlier) = self._plan, (ends.astype(np.uint32) for ends in ends_of(rows["edge"]))
         if self._own is not None:
-            a, b = (order.numbers_of(ends.astype(np.uint32)) for ends in ends_of(rows["edge"]))
-            may_reach = self._own.may_reach(a, b, self._plan.threshold)
-            rows = rows[may_reach | (_MOST - (rows["scores"] >> _HALF_SCORE) == self._num_perm)]
-        if not len(rows):
-            return rows
-        later, earlier = (ends.astype(np.uint32) for ends in ends_of(rows["edge"]))
-        begins = np.flatnonzero(np.diff(later, prepend=np.int64(-1)))
+            may_reach = self._own.may_reach(
+                order.numbers_of(later), order.numbers_of(earlier), plan.threshold
+            )
+            is_open = may_reach | (_MOST - (rows["scores"] >> _HALF_SCORE) == self._num_perm)
+            rows, later, earlier = rows[is_open], later[is_open], earlier[is_open]
+        begins = np.flatnonzero(np.diff(later, prepend=np.int64(-1))).tolist()
         best: list[int] = []
-        for begin, end in zip(begins.tolist(), [*begins[1:].tolist(), len(rows)], strict=True):
-            number = int(order.numbers_of(later[begin : begin + 1])[0])
+        for begin, end in pairwise([*begins, len(rows)]):
+            (number,) = order.numbers_of(later[begin : begin + 1]).tolist()
+            found: list[tuple[float, int, int, int]] = []
             others = earlier[begin:end]
             at = np.flatnonzero(links[others] == others) + begin
-            kept = order.numbers_of(earlier[at]).tolist()
-            found: list[tuple[float, int, int, int]] = []
-            for place, other, score in zip(at.tolist(), kept, rows["scores"][at].tolist(), strict=True):
-                estimate = self.estimate(number, other, score)
-                if estimate.similarity >= (self._plan.threshold if estimate.exact else self._plan.cut):
-                    found.append((-estimate.similarity, score, int(earlier[place]), place))
+            columns: list[np.ndarray] = [at, earlier[at], order.numbers_of(earlier[at]), rows["scores"][at]]
+            for place, other, kept, score in zip(*(column.tolist() for column in columns), strict=True):
+                estimate, _ = self.estimate_and_left_out(number, kept, score)
+                if estimate.similarity >= (plan.threshold if estimate.exact else plan.cut):
+                    found.append((-estimate.similarity, score, other, place))
             if found:
                 best.append(min(found)[-1])
                 links[later[begin]] = earlier[best[-1]]

@@ -131,17 +131,14 @@ class VerdictReader:
 
     def next_rows(self, first: int, behind: int) -> list[NumberedVerdict]:
         """Return the verdicts on rows first..behind-1, by place among them; the first call passes over the
-        rows before.
-
-        Raises:
-            SimIndexError: a later call leaves out rows that something was decided of.
-        """
+        rows before. Raises SimIndexError where a later one leaves out rows that something was decided of."""
         some: list[NumberedVerdict] = []
         while self._next is not None and self._next[0] < behind:
-            if self._next[0] >= first:
-                some.append((self._next[0] - first, self._next[1]))
+            number, verdict = self._next
+            if number >= first:
+                some.append((number - first, verdict))
             elif self._has_begun:
-                raise _misnumbered(f"row {self._next[0]:,}", f"row {first:,}")
+                raise _misnumbered(f"row {number:,}", f"row {first:,}")
             self._next = next(self._rest, None)
         self._has_begun = True
         return some

@@ -81,12 +81,8 @@ class Annotator:
 
 
 class Work:
-    """The reading: rows are decided batch by batch, and written frame by frame.
-
-    Args:
-        job: has its `state`, and `num_bytes` of the output; `on_removed` and `advance` are called.
-        texts: takes those of the rows that stay.
-    """
+    """The reading: rows are decided batch by batch, and written frame by frame; `texts` takes those that
+    stay."""
 
     def __init__(
         self,

@@ -19,13 +19,8 @@ def require_distinct(
     inputs: Sequence[str],
     indexes: Mapping[str, str],
 ) -> None:
-    """Refuse a job that would write over one of its own files, before it reads or writes any.
-
-    Args:
-        outputs: path of each output, by the argument that names it.
-        journal: its folder. The report of removed rows alone may lie there, under the name that it has there.
-        indexes: path of each index that the job reads or writes, by argument.
-    """
+    """Refuse a job that would write over one of its own files, which are named by the arguments that name
+    them."""
     seen = list[str]()
     for name, path in outputs.items():
         own = [path] if is_remote(path) else [path, temporary(path), temporary(path) + ".parts"]

@@ -18,15 +18,8 @@ _SHOW_WHOLE_OBJECTS = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"
 
 
 def spool(path: str, folder: str, role: str) -> str:
-    """Return where an output is written: at its path, or in the job's folder where that is remote.
-
-    Args:
-        role: of the output, so that two of one name differ.
-
-    Raises:
-        InputError: nothing can be written to such a path.
-        MissingPackageError: fsspec, or its package for such paths, is not installed.
-    """
+    """Return where an output is written: at its path, or in the job's folder under its role where that is
+    remote."""
     if not is_remote(path):
         return path
     if path.lower().startswith(("http://", "https://")) or "::" in path:

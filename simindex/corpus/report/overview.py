@@ -79,13 +79,8 @@ class Overview:
 
 
 def overview_of(index: Index, threshold: float, most_clusters: int, most_members: int) -> Overview:
-    """Return what there is to show of an index.
-
-    Cost: that of `Index.pairs`; memory: all keys, 4 bytes a document, and some 200 bytes a duplicate.
-
-    Args:
-        threshold: least similarity of a pair; without MinHash pairs within the configured distance count.
-    """
+    """Return what there is to show of an index. Memory: all keys, 4 bytes a document, some 200 bytes a
+    duplicate."""
     keys, by_similarity = list(index), bool(index.config.num_perm)
     places = {key: place for place, key in enumerate(keys)}
     nearest: dict[int, tuple[tuple[float, int], int, Pair]] = {}
@@ -225,12 +220,7 @@ def _likes(row: dict[str, Any]) -> Iterator[tuple[Member, float | None, int | No
 
 
 def overview_of_journal(job: Finished, most_clusters: int, most_members: int) -> Overview:
-    """Return what there is to show of a job; memory is some 100 bytes a removed row and 200 a cluster.
-
-    Raises:
-        BadRowError: a line of the report of removed rows is none.
-        OSError: it cannot be opened.
-    """
+    """Return what there is to show of a job; memory is some 100 bytes a removed row and 200 a cluster."""
     stars: dict[Name, list[Member]] = {}
     sizes, histogram = Counter[Name](), Counter[int]()
     removed: list[int] = []
@@ -278,12 +268,8 @@ class Histograms(NamedTuple):
 
 
 def histograms_of(index: Index, threshold: float) -> Histograms:
-    """Return the histograms. Cost: that of `Index.pairs`, and a reading of all records.
-
-    Args:
-        threshold: least similarity of a pair; what a bucket is follows from it, too. Without MinHash pairs
-            within the configured distance count.
-    """
+    """Return the histograms, of pairs from a threshold on. Cost: that of `Index.pairs`, and a reading of all
+    records."""
     with _pairs_of(index, threshold) as pairs:
         sizes = pairs.bucket_sizes()
         steps = Counter(step_of(pair.similarity, pair.distance) for pair in pairs)

@@ -254,13 +254,8 @@ def _document_of(paragraph: Key) -> str | bytes:
 def page_of_passages(
     index: Index, name: str, text: str, found: StoredPassages, texts: Mapping[Key, str]
 ) -> str:
-    """Return the page.
-
-    Args:
-        name: of the text.
-        found: exact passages.
-        texts: of the stored documents that have some. Those that the page has no room for are listed alone.
-    """
+    """Return the page on exact passages of a text; `texts` are those of the stored documents that have
+    some."""
     by_key: dict[Key, list[StoredPassage]] = {}
     for passage in found:
         by_key.setdefault(passage.key, []).append(passage)

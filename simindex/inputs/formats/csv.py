@@ -79,19 +79,12 @@ def _parser() -> Any:
 
 
 class _Feed:
-    """Hands lines to the parser, and raises a `BadRowError` in place of one that it must not have.
-
-    That is a line over a limit, or one with which the row would be. The parser then begins a new row.
-
-    Attributes:
-        number: of the newest line that was read.
-    """
+    """Hands lines to the parser, and in place of one over a limit raises a `BadRowError`; a new row begins
+    then."""
 
     def __init__(self, lines: Lines, name: str) -> None:
         self.number = 0
-        self._lines = lines
-        self._iterator = iter(lines)
-        self._name = name
+        self._lines, self._iterator, self._name = lines, iter(lines), name
         self._careful_from = lines.careful_from
         self._ahead = io.BytesIO()
         self.begin_row()

@@ -21,13 +21,8 @@ def read(source: Source, _fields: Fields) -> Iterator[Columns]:
 
 
 def text_of(source: Source) -> str:
-    """Return the text of a source; bytes that are not of its encoding become U+FFFD.
-
-    Raises:
-        NoTextError: it is something binary.
-        BadRowError: it is over the limit on a document, cannot be unpacked, or there is no memory for it.
-        OSError: it cannot be opened.
-    """
+    """Return the text of a source; bytes that are not of its encoding become U+FFFD. Raises as
+    `Source.whole`."""
     content = source.whole()
     try:
         try:

@@ -170,20 +170,16 @@ def _text(content: bytes, charset: str | None, is_html: bool) -> str:
     return text.replace("\r\n", "\n").strip()
 
 
-class _TooDeepError(Exception):
-    """The end of a walk."""
-
-
 def _is_deep(tree: Any) -> bool:
     from resiliparse.parse.html import traverse_dom
 
     def look(context: Any) -> None:
         if context.depth > _DEEPEST:
-            raise _TooDeepError
+            raise RecursionError  # the end of the walk
 
     try:
         traverse_dom(tree.document, look, elements_only=True)
-    except _TooDeepError:
+    except RecursionError:
         return True
     return False
 
