@@ -17,6 +17,7 @@ from collections.abc import (
     ValuesView,
 )
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import chain
@@ -167,7 +168,9 @@ class Index:
         try:
             scheme = scheme_of(store, config, layout)
             self._config = scheme.config
-            self._sketcher = Sketcher(scheme.config)
+            self._sketcher = self._asking_sketcher = Sketcher(scheme.config)
+            if scheme.config.containment:  # what a query by similarity does not look at
+                self._asking_sketcher = Sketcher(replace(scheme.config, containment=0))
             self._store = store
             self._session = Session(store, scheme, untrusted)
             self._reader = self._session.reader
@@ -456,7 +459,7 @@ class Index:
     # ---- queries ----
 
     def _query_one(self, call: str, query: Query, document: Document) -> Matches:
-        batch = sketched(call, query, self._sketcher, [document])
+        batch = sketched(call, query, self._asking_sketcher, [document])
         with self._store.reading() as txn:
             view = self._reader.view(txn)
             if not view.sources:
@@ -466,7 +469,7 @@ class Index:
     def _query_all(
         self, call: str, query: Query, documents: Iterable[Document], workers: int | None
     ) -> Answers:
-        batch_query = BatchQuery.of(call, query, documents, self._sketcher, workers)
+        batch_query = BatchQuery.of(call, query, documents, self._asking_sketcher, workers)
         with self._store.reading() as txn:
             return Answers(batch_query.matches(self._reader.view(txn)))
 
@@ -806,7 +809,7 @@ class Index:
         floor = 1.0 if threshold is None else threshold
         prefix_bits_for(floor, self._config.bands, recall)  # refuses what is out of range
         query = BandQuery(1.0)
-        batch = sketched("nearest", query, self._sketcher, [document])
+        batch = sketched("nearest", query, self._asking_sketcher, [document])
         with self._store.reading() as txn:
             view = self._reader.view(txn)
             require_comparable(view, query.compares)

@@ -452,14 +452,15 @@ def test_format_example_with_sampled_shingles_is_what_the_library_writes(tmp_pat
 
 
 def test_format_shingle_table_is_as_the_page_says() -> None:
-    """Without simindex.format: the keys of the example are the mixed hashes, rotated."""
+    """Without simindex.format: the keys of the example are the mixed hashes, rotated, and the number 0."""
     value = SAMPLED["segments", number(0) + b"\xff\xff" + bytes(4)]
     words = textbook.words("the quick brown fox jumps over the lazy dog")
     shingles = textbook.word_shingles(words, 3)
     hashes = [textbook.word_shingle_hash(shingle, 1) for shingle in shingles]
     mixed = textbook.sampled_hashes(hashes, 64)
-    assert np.frombuffer(value, "<u8", 7, 24).tolist() == sorted((x << 6 | x >> 58) % 2**64 for x in mixed)
-    assert f"`1` gives `x = {textbook.mix64(1):x}`" in text_of(ROOT / "docs" / "hashing.md")
+    keys = sorted(x << 6 & 2**64 - 1 | x >> 58 << 26 for x in mixed)
+    assert np.frombuffer(value, "<u8", 7, 24).tolist() == keys
+    assert f"`1` gives `x = {textbook.sample_hash(1):x}`" in text_of(ROOT / "docs" / "hashing.md")
 
 
 def number(value: int) -> bytes:

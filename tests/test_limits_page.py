@@ -10,7 +10,7 @@ import pytest
 import simindex
 from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.format.keys import MAX_KEY_BYTES
-from simindex.format.layout import MAX_SPAN
+from simindex.format.layout import MAX_SPAN, MAX_SPAN_WITH_SHINGLES
 from simindex.format.meta import MAX_NUMBER
 from simindex.format.records import MAX_METADATA_BYTES, MAX_METADATA_DEPTH
 from simindex.inputs import Limits
@@ -31,6 +31,7 @@ FIGURES = {
     "MAX_READERS": (MAX_READERS, "1,024"),
     "MAX_NUMBER": (MAX_NUMBER, "2^63 - 1"),
     "MAX_SPAN": (MAX_SPAN, "2^32 - 1"),
+    "MAX_SPAN_WITH_SHINGLES": (MAX_SPAN_WITH_SHINGLES, "2^26"),
     "DEFAULT_MAX_CANDIDATES": (DEFAULT_MAX_CANDIDATES, "65,536"),
     "DEFAULT_MAX_RUN": (DEFAULT_MAX_RUN, "1,000"),
     "DEFAULT_MEMORY_BYTES": (DEFAULT_MEMORY_BYTES, "64 MiB"),
@@ -42,7 +43,7 @@ UNITS = {"MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 def value_of(figure: str) -> int:
     """A figure as it is written: 65,536, 1 GiB, 2^32 - 1."""
     if "^" in figure:
-        base, power, less = map(int, re.findall(r"\d+", figure))
+        base, power, less = map(int, [*re.findall(r"\d+", figure), 0][:3])
         return int(base**power - less)
     number, _, unit = figure.partition(" ")
     return int(number.replace(",", "")) * UNITS.get(unit, 1)

@@ -9,6 +9,7 @@ _Array = np.ndarray | Buffer
 
 TABLE_BLOCK: int
 WORDS_BLOCK: int
+SHORT_NUMBER_BITS: int
 PAGE_BYTES: int
 PAGE_HEAD: int
 MIN_BITMAP_BITS: int
@@ -75,13 +76,13 @@ def xxh64_each(rows: _Array, width: int, seed: int, hashes: _Array, /) -> None: 
 def weighted_simhash(hashes: _Array, weights: _Array, /) -> int: ...
 def agreement(left: _Array, right: _Array, /) -> int: ...
 def permute(fingerprints: _Array, widths: _Array, orders: _Array, permuted: _Array, /) -> None: ...
-def sort_tables(keys: _Array, count: int, out_keys: _Array, out_numbers: _Array, /) -> None: ...
+def sort_tables(keys: _Array, count: int, out_keys: _Array, out_numbers: _Array | None, /) -> None: ...
 def address(buffer: _Array, /) -> int: ...
 def seal_words(words: _Array, seed: int, /) -> bytes: ...
 def fill_pages(
     keys: _Array,
     fingerprints: _Array | None,
-    numbers: _Array,
+    numbers: _Array | None,
     words_per_key: int,
     rows: int,
     page_bytes: int,

@@ -72,20 +72,21 @@ FUNCTION(add_to_filter, 5) {
     return PyLong_FromSize_t(added);
 }
 
-/* (keys of num_tables x count, count, out_keys, out_numbers): each row sorted, with positions. */
+/* (keys of num_tables x count, count, out_keys, out_numbers or None): each row sorted, with positions. */
 FUNCTION(sort_tables, 4) {
     size_t num_keys;
     uint64_t count = take_u64(held, args[1]);
     const uint64_t *keys = take_items(held, args[0], READABLE, 8, &num_keys, "keys");
     size_t num_tables = count ? num_keys / count : 0;
     uint64_t *out_keys = take(held, args[2], WRITABLE, num_tables * count * 8, "out_keys");
-    uint32_t *out_numbers = take(held, args[3], WRITABLE, num_tables * count * 4, "out_numbers");
+    int has_numbers = args[3] != Py_None;
+    uint32_t *out_numbers = has_numbers ? take(held, args[3], WRITABLE, num_tables * count * 4, "out_numbers") : NULL;
     if (held->failed) return NULL;
     uint64_t *work = malloc((num_tables ? count : 0) * 12 + 16);
     if (!work) return refuse_memory(held);
     Py_BEGIN_ALLOW_THREADS
     for (size_t t = 0; t < num_tables; t++)
-        sort_entries(keys + t * count, count, out_keys + t * count, out_numbers + t * count, work,
+        sort_entries(keys + t * count, count, out_keys + t * count, has_numbers ? out_numbers + t * count : NULL, work,
                      (uint32_t *)(work + count));
     Py_END_ALLOW_THREADS
     free(work);
@@ -111,28 +112,31 @@ FUNCTION(seal_words, 2) {
     return held->failed ? NULL : seals_of(&chunk, (count + WORDS_BLOCK - 1) / WORDS_BLOCK);
 }
 
-/* Whether pages have rows whose number and whose words and fingerprints, 4 and `other_bytes`, fit; else it fails. */
-static int require_shape(buffers *held, const page_shape *shape, size_t other_bytes) {
-    size_t room = shape->page_bytes - PAGE_HEAD - SEAL_BYTES;
+/* Whether pages have rows of so many bytes, which fit; else it fails. */
+static int require_shape(buffers *held, const page_shape *shape, size_t row_bytes) {
+    size_t least = PAGE_HEAD + SEAL_BYTES;
     if (held->failed) return 0;
-    if (shape->page_bytes && shape->page_bytes % PAGE_BYTES == 0 && shape->page_bytes <= 256 * PAGE_BYTES &&
-        shape->words_per_key <= MAX_NUM_PERM && shape->rows && shape->rows <= room / (4 + other_bytes))
+    if (shape->page_bytes > least && shape->page_bytes % 8 == 0 && shape->page_bytes <= 256 * PAGE_BYTES &&
+        shape->words_per_key <= MAX_NUM_PERM && shape->rows && shape->rows <= (shape->page_bytes - least) / row_bytes)
         return 1;
-    refuse(held, "pages: expected some of 4096 bytes, and rows that fit them");
+    refuse(held, "pages: expected a multiple of eight bytes up to a MiB, and rows that fit them");
     return 0;
 }
 
-/* (keys, fingerprints or None, numbers, words_per_key, rows, page_bytes, seed): a chunk of entries, or of sketches,
- * as it is stored. */
+/* (keys, fingerprints or None, numbers or None, words_per_key, rows, page_bytes, seed): a chunk of entries, or of
+ * sketches, as it is stored. */
 FUNCTION(fill_pages, 7) {
     size_t count;
     uint64_t words_per_key = take_u64(held, args[3]), rows = take_u64(held, args[4]);
     page_shape shape = {rows, take_u64(held, args[5]), words_per_key};
     uint64_t seed = take_u64(held, args[6]);
-    int is_sketch = args[1] != Py_None;
-    if (!require_shape(held, &shape, words_per_key * 8 + (is_sketch ? 8 : 0))) return NULL;
-    const void *numbers = take_items(held, args[2], READABLE, 4, &count, "numbers");
-    const void *keys = take(held, args[0], READABLE, count * words_per_key * 8, "keys");
+    int is_sketch = args[1] != Py_None, has_numbers = args[2] != Py_None;
+    size_t key_bytes = words_per_key * 8;
+    if (!has_numbers && (is_sketch || words_per_key != 1)) return refuse(held, "numbers: expected them but of keys alone");
+    if (!require_shape(held, &shape, key_bytes + (is_sketch ? 8 : 0) + (has_numbers ? 4 : 0))) return NULL;
+    const void *numbers = has_numbers ? take_items(held, args[2], READABLE, 4, &count, "numbers") : NULL;
+    const void *keys = has_numbers ? take(held, args[0], READABLE, count * key_bytes, "keys")
+                                   : take_items(held, args[0], READABLE, 8, &count, "keys");
     const void *fingerprints = is_sketch ? take(held, args[1], READABLE, count * 8, "fingerprints") : NULL;
     if (held->failed) return NULL;
     size_t bytes = (count + rows - 1) / rows * shape.page_bytes;
@@ -148,9 +152,9 @@ FUNCTION(fill_pages, 7) {
 FUNCTION(page_seals, 3) {
     size_t bytes;
     uint64_t page_bytes = take_u64(held, args[1]), seed = take_u64(held, args[2]);
-    if (!require_shape(held, &(page_shape){1, page_bytes, 0}, 0)) return NULL;
+    if (!require_shape(held, &(page_shape){1, page_bytes, 0}, 8)) return NULL;
     const uint8_t *value = take_items(held, args[0], READABLE, 1, &bytes, "value");
-    chunk_row chunk = {.keys = (uintptr_t)value, .numbers = (uintptr_t)value, .key_stride = (uint32_t)page_bytes,
+    chunk_row chunk = {.keys = (uintptr_t)value, .key_stride = (uint32_t)page_bytes,
                        .seals = (uintptr_t)value + page_bytes - PAGE_HEAD - SEAL_BYTES, .seed = seed};
     return held->failed ? NULL : seals_of(&chunk, (bytes + PAGE_HEAD) / page_bytes);
 }
@@ -241,9 +245,12 @@ FUNCTION(merge_whole, 7) {
     if (held->failed) return NULL;
     for (uint64_t t = 0; t < dir->num_tables; t++) {
         size_t entries = 0;
-        for (size_t s = 0; s < num_sources; s++) entries += table_at(dir, sources[s].segment, t)->num_entries;
+        for (size_t s = 0; s < num_sources; s++) {
+            const table_row *table = table_at(dir, sources[s].segment, t);
+            entries += table->num_entries;
+            if (table->num_entries) bytes += table->num_entries * (number_bits((const chunk_row *)table->chunks) ? 8 : 12);
+        }
         if (entries > capacity) capacity = entries;
-        bytes += entries * 12;
     }
     for (size_t s = 0; s < num_sources; s++) rows += segment_at(dir, sources[s].segment)->num_sketches;
     if (rows > capacity) capacity = rows;

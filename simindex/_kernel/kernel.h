@@ -101,11 +101,11 @@ typedef struct {
     uint64_t *slots;  /* SAMPLE_SLOTS of the hashes: a set of the distinct ones */
     uint64_t *values; /* room for all distinct ones and SAMPLE_FLOOR more */
     uint64_t top;     /* mixed hashes up to here are sampled: 2^64 / m - 1 */
-    size_t num_shingles, num_sampled;
-    int shift, has_zero;
+    size_t num_slots, num_shingles, num_sampled;
+    int shift;
 } sample;
 
-#define SAMPLE_SLOTS(total) (6 * (total) + 16)
+#define SAMPLE_SLOTS(total) (7 * (total) + 16)
 
 void sample_begin(sample *of, size_t total); /* hashes that are to come, repeats counted */
 void sample_add(sample *of, const uint64_t *hashes, size_t count);
@@ -203,9 +203,10 @@ void permute_blocks(const uint64_t *fingerprints, size_t count, const uint8_t *w
  *
  *   PAGE_HEAD bytes | keys or words | fingerprints | numbers | zeros | seal
  *
- * The first page lacks its head: there LMDB has its own, so that pages of the chunk are pages of the file. What lies
- * in memory only is one array a column. The strides say how far an array of a block is from that of the next one.
- * Of words, which are one array followed by the seals of all blocks, they are not used. */
+ * The first page lacks its head: there LMDB has its own, so that pages of the chunk are pages of the file. Those of the
+ * shingle table, whose entries are keys alone, are shorter and cross pages of the file. What lies in memory only is one
+ * array a column. The strides say how far an array of a block is from that of the next one; they are 0 of words, which
+ * are one array followed by the seals of all blocks. */
 typedef struct {
     uint64_t keys, numbers, fingerprints, seals, checked, seed;
     uint32_t count, key_stride, number_stride, fingerprint_stride;
@@ -362,6 +363,7 @@ size_t sound_entries(const tree_file *file, uint64_t root, unsigned depth, const
 #define PAGE_HEAD 16     /* bytes that LMDB has at the beginning of the first page of a value */
 #define SEAL_BYTES 8
 #define TABLE_BLOCK 339  /* entries of a page of a sorted table: (4096 - 16 - 8) / 12 */
+#define SHORT_NUMBER_BITS 26  /* of an entry of the shingle table, which is one word: a hash, then a number */
 #define WORDS_BLOCK 128  /* words a sealed block of a filter, a bitmap or fences */
 #define MIN_BITMAP_BITS 6  /* a bitmap is at least one word */
 #define LINE_WORDS 8       /* of a filter: one cache line */
@@ -400,10 +402,15 @@ static inline uint64_t table_key(const directory *dir, const table_row *table, u
     return load64(key_address(dir, table, entry));
 }
 
+/* The bits of a key that are the number: none but of the shingle table, whose chunks have no array of numbers. */
+static inline uint64_t number_bits(const chunk_row *chunk) {
+    return chunk->numbers ? 0 : ((uint64_t)1 << SHORT_NUMBER_BITS) - 1;
+}
+
 static inline uint32_t table_number(const directory *dir, const table_row *table, uint64_t entry) {
     uint64_t at;
     const chunk_row *chunk = entry_chunk(dir, table, entry, &at);
-    return load32(number_in(chunk, at));
+    return chunk->numbers ? load32(number_in(chunk, at)) : (uint32_t)(load64(key_in(chunk, at)) & number_bits(chunk));
 }
 
 /* Entries of a block of a table, but for its last: fence f is the key of entry f x block_entries. */
@@ -670,7 +677,7 @@ size_t scan_distances(const uint8_t *keys, size_t count, uint64_t target, uint32
 /* Sort ascending. work: as long as values. */
 void sort_u64(uint64_t *values, uint64_t *work, size_t count);
 
-/* Sort keys with their positions, stable: out_numbers[i] is where out_keys[i] was. At most 2^32 - 1. */
+/* Sort keys with their positions, stable: out_numbers[i] is where out_keys[i] was, or NULL. At most 2^32 - 1. */
 void sort_entries(const uint64_t *keys, size_t count, uint64_t *out_keys, uint32_t *out_numbers,
                   uint64_t *work_keys, uint32_t *work_numbers);
 
@@ -712,8 +719,8 @@ typedef struct {
     merge_work merging;
 } whole_work;
 
-/* Merge all tables and the sketch columns of segments into the content of one that is one value: keys and numbers of
- * each table, words, fingerprints and numbers of the sketches. sources: one a segment; `first_of_sketches`: the first
+/* Merge all tables and the sketch columns of segments into the content of one that is one value: the entries of each
+ * table, words, fingerprints and numbers of the sketches. sources: one a segment; `first_of_sketches`: the first
  * table that `dead_sketches` goes for. Entries of each table and rows go to counts. Returns the bytes of it, or
  * SIZE_MAX with *where on damage, as of merge_entries. */
 size_t merge_whole(const directory *dir, merge_source *sources, size_t num_sources, uint64_t first_of_sketches,

@@ -30,14 +30,40 @@ static void merge_two(const uint64_t *keys_a, const uint32_t *numbers_a, size_t 
     memcpy(numbers + n, numbers_b + j, (b - j) * sizeof *numbers);
 }
 
+/* The bits of keys that are numbers, in the table that a merge is of. What a source adds to its numbers comes after a
+ * step's ends are found, so these go by the bits before; entries whose bits before are equal are in the order of the
+ * sources, as in a table whose numbers lie apart. */
+static uint64_t bits_of_numbers(const directory *dir, const merge_source *sources, size_t num_sources) {
+    for (size_t s = 0; s < num_sources; s++) {
+        const table_row *table = table_of(dir, sources + s);
+        if (table->num_entries) return number_bits((const chunk_row *)table->chunks);
+    }
+    return 0;
+}
+
+/* The numbers of entries that lie side by side in a block: in the keys, of which they are the low bits, or apart. */
+typedef struct {
+    const uint8_t *first;
+    size_t step;
+    uint32_t bits;
+} number_run;
+
+static inline number_run numbers_of(const chunk_row *chunk, uint64_t at) {
+    if (chunk->numbers) return (number_run){number_in(chunk, at), 4, UINT32_MAX};
+    return (number_run){key_in(chunk, at), 8, (uint32_t)number_bits(chunk)};
+}
+
+static inline uint32_t number_of(const number_run *run, uint64_t i) { return load32(run->first + i * run->step) & run->bits; }
+
 /* ---- what is not believed ---- */
 
 /* Whether entries may be copied: keys ascend from the entry before, and every number is below `span`. */
 PER_CPU static int may_copy(const chunk_row *chunk, uint64_t at, uint64_t n, uint64_t previous, uint64_t span) {
-    const uint8_t *keys = key_in(chunk, at), *numbers = number_in(chunk, at);
+    const uint8_t *keys = key_in(chunk, at);
+    number_run numbers = numbers_of(chunk, at);
     uint32_t highest = 0;
     for (uint64_t i = 0; i < n; i++) {
-        uint32_t number = load32(numbers + i * 4);
+        uint32_t number = number_of(&numbers, i);
         highest = number > highest ? number : highest;
     }
     return highest < span && previous <= load64(keys) && keys_ascend(keys, n);
@@ -76,10 +102,12 @@ static size_t copy_entries(const directory *dir, const merge_source *source, uin
         uint64_t at = entry % per_chunk, n = per_chunk - at < last - entry ? per_chunk - at : last - entry;
         if (n > TABLE_BLOCK - at % TABLE_BLOCK) n = TABLE_BLOCK - at % TABLE_BLOCK;
         if (!may_copy(chunk, at, n, previous, span)) return SIZE_MAX;
-        const uint8_t *from_keys = key_in(chunk, at), *from_numbers = number_in(chunk, at);
+        const uint8_t *from_keys = key_in(chunk, at);
+        number_run from = numbers_of(chunk, at);
+        uint64_t added = number_bits(chunk) ? source->offset : 0;
         for (uint64_t i = 0; i < n; i++) {
-            uint32_t number = load32(from_numbers + i * 4) + (uint32_t)source->offset;
-            keys[written] = load64(from_keys + i * 8);
+            uint32_t number = number_of(&from, i) + (uint32_t)source->offset;
+            keys[written] = load64(from_keys + i * 8) + added;
             numbers[written] = number;
             written += !(dead && dead[number >> 3] >> (number & 7) & 1);
         }
@@ -155,7 +183,8 @@ static int find_ends(const directory *dir, const merge_source *sources, size_t n
     }
     if (left <= capacity) return 1;
     guess_ends(dir, sources, num_sources, capacity, left, ends);
-    uint64_t bound = find_bound(dir, sources, num_sources, capacity, ends), room = capacity;
+    uint64_t ignored = bits_of_numbers(dir, sources, num_sources), room = capacity;
+    uint64_t bound = find_bound(dir, sources, num_sources, capacity, ends) & ~ignored;
     for (size_t s = 0; s < num_sources; s++) {
         const table_row *table = table_of(dir, sources + s);
         uint64_t at = sources[s].position;
@@ -165,7 +194,8 @@ static int find_ends(const directory *dir, const merge_source *sources, size_t n
     }
     for (size_t s = 0; s < num_sources && room; s++) {
         const table_row *table = table_of(dir, sources + s);
-        for (; room && ends[s] < table->num_entries && table_key(dir, table, ends[s]) == bound; room--) ends[s]++;
+        for (; room && ends[s] < table->num_entries && (table_key(dir, table, ends[s]) & ~ignored) == bound; room--)
+            ends[s]++;
     }
     return !room;
 }
@@ -270,7 +300,8 @@ size_t merge_whole(const directory *dir, merge_source *sources, size_t num_sourc
                                  &work->merging, where);
         if (n == SIZE_MAX) return SIZE_MAX;
         counts[t] = n;
-        end = put_bytes(put_bytes(end, work->keys, n * 8), work->numbers, n * 4);
+        end = put_bytes(end, work->keys, n * 8);
+        if (!bits_of_numbers(dir, sources, num_sources)) end = put_bytes(end, work->numbers, n * 4);
     }
     size_t n = 0;
     for (size_t s = 0; s < num_sources; s++) {

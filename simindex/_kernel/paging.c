@@ -198,7 +198,7 @@ static void ask_for_blocks(const directory *dir, const table_row *table, uint64_
         const chunk_row *chunk = entry_chunk(dir, table, entry, &at);
         uint64_t n = dir->entries_per_chunk - at < end - entry ? dir->entries_per_chunk - at : end - entry;
         uint64_t blocks = (at + n - 1) / TABLE_BLOCK - at / TABLE_BLOCK + 1;
-        ask_for(key_in(chunk, at), blocks * PAGE_BYTES - PAGE_HEAD);
+        ask_for(key_in(chunk, at), blocks * chunk->key_stride - PAGE_HEAD);
         entry += n;
     }
 }

@@ -3,15 +3,15 @@
  * A sample by hash value (FracMinHash: Irber et al. 2022; Broder's mod k sketch, 1997). The hashes are mixed before, so
  * that it is independent of the rows and of the kept shingles, which are made of the same ones. They go into a set with
  * open addressing, for their number is a part of the result. A hash lies there in the slot of its leading bits, or in one
- * soon behind, so what is sampled comes out of the set nearly in order.
+ * soon behind without a free one between, so what is sampled comes out of the set nearly in order.
  */
 #include "kernel.h"
 
-/* Appleby's finalizer of MurmurHash3: a permutation of 64 bits. */
+/* The upper bits, as many as an entry of the shingle table has room for, of Appleby's finalizer of MurmurHash3. */
 static inline uint64_t sample_hash(uint64_t h) {
     h = (h ^ h >> 33) * UINT64_C(0xFF51AFD7ED558CCD);
     h = (h ^ h >> 33) * UINT64_C(0xC4CEB9FE1A85EC53);
-    return h ^ h >> 33;
+    return (h ^ h >> 33) >> SHORT_NUMBER_BITS << SHORT_NUMBER_BITS;
 }
 
 void sample_begin(sample *of, size_t total) {
@@ -19,37 +19,49 @@ void sample_begin(sample *of, size_t total) {
     while ((size_t)1 << bits < 3 * total) bits++;
     of->shift = 64 - bits;
     of->num_shingles = 0;
-    of->has_zero = 0;
-    memset(of->slots, 0, sizeof *of->slots << bits);
+    of->num_slots = ((size_t)1 << bits) + total;
+    memset(of->slots, 0, of->num_slots * sizeof *of->slots);
 }
 
+#define MIXED_AT_ONCE 64
+#define TAKEN 1 /* added to a hash in its slot, whose low bits are zeros: a free one is 0 */
+
+/* In a loop that the compiler makes into vectors. */
+PER_CPU static void mix_hashes(const uint64_t *hashes, size_t count, uint64_t *mixed) {
+    for (size_t i = 0; i < count; i++) mixed[i] = sample_hash(hashes[i]) | TAKEN;
+}
+
+/* Each hash into the slot of its leading bits if that is free, then those that met another one there into the next slot,
+ * and so on: without a branch, for one in seven meets another, and which, no predictor learns. */
 void sample_add(sample *of, const uint64_t *hashes, size_t count) {
-    size_t last = ((size_t)1 << (64 - of->shift)) - 1, num_shingles = of->num_shingles;
-    uint64_t *slots = of->slots;
+    size_t num_shingles = of->num_shingles;
+    uint64_t *slots = of->slots, mixed[MIXED_AT_ONCE];
     int shift = of->shift;
-    for (size_t i = 0; i < count; i++) {
-        uint64_t hash = sample_hash(hashes[i]);
-        if (!hash) { /* the mark of a free slot */
-            num_shingles += !of->has_zero;
-            of->has_zero = 1;
-            continue;
+    for (size_t first = 0; first < count; first += MIXED_AT_ONCE) {
+        size_t n = count - first < MIXED_AT_ONCE ? count - first : MIXED_AT_ONCE, others;
+        mix_hashes(hashes + first, n, mixed);
+        for (size_t behind = 0; n; behind++, n = others) {
+            others = 0;
+            for (size_t i = 0; i < n; i++) {
+                uint64_t item = mixed[i], *slot = slots + (item >> shift) + behind, held = *slot, is_free = !held;
+                *slot = held | (item & -is_free);
+                num_shingles += is_free;
+                mixed[others] = item;
+                others += !is_free & (held != item);
+            }
         }
-        size_t at = hash >> shift;
-        while (slots[at] && slots[at] != hash) at = (at + 1) & last;
-        num_shingles += !slots[at];
-        slots[at] = hash;
     }
     of->num_shingles = num_shingles;
 }
 
-/* Take what is sampled out of the set, in order. Sorting by digits took ten times as long. */
-static void take_sampled(sample *of) {
-    size_t slots = (size_t)1 << (64 - of->shift), last = of->top >> of->shift, count = 0;
+/* Take what is sampled out of the set, and more up to SAMPLE_FLOOR: all up to a free slot, in order nearly. Sorting by
+ * digits took ten times as long. */
+size_t sample_end(sample *of) {
+    size_t last = of->top >> of->shift, count = 0, sampled = 0;
     uint64_t *values = of->values;
-    if (of->has_zero) values[count++] = 0;
-    for (size_t i = 0; i < slots && (i <= last || of->slots[i]); i++) {
-        values[count] = of->slots[i];
-        count += of->slots[i] - 1 < of->top; /* no free slot, and sampled */
+    for (size_t i = 0; i < of->num_slots && (i <= last || count < SAMPLE_FLOOR || of->slots[i]); i++) {
+        values[count] = of->slots[i] - TAKEN;
+        count += of->slots[i] != 0;
     }
     for (size_t i = 1; i < count; i++) {
         uint64_t hash = values[i];
@@ -57,23 +69,8 @@ static void take_sampled(sample *of) {
         for (; j && values[j - 1] > hash; j--) values[j] = values[j - 1];
         values[j] = hash;
     }
-    of->num_sampled = count;
-}
-
-/* Fill the sample up to SAMPLE_FLOOR with the least of the other hashes. */
-static size_t fill_up(sample *of) {
-    size_t slots = (size_t)1 << (64 - of->shift), count = of->num_sampled;
-    for (size_t i = 0; i < slots; i++) {
-        uint64_t hash = of->slots[i];
-        if (hash <= of->top || (count == SAMPLE_FLOOR && hash >= of->values[count - 1])) continue;
-        size_t j = count < SAMPLE_FLOOR ? count++ : count - 1;
-        for (; j > of->num_sampled && of->values[j - 1] > hash; j--) of->values[j] = of->values[j - 1];
-        of->values[j] = hash;
-    }
-    return count;
-}
-
-size_t sample_end(sample *of) {
-    take_sampled(of);
-    return of->num_sampled < SAMPLE_FLOOR ? fill_up(of) : of->num_sampled;
+    while (sampled < count && values[sampled] <= of->top) sampled++;
+    of->num_sampled = sampled;
+    if (sampled >= SAMPLE_FLOOR) return sampled;
+    return count < SAMPLE_FLOOR ? count : SAMPLE_FLOOR;
 }

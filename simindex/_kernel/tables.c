@@ -10,7 +10,7 @@
 
 /* ---- seals ---- */
 
-static int has_pages(const chunk_row *chunk) { return chunk->numbers != 0; }
+static int has_pages(const chunk_row *chunk) { return chunk->key_stride != 0; }
 
 /* Entries or sketches of a block of pages. */
 static uint64_t block_rows(const chunk_row *chunk) {
@@ -66,7 +66,7 @@ void fill_pages(const page_shape *shape, const uint8_t *keys, const uint8_t *fin
             memcpy(at, fingerprints + first * 8, n * 8);
             at += rows * 8;
         }
-        memcpy(at, numbers + first * 4, n * 4);
+        if (numbers) memcpy(at, numbers + first * 4, n * 4);
         uint64_t sealed = xxh64(begin, (size_t)(seal - begin), seed + block);
         memcpy(seal, &sealed, SEAL_BYTES);
     }

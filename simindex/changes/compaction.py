@@ -74,7 +74,7 @@ class _Compaction:
             self._begun, self._figures = txn.id, session.store.figures(txn)
             # Behind every id that may have been given to a merge under way.
             self._old = view.manifest._replace(next_segment=writer.manifest.next_segment)
-            runs = runs_to_compact(list(view.manifest.segments))
+            runs = runs_to_compact(list(view.manifest.segments), self._tables.max_span)
             self._runs = [(run, self._is_whole(run, view)) for run in runs]
         self.manifest = self._old
         self._dropped: set[bytes] = set()
@@ -95,7 +95,7 @@ class _Compaction:
     def leaves_more(self) -> bool:
         """Whether the new file can be compacted again: what is one segment now was too many at once."""
         segments = list(self.manifest.segments)
-        return len(runs_to_compact(segments)) < len(segments)
+        return len(runs_to_compact(segments, self._tables.max_span)) < len(segments)
 
     def needed_bytes(self) -> int:
         """Return the bytes of the new file, as far as counts tell.

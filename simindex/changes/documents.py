@@ -33,7 +33,7 @@ from simindex.format.records import (
 )
 from simindex.format.seals import unpack
 from simindex.queries.scheme import Scheme
-from simindex.segments.build import NO_ENTRIES, Entries, Puts, SegmentData
+from simindex.segments.build import NO_ENTRIES, NO_NUMBERS, Entries, Puts, SegmentData
 from simindex.sketching.sample import num_entries
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, Sketch, SketchBatch
 from simindex.sketching.sketcher import Sketcher
@@ -147,12 +147,14 @@ class NewDocuments:
         return SegmentData(first, last - first + 1, tables, words, fingerprints, own)
 
     def _shingles(self, relative: np.ndarray) -> Entries:
-        """Return keys and numbers of the shingle table. No documents of such an index are copies."""
+        """Return the keys of the shingle table. No documents of such an index are copies."""
         samples = self.sketches.samples
         if samples is None:
             return NO_ENTRIES
         lengths = num_entries(samples.num_shingles, samples.num_sampled)
-        return shingle_keys(samples.hashes)[None], np.repeat(relative, lengths)
+        keys = shingle_keys(samples.hashes)
+        keys |= np.repeat(relative, lengths)
+        return keys[None], NO_NUMBERS
 
     def records(self, numbers: np.ndarray, leaders: dict[int, int], inserted_at: int) -> Puts:
         """Return the database keys and values of all records."""

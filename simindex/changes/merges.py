@@ -70,7 +70,9 @@ def due_tiers(segments: Collection[SegmentEntry], busy: set[int], factor: int) -
     return [tier for tier in sorted(set(tiers)) if tiers.count(tier) >= factor]
 
 
-def pick_merges(segments: Sequence[SegmentEntry], busy: set[int], factor: int) -> list[list[SegmentEntry]]:
+def pick_merges(
+    segments: Sequence[SegmentEntry], busy: set[int], factor: int, max_span: int = MAX_SPAN
+) -> list[list[SegmentEntry]]:
     """Return runs of neighbouring segments that are due to be merged, smallest tier first.
 
     A run is due when it has `factor` segments of one tier, with none of a higher tier between them;
@@ -91,7 +93,7 @@ def pick_merges(segments: Sequence[SegmentEntry], busy: set[int], factor: int) -
                 entry is not None
                 and entry.id not in taken
                 and its_tier <= tier
-                and (not run or entry.base + entry.span - run[0].base <= MAX_SPAN)
+                and (not run or entry.base + entry.span - run[0].base <= max_span)
                 and len(run) < MAX_SOURCES
             ):
                 if its_tier == tier:
@@ -125,12 +127,12 @@ def _within(run: list[SegmentEntry], segments: Sequence[SegmentEntry]) -> list[S
     return part
 
 
-def runs_to_compact(segments: list[SegmentEntry]) -> list[list[SegmentEntry]]:
+def runs_to_compact(segments: list[SegmentEntry], max_span: int = MAX_SPAN) -> list[list[SegmentEntry]]:
     """Return all segments in as few runs of neighbours as can become one each."""
     runs: list[list[SegmentEntry]] = []
     for entry in segments:
         run = runs[-1] if runs else []
-        if run and len(run) < MAX_SOURCES and entry.base + entry.span - run[0].base <= MAX_SPAN:
+        if run and len(run) < MAX_SOURCES and entry.base + entry.span - run[0].base <= max_span:
             run.append(entry)
         else:
             runs.append([entry])
@@ -313,7 +315,7 @@ class Merges:
         """Begin the merges that are due among committed segments."""
         busy = {entry.id for merge in self.under_way for entry in merge.sources}
         busy |= {entry.id for entry in manifest.segments} - committed
-        runs = pick_merges(manifest.segments, busy, self._factor)
+        runs = pick_merges(manifest.segments, busy, self._factor, self._tables.max_span)
         busy.update(entry.id for run in runs for entry in run)
         # A segment that is mostly dead is rewritten by itself, or old ones would keep their space for ever.
         if self._dead:

@@ -14,10 +14,11 @@ import numpy as np
 
 from simindex import _kernel
 from simindex.format.layout import (
-    ENTRY_BYTES,
+    ENTRY_WIDTHS,
     FINGERPRINT_BYTES,
     KEY_BYTES,
     NUMBER_BYTES,
+    SHINGLE_WIDTHS,
     Column,
     Geometry,
     SegmentEntry,
@@ -26,7 +27,7 @@ from simindex.format.layout import (
 from simindex.format.rows import CHUNK_ROW, STRIDES
 from simindex.format.seals import SEAL_BYTES, SEAL_SEEDS, seal
 
-_ENTRY_PAGE = page_shape((KEY_BYTES, 0, NUMBER_BYTES))
+_ENTRY_ROWS, _ = page_shape(ENTRY_WIDTHS)
 
 
 def table_key(value: int) -> bytes:
@@ -35,24 +36,35 @@ def table_key(value: int) -> bytes:
 
 
 def shingle_keys(hashes: np.ndarray) -> np.ndarray:
-    """Return the keys of sampled hashes in the shingle table: uint64, of uint64.
+    """Return what the keys of sampled hashes in the shingle table begin with: uint64, of uint64. The low 26
+    bits, zeros of a hash as of these, are for the number of a document.
 
     Sampled hashes have zeros in front. Turned round they are spread evenly over all keys, as filters and
     fences take them to be.
 
-    >>> shingle_keys(np.array([1, 2**63], dtype=np.uint64)).tolist()
-    [64, 32]
+    >>> [hex(key) for key in shingle_keys(np.array([2**26, 2**63], dtype=np.uint64)).tolist()]
+    ['0x100000000', '0x80000000']
     """
-    return hashes << np.uint64(_TURN) | hashes >> np.uint64(64 - _TURN)
+    leading = hashes >> _FIRST
+    leading <<= _NUMBERS
+    leading |= hashes << _TURN
+    return leading
 
 
 def hashes_of_shingle_keys(keys: np.ndarray) -> np.ndarray:
-    """Return the hashes that `shingle_keys` was given."""
-    return keys >> np.uint64(_TURN) | keys << np.uint64(64 - _TURN)
+    """Return the hashes of keys of the shingle table."""
+    return keys >> _NUMBERS + _TURN << _NUMBERS | keys >> _NUMBERS << _FIRST
 
 
-_TURN = 6
-"""Bits; the coarsest sample has so many zeros in front."""
+def numbers_of_shingle_keys(keys: np.ndarray) -> np.ndarray:
+    """Return the numbers of documents in keys of the shingle table: uint32, of uint64."""
+    return (keys & (np.uint64(1) << _NUMBERS) - np.uint64(1)).astype(np.uint32)
+
+
+_TURN, _NUMBERS = np.uint64(6), np.uint64(_kernel.SHORT_NUMBER_BITS)
+"""Bits: the coarsest sample has six zeros in front."""
+
+_FIRST = np.uint64(64) - _TURN
 
 
 def chunk_seed(key: bytes) -> int:
@@ -67,9 +79,11 @@ def chunk_seeds(keys: np.ndarray) -> np.ndarray:
     return seeds & np.uint64(2**63 - 1)
 
 
-def encode_chunk(key: bytes, keys: np.ndarray, numbers: np.ndarray) -> bytes:
-    """Return a chunk of a sorted table, in pages: keys <u8[n], numbers <u4[n], one seal <u8 in each."""
-    return _kernel.fill_pages(keys, None, numbers, 1, *_ENTRY_PAGE, chunk_seed(key))
+def encode_chunk(key: bytes, keys: np.ndarray, numbers: np.ndarray | None = None) -> bytes:
+    """Return a chunk of a sorted table, in pages: keys <u8[n], numbers <u4[n] but of the shingle table, one
+    seal <u8 in each."""
+    shape = page_shape(SHINGLE_WIDTHS if numbers is None else ENTRY_WIDTHS)
+    return _kernel.fill_pages(keys, None, numbers, 1, *shape, chunk_seed(key))
 
 
 def encode_sketch_chunk(
@@ -100,11 +114,13 @@ def whole_segment_rows(geometry: Geometry, entry: SegmentEntry) -> np.ndarray:
     """Return the kernel's rows of a one-value segment, as if its value lay at address 0: CHUNK_ROW, one a
     table, then the sketch column's. There are no seals, for the value has one of its own."""
     counts = np.array(geometry.entry_counts(entry), dtype=np.uint64)
-    ends = np.cumsum(counts * np.uint64(ENTRY_BYTES))
+    widths = np.array([geometry.widths(table) for table in range(geometry.count)], dtype=np.uint64)
+    ends = np.cumsum(counts * widths.sum(axis=1))
     rows = chunk_rows(geometry.count + 1, geometry.bands, geometry.sketches_per_block)
     sorted_tables, sketches = rows[:-1], rows[-1]
-    sorted_tables["keys"] = ends - counts * np.uint64(ENTRY_BYTES)
-    sorted_tables["numbers"] = sorted_tables["keys"] + counts * np.uint64(KEY_BYTES)
+    sorted_tables["keys"] = ends - counts * widths.sum(axis=1)
+    behind_keys = sorted_tables["keys"] + counts * np.uint64(KEY_BYTES)
+    sorted_tables["numbers"] = np.where(widths[:, 2], behind_keys, 0)
     sorted_tables["count"] = counts
     fingerprints = int(ends[-1]) + KEY_BYTES * geometry.bands * entry.num_sketches
     sketches["keys"] = ends[-1]
@@ -117,7 +133,7 @@ def whole_segment_rows(geometry: Geometry, entry: SegmentEntry) -> np.ndarray:
 def chunk_rows(count: int, bands: int, sketches_per_block: int) -> np.ndarray:
     """Return CHUNK_ROWs of arrays that lie as they are, without pages; the last one is of sketches."""
     rows = np.zeros(count, dtype=CHUNK_ROW)
-    rows["key_stride"], rows["number_stride"] = KEY_BYTES * _ENTRY_PAGE[0], NUMBER_BYTES * _ENTRY_PAGE[0]
+    rows["key_stride"], rows["number_stride"] = KEY_BYTES * _ENTRY_ROWS, NUMBER_BYTES * _ENTRY_ROWS
     widths = KEY_BYTES * bands, NUMBER_BYTES, FINGERPRINT_BYTES
     for name, width in zip(STRIDES, widths, strict=True):
         rows[name][-1:] = width * sketches_per_block
@@ -148,10 +164,14 @@ def read_whole_segment(
     def array(kind: str, count: int, at: int) -> np.ndarray:
         return np.frombuffer(value, dtype=kind, count=count, offset=at)
 
+    def sorted_table(keys_at: int, numbers_at: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+        keys = array("<u8", count, keys_at)
+        return keys, array("<u4", count, numbers_at) if numbers_at else numbers_of_shingle_keys(keys)
+
     *tables, column = whole_segment_rows(geometry, entry)[["keys", "numbers", "fingerprints", "count"]]
     begin, numbers, prints, count = map(int, column)
     return WholeSegment(
-        [(array("<u8", int(n), int(keys)), array("<u4", int(n), int(at))) for keys, at, _, n in tables],
+        [sorted_table(int(keys), int(numbers), int(n)) for keys, numbers, _, n in tables],
         array("<u8", count * geometry.bands, begin).reshape(count, geometry.bands),
         array("<u8", count, prints),
         array("<u4", count, numbers),
@@ -226,11 +246,12 @@ class Chunk(NamedTuple):
 
 def read_chunk(key: bytes, column: Column, count: int, value: bytes | memoryview) -> Chunk:
     """Take apart a chunk of so many rows, whose length fits."""
-    words, prints, numbers, seals = _columns(value, count, column.widths)
+    first, prints, numbers, seals = _columns(value, count, column.widths)
+    words = first.view(np.uint64).reshape(count, column.widths[0] // KEY_BYTES)
     return Chunk(
-        words.view(np.uint64).reshape(count, column.widths[0] // KEY_BYTES),
+        words,
         prints.view(np.uint64),
-        numbers.view(np.uint32),
+        numbers.view(np.uint32) if column.widths[2] else numbers_of_shingle_keys(words[:, 0]),
         seals.view(np.uint64),
         np.frombuffer(expected_seals(key, column, count, value), dtype=np.uint64) == seals.view(np.uint64),
         column.block,

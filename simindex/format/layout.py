@@ -97,12 +97,15 @@ _ROOM_LEFT = 16
 @lru_cache(maxsize=64)
 def page_shape(widths: tuple[int, int, int]) -> tuple[int, int]:
     """Return the rows of a page, and its bytes: 4,096, or two or four times as many where rows are so long
-    that they would leave a good part of it empty.
+    that they would leave a good part of it empty. One of the shingle table has as many rows as those of the
+    other sorted tables, and is shorter.
 
-    >>> page_shape((8, 0, 4)), page_shape((128, 8, 4)), page_shape((1024, 8, 4))
-    ((339, 4096), (29, 4096), (15, 16384))
+    >>> page_shape((8, 0, 4)), page_shape((128, 8, 4)), page_shape((1024, 8, 4)), page_shape((8, 0, 0))
+    ((339, 4096), (29, 4096), (15, 16384), (339, 2736))
     """
     width = sum(widths)
+    if widths == SHINGLE_WIDTHS:
+        return _kernel.TABLE_BLOCK, _kernel.PAGE_HEAD + width * _kernel.TABLE_BLOCK + SEAL_BYTES
     for pages in (1, 2, 4):
         room = pages * _kernel.PAGE_BYTES - _kernel.PAGE_HEAD - SEAL_BYTES
         rows, left = divmod(room, width)
@@ -133,12 +136,12 @@ class Column(NamedTuple):
     @property
     def block(self) -> int:
         """Entries of a sealed block."""
-        return page_shape(self.widths)[0] if self.widths[2] else _kernel.WORDS_BLOCK
+        return _kernel.WORDS_BLOCK if self.table >= FENCES else page_shape(self.widths)[0]
 
     @property
     def page_bytes(self) -> int:
         """Bytes of a block that is a page; 0 of a column that is words."""
-        return page_shape(self.widths)[1] if self.widths[2] else 0
+        return 0 if self.table >= FENCES else page_shape(self.widths)[1]
 
     def blocks(self, count: int) -> int:
         """Return the sealed blocks of a chunk of `count` entries."""
@@ -226,10 +229,11 @@ FENCES, FILTERS, BITMAPS = 0x4000, 0x8000, 0xC000
 KEY_BYTES, FINGERPRINT_BYTES, NUMBER_BYTES = 8, 8, 4
 """Widths of what segments consist of: keys and band words, fingerprints, relative numbers."""
 
-ENTRY_BYTES = KEY_BYTES + NUMBER_BYTES
-"""Bytes of an entry of a sorted table."""
+ENTRY_WIDTHS, SHINGLE_WIDTHS = (KEY_BYTES, 0, NUMBER_BYTES), (KEY_BYTES, 0, 0)
+"""Of the arrays of a sorted table. An entry of the shingle table is one word; its low bits are the number."""
 
-_WHOLE_KEY = 64
+_WHOLE_KEY, SHINGLE_BITS = 64, 64 - _kernel.SHORT_NUMBER_BITS
+"""Leading bits of a key that a filter distinguishes; of the shingle table those of the hash."""
 
 _LONG_PREFIX, _SHORT_PREFIX, _MOST_SHORT_LINES = 32, 25, (1 << 20) * 10 // 512
 """Leading bits of band words in a filter. 32 bits serve every threshold that compares four rows or more; in a
@@ -240,8 +244,8 @@ _MAX_FILTER_CHUNKS = 65_535
 _MAX_FACTOR, _MAX_CHUNK = 2**32, 1 << 28
 """A chunk of so many entries has 3 GiB of the 4 GiB that LMDB takes for a value."""
 
-MAX_SPAN = 2**32 - 1
-"""Relative numbers have 32 bits."""
+MAX_SPAN, MAX_SPAN_WITH_SHINGLES = 2**32 - 1, 2**_kernel.SHORT_NUMBER_BITS
+"""Relative numbers have 32 bits, in an index with a shingle table 26."""
 
 
 class SegmentEntry(NamedTuple):
@@ -362,13 +366,19 @@ class Geometry:
         """Number of the shingle table, where there is one: the last of the sorted tables."""
         return self.count - 1
 
+    def widths(self, table: int) -> tuple[int, int, int]:
+        """Return the bytes of an entry of a sorted table in each of its arrays."""
+        return SHINGLE_WIDTHS if self.has_shingles and table == self.shingle_table else ENTRY_WIDTHS
+
+    @property
+    def max_span(self) -> int:
+        """The most numbers from the first document of a segment to its last."""
+        return MAX_SPAN_WITH_SHINGLES if self.has_shingles else MAX_SPAN
+
     @property
     def kinds(self) -> list[TableKind]:
         """Which tables there are, by kind."""
-        entry, sketch = (
-            (KEY_BYTES, 0, NUMBER_BYTES),
-            (KEY_BYTES * self.bands, FINGERPRINT_BYTES, NUMBER_BYTES),
-        )
+        entry, sketch = ENTRY_WIDTHS, (KEY_BYTES * self.bands, FINGERPRINT_BYTES, NUMBER_BYTES)
         firsts = (
             *(KEY_TABLE, COPY_TABLE, FIRST_BAND_TABLE, self.first_permutation),
             *(self.shingle_table, self.count),
@@ -377,7 +387,7 @@ class Geometry:
         shingles = int(self.has_shingles)
         counts = 1, 1, self.bands, self.permutations, shingles, 1, self.count, self.count, self.bands
         words = KEY_BYTES, 0, 0
-        widths = entry, entry, entry, entry, entry, sketch, words, words, words
+        widths = *[entry] * 4, SHINGLE_WIDTHS, sketch, words, words, words
         blocks = *[_kernel.TABLE_BLOCK] * 5, self.sketches_per_block, *[_kernel.WORDS_BLOCK] * 3
         return [
             TableKind(*kind)
@@ -471,7 +481,7 @@ class Geometry:
                 self._shape(_WHOLE_KEY, copies),
                 self._shape(prefix, bands),
                 self._shape(min(self.shortest_prefix, _WHOLE_KEY), permutations),
-                self._shape(_WHOLE_KEY, shingles),
+                self._shape(SHINGLE_BITS, shingles),
             ]
         )
 
@@ -493,8 +503,7 @@ class Geometry:
         """Return what a chunked segment consists of: sorted tables, the sketch column, fences, filters,
         bitmaps."""
         entries, counts = self.entries_per_chunk, self.entry_counts(entry)
-        widths = KEY_BYTES, 0, NUMBER_BYTES
-        columns = [Column(t, n, entries, widths) for t, n in enumerate(counts)]
+        columns = [Column(t, n, entries, self.widths(t)) for t, n in enumerate(counts)]
         widths = KEY_BYTES * self.bands, FINGERPRINT_BYTES, NUMBER_BYTES
         columns.append(Column(self.count, entry.num_sketches, self.sketches_per_chunk, widths))
         for table, count in enumerate(counts):
@@ -513,9 +522,10 @@ class Geometry:
 
     def segment_bytes(self, entry: SegmentEntry) -> int:
         """Return the bytes of all entries and sketches of a segment, seals left out."""
-        entries = entry.num_keys + entry.num_copies + entry.num_shingles
+        entries = entry.num_keys + entry.num_copies
         entries += self.bands * entry.num_signatures + self.permutations * entry.num_fingerprints
-        return ENTRY_BYTES * entries + self.sketch_bytes * entry.num_sketches
+        of_tables = sum(ENTRY_WIDTHS) * entries + sum(SHINGLE_WIDTHS) * entry.num_shingles
+        return of_tables + self.sketch_bytes * entry.num_sketches
 
     def stored_bytes(self, entries: Collection[SegmentEntry]) -> int:
         """Return the bytes of segments with their stored fences and filters, seals left out."""

@@ -27,6 +27,7 @@ from simindex.format.layout import (
     FILTER_BITS_A_KEY,
     KIND_NAMES,
     MAX_SPAN,
+    MAX_SPAN_WITH_SHINGLES,
     MOST_BITMAP_ENTRIES,
     Layout,
     SegmentEntry,
@@ -234,12 +235,14 @@ def _require_consistent(entries: list[Any], counters: list[int]) -> None:
     if set(map(type, chain(*integers))) != {int} or set(map(type, columns[_FILTERS])) != {bytes}:
         raise _contradiction("segments of integers, a form and filters", entries)
     ids, bases, spans, *counts, forms, filters = columns[:_PLAIN_FIELDS]
-    if any(shingles < 0 or shingles > MAX_NUMBER for shingles in chain(*columns[_PLAIN_FIELDS:])):
-        raise _contradiction("counts of entries of 0..2^63-1", columns[-1])
+    num_shingles = list(chain(*columns[_PLAIN_FIELDS:]))
+    if any(shingles < 0 or shingles > MAX_NUMBER for shingles in num_shingles):
+        raise _contradiction("counts of entries of 0..2^63-1", num_shingles)
     if min(ids) < 0 or max(ids) >= next_segment or len(set(ids)) != len(ids):
         raise _contradiction(f"ids of segments once each, below {next_segment}", ids)
-    if min(spans) < 1 or max(spans) > MAX_SPAN:
-        raise _contradiction(f"spans of 1..{MAX_SPAN}", spans)
+    max_span = MAX_SPAN_WITH_SHINGLES if any(num_shingles) else MAX_SPAN
+    if min(spans) < 1 or max(spans) > max_span:
+        raise _contradiction(f"spans of 1..{max_span}", spans)
     ends = [*map(operator.add, bases, spans)]
     if bases[0] < 0 or not all(map(operator.le, ends, (*bases[1:], next_number))):
         raise _contradiction(

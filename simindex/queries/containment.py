@@ -31,7 +31,7 @@ from simindex.jsonable import plain
 from simindex.queries.matches import Results
 from simindex.queries.view import EVERY, View
 from simindex.sketching.document import Document, Texts, document_under, shingles_in
-from simindex.sketching.sample import FLOOR, mixed_hashes, sample_of_hashes, sample_top
+from simindex.sketching.sample import FLOOR, all_hashes, mixed_hashes, sample_of_hashes, sample_top
 from simindex.sketching.shingles import document_hashes, ready_hashes, shingles_of
 from simindex.sketching.sketch import Sketch
 from simindex.sketching.sketcher import all_shingles
@@ -186,7 +186,7 @@ class _Asked:
         if isinstance(document, Sketch):
             raise TypeError("document: expected a text or ready shingles, found a Sketch, which has neither")
         self._hashes = document_hashes(document, config.shingles, config.hash_seed)
-        self.all = sample_of_hashes(self._hashes, 1).hashes
+        self.all = all_hashes(self._hashes)
         self.one_in = config.containment
         """Of so many shingles one is compared: `coarsest`, or fewer, so that a short query has some."""
         self.num_sampled = self._num_up_to(self.one_in)
@@ -387,7 +387,7 @@ class ContainmentQuery(NamedTuple):
         needed = self.threshold * self._whole(shared) / shared.sampled_of
         if shared.hits < least_hits(shared.sampled, min(needed, 1.0)):
             return None  # so few that the text need not be looked at
-        stored = sample_of_hashes(self._hashes_of(config, record), 1).hashes
+        stored = all_hashes(self._hashes_of(config, record))
         return Shared(_kernel.num_common(asked.all, stored), 0.0, of_query, len(stored))
 
     def _own_shared(
@@ -532,8 +532,15 @@ def _variance(whole: int, size: int) -> float:
 
 
 def _times(numbers: np.ndarray) -> dict[int, int]:
-    """Return how often there is each of some numbers. A `Counter` takes longer for a few."""
-    times: dict[int, int] = {}
-    for number in numbers.tolist():
-        times[number] = times.get(number, 0) + 1
+    """Return how often there is each of some numbers, mostly a few. A `Counter` takes longer."""
+    listed = numbers.tolist()
+    distinct = set(listed)
+    if len(distinct) <= _FEW_DISTINCT:
+        return {number: listed.count(number) for number in distinct}
+    times = dict.fromkeys(distinct, 0)
+    for number in listed:
+        times[number] += 1
     return times
+
+
+_FEW_DISTINCT = 3

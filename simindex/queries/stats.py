@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from simindex.config import Config
-from simindex.format.layout import ENTRY_BYTES
+from simindex.format.layout import ENTRY_WIDTHS, SHINGLE_WIDTHS
 from simindex.format.meta import Manifest
 from simindex.formulas.curve import compared_bits, expected_recall, rows_for
 from simindex.formulas.match_odds import FOUND_PROBABILITIES, similarity_for
@@ -118,10 +118,11 @@ def make_stats(path: str, scheme: Scheme, manifest: Manifest, figures: dict[str,
         "permutations": sum(entry.num_fingerprints for entry in segments) * tables.permutations,
         "sketches": sum(entry.num_sketches for entry in segments),
     }
+    parts = {name: sum(ENTRY_WIDTHS) * count for name, count in entries.items()}
+    parts["sketches"] = tables.sketch_bytes * entries["sketches"]
     if tables.has_shingles:
         entries["shingles"] = sum(entry.num_shingles for entry in segments)
-    parts = {name: ENTRY_BYTES * count for name, count in entries.items()}
-    parts["sketches"] = tables.sketch_bytes * entries["sketches"]
+        parts["shingles"] = sum(SHINGLE_WIDTHS) * entries["shingles"]
     stored, used = tables.stored_bytes(segments), figures["used_bytes"]
     parts["filters"] = stored - sum(parts.values())
     parts["seals"] = figures["segments"] - stored
@@ -145,6 +146,6 @@ def make_stats(path: str, scheme: Scheme, manifest: Manifest, figures: dict[str,
         found={t: {p: similarity_for(p, t, config) for p in FOUND_PROBABILITIES} for t in thresholds},
         permutation_tables=plan.num_tables,
         prefix_bits=plan.prefix_bits,
-        permutation_bytes_per_document=ENTRY_BYTES * plan.num_tables,
+        permutation_bytes_per_document=sum(ENTRY_WIDTHS) * plan.num_tables,
         expected_candidates=plan.expected_candidates(manifest.num_documents),
     )

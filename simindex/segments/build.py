@@ -23,10 +23,8 @@ from simindex.format.chunks import (
 from simindex.format.keys import segment_key, whole_segment_key
 from simindex.format.layout import (
     BITMAPS,
-    ENTRY_BYTES,
     FENCES,
     FILTERS,
-    KEY_BYTES,
     FilterShape,
     Geometry,
     SegmentEntry,
@@ -42,7 +40,10 @@ def num_bytes(puts: Puts) -> int:
 
 
 Entries = tuple[np.ndarray, np.ndarray]
-"""Keys, uint64, and the number of the document of each, uint32."""
+"""Keys, uint64, and the number of the document of each, uint32; of the shingle table NO_NUMBERS, for its keys
+have them in them."""
+
+NO_NUMBERS = np.empty(0, dtype=np.uint32)
 
 NO_ENTRIES: Entries = np.empty((1, 0), dtype=np.uint64), np.empty(0, dtype=np.uint32)
 """Of a kind that has one table, which is empty."""
@@ -67,7 +68,7 @@ class SegmentData(NamedTuple):
 
     def entry(self, segment: int) -> SegmentEntry:
         """Return what the manifest says of it."""
-        counts = [len(numbers) if len(keys) else 0 for keys, numbers in self.tables]
+        counts = [keys.shape[1] if len(keys) else 0 for keys, _ in self.tables]
         keys, copies, signatures, fingerprints = counts[:_DISTINCT]
         return SegmentEntry(
             *(segment, self.base, self.span, keys, copies, signatures, fingerprints, len(self.numbers)),
@@ -88,26 +89,26 @@ class SegmentData(NamedTuple):
                 alike[-1][1].append(keys)
         for numbers, rows in alike:
             keys = np.ascontiguousarray(np.concatenate(rows) if len(rows) > 1 else rows[0])
-            ordered, positions = np.empty(keys.shape, np.uint64), np.empty(keys.shape, np.uint32)
+            ordered = np.empty(keys.shape, np.uint64)
+            positions = np.empty(keys.shape, np.uint32) if len(numbers) else None
             _kernel.sort_tables(keys, keys.shape[1], ordered, positions)
             # Of documents without gaps a position is its number.
             is_gapless = numbers is self.tables[0][1] and len(numbers) == self.span
-            yield ordered, positions if is_gapless else numbers[positions]
+            yield ordered, numbers if positions is None else positions if is_gapless else numbers[positions]
 
     def laid_out(self) -> list[np.ndarray]:
         """Return the arrays of a segment that is one value: keys and numbers of each table; sketches."""
         arrays = []
         for keys, numbers in self._sorted():
-            behind_keys = KEY_BYTES * keys.shape[1]
-            entries = np.empty((len(keys), ENTRY_BYTES * keys.shape[1]), dtype=np.uint8)
-            entries[:, :behind_keys] = keys.view(np.uint8)
-            entries[:, behind_keys:] = numbers.view(np.uint8)
-            arrays.append(entries)
+            columns = [keys, numbers] if numbers.size else [keys]
+            arrays.append(np.concatenate([column.view(np.uint8) for column in columns], axis=1))
         return [*arrays, self.words, self.fingerprints, self.numbers]
 
     def sorted_tables(self) -> list[Entries]:
         """Return every table's (keys, numbers), in the order of table numbers."""
-        ordered = chain.from_iterable(zip(*kinds, strict=True) for kinds in self._sorted())
+        ordered = chain.from_iterable(
+            zip(keys, numbers if len(numbers) else [numbers], strict=True) for keys, numbers in self._sorted()
+        )
         none = NO_ENTRIES[0][0], NO_ENTRIES[1]
         has_entries = [keys.size > 0 for keys, _ in self.tables for _ in range(len(keys))]
         return [next(ordered) if has_some else none for has_some in has_entries]
@@ -169,17 +170,19 @@ class SegmentWriter:
 
     def add_entries(self, keys: np.ndarray, numbers: np.ndarray) -> Puts:
         """Take entries of the table under way, in order of key, then of number. All calls for a table but
-        the last bring whole chunks; for a segment of one value there is one call at most."""
+        the last bring whole chunks; for a segment of one value there is one call at most. `numbers`: not
+        looked at where keys have them in them."""
+        table, capacity = len(self._counts), self._geometry.entries_per_chunk
+        columns = [keys, numbers] if self._geometry.widths(table)[2] else [keys]
         if self.is_whole:
             self._added += len(keys)
-            self._arrays += keys, numbers
+            self._arrays += columns
             return []
         puts: Puts = []
-        table, capacity = len(self._counts), self._geometry.entries_per_chunk
         for first in range(0, len(keys), capacity):
-            chunk_keys, chunk_numbers = keys[first : first + capacity], numbers[first : first + capacity]
+            chunk_keys, *chunk_numbers = (column[first : first + capacity] for column in columns)
             key = segment_key(self.entry.id, table, self._added // capacity)
-            puts.append((key, encode_chunk(key, chunk_keys, np.ascontiguousarray(chunk_numbers))))
+            puts.append((key, encode_chunk(key, chunk_keys, *map(np.ascontiguousarray, chunk_numbers))))
             self._added += len(chunk_keys)
             self._fences.append(chunk_keys[:: _kernel.TABLE_BLOCK].copy())
             if self._filter:

@@ -39,7 +39,7 @@ def memory_segment(geometry: Geometry, segment: int, data: SegmentData) -> Memor
     entry = data.entry(segment)
     sorted_tables = data.sorted_tables()
     table_chunks = [
-        _chunk_rows(geometry, keys, None, numbers, geometry.entries_per_chunk)
+        _chunk_rows(geometry, keys, None, numbers if len(numbers) else None, geometry.entries_per_chunk)
         for keys, numbers in sorted_tables
     ]
     per_chunk = geometry.sketches_per_chunk
@@ -74,19 +74,21 @@ def sketch_segment(geometry: Geometry, words: np.ndarray, fingerprints: np.ndarr
 
 
 def _chunk_rows(
-    geometry: Geometry, keys: np.ndarray, fingerprints: np.ndarray | None, numbers: np.ndarray, per_chunk: int
+    geometry: Geometry,
+    keys: np.ndarray,
+    fingerprints: np.ndarray | None,
+    numbers: np.ndarray | None,
+    per_chunk: int,
 ) -> np.ndarray:
     """Return the kernel's rows of arrays that lie in memory as they are, cut into chunks."""
-    firsts = np.arange(0, len(numbers), per_chunk, dtype=np.uint64)
+    firsts = np.arange(0, len(keys), per_chunk, dtype=np.uint64)
     kind = 0 if fingerprints is None else 1
     form = chunk_rows(2, geometry.bands, geometry.sketches_per_block)[kind : kind + 1]
     rows = np.repeat(form, len(firsts))
-    columns = [("keys", keys), ("numbers", numbers)]
-    if fingerprints is not None:
-        columns.append(("fingerprints", fingerprints))
-    for name, array in columns:
-        rows[name] = _addresses(array, firsts)
-    rows["count"] = np.minimum(np.uint64(per_chunk), np.uint64(len(numbers)) - firsts)
+    for name, array in (("keys", keys), ("numbers", numbers), ("fingerprints", fingerprints)):
+        if array is not None:
+            rows[name] = _addresses(array, firsts)
+    rows["count"] = np.minimum(np.uint64(per_chunk), np.uint64(len(keys)) - firsts)
     return rows
 
 

@@ -1,8 +1,8 @@
 """Sampled shingles: which of a document's distinct shingle hashes tell what is contained in what.
 
 A hash is sampled by its value alone, so what two documents share is sampled in both or in neither. The hashes
-are mixed before (MurmurHash3's finalizer), which makes the sample independent of the rows and of the kept
-shingles. Invariant: a coarser sample is a part of a finer one.
+are mixed before, which makes the sample independent of the rows and of the kept shingles: the upper bits of
+MurmurHash3's finalizer. Invariant: a coarser sample is a part of a finer one.
 
 Sources: FracMinHash, Irber et al. 2022; mod m, Broder 1997, section 5.
 """
@@ -19,6 +19,8 @@ from simindex import _kernel
 FLOOR = _kernel.SAMPLE_FLOOR
 """So many of the least hashes of a document are taken whatever their size, so that a short text has some."""
 
+_UPPER = np.uint64(2**64 - 2**_kernel.SHORT_NUMBER_BITS)
+
 
 def sample_top(one_in: int) -> int:
     """Return the largest hash that is sampled, one in `one_in`, a power of two."""
@@ -26,12 +28,12 @@ def sample_top(one_in: int) -> int:
 
 
 def mixed_hashes(hashes: np.ndarray) -> np.ndarray:
-    """Return the hashes that samples are of, of the hashes of shingles: uint64."""
+    """Return the hashes that samples are of, of the hashes of shingles: uint64, whose low 26 bits are 0."""
     with np.errstate(over="ignore"):
         x = hashes
         for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
             x = (x ^ x >> np.uint64(33)) * np.uint64(factor)
-        mixed: np.ndarray = x ^ x >> np.uint64(33)
+        mixed: np.ndarray = (x ^ x >> np.uint64(33)) & _UPPER
         return mixed
 
 
@@ -147,3 +149,9 @@ def sample_of_hashes(hashes: np.ndarray, one_in: int) -> Sample:
     counts = np.empty(2, dtype=np.uint32)
     sampled = np.frombuffer(_kernel.sample_hashes(hashes, one_in, counts), dtype=np.uint64)
     return Sample(sampled, int(counts[0]), int(counts[1]), one_in)
+
+
+def all_hashes(hashes: np.ndarray) -> np.ndarray:
+    """Return the hashes that a sample of one in one has of these: uint64, ascending, each once."""
+    counts = np.empty(2, dtype=np.uint32)
+    return np.frombuffer(_kernel.sample_hashes(hashes, 1, counts), dtype=np.uint64)

@@ -46,6 +46,7 @@ from simindex.textbook.containment import (
     estimated_containment,
     meeting_probability,
     mix64,
+    sample_hash,
     sampled_hashes,
 )
 from simindex.textbook.fingerprints import (
@@ -132,6 +133,7 @@ __all__ = [
     "row_coefficients",
     "row_hashing",
     "row_values",
+    "sample_hash",
     "sampled_hashes",
     "shares_prefix",
     "shingle_hash",

@@ -32,15 +32,25 @@ def mix64(x: int) -> int:
     return x ^ x >> 33
 
 
+def sample_hash(x: int) -> int:
+    """Return what samples have of a shingle's hash: the upper 38 bits of the mixed one, so that the number of
+    a document fits into the same word.
+
+    >>> hex(sample_hash(1))
+    '0xb456bcfc34000000'
+    """
+    return mix64(x) >> 26 << 26
+
+
 def sampled_hashes(hashes: Iterable[int], one_in: int, floor: int = 8) -> list[int]:
-    """Return the distinct mixed hashes below 2^64 / one_in, ascending, and the `floor` least in any case.
+    """Return the distinct sample hashes below 2^64 / one_in, ascending, and the `floor` least in any case.
 
     By its value alone, so that what two sets share is sampled in both or in neither.
 
     >>> [len(sampled_hashes(range(1000), m)) for m in (1, 8, 64)], len(sampled_hashes(range(20), 64))
     ([1000, 124, 18], 8)
     """
-    distinct = sorted(map(mix64, set(hashes)))
+    distinct = sorted(set(map(sample_hash, hashes)))
     return [x for place, x in enumerate(distinct) if x < 2**64 // one_in or place < floor]
 
 

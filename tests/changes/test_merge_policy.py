@@ -13,7 +13,7 @@ from simindex.changes.merges import (
     step_budget,
     tiers_of,
 )
-from simindex.format.layout import MAX_SPAN, SegmentEntry
+from simindex.format.layout import MAX_SPAN, MAX_SPAN_WITH_SHINGLES, SegmentEntry
 from simindex.format.meta import Manifest
 
 
@@ -45,11 +45,13 @@ def test_pick_merges_leaves_out_busy_and_few() -> None:
     assert pick_merges(entries_of(*[1] * 12), {5}, 8) == []
 
 
-def test_pick_merges_takes_no_more_than_one_segment_can_number() -> None:
-    first = SegmentEntry(0, 0, MAX_SPAN - 1, 1, 0, 1, 1, 1)
-    for base, due in (MAX_SPAN - 1, [2]), (MAX_SPAN, []):
+@pytest.mark.parametrize("max_span", [MAX_SPAN, MAX_SPAN_WITH_SHINGLES])
+def test_pick_merges_takes_no_more_than_one_segment_can_number(max_span: int) -> None:
+    first = SegmentEntry(0, 0, max_span - 1, 1, 0, 1, 1, 1)
+    for base, due in (max_span - 1, [2]), (max_span, []):
         second = SegmentEntry(1, base, 1, 1, 0, 1, 1, 1)
-        assert [len(run) for run in pick_merges([first, second], set(), 2)] == due
+        assert [len(run) for run in pick_merges([first, second], set(), 2, max_span)] == due
+        assert len(runs_to_compact([first, second], max_span)) == (1 if due else 2)
     assert [len(run) for run in pick_merges(entries_of(*[1] * (MAX_SOURCES + 8)), set(), 8)] == [MAX_SOURCES]
 
 

@@ -49,15 +49,20 @@ def test_chunks_are_whole_pages_or_a_part_of_one(wanted: int, entries: int) -> N
 @given(
     st.lists(
         st.tuples(
-            st.integers(0, 3000), st.integers(1, 700), st.sampled_from([(8, 0, 4), (16, 8, 4), (8, 0, 0)])
+            st.sampled_from([(7, (8, 0, 4)), (7, (16, 8, 4)), (7, (8, 0, 0)), (FENCES, (8, 0, 0))]),
+            st.integers(0, 3000),
+            st.integers(1, 700),
         ),
         max_size=5,
     )
 )
 def test_chunks_of_columns_lie_one_after_the_other_and_all_but_the_last_are_full(
-    shapes: list[tuple[int, int, tuple[int, int, int]]],
+    shapes: list[tuple[tuple[int, tuple[int, int, int]], int, int]],
 ) -> None:
-    columns = [Column(7 + at, *shape) for at, shape in enumerate(shapes)]
+    columns = [
+        Column(first + at, total, per_chunk, widths)
+        for at, ((first, widths), total, per_chunk) in enumerate(shapes)
+    ]
     chunks = Chunks.of(columns)
     bases = np.arange(len(chunks.sizes), dtype=np.uint64) * np.uint64(1 << 20) + np.uint64(5)
     rows = chunks.rows(bases, np.arange(len(bases), dtype=np.uint64), 77)
@@ -65,7 +70,7 @@ def test_chunks_of_columns_lie_one_after_the_other_and_all_but_the_last_are_full
     checked = 77
     for column in columns:
         keys, fingerprints, numbers = column.widths
-        rows_of_page, page = page_shape(column.widths) if numbers else (0, 0)
+        rows_of_page, page = page_shape(column.widths) if column.table < FENCES else (0, 0)
         for chunk, first in enumerate(range(0, column.total, column.per_chunk)):
             count, base = min(column.per_chunk, column.total - first), int(bases[len(expected)])
             behind_keys = base + keys * rows_of_page

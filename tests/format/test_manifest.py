@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simindex import CorruptIndexError
-from simindex.format.layout import MOST_BITMAP_ENTRIES, SegmentEntry, bitmap_bits, filter_size
+from simindex.format.layout import (
+    MAX_SPAN,
+    MAX_SPAN_WITH_SHINGLES,
+    MOST_BITMAP_ENTRIES,
+    SegmentEntry,
+    bitmap_bits,
+    filter_size,
+)
 from simindex.format.meta import (
     MANIFEST_KEY,
     Manifest,
@@ -22,15 +29,15 @@ from simindex.format.seals import pack, seal
 def manifests(draw: st.DrawFn) -> Manifest:
     """Manifests as writers make them."""
     entries: list[SegmentEntry] = []
-    number = draw(st.integers(0, 2**40))
+    number, has_shingles = draw(st.integers(0, 2**40)), draw(st.booleans())
     for segment in draw(st.lists(st.integers(0, 2**40), max_size=5, unique=True)):
-        span = draw(st.integers(1, 2**32 - 1))
+        span = draw(st.integers(1, MAX_SPAN_WITH_SHINGLES if has_shingles else MAX_SPAN))
         counts = [draw(st.integers(0, span)) for _ in range(5)]
         chunked = draw(st.booleans())
         most = filter_size(span, 14), *[filter_size(span)] * 3  # of keys, and of all others
         bits = draw(st.sampled_from([0, 6, bitmap_bits(min(span, MOST_BITMAP_ENTRIES))]))
         filters = bytes([*(draw(st.sampled_from([0, 8, size])) for size in most), bits]) if chunked else b""
-        if (has_shingles := draw(st.booleans())) and chunked:
+        if has_shingles and chunked:
             filters += bytes([draw(st.sampled_from([0, 8, 200]))])
         num_shingles = draw(st.integers(0, 2**40)) if has_shingles else 0
         fields = segment, number, span, *counts, int(chunked), filters, num_shingles

@@ -44,9 +44,11 @@ class Shape(TypedDict, total=False):
     bitmap_bits: int
     fences_per_chunk: int
     sealed: bool
+    numbers_in_keys: bool
 
 
 ENTRY_WIDTHS = 8, 0, 4
+SHORT = np.uint64(_kernel.SHORT_NUMBER_BITS)
 EACH_SEES_ALL = 2**64 - 1
 """Of the argument own_first: queries are no documents of the directory themselves."""
 
@@ -114,13 +116,14 @@ class MadeUp:
         bitmap_bits: int = 0,
         fences_per_chunk: int = 1000,
         sealed: bool = True,
+        numbers_in_keys: bool = False,
     ) -> None:
         self.arrays: dict[tuple[int, int, int, str], Any] = {}
         self.values: dict[tuple[int, int, int], np.ndarray] = {}
         self._kept: list[np.ndarray] = []
         self._checked: list[np.ndarray] = []
         self._sealings: list[tuple[np.ndarray, Callable[[], bytes]]] = []
-        self._sealed, self._bands = sealed, bands
+        self._sealed, self._bands, self._numbers_in_keys = sealed, bands, numbers_in_keys
         self.sketch_page = sketch_page(bands)
         entries_per_chunk = whole_pages(entries_per_chunk, _kernel.TABLE_BLOCK)
         sketches_per_chunk = whole_pages(sketches_per_chunk, self.sketch_page[0])
@@ -177,15 +180,17 @@ class MadeUp:
         where: tuple[int, int, int],
         keys: np.ndarray,
         fingerprints: np.ndarray | None,
-        numbers: np.ndarray,
+        numbers: np.ndarray | None,
     ) -> None:
         """Lay out a chunk of entries, or of sketches, in pages if it is sealed."""
         columns = {"keys": keys, "fingerprints": fingerprints, "numbers": numbers}
         is_sketch, seed = fingerprints is not None, 1000 * where[0] + 10 * where[1] + where[2]
-        shape = self.sketch_page if is_sketch else page_shape(ENTRY_WIDTHS)
+        shape = (
+            self.sketch_page if is_sketch else page_shape(ENTRY_WIDTHS if numbers is not None else (8, 0, 0))
+        )
         form = chunk_rows(2, self._bands, self.sketch_page[0])
         row[:] = form[1:] if is_sketch else form[:1]
-        row["seed"], row["count"] = seed, len(numbers)
+        row["seed"], row["count"] = seed, len(keys)
         if not self._sealed:
             for name, column in columns.items():
                 if column is not None:
@@ -229,12 +234,15 @@ class MadeUp:
     ) -> None:
         keys = np.array([key for key, _ in entries], np.uint64)
         numbers = np.array([number for _, number in entries], np.uint32)
+        if self._numbers_in_keys:
+            keys = np.sort(keys >> SHORT << SHORT | numbers)
         starts = range(0, len(entries), self._entries)
         chunks = np.zeros(len(starts) + 1, rows.CHUNK_ROW)
         for chunk, at in enumerate(starts):
             part = slice(at, at + self._entries)
             where = segment, table, chunk
-            self._rows(chunks[chunk : chunk + 1], where, keys[part].copy(), None, numbers[part].copy())
+            apart = None if self._numbers_in_keys else numbers[part].copy()
+            self._rows(chunks[chunk : chunk + 1], where, keys[part].copy(), None, apart)
         row["chunks"], row["num_entries"] = self._address(chunks), len(entries)
         if self._sealed and entries:
             self._lay_fences(row, segment, 3 * num_tables + 1 + table, keys)

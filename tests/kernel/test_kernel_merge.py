@@ -70,6 +70,28 @@ def test_merge_equals_a_sort_of_the_live_entries(
     assert merged(directory, sources, len(entries), dead, capacities) == live
 
 
+@settings(max_examples=200)
+@given(runs_of, layouts, st.data())
+def test_merge_of_keys_with_numbers_in_them_adds_the_offsets(
+    runs: list[list[int]], layout: Shape, data: st.DataObject
+) -> None:
+    """As a table of the upper bits, whose entries have their numbers apart."""
+    prefixes = [[key >> 26 for key in run] for run in runs]
+    directory, sources = made_up(runs, **layout, numbers_in_keys=True)
+    total = sum(map(len, runs))
+    removed = data.draw(st.frozensets(st.integers(0, max(total - 1, 0))))
+    capacities = data.draw(st.lists(st.integers(1, 200), min_size=1, max_size=4))
+    dead = bit_set(removed, total) if removed else None
+    live = sorted(
+        (prefix, base + n)
+        for base, run in zip(directory.bases, prefixes, strict=True)
+        for n, prefix in enumerate(run)
+        if base + n not in removed
+    )
+    expected = [(prefix << 26 | number, number) for prefix, number in live]
+    assert merged(directory, sources, total, dead, capacities) == expected
+
+
 def test_merge_has_no_bound_on_its_sources() -> None:
     """The work area for each source comes from the caller."""
     runs = [[n * 7919 % 5003, n] for n in range(5000)]
@@ -134,6 +156,14 @@ def test_merge_of_keys_in_no_order_is_damage_whatever_their_seals_say(
         column[:] = keys[at * len(columns[0]) :][: len(column)]
     directory.seal_anew()
     assert merged_or_damage(directory, sources, 900, None, capacity) is None
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_merge_of_keys_with_numbers_outside_of_their_segment_is_damage(sealed: bool) -> None:
+    directory, sources = made_up([[n << 40 for n in range(9)]] * 2, sealed=sealed, numbers_in_keys=True)
+    directory.arrays[1, 0, 0, "keys"][8] += np.uint64(1)
+    directory.seal_anew()
+    assert merged_or_damage(directory, sources, 18, None, 5) is None
 
 
 @pytest.mark.parametrize("layout", [{"sealed": False}, {"entries_per_chunk": 128}, {}])

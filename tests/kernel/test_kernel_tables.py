@@ -272,8 +272,10 @@ def test_seals_and_pages_are_those_of_their_definition(count: int) -> None:
         assert _kernel.page_seals(pages, page_bytes, seed) == b"".join(pages[end - 8 : end] for end in ends)
 
 
-@pytest.mark.parametrize(("rows", "page_bytes"), [(340, 4096), (0, 4096), (9, 4095), (9, 0), (9, 2**22)])
+@pytest.mark.parametrize(
+    ("rows", "page_bytes"), [(340, 4096), (0, 4096), (9, 4095), (9, 0), (9, 24), (9, 2**22)]
+)
 def test_pages_that_their_rows_do_not_fit_are_refused(rows: int, page_bytes: int) -> None:
     keys, numbers = np.zeros(2, np.uint64), np.zeros(2, np.uint32)
-    with pytest.raises(ValueError, match="pages: expected some of 4096 bytes, and rows that fit them"):
+    with pytest.raises(ValueError, match="pages: expected a multiple of eight bytes up to a MiB, and rows"):
         _kernel.fill_pages(keys, None, numbers, 1, rows, page_bytes, 0)

@@ -330,7 +330,7 @@ def test_frequencies_are_those_of_the_documents(index: Index) -> None:
         sampled = {
             shingle
             for shingle, one in hashes.items()
-            if textbook.mix64(one) < 2**64 // index.config.containment
+            if textbook.sample_hash(one) < 2**64 // index.config.containment
         }
         found = index.document_frequency(TEXTS[key])
         assert found == {shingle: expected[shingle] for shingle in sampled}

@@ -137,7 +137,7 @@ class Questions(RuleBasedStateMachine):
     def query_containment(self, document: frozenset[str], threshold: float) -> None:
         """Of what shares a sampled shingle, or one of the eight least, all; nothing else."""
         seed, one_in = self.config.hash_seed, self.config.containment
-        asked = {textbook.mix64(textbook.shingle_hash(shingle, seed)) for shingle in document}
+        asked = {textbook.sample_hash(textbook.shingle_hash(shingle, seed)) for shingle in document}
         for handle in (self.index, self.reader):
             texts = {key: stored.shingles for key, stored in self.seen_by(handle).documents.items()}
             expected = {}
