@@ -77,7 +77,7 @@ def test_merge_of_keys_with_numbers_in_them_adds_the_offsets(
 ) -> None:
     """As a table of the upper bits, whose entries have their numbers apart."""
     prefixes = [[key >> 26 for key in run] for run in runs]
-    directory, sources = made_up(runs, **layout, numbers_in_keys=True)
+    directory, sources = made_up(runs, **(layout | {"numbers_in_keys": True}))
     total = sum(map(len, runs))
     removed = data.draw(st.frozensets(st.integers(0, max(total - 1, 0))))
     capacities = data.draw(st.lists(st.integers(1, 200), min_size=1, max_size=4))
