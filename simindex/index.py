@@ -21,7 +21,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import chain
-from types import GeneratorType, TracebackType
+from types import GeneratorType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypeVar, overload
 
 import numpy as np
@@ -216,9 +216,7 @@ class Index:
         self._store.environment()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:

@@ -6,7 +6,7 @@ Source of the bound on similarities: the two-sample test of Smirnov, 1939, at 5 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,19 +67,17 @@ def drift(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> tuple[Finding
 
 
 def _of_texts(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> list[Finding]:
-    sizes = [max(1, sample["shingles"][2]) for sample in (earlier, later)]
-    scripts = [sample["scripts"] for sample in (earlier, later)]
-    names = scripts[0].keys() | scripts[1].keys()
-    moved = sum(abs(scripts[0].get(name, 0) - scripts[1].get(name, 0)) for name in names) / 2
-    shares = [sample["common_share"] for sample in (earlier, later)]
+    both = earlier, later
+    sizes = [max(1, sample["shingles"][2]) for sample in both]
+    scripts, shares = [sample["scripts"] for sample in both], [sample["common_share"] for sample in both]
+    moved = sum(abs(scripts[0].get(name, 0) - scripts[1].get(name, 0)) for name in {*scripts[0], *scripts[1]})
     first = [max(of, key=of.get, default="none") for of in scripts]
     letters = [f"{name} {of.get(name, 0):.0%}" for name, of in zip(first, scripts, strict=True)]
+    common = [f"{share:.1%}" for share in shares]
     return [
-        _finding("shingles of a text", list(map(str, sizes)), max(sizes) <= _LONGER * min(sizes)),
-        _finding("letters", letters, moved <= _SHARE),
-        _finding(
-            "common shingles", [f"{share:.1%}" for share in shares], abs(shares[0] - shares[1]) <= _SHARE
-        ),
+        _finding("shingles of a text", map(str, sizes), max(sizes) <= _LONGER * min(sizes)),
+        _finding("letters", letters, moved / 2 <= _SHARE),
+        _finding("common shingles", common, abs(shares[0] - shares[1]) <= _SHARE),
     ]
 
 
@@ -89,30 +87,28 @@ def _of_pairs(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> Finding:
     apart = np.abs(np.cumsum(counts[0]) / numbers[0] - np.cumsum(counts[1]) / numbers[1])
     chance = _SMIRNOV * math.sqrt(1 / numbers[0] + 1 / numbers[1])
     at = int(apart.argmax())
-    shown = [
-        f"{of[at + 1 :].sum() / n:.1%} above {0.21 + at / 100:.2f}"
-        for of, n in zip(counts, numbers, strict=True)
-    ]
+    shares = [of[at + 1 :].sum() / n for of, n in zip(counts, numbers, strict=True)]
+    shown = [f"{share:.1%} above {0.21 + at / 100:.2f}" for share in shares]
     return _finding("similarities of pairs", shown, bool(apart[at] <= max(_SIMILARITIES, chance)))
 
 
 def _of_labels(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> list[Finding]:
-    if earlier["advice"]["point"] is None or not later["curves"]:
+    advice = earlier["advice"]
+    if advice["point"] is None or not later["curves"]:
         return []
-    by_rows = earlier["advice"]["by"] == "minhash"
-    name = earlier["curves"][0]["name"] if by_rows else "SimHash"
+    name = earlier["curves"][0]["name"] if advice["by"] == "minhash" else "SimHash"
     points = next(curve["points"] for curve in later["curves"] if curve["name"] == name)
-    threshold = earlier["advice"]["threshold"]
+    threshold = advice["threshold"]
     point = min(points, key=lambda point: abs(point["threshold"] - threshold))
     found = []
     for what in ("precision", "recall"):
-        before, now = Share(*earlier["advice"]["point"][what]), Share(*point[what])
+        before, now = Share(*advice["point"][what]), Share(*point[what])
         shown = [f"{share.value:.2f} ({share.low:.2f} to {share.high:.2f})" for share in (before, now)]
         meet = before.low <= now.high and now.low <= before.high
         found.append(_finding(f"{what} at {threshold:g}, {name}", shown, meet))
     return found
 
 
-def _finding(name: str, shown: Sequence[str], holds: bool) -> Finding:
+def _finding(name: str, shown: Iterable[str], holds: bool) -> Finding:
     earlier, later = shown
     return Finding(name, earlier, later, holds)

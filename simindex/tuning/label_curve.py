@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import NamedTuple
 
 import numpy as np
@@ -28,11 +29,7 @@ class Share(NamedTuple):
 
 
 def wilson(share: float, number: float) -> Share:
-    """Return a share of so many trials with its interval; all that there can be where there was no trial.
-
-    >>> [round(bound, 3) for bound in wilson(0.9, 20)]
-    [0.9, 0.699, 0.972]
-    """
+    """Return a share of so many trials with its interval; it is whole where there was no trial."""
     if not number:
         return Share(share, 0.0, 1.0)
     square = _DEVIATIONS**2
@@ -92,19 +89,11 @@ def points_of(
     thresholds: Sequence[float],
     counting: float = 1.0,
 ) -> tuple[Point, ...]:
-    """Return a point for each threshold.
+    """Return a point for each threshold: a pair is taken where its score is at least that.
 
-    Args:
-        scores: float64, shape (n,): a pair is taken where its score is at least the threshold.
-        wanted: bool, shape (n,).
-        weights: float64, shape (n,): how many pairs each stands for.
-        thresholds: as scores; those of a distance are negative, and stand in the points without the sign.
-        counting: the share of the labels that the intervals are made for: not all for a threshold that the
-            same labels chose, which looks better on them than on others.
-
-    >>> points = points_of(np.array([0.3, 0.2]), np.array([True, False]), np.ones(2), [0.1 + 0.2, 0.2])
-    >>> [(round(point.threshold, 2), point.precision.value, point.recall.value) for point in points]
-    [(0.3, 1.0, 1.0), (0.2, 0.5, 1.0)]
+    A pair stands for so many as its weight says. Thresholds of a distance are negative, as its scores, and
+    stand in the points without the sign. The intervals are made for the share `counting` of the labels: not
+    for all where the same labels chose the threshold, which looks better on them than on others.
     """
     found = []
     for threshold in thresholds:
@@ -131,11 +120,7 @@ class Goal(NamedTuple):
     recall: float | None = None
 
     def worth(self, precision: float, recall: float) -> float:
-        """Return what is greater the better both are: once the wanted one is reached, the other one counts.
-
-        >>> Goal().worth(0.5, 1.0) < Goal().worth(0.8, 0.8), Goal(precision=0.7).worth(0.8, 0.6)
-        (True, 1.3)
-        """
+        """Return what is greater the better both are: once the wanted one is reached, the other counts."""
         if self.precision is not None:
             return precision if precision < self.precision else round(self.precision + recall, 12)
         if self.recall is not None:
@@ -149,10 +134,9 @@ class Goal(NamedTuple):
     def best(self, points: Sequence[Point]) -> Point:
         """Return the best point; of several in a row that are equally good the middle one."""
         worths = [self.of(point) for point in points]
-        first = last = worths.index(max(worths))
-        while last + 1 < len(points) and worths[last + 1] == worths[first]:
-            last += 1
-        return points[(first + last) // 2]
+        first = worths.index(max(worths))
+        equal = sum(1 for _ in takewhile(worths[first].__eq__, worths[first:]))
+        return points[first + (equal - 1) // 2]
 
     def is_reached(self, point: Point) -> bool:
         """Whether a point has the wanted precision or recall."""

@@ -26,14 +26,7 @@ _FORM = '{"a": ID, "b": ID, "verdict": "y"}, or text_a and text_b in place of id
 
 @dataclass(frozen=True)
 class Labels:
-    """Labelled pairs.
-
-    Attributes:
-        pairs: their texts.
-        wanted: bool, shape (n,).
-        of_sample: whether both texts of each are in the sample, bool.
-        skipped: pairs without a verdict, which are not among them.
-    """
+    """Labelled pairs: which are wanted, which are of texts of the sample, and how many had no verdict."""
 
     pairs: TextPairs
     wanted: np.ndarray
@@ -43,9 +36,8 @@ class Labels:
     def figures(self, similarities: np.ndarray) -> LabelFigures:
         """Return how many there are in each tenth of similarity."""
         tenths = _tenths_of(similarities)
-        yes = np.bincount(tenths[self.wanted], minlength=10)
-        no = np.bincount(tenths[~self.wanted], minlength=10)
-        return LabelFigures(tuple(yes.tolist()), tuple(no.tolist()), self.skipped)
+        yes, no = (np.bincount(tenths[are], minlength=10).tolist() for are in (self.wanted, ~self.wanted))
+        return LabelFigures(tuple(yes), tuple(no), self.skipped)
 
     def weights(self, similarities: np.ndarray, histogram: tuple[int, ...]) -> np.ndarray:
         """Return how many pairs of the sample each label stands for: those of its tenth are shared out.
@@ -64,12 +56,7 @@ def _tenths_of(similarities: np.ndarray) -> np.ndarray:
 
 
 def read_labels(given: Any, sample: Sample) -> Labels:
-    """Return the labels of a path of JSON lines, or of an iterable of mappings or (a, b, verdict).
-
-    Raises:
-        SampleError: a label that is none, an id that is not in the sample or more than once, two verdicts on
-            one pair, or verdicts of one kind only.
-    """
+    """Return the labels of a path of JSON lines, or of an iterable of mappings or (a, b, verdict)."""
     places = sample.places()
     numbers: dict[str, int] = {}
     seen: dict[tuple[int, int], tuple[bool, str]] = {}
@@ -80,14 +67,12 @@ def read_labels(given: Any, sample: Sample) -> Labels:
             skipped += 1
             continue
         first, second = sorted(numbers.setdefault(text, len(numbers)) for text in ends)
-        before = seen.get((first, second))
-        if before is not None and before[0] != verdict:
+        before, place = seen.setdefault((first, second), (verdict, name))
+        if before != verdict:
             raise SampleError(
                 f"{name}: expected one verdict on a pair, found {_word(verdict)}, and "
-                f"{_word(before[0])} for the same two texts at {before[1]}; leave one of them out"
+                f"{_word(before)} for the same two texts at {place}; leave one of them out"
             )
-        if before is None:
-            seen[first, second] = verdict, name
     wanted = np.array([verdict for verdict, _ in seen.values()], dtype=bool)
     if not 0 < wanted.sum() < len(wanted):
         found = f"{_word(bool(wanted[0]))} alone" if len(wanted) else "none"
@@ -128,7 +113,8 @@ def _read(
         label = dict(zip(("a", "b", "verdict"), label, strict=True))
     if not isinstance(label, Mapping) or "verdict" not in label:
         raise SampleError(f"{name}: expected a label, {_FORM}, found {label!r:.100}")
-    word = label["verdict"].lower() if isinstance(label["verdict"], str) else label["verdict"]
+    word = label["verdict"]
+    word = word.lower() if isinstance(word, str) else word
     if not isinstance(word, str | int | None) or word not in _VERDICTS:
         raise SampleError(f'{name}: verdict: expected "y", "n" or "skip", found {label["verdict"]!r:.100}')
     if "text_a" in label and "text_b" in label:

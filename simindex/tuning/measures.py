@@ -10,6 +10,7 @@ import numpy as np
 from simindex import _kernel
 from simindex.config import Config, Shingles
 from simindex.sketching.shingles import shingle_hashes
+from simindex.sketching.sketch import HAS_FINGERPRINT, SketchBatch
 from simindex.sketching.sketcher import Sketcher
 
 _AT_ONCE = 1_000
@@ -65,14 +66,13 @@ def measured(pairs: TextPairs, shingles: Shingles) -> Measured:
 
 def distances(pairs: TextPairs, config: Config) -> np.ndarray:
     """Return in how many bits the fingerprints of each pair differ: int64, 65 where a text has none."""
-    sketcher, parts = Sketcher(config), []
-    has = []
-    for first in range(0, len(pairs.texts), _AT_ONCE):
-        batch = sketcher.sketch_list(list(pairs.texts[first : first + _AT_ONCE]))
-        parts.append(batch.fingerprints)
-        has += [sketch.fingerprint is not None for sketch in batch]
+    sketcher, texts = Sketcher(config), list(pairs.texts)
+    parts = [
+        sketcher.sketch_list(texts[first : first + _AT_ONCE]) for first in range(0, len(texts), _AT_ONCE)
+    ]
     if not parts:
         return np.zeros(0, np.int64)
-    fingerprints, both = np.concatenate(parts)[pairs.ends], np.array(has)[pairs.ends].all(axis=1)
-    found: np.ndarray = np.bitwise_count(fingerprints[:, 0] ^ fingerprints[:, 1]).astype(np.int64)
-    return np.where(both, found, _NO_FINGERPRINT)
+    sketches = SketchBatch.joined(parts)
+    a, b = sketches.fingerprints[pairs.ends].T
+    both = (sketches.present[pairs.ends] & HAS_FINGERPRINT > 0).all(axis=1)
+    return np.where(both, np.bitwise_count(a ^ b).astype(np.int64), _NO_FINGERPRINT)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from simindex.config import Config, Shingles, WordShingles
+from simindex.config import CharShingles, Config, Shingles, WordShingles
 from simindex.tuning.label_curve import LabelCurve, Point
 
 LEAST_SIMILARITY = 0.2
@@ -189,9 +189,9 @@ class TuningReport:
         valley: the similarity between two heaps of the histogram, where there are two; else ``None``.
         settings: what each would find, the smallest first.
         advice: the one to take.
-        notes: what the figures leave out, sentence by sentence.
         labels: how many there are; ``None`` without.
         curves: precision and recall of the labels by several measures; that of the advice is the first.
+        notes: what the figures leave out, sentence by sentence.
     """
 
     shingles: Shingles
@@ -202,9 +202,9 @@ class TuningReport:
     valley: float | None
     settings: tuple[Setting, ...]
     advice: Advice
+    labels: LabelFigures | None
+    curves: tuple[LabelCurve, ...]
     notes: tuple[str, ...]
-    labels: LabelFigures | None = None
-    curves: tuple[LabelCurve, ...] = ()
 
     @property
     def num_pairs(self) -> int:
@@ -238,35 +238,33 @@ class TuningReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the values as JSON has them, without the texts."""
-        return {
-            "shingles": _shown(self.shingles),
-            "sample": dict(vars(self.sample)),
-            "histogram": list(self.histogram),
-            "examples": [[pair.a, pair.b, pair.similarity] for pair in self.examples],
-            "valley": self.valley,
-            "settings": [_of_setting(setting) for setting in self.settings],
-            "advice": {
-                "setting": self.advice.setting.name,
-                "by": self.advice.setting.by,
-                "threshold": self.advice.threshold,
-                "config": self.advice.setting.config.to_dict(),
-                "point": None if self.advice.point is None else _of_point(self.advice.point),
-            },
-            "labels": None if self.labels is None else dict(vars(self.labels)),
-            "curves": [
-                {"name": c.name, "best": _of_point(c.best), "points": [_of_point(p) for p in c.points]}
-                for c in self.curves
-            ],
-            "notes": list(self.notes),
-        }
+        return {name: _plain(value) for name, value in vars(self).items() if name != "to_label"}
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case WordShingles() | CharShingles():
+            return Config(shingles=value).to_dict()["shingles"]
+        case SamplePair():
+            return [value.a, value.b, value.similarity]
+        case Setting():
+            return vars(value) | {"config": value.config.to_dict(), "exact": value.exact, "f1": value.f1}
+        case Advice(setting=setting):
+            named = {"setting": setting.name, "by": setting.by, "threshold": setting.threshold}
+            return named | {"config": setting.config.to_dict(), "point": _plain(value.point)}
+        case Point():
+            return value._asdict() | {"f1": value.f1}
+        case LabelCurve():
+            return {"name": value.name, "best": _plain(value.best), "points": _plain(value.points)}
+        case SampleFigures() | LabelFigures():
+            return dict(vars(value))
+        case tuple():
+            return [_plain(each) for each in value]
+    return value
 
 
 def tenth_of(similarity: float) -> int:
-    """Return the tenth of a similarity, 0..9.
-
-    >>> tenth_of(0.3), tenth_of(0.799), tenth_of(1.0)
-    (3, 7, 9)
-    """
+    """Return the tenth of a similarity, 0..9."""
     return min(9, int(similarity * 10 + 1e-9))
 
 
@@ -282,24 +280,6 @@ def excerpt(text: str, length: int) -> str:
 
 
 def name_of(shingles: Shingles) -> str:
-    """Return what people call shingles.
-
-    >>> name_of(WordShingles(3))
-    '3 words'
-    """
+    """Return what people call shingles: "3 words"."""
     noun = "word" if isinstance(shingles, WordShingles) else "character"
     return f"{shingles.size} {noun}{'s'[: shingles.size != 1]}"
-
-
-def _shown(shingles: Shingles) -> dict[str, Any]:
-    found: dict[str, Any] = Config(shingles=shingles).to_dict()["shingles"]
-    return found
-
-
-def _of_setting(setting: Setting) -> dict[str, Any]:
-    derived = {"config": setting.config.to_dict(), "exact": setting.exact, "f1": setting.f1}
-    return vars(setting) | derived
-
-
-def _of_point(point: Point) -> dict[str, Any]:
-    return point._asdict() | {"f1": point.f1}

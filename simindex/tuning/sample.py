@@ -31,11 +31,7 @@ _SHARES = 5, 25, 50, 75, 95
 
 @dataclass
 class Sample:
-    """Texts by their place.
-
-    Attributes:
-        notes: what was left out of it.
-    """
+    """Texts by their place, and notes of what was left out."""
 
     keys: list[Key] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
@@ -50,15 +46,7 @@ class Sample:
 
 
 def read_sample(documents: Any, progress: Callable[[int], object] | None) -> Sample:
-    """Return the first texts of what a caller gave, 100,000 at most.
-
-    Args:
-        documents: as in `entries_of`.
-
-    Raises:
-        TypeError: ready shingles in the place of a text.
-        ValueError: too few texts.
-    """
+    """Return the first texts of what a caller gave, 100,000 at most; refuse ready shingles, and too few."""
     sample, room = Sample(), _MOST_CHARACTERS
     for entry in entries_of(documents):
         if not isinstance(entry.document, str):

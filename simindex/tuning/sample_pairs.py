@@ -27,12 +27,8 @@ LABELS, LABELS_A_TENTH = 60, 10
 
 @dataclass(frozen=True)
 class SamplePairs:
-    """The pairs of a similarity of 0.2 or more.
-
-    Attributes:
-        ends: int64, shape (n, 2): the places of their texts; the earlier one first.
-        similarities: float64, shape (n,), exact.
-    """
+    """The pairs of a similarity of 0.2 or more: the places of their texts, int64, shape (n, 2), the earlier
+    one first, and their exact similarities."""
 
     ends: np.ndarray
     similarities: np.ndarray
@@ -131,9 +127,6 @@ def valley_of(histogram: tuple[int, ...]) -> float | None:
 
     Bars of a twentieth are compared. There is a valley where the lower one of the two heaps beside it stands
     over it by more than three times what chance moves both.
-
-    >>> valley_of((*[50] * 30, *[1] * 20, *[20] * 30)), valley_of((*range(80),))
-    (0.6, None)
     """
     bars = np.array(histogram).reshape(-1, 5).sum(axis=1)
     depths = []

@@ -9,7 +9,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
 
 import numpy as np
 
@@ -52,11 +51,8 @@ _NEARLY = 0.01
 class Wanted:
     """Pairs that are to be found, and others that are not: arrays of shape (n,).
 
-    Attributes:
-        measured: by the shingles of the settings.
-        distances: of fingerprints, int64.
-        are: whether each is to be found, bool.
-        weights: how many pairs each stands for, float64.
+    What they have by the shingles of the settings, the distances of their fingerprints, whether each is to be
+    found, and how many pairs each stands for.
     """
 
     measured: Measured
@@ -73,40 +69,26 @@ class Wanted:
         return max(0.0, missed), max(0.0, 1 - right / everything) if everything else 0.0
 
 
-class _SomeTexts(NamedTuple):
-    """Some texts of a sample, by which costs are measured, and their numbers of different shingles."""
+_SomeTexts = tuple[Sequence[str], np.ndarray]
+"""Some texts of a sample, by which costs are measured, and their numbers of different shingles."""
 
-    texts: Sequence[str]
-    sizes: np.ndarray
 
-    @classmethod
-    def of(cls, texts: Sequence[str], shingles: Shingles) -> _SomeTexts:
-        some = texts[:: -(-len(texts) // _TIMED)]
-        return cls(some, np.array([len(np.unique(shingle_hashes(text, shingles, 0))) for text in some]))
+def _some_of(texts: Sequence[str], shingles: Shingles) -> _SomeTexts:
+    some = texts[:: -(-len(texts) // _TIMED)]
+    return some, np.array([len(np.unique(shingle_hashes(text, shingles, 0))) for text in some])
 
 
 def settings_for(
     wanted: Wanted, shingles: Shingles, threshold: float, max_distance: int, texts: Sequence[str]
 ) -> list[Setting]:
-    """Return what each setting would find by similarity, the smallest first.
-
-    Args:
-        threshold: that MinHash is asked with.
-        max_distance: that SimHash is asked with.
-        texts: of the sample, some of which are sketched and counted.
-    """
-    some, found = _SomeTexts.of(texts, shingles), []
+    """Return what each setting would find by similarity, the smallest first; some texts are measured."""
+    some, found = _some_of(texts, shingles), []
     for num_perm in NUM_PERMS:
         config = Config(shingles=shingles, num_perm=num_perm, simhash=None)
         shares = wanted.shares(_returned(wanted.measured, threshold, num_perm))
         found.append(_setting(f"{num_perm} rows", config, "minhash", threshold, shares, some))
-    kept = _KEPT_MULTIPLE * (int(np.percentile(some.sizes, 95)) // _KEPT_MULTIPLE + 1)
-    config = Config(
-        shingles=shingles,
-        num_perm=_USUAL_NUM_PERM,
-        simhash=None,
-        keep_shingles=min(MOST_KEPT_SHINGLES, kept),
-    )
+    kept = _KEPT_MULTIPLE * (int(np.percentile(some[1], 95)) // _KEPT_MULTIPLE + 1)
+    config = Config(shingles, _USUAL_NUM_PERM, None, keep_shingles=min(MOST_KEPT_SHINGLES, kept))
     shares = wanted.shares(_compared(wanted.measured, threshold))
     found.append(_setting(f"{_USUAL_NUM_PERM} rows, exact", config, "minhash", threshold, shares, some))
     config = Config(num_perm=0, simhash=SimHashConfig(max_distance))
@@ -118,13 +100,8 @@ def settings_for(
 def containment_setting(
     wanted: Wanted, shingles: Shingles, threshold: float, goal: Goal, texts: Sequence[str]
 ) -> Setting:
-    """Return what `query_containment` would find, counted in the texts, by as few sampled shingles as do.
-
-    Args:
-        threshold: share of the smaller text that the other one has.
-        texts: as in `settings_for`.
-    """
-    some, of, found = _SomeTexts.of(texts, shingles), wanted.measured, []
+    """Return what `query_containment` would find, counted in the texts, by as few sampled shingles as do."""
+    some, of, found = _some_of(texts, shingles), wanted.measured, []
     reaches = of.containments >= threshold - _ROUNDING
     pairs = np.stack(of, axis=1)[reaches].tolist()
     for one_in in _ONE_IN:
@@ -173,15 +150,8 @@ def _compared(pairs: Measured, threshold: float) -> np.ndarray:
 def _setting(
     name: str, config: Config, by: str, threshold: float, shares: tuple[float, float], some: _SomeTexts
 ) -> Setting:
-    return Setting(
-        name,
-        config,
-        by,
-        float(threshold),
-        *shares,
-        _bytes_of(config, some.sizes),
-        _seconds_of(config, some.texts),
-    )
+    costs = _bytes_of(config, some[1]), _seconds_of(config, some[0])
+    return Setting(name, config, by, float(threshold), *shares, *costs)
 
 
 def _bytes_of(config: Config, sizes: np.ndarray) -> int:

@@ -51,13 +51,7 @@ def shinglings(base: Shingles) -> list[Shingles]:
 def with_labels(
     shingles: Shingles, labels: Labels, histogram: tuple[int, ...], goal: Goal, texts: Sequence[str]
 ) -> Advised:
-    """Return the advice that follows from labels.
-
-    Args:
-        shingles: by which pairs were looked for.
-        histogram: of these pairs.
-        texts: of the sample.
-    """
+    """Return the advice that follows from labels; the histogram is of the pairs by these shingles."""
     tried = shinglings(shingles)
     by = [measured(labels.pairs, each) for each in tried]
     similarities = by[0].similarities

@@ -15,7 +15,6 @@ import weakref
 from collections import Counter
 from collections.abc import Iterable, KeysView
 from functools import lru_cache
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -106,9 +105,7 @@ class StoredSignatures:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -463,9 +460,7 @@ class Session:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
