@@ -1,7 +1,5 @@
 """The options of a new index, and the comparison with what is stored."""
 
-from pathlib import Path
-
 import pytest
 from support.commands import Run, config_of
 
@@ -59,35 +57,3 @@ def test_insert_compares_only_the_options_that_were_given(run: Run, rows_file: s
         result = run("insert", "news", rows_file, *options)
         assert result.code == 1
         assert f"the index has another configuration ({difference}" in result.err
-
-
-def test_insert_reports_a_setting_out_of_range(run: Run, rows_file: str, tmp_path: Path) -> None:
-    result = run("insert", "news", rows_file, "--num-perm", 100)
-    assert result.code == 2
-    assert "Invalid value for '--num-perm': expected a multiple of 8 in 0..1024, found 100" in result.err
-    assert run("insert", "news", rows_file, "--normalize", "upper").code == 2
-    result = run("insert", "news", rows_file, "--seed", "by chance")
-    assert result.code == 2
-    assert "expected \"random\" or an integer of at least 0, found 'by chance'" in " ".join(
-        result.err.split()
-    )
-    assert not (tmp_path / "news").exists()
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        ["--words", 3, "--chars", 9],
-        ["--no-simhash", "--max-distance", 0],
-        ["--no-minhash", "--num-perm", 64],
-        ["--no-minhash", "--keep-shingles", 10],
-        ["--no-minhash", "--no-simhash"],
-    ],
-    ids=str,
-)
-def test_insert_refuses_options_that_exclude_each_other(
-    run: Run, rows_file: str, options: list[object]
-) -> None:
-    result = run("insert", "news", rows_file, *options)
-    assert result.code == 2
-    assert "exclude each other" in result.err

@@ -6,11 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from support.commands import Run
+from support.commands import Run, rows_of, stored, told
 from support.faults import around, broken_off, set_bound
 from support.texts import FOX, SHIP, json_lines
-
-import simindex
 
 ROWS = [
     {"id": 1, "text": FOX, "more": [1]},
@@ -27,100 +25,72 @@ def rows(tmp_path: Path) -> Path:
     return path
 
 
-def test_dedup_writes_what_stays_and_says_what_it_did(run: Run, tmp_path: Path, rows: Path) -> None:
+def test_dedup_writes_what_stays_and_says_what_it_did(run: Run, rows: Path) -> None:
     result = run("dedup", "rows.jsonl", "-o", "out.jsonl")
     assert result.code == 0, result.err
     assert result.err.startswith("4 rows read, 2 kept, 2 removed, 0 bad rows; ")
     lines = rows.read_bytes().splitlines(keepends=True)
-    assert (tmp_path / "out.jsonl").read_bytes() == lines[0] + lines[2]
-    removed_rows = [
-        json.loads(line) for line in (tmp_path / "out.jsonl.dedup/removed.jsonl").read_bytes().splitlines()
-    ]
-    assert [(row["id"], row["duplicate_of"], row["similarity"]) for row in removed_rows] == [
+    assert Path("out.jsonl").read_bytes() == lines[0] + lines[2]
+    removed = rows_of("out.jsonl.dedup/removed.jsonl")
+    assert [(row["id"], row["duplicate_of"], row["similarity"]) for row in removed] == [
         ("two", 1, 1.0),
         ("rows.jsonl:4", "rows.jsonl:3", 1.0),
     ]
-    second = run("dedup", "rows.jsonl", "-o", "out.jsonl", "--json")
-    assert second.code == 0
-    assert {
-        "read": 4,
-        "kept": 2,
-        "removed": 2,
-        "bounded": 0,
-        "bad": 0,
-        "was_done": True,
-    }.items() <= json.loads(second.out).items()
+    counts = {"read": 4, "kept": 2, "removed": 2, "bounded": 0, "bad": 0, "was_done": True}
+    assert counts.items() <= json.loads(run("dedup", "rows.jsonl", "-o", "out.jsonl", "--json").out).items()
     assert "out.jsonl: this job was done before" in run("dedup", "rows.jsonl", "-o", "out.jsonl").err
     refused = run("dedup", "rows.jsonl", "-o", "out.jsonl", "--threshold", "0.5")
-    assert refused.code == 1
-    assert refused.err == (
-        "simindex: out.jsonl was made with --threshold 0.8, and you ask for --threshold 0.5. Choose another "
-        "output, or discard this one with --force\n"
+    told(
+        refused,
+        "simindex: out.jsonl was made with --threshold 0.8, and you ask for --threshold 0.5. "
+        "Choose another output, or discard this one with --force",
     )
     assert run("dedup", "rows.jsonl", "-o", "out.jsonl", "--threshold", "0.5", "--force").code == 0
 
 
-def test_dedup_annotates_reports_and_reads_from_a_pipe(run: Run, tmp_path: Path, rows: Path) -> None:
+def test_dedup_annotates_reports_and_reads_from_a_pipe(run: Run, rows: Path) -> None:
     assert run("dedup", "rows.jsonl", "-o", "all.csv", "--mode", "annotate").code == 1  # other columns
     assert run("dedup", "rows.jsonl", "-o", "all.jsonl", "--mode", "annotate").code == 0
-    marked = [json.loads(line) for line in (tmp_path / "all.jsonl").read_bytes().splitlines()]
-    assert [(row["duplicate_of"], row["cluster"]) for row in marked] == [
-        (None, 0),
-        (1, 0),
-        (None, 2),
-        ("rows.jsonl:3", 2),
-    ]
+    marked = [(row["duplicate_of"], row["cluster"]) for row in rows_of("all.jsonl")]
+    assert marked == [(None, 0), (1, 0), (None, 2), ("rows.jsonl:3", 2)]
     assert run("dedup", "rows.jsonl", "-o", "gone.jsonl", "--mode", "report-only").code == 0
-    assert len((tmp_path / "gone.jsonl").read_bytes().splitlines()) == 2
+    assert len(rows_of("gone.jsonl")) == 2
     piped = run("dedup", "-", "-o", "piped.jsonl", "--removed", "r.jsonl", stdin=rows.read_bytes())
     assert piped.code == 0, piped.err
-    assert len((tmp_path / "piped.jsonl").read_bytes().splitlines()) == 2
-    assert b"stdin:4" in (tmp_path / "r.jsonl").read_bytes()
-    assert run("dedup", "rows.jsonl", "-o", "x.jsonl", "--mode", "drop").code == 2
-    wrong = run("dedup", "rows.jsonl", "-o", "x.jsonl", "--keep", "best")
-    message = "'--keep': expected first, longest, newest or field:NAME; found 'best'"
-    assert (wrong.code, message in wrong.err) == (2, True)
-    assert run("dedup", "rows.jsonl", "-o", "x.jsonl", "--threshold", "5").code == 2
-    assert run("dedup", "rows.jsonl").code == 2
+    assert len(rows_of("piped.jsonl")) == 2
+    assert rows_of("r.jsonl")[1]["id"] == "stdin:4"
 
 
-def test_dedup_against_and_into(run: Run, tmp_path: Path, rows: Path) -> None:  # noqa: ARG001
+@pytest.mark.usefixtures("rows")
+def test_dedup_against_and_into(run: Run) -> None:
     run("insert", "seen", "-", stdin=json_lines([{"id": "old", "text": FOX}]))
     assert run("dedup", "rows.jsonl", "-o", "new.jsonl", "--against", "seen", "--into", "mine").code == 0
-    with simindex.open(tmp_path / "mine", "r") as index:
-        assert list(index) == ["rows.jsonl:3"]
+    assert stored("mine") == ["rows.jsonl:3"]
     assert run("dedup", "rows.jsonl", "-o", "none.jsonl", "--against", "seen", "--into", "mine").code == 0
-    assert (tmp_path / "none.jsonl").read_bytes() == b""
-    with simindex.open(tmp_path / "seen", "r") as index:
-        assert list(index) == ["old"]
+    assert (rows_of("none.jsonl"), stored("seen")) == ([], ["old"])
 
 
 def test_dedup_that_a_bad_row_ends_says_how_to_go_on(
-    run: Run, tmp_path: Path, rows: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, rows: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_bound(monkeypatch, "bytes of a frame", 1)
     whole = rows.read_bytes()
     rows.write_bytes(whole + b'{"id": 5, "text": 5}\n' + whole)
     result = run("dedup", "rows.jsonl", "-o", "out.jsonl", "--batch-size", "2")
-    assert result.code == 1
-    assert result.err == (
-        "simindex: rows.jsonl:5: text: expected a string or a list of strings, found int; 4 rows were looked "
-        "at, and the same command goes on there; --skip-bad-rows passes over bad rows\n"
+    reason = "simindex: rows.jsonl:5: text: expected a string or a list of strings, found int; 4 rows were"
+    told(
+        result,
+        f"{reason} looked at, and the same command goes on there; --skip-bad-rows passes over bad rows",
     )
-    assert not (tmp_path / "out.jsonl").exists()
+    assert not Path("out.jsonl").exists()
     went_on = run("dedup", "rows.jsonl", "-o", "out.jsonl", "--skip-bad-rows")
-    assert went_on.code == 0
-    assert "8 rows read, 2 kept, 6 removed, 1 bad row" in went_on.err
+    told(went_on, "8 rows read, 2 kept, 6 removed, 1 bad row", code=0)
 
 
-def test_dedup_that_is_interrupted_says_how_to_go_on(
-    run: Run,
-    rows: Path,  # noqa: ARG001
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.mark.usefixtures("rows")
+def test_dedup_that_is_interrupted_says_how_to_go_on(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     broken_off(monkeypatch, "end a step of a deduplication", 1, KeyboardInterrupt())
-    result = run("dedup", "rows.jsonl", "-o", "out.jsonl")
-    assert (result.code, "the same command goes on there" in result.err) == (130, True)
+    told(run("dedup", "rows.jsonl", "-o", "out.jsonl"), "the same command goes on there", code=130)
 
 
 def test_dedup_counts_what_is_kept_when_the_disk_is_full(
@@ -148,19 +118,17 @@ def test_dedup_counts_what_is_kept_when_the_disk_is_full(
         assert f"; {kept} rows were done, and the same command goes on there" in result.err
 
 
-def test_dedup_by_simhash(run: Run, tmp_path: Path, rows: Path) -> None:  # noqa: ARG001
+@pytest.mark.usefixtures("rows")
+def test_dedup_by_simhash(run: Run) -> None:
     result = run("dedup", "rows.jsonl", "-o", "out.jsonl", "--by", "simhash", "--max-distance", "5")
     assert result.code == 0, result.err
     assert result.err.startswith("4 rows read, 2 kept, 2 removed, 0 bad rows; ")
-    lines = (tmp_path / "out.jsonl.dedup/removed.jsonl").read_bytes().splitlines()
-    assert [(row["similarity"], row["distance"]) for row in map(json.loads, lines)] == [(None, 0), (None, 0)]
+    removed = rows_of("out.jsonl.dedup/removed.jsonl")
+    assert [(row["similarity"], row["distance"]) for row in removed] == [(None, 0), (None, 0)]
     cut = run("dedup", "rows.jsonl", "-o", "cut.jsonl", "--by", "simhash", "--chars", "5")
     assert cut.code == 0, cut.err
-    journal = json.loads((tmp_path / "cut.jsonl.dedup/journal.json").read_bytes())
+    journal = json.loads(Path("cut.jsonl.dedup/journal.json").read_bytes())
     assert journal["job"]["config"]["simhash"]["shingles"]["size"] == 5
-    for wrong in (["--threshold", "0.9"], ["--exact"], ["--num-perm", "64"], ["--max-distance", "9"]):
-        assert run("dedup", "rows.jsonl", "-o", "x.jsonl", "--by", "simhash", *wrong).code == 2, wrong
-    assert run("dedup", "rows.jsonl", "-o", "x.jsonl", "--max-distance", "3").code == 2
 
 
 def test_dedup_reads_web_archives(run: Run, tmp_path: Path) -> None:
@@ -172,12 +140,12 @@ def test_dedup_reads_web_archives(run: Run, tmp_path: Path) -> None:
     pages = [page("http://a.b/1", FOX), page("http://a.b/2", SHIP), page("http://a.b/1", FOX.upper())]
     (tmp_path / "a.warc.gz").write_bytes(gzip.compress(b"".join(pages)))
     assert run("dedup", "a.warc.gz", "-o", "out.jsonl").code == 0
-    rows = list(map(json.loads, (tmp_path / "out.jsonl").read_bytes().splitlines()))
-    assert [(row["id"], row["text"]) for row in rows] == [("http://a.b/1", FOX), ("http://a.b/2", SHIP)]
-    (row,) = map(json.loads, (tmp_path / "out.jsonl.dedup/removed.jsonl").read_bytes().splitlines())
+    found = [(row["id"], row["text"]) for row in rows_of("out.jsonl")]
+    assert found == [("http://a.b/1", FOX), ("http://a.b/2", SHIP)]
+    (row,) = rows_of("out.jsonl.dedup/removed.jsonl")
     assert (row["input"], row["row"], row["duplicate_of"]) == ("a.warc.gz", 3, "http://a.b/1")
-    result = run("insert", "web", "a.warc.gz", "--on-conflict", "skip", "--metadata", "--max-row", "640")
-    assert (result.code, "a page of at most 20 bytes" in result.err) == (1, True)
+    limited = run("insert", "web", "a.warc.gz", "--on-conflict", "skip", "--metadata", "--max-row", "640")
+    told(limited, "a page of at most 20 bytes")
 
 
 def test_dedup_by_paragraphs_tells_documents_too(run: Run, tmp_path: Path) -> None:
@@ -188,22 +156,13 @@ def test_dedup_by_paragraphs_tells_documents_too(run: Run, tmp_path: Path) -> No
     assert result.err.startswith(
         "3 documents, of 1 nothing is left; their paragraphs:\n5 paragraphs read, 3 kept, 2 removed"
     )
-    rows = list(map(json.loads, (tmp_path / "out.jsonl").read_bytes().splitlines()))
-    assert [(row["id"], row["text"]) for row in rows] == [(0, texts[0]), (2, "new")]
-    removed_rows = (tmp_path / "out.jsonl.dedup/removed.jsonl").read_bytes().splitlines()
-    assert [json.loads(line)["explanation"]["share_a"] for line in removed_rows] == [1.0, 1.0]
-    page = run("report", "out.jsonl.dedup", "-o", "page.html")
-    assert page.code == 0, page.err
-    for wrong in (["--level", "page"], ["--level", "paragraph", "--split", "x"], ["--min-words", "0"]):
-        assert run("dedup", "a.jsonl", "-o", "x.jsonl", *wrong).code == 2, wrong
+    assert [(row["id"], row["text"]) for row in rows_of("out.jsonl")] == [(0, texts[0]), (2, "new")]
+    removed = rows_of("out.jsonl.dedup/removed.jsonl")
+    assert [row["explanation"]["share_a"] for row in removed] == [1.0, 1.0]
+    assert run("report", "out.jsonl.dedup", "-o", "page.html").code == 0
 
 
-def test_id_field_that_no_row_has_is_refused(run: Run) -> None:
-    """Ids are for the report alone, so that a wrong name would be noticed by nothing else."""
+def test_id_field_of_a_deduplication_may_be_any_that_a_row_has(run: Run) -> None:
     Path("rows.jsonl").write_bytes(json_lines([{"key": n, "text": f"text number {n}"} for n in range(3)]))
-    result = run("dedup", "rows.jsonl", "-o", "out.jsonl", "--id-field", "kay")
-    assert result.code == 2
-    assert "--id-field: expected a key in the field 'kay', found ['key', 'text']" in result.err
-    assert not Path("out.jsonl.dedup").exists()
     assert run("dedup", "rows.jsonl", "-o", "out.jsonl", "--id-field", "key").code == 0
     assert run("dedup", "rows.jsonl", "-o", "other.jsonl").code == 0

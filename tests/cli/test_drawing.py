@@ -15,16 +15,6 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("command", "endings"),
-    [("tune a.jsonl", ".html, .svg or .png"), ("report a", ".html, .svg or .png"), ("curve", ".svg or .png")],
-)
-def test_other_files_than_pages_and_pictures_are_refused(run: Run, command: str, endings: str) -> None:
-    result = run(*command.split(), "-o", "a.pdf")
-    assert (result.code, result.out) == (2, "")
-    assert f"--output: expected a file with the ending {endings}, found 'a.pdf'" in result.err
-
-
 def drawn(colour: str) -> list[np.ndarray]:
     """The corners of each path of a colour in a.svg: float64, shape (n, 2), y upwards."""
     paths = re.findall(rf'<path d="([^"]*)"[^>]*style="[^"]*{colour}', Path("a.svg").read_text())

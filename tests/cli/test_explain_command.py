@@ -5,10 +5,10 @@ import re
 from pathlib import Path
 
 import pytest
-from support.commands import Run, matches_of, on_terminal
+from support.commands import Run, matches_of, on_terminal, told
 from support.texts import FOX, FOX_TOO, SHIP, json_lines
 
-import simindex
+from simindex import CharShingles, Config, WordShingles
 from simindex.corpus import explain
 
 
@@ -19,55 +19,48 @@ def files(tmp_path: Path) -> tuple[str, str]:
     return "a.txt", "b.txt"
 
 
-def test_explain_marks_the_passages(run: Run, files: tuple[str, str]) -> None:
+def test_explain_marks_the_passages_and_prints_json(run: Run, files: tuple[str, str]) -> None:
     result = run("explain", *files)
     found = explain(FOX, FOX_TOO)
-    assert (result.code, result.err) == (0, "")
-    lines = result.out.splitlines()
-    assert lines[0] == (
-        f"similarity {found.similarity:.3f}, exact; 94% of a.txt and 94% of b.txt shared, 1 passage"
-    )
     (passage,) = found.passages
-    assert lines[2:4] == ["a.txt", f"[1: {FOX[: passage.end_a]}]{FOX[passage.end_a :]}"]
-    assert lines[5:] == ["b.txt", f"[1: {FOX_TOO[: passage.end_b]}]{FOX_TOO[passage.end_b :]}"]
-
-
-def test_explain_prints_json(run: Run, files: tuple[str, str]) -> None:
-    result = json.loads(run("explain", *files, "--json").out)
-    assert result == {"a": "a.txt", "b": "b.txt"} | explain(FOX, FOX_TOO).to_dict()
+    assert (result.code, result.err) == (0, "")
+    assert result.out.splitlines() == [
+        f"similarity {found.similarity:.3f}, exact; 94% of a.txt and 94% of b.txt shared, 1 passage",
+        "",
+        "a.txt",
+        f"[1: {FOX[: passage.end_a]}]{FOX[passage.end_a :]}",
+        "",
+        "b.txt",
+        f"[1: {FOX_TOO[: passage.end_b]}]{FOX_TOO[passage.end_b :]}",
+    ]
+    assert json.loads(run("explain", *files, "--json").out) == {"a": "a.txt", "b": "b.txt"} | found.to_dict()
+    piped = json.loads(run("explain", "-", files[1], "--json", stdin=FOX.encode()).out)
+    assert piped["passages"] == found.to_dict()["passages"]
 
 
 def test_explain_cuts_as_its_options_say(run: Run, files: tuple[str, str]) -> None:
-    config = simindex.Config(shingles=simindex.CharShingles(5, ()))
-    result = run("explain", *files, "--chars", 5, "--normalize", "none", "--json")
-    assert json.loads(result.out)["similarity"] == explain(FOX, FOX_TOO, config).similarity
-    rows = json_lines([{"id": 1, "text": FOX}])
-    assert run("insert", "i", "-", "--words", 1, stdin=rows).code == 0
-    config = simindex.Config(shingles=simindex.WordShingles(1))
-    result = run("explain", *files, "--index", "i", "--json")
-    assert json.loads(result.out)["similarity"] == explain(FOX, FOX_TOO, config).similarity
+    assert run("insert", "i", "-", "--words", 1, stdin=json_lines([{"id": 1, "text": FOX}])).code == 0
+    for options, shingles in (
+        (["--chars", 5, "--normalize", "none"], CharShingles(5, ())),
+        (["--index", "i"], WordShingles(1)),
+    ):
+        found = json.loads(run("explain", *files, *options, "--json").out)
+        assert found["similarity"] == explain(FOX, FOX_TOO, Config(shingles)).similarity
 
 
-def test_explain_reads_one_text_from_stdin(run: Run, files: tuple[str, str]) -> None:
-    result = run("explain", "-", files[1], "--json", stdin=FOX.encode())
-    assert json.loads(result.out)["passages"] == explain(FOX, FOX_TOO).to_dict()["passages"]
-    assert run("explain", "-", "-").code == 2
-    assert run("explain", *files, "--index", "i", "--words", 2).code == 2
-
-
-def test_explain_says_what_to_do_with_an_index_or_a_folder(
+def test_explain_says_what_to_do_with_an_index_a_folder_or_a_text(
     run: Run, news: str, files: tuple[str, str]
 ) -> None:
     for arguments in ((news, files[0]), (files[0], news)):
-        result = run("explain", *arguments)
-        assert (result.code, result.out) == (1, "")
-        assert result.err.startswith(
-            f"simindex: {news}: expected a text file, found an index, which keeps no texts; "
+        told(
+            run("explain", *arguments),
+            f"simindex: {news}: expected a text file, found an index, which keeps no texts; ",
+            f"simindex query {news} --file {files[0]} --explain INPUT",
+            f"simindex explain A B --index {news}",
         )
-        assert f"simindex query {news} --file {files[0]} --explain INPUT" in result.err
-        assert f"simindex explain A B --index {news}" in result.err
-    result = run("explain", ".", files[0])
-    assert (result.code, result.err) == (1, "simindex: .: expected a text file, found a folder\n")
+    told(run("explain", ".", files[0]), "simindex: .: expected a text file, found a folder")
+    message = "abc def: expected a text file, found none of that name; A and B are files, not the texts"
+    told(run("explain", "abc def", "abc deg"), message)
 
 
 def test_explain_leaves_out_long_stretches(run: Run, tmp_path: Path) -> None:
@@ -110,23 +103,6 @@ def test_query_explains_its_matches(run: Run, news: str, rows_file: str) -> None
 def test_query_says_that_a_match_has_no_text(run: Run, news: str) -> None:
     texts = Path("ship.jsonl")
     texts.write_bytes(json_lines([{"id": 7, "text": SHIP}]))
-    result = run("query", news, FOX, "--explain", texts)
-    assert "simindex: fox: no text to explain it by" in result.err
+    told(run("query", news, FOX, "--explain", texts), "simindex: fox: no text to explain it by", code=0)
     matches = matches_of(run("query", news, FOX, "--explain", texts, "--json"))
-    assert [match["explanation"] for match in matches] == [None] * len(matches)
-    assert matches
-
-
-def test_query_explains_only_one_question(run: Run, news: str, rows_file: str) -> None:
-    result = run("query", news, "--input", rows_file, "--explain", rows_file)
-    assert result.code == 2
-    assert "--explain goes with TEXT, --file or --key" in result.err
-
-
-def test_texts_in_the_place_of_files_are_refused_saying_that_files_are_wanted(run: Run) -> None:
-    result = run("explain", "abc def", "abc deg")
-    assert result.code == 1
-    assert (
-        "abc def: expected a text file, found none of that name; A and B are files, not the texts"
-        in result.err
-    )
+    assert [match["explanation"] for match in matches] == [None, None]

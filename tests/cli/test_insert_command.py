@@ -13,31 +13,22 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.commands import Run, stored
+from support.commands import Run, matches_of, stored, told
 from support.texts import FOX, ROWS, SHIP, json_lines
 
 import simindex
 
 
-def test_insert_stores_json_lines_and_sums_up_on_stderr(run: Run, rows_file: str) -> None:
+def test_insert_stores_json_lines_and_sums_up(run: Run, rows_file: str) -> None:
     result = run("insert", "news", rows_file)
     assert (result.code, result.out) == (0, "")
     assert result.err.startswith("3 documents inserted, 0 replaced, 0 skipped, 0 bad rows; ")
     assert result.err.rstrip().endswith("documents/s")
     assert stored("news") == ["fox", "fox too", 7]
-
-
-def test_insert_json_prints_the_summary_as_one_line(run: Run, rows_file: str) -> None:
-    result = run("insert", "news", rows_file, "--json")
+    result = run("insert", "other", rows_file, "--json")
     summary = json.loads(result.out)
-    assert {name: summary[name] for name in ("inserted", "replaced", "skipped", "bad")} == {
-        "inserted": 3,
-        "replaced": 0,
-        "skipped": 0,
-        "bad": 0,
-    }
-    assert summary["seconds"] >= 0
-    assert summary["documents_per_second"] > 0
+    assert {"inserted": 3, "replaced": 0, "skipped": 0, "bad": 0}.items() <= summary.items()
+    assert summary["seconds"] >= 0 < summary["documents_per_second"]
     assert result.err == ""
 
 
@@ -46,9 +37,9 @@ def test_insert_keeps_the_batches_before_a_bad_row(run: Run, tmp_path: Path, wor
     rows = [{"id": number, "text": f"{number} {SHIP}"} for number in range(25)]
     (tmp_path / "a.jsonl").write_bytes(json_lines(rows) + b"{}\n" + json_lines(ROWS))
     result = run("insert", "news", "a.jsonl", "--batch-size", 10, "--workers", workers)
-    assert result.code == 1
-    assert "simindex: a.jsonl:26: " in result.err
-    assert result.err.endswith("; the first 20 documents of the input are stored, none after them\n")
+    told(
+        result, "simindex: a.jsonl:26: ", "; the first 20 documents of the input are stored, none after them"
+    )
     assert stored("news") == list(range(20))
 
 
@@ -67,14 +58,14 @@ def test_insert_closes_an_input_that_a_bad_row_ended(run: Run, tmp_path: Path) -
 def test_insert_skip_bad_rows_reports_the_first_and_counts_all(run: Run, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(json_lines(ROWS) + b"{}\n" * 23 + json_lines([{"id": 8, "text": FOX}]))
     result = run("insert", "news", "a.jsonl", "--skip-bad-rows", "--batch-size", 2)
-    assert result.code == 0
     assert result.err.count("; skipped\n") == 20
-    assert (
-        "simindex: a.jsonl:4: expected a field 'text', found []; --text-field names another; skipped\n"
-        in result.err
+    told(
+        result,
+        "simindex: a.jsonl:4: expected a field 'text', found []; --text-field names another; skipped",
+        "simindex: ... and 3 more (23 bad rows in all)",
+        "4 documents inserted, 0 replaced, 0 skipped, 23 bad rows",
+        code=0,
     )
-    assert "simindex: ... and 3 more (23 bad rows in all)\n" in result.err
-    assert "4 documents inserted, 0 replaced, 0 skipped, 23 bad rows" in result.err
     assert stored("news") == ["fox", "fox too", 7, 8]
 
 
@@ -82,22 +73,17 @@ def test_insert_refuses_a_cut_gzip_file_and_keeps_the_batches_before(run: Run, t
     rows = [{"id": number, "text": base64.b64encode(os.urandom(900)).decode()} for number in range(300)]
     (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(json_lines(rows))[:-20_000])
     result = run("insert", "news", "a.jsonl.gz", "--batch-size", 10)
-    assert result.code == 1
-    assert "simindex: a.jsonl.gz: cannot be read beyond line " in result.err
+    told(result, "simindex: a.jsonl.gz: cannot be read beyond line ")
     assert 100 < len(stored("news")) < 300
     assert len(stored("news")) % 10 == 0
 
 
 def test_insert_on_conflict_errs_skips_or_replaces(run: Run, news: str, rows_file: str) -> None:
-    result = run("insert", news, rows_file)
-    assert result.code == 1
-    assert result.err.startswith("simindex: key 'fox' is in the index already, or twice in the input; ")
-    assert "--on-conflict skip" in result.err
-    result = run("insert", news, rows_file, "--on-conflict", "skip")
-    assert (result.code, "0 documents inserted, 0 replaced, 3 skipped" in result.err) == (0, True)
-    result = run("insert", news, rows_file, "--on-conflict", "replace")
-    assert (result.code, "0 documents inserted, 3 replaced, 0 skipped" in result.err) == (0, True)
-    assert run("insert", news, rows_file, "--on-conflict", "merge").code == 2
+    message = "simindex: key 'fox' is in the index already, or twice in the input; use --on-conflict skip"
+    told(run("insert", news, rows_file), message)
+    for how, counts in (("skip", "0 replaced, 3 skipped"), ("replace", "3 replaced, 0 skipped")):
+        result = run("insert", news, rows_file, "--on-conflict", how)
+        told(result, f"0 documents inserted, {counts}", code=0)
 
 
 def test_insert_interrupted_says_what_is_stored(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,9 +108,7 @@ def test_insert_interrupted_says_what_is_stored(run: Run, monkeypatch: pytest.Mo
 
 
 def test_insert_reports_what_is_no_index(run: Run, tmp_path: Path, rows_file: str) -> None:
-    result = run("insert", rows_file, rows_file)
-    assert (result.code, result.err.count("\n")) == (1, 1)
-    assert "expected a folder with an index, found a file" in result.err
+    told(run("insert", rows_file, rows_file), "expected a folder with an index, found a file")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thing").write_text("x")
     result = run("insert", "other", rows_file)
@@ -132,16 +116,13 @@ def test_insert_reports_what_is_no_index(run: Run, tmp_path: Path, rows_file: st
 
 
 def test_insert_reports_another_writer(run: Run, news: str, rows_file: str) -> None:
+    locked = "simindex: news: another process is writing to this index"
+    remedy = "; try again when it is done, or wait for it with --wait SECONDS\n"
     with simindex.open(news, "a"):
-        result = run("insert", news, rows_file)
+        for command in (["insert", news, rows_file], ["compact", news]):
+            assert run(*command) == (1, "", f"{locked}{remedy}")
         waited = run("remove", news, "fox", "--wait", 0.05)
-        compacted = run("compact", news)
-    locked = "news: another process is writing to this index"
-    remedy = "try again when it is done, or wait for it with --wait SECONDS\n"
-    assert (result.code, result.err) == (1, f"simindex: {locked}; {remedy}")
-    assert (compacted.code, compacted.err) == (1, result.err)
-    assert waited.code == 1
-    assert re.search(re.escape(locked) + r", after \d+\.\d seconds still; " + re.escape(remedy), waited.err)
+    assert re.fullmatch(re.escape(locked) + r", after \d+\.\d seconds still" + re.escape(remedy), waited.err)
 
 
 def test_insert_waits_for_another_writer(news: str, rows_file: str) -> None:
@@ -154,12 +135,6 @@ def test_insert_waits_for_another_writer(news: str, rows_file: str) -> None:
         assert child.stderr is not None
         errors = child.stderr.read()
     assert b"key 'fox too' is in the index already" in errors
-
-
-def test_insert_without_input_is_wrong_usage(run: Run) -> None:
-    assert run("insert", "news").code == 2
-    assert run("insert", "news", "-", "--batch-size", 0).code == 2
-    assert run("insert", "news", "-", "--workers", 0).code == 2
 
 
 # ---- only what is new ----
@@ -197,13 +172,9 @@ def test_insert_if_new_leaves_out_what_is_like_another(
 
 def test_insert_if_new_tells_what_is_like_what_as_json_lines(run: Run, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(json_lines(LIKE))
-    *matched, summary = map(
-        json.loads, run("insert", "news", "a.jsonl", "--if-new", "--json").out.splitlines()
-    )
-    assert [(row["key"], [match["key"] for match in row["matches"]]) for row in matched] == [
-        (3, [1]),
-        (4, [1]),
-    ]
+    *matched, summary = matches_of(run("insert", "news", "a.jsonl", "--if-new", "--json"))
+    found = [(row["key"], [match["key"] for match in row["matches"]]) for row in matched]
+    assert found == [(3, [1]), (4, [1])]
     assert {"key", "similarity", "distance", "metadata"} <= matched[1]["matches"][0].keys()
     assert (summary["inserted"], summary["skipped"], summary["matched"]) == (2, 2, 2)
 
@@ -213,12 +184,4 @@ def test_insert_if_new_leaves_the_own_key_to_on_conflict(run: Run, tmp_path: Pat
     assert run("insert", "news", "a.jsonl", "--if-new").code == 0
     assert "key 1 is in the index already" in run("insert", "news", "a.jsonl", "--if-new").err
     second = run("insert", "news", "a.jsonl", "--if-new", "--on-conflict", "replace")
-    assert "0 documents inserted, 2 replaced, 0 skipped (0 of them like another)" in second.err
-
-
-@pytest.mark.parametrize("threshold", ["2", "0", "nan", "-1"])
-def test_insert_if_new_refuses_a_threshold_out_of_range(run: Run, rows_file: str, threshold: str) -> None:
-    result = run("insert", "news", rows_file, "--if-new", threshold)
-    assert result.code == 2
-    assert f"expected a number in (0, 1], found '{threshold}'" in result.err
-    assert not Path("news").exists()
+    told(second, "0 documents inserted, 2 replaced, 0 skipped (0 of them like another)", code=0)

@@ -5,47 +5,31 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-from support.commands import Run, stored
+from support.commands import Run, stored, told
 from support.texts import FOX, ROWS, SHIP, json_lines, make_folder, zstd
 
 import simindex
 
-
-def test_insert_reads_stdin(run: Run) -> None:
-    assert run("insert", "news", "-", stdin=json_lines(ROWS)).code == 0
-    assert stored("news") == ["fox", "fox too", 7]
+FOX_ROW = [{"id": "fox", "text": FOX}]
 
 
-def test_insert_reads_gzip_and_several_inputs_in_order(run: Run, rows_file: str) -> None:
-    with gzip.open("more.jsonl.gz", "wb") as file:
-        file.write(json_lines([{"id": "first", "text": FOX}]))
+def test_insert_reads_stdin_gzip_and_several_inputs_in_order(run: Run, rows_file: str) -> None:
+    assert run("insert", "piped", "-", stdin=json_lines(ROWS)).code == 0
+    assert stored("piped") == ["fox", "fox too", 7]
+    Path("more.jsonl.gz").write_bytes(gzip.compress(json_lines([{"id": "first", "text": FOX}])))
     assert run("insert", "news", "more.jsonl.gz", rows_file).code == 0
     assert stored("news") == ["first", "fox", "fox too", 7]
 
 
-def test_insert_key_from_line_gives_a_row_without_id_its_place(run: Run, tmp_path: Path) -> None:
-    rows = [{"text": FOX}, {"id": None, "text": SHIP}]
-    (tmp_path / "a.jsonl").write_bytes(
-        b"\xef\xbb\xbf" + json_lines(rows[:1]) + b" \n\n" + json_lines(rows[1:])
-    )
-    assert run("insert", "news", "./a.jsonl", "--key-from", "line").code == 0
-    assert stored("news") == ["a.jsonl:1", "a.jsonl:4"]
-    assert run("insert", "piped", "-", "--key-from", "line", stdin=json_lines(rows)).code == 0
-    assert stored("piped") == ["stdin:1", "stdin:2"]
-
-
 def test_insert_takes_other_fields_and_keeps_the_rest_as_metadata(run: Run) -> None:
     row = json_lines([{"n": 5, "body": FOX, "year": 1984, "tags": ["x"]}])
-    options = ("--id-field", "n", "--text-field", "body")
-    assert run("insert", "with", "-", *options, "--metadata", stdin=row).code == 0
-    assert run("insert", "without", "-", *options, stdin=row).code == 0
-    with simindex.open("with", "r") as index:
-        assert index[5].metadata == {"year": 1984, "tags": ["x"]}
-    with simindex.open("without", "r") as index:
-        assert index[5].metadata is None
+    for options, metadata in ((["--metadata"], {"year": 1984, "tags": ["x"]}), ([], None)):
+        how = ["--id-field", "n", "--text-field", "body", "--on-conflict", "replace", *options]
+        assert run("insert", "news", "-", *how, stdin=row).code == 0
+        with simindex.open("news", "r") as index:
+            assert index[5].metadata == metadata
 
 
 def test_insert_takes_lists_as_ready_shingles(run: Run) -> None:
@@ -55,23 +39,17 @@ def test_insert_takes_lists_as_ready_shingles(run: Run) -> None:
         assert [match.key for match in index.query({"1", "2", "3"}, 1.0)] == ["u1", "u2"]
 
 
-def test_insert_walks_a_folder_in_order_and_follows_no_linked_folder(run: Run, tmp_path: Path) -> None:
-    make_folder(tmp_path)
-    assert run("insert", "news", "tree").code == 0
-    names = ["a.txt", "b/a.py", "b/z.py", "b.d/e.py", "c.py", "link.py"]
-    assert stored("news") == [f"tree/{name}" for name in names]
-
-
 @pytest.mark.parametrize(
     ("patterns", "keys"),
     [
+        ([], ["a.txt", "b/a.py", "b/z.py", "b.d/e.py", "c.py", "link.py"]),
         (["*.txt"], ["a.txt"]),
         (["a.*"], ["a.txt", "b/a.py"]),
         (["?.py", "b.d/*"], ["b/a.py", "b/z.py", "b.d/e.py", "c.py"]),
         (["*.TXT", "b/*"], ["b/a.py", "b/z.py"]),
     ],
 )
-def test_insert_glob_chooses_files_by_name_or_path(
+def test_insert_walks_a_folder_in_order_by_names_and_paths_and_follows_no_linked_folder(
     run: Run, tmp_path: Path, patterns: list[str], keys: list[str]
 ) -> None:
     make_folder(tmp_path)
@@ -79,22 +57,16 @@ def test_insert_glob_chooses_files_by_name_or_path(
     assert stored("news") == [f"tree/{key}" for key in keys]
 
 
-def test_insert_leaves_other_indexes_out_of_a_folder(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "pages").mkdir()
-    (tmp_path / "pages" / "a.txt").write_text(FOX)
-    (tmp_path / "pages" / "writer.lock").write_text(SHIP)
+def test_insert_leaves_indexes_out_of_a_folder_and_itself(run: Run) -> None:
+    Path("pages").mkdir()
+    Path("pages/a.txt").write_text(FOX)
+    Path("pages/writer.lock").write_text(SHIP)
     for name in ("pages/of.simindex", "pages/of more.simindex"):
         with simindex.open(name) as index:
             index.insert("own", SHIP)
-    result = run("insert", "news", "pages")
+    result = run("insert", "news", ".")
     assert (result.code, stored("news")) == (0, ["pages/a.txt", "pages/writer.lock"])
     assert "left out" not in result.err
-
-
-def test_insert_leaves_the_index_itself_out_of_a_folder(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "page").write_text(SHIP)
-    assert run("insert", "news", ".").code == 0
-    assert stored("news") == ["page"]
 
 
 def test_insert_keeps_file_names_that_are_not_utf_8(run: Run, tmp_path: Path) -> None:
@@ -147,8 +119,7 @@ BAD_ROWS = [
 def test_insert_names_the_place_of_a_bad_row(run: Run, tmp_path: Path, line: bytes, reason: str) -> None:
     (tmp_path / "a.jsonl").write_bytes(json_lines(ROWS) + line)
     result = run("insert", "news", "a.jsonl")
-    assert result.code == 1
-    assert result.err.startswith(f"simindex: a.jsonl:4: {reason}")
+    told(result, f"simindex: a.jsonl:4: {reason}")
     assert result.err.endswith("; nothing of the input is stored\n")
 
 
@@ -156,15 +127,16 @@ def test_insert_names_the_place_of_a_bad_csv_row(run: Run, tmp_path: Path) -> No
     lines = ["id,text", "a,b,c", 'x,"y"z', "x", "ok,fine"]
     (tmp_path / "a.csv").write_bytes("\n".join(lines).encode() + b"\nq,\xff\n")
     result = run("insert", "news", "a.csv", "--skip-bad-rows")
-    assert result.code == 0
-    reports = result.err.splitlines()
-    assert reports[0] == "simindex: a.csv:2: expected 2 columns, found 3; skipped"
-    assert reports[1].startswith("simindex: a.csv:3: ")
-    assert reports[2] == "simindex: a.csv:4: expected 2 columns, found 1; skipped"
-    assert reports[3].startswith("simindex: a.csv:6: expected UTF-8, found other bytes; --encoding names ")
+    told(
+        result,
+        "simindex: a.csv:2: expected 2 columns, found 3; skipped",
+        "simindex: a.csv:3: ",
+        "simindex: a.csv:4: expected 2 columns, found 1; skipped",
+        "simindex: a.csv:6: expected UTF-8, found other bytes; --encoding names ",
+        code=0,
+    )
     assert stored("news") == ["ok"]
-    result = run("insert", "news", "a.csv", "--text-field", "body")
-    assert (result.code, "a.csv:1: expected a column 'body'" in result.err) == (1, True)
+    told(run("insert", "news", "a.csv", "--text-field", "body"), "a.csv:1: expected a column 'body'")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
@@ -172,44 +144,39 @@ def test_insert_reports_a_file_that_it_may_not_read(run: Run, tmp_path: Path) ->
     make_folder(tmp_path)
     (tmp_path / "tree" / "a.txt").chmod(0)
     (tmp_path / "tree" / "b").chmod(0)
-    result = run("insert", "news", "tree", "--skip-bad-rows")
-    assert result.code == 0
-    assert "simindex: tree/a.txt: Permission denied; skipped" in result.err
-    assert "simindex: tree/b: Permission denied; skipped" in result.err
+    skipped = [f"simindex: tree/{name}: Permission denied; skipped" for name in ("a.txt", "b")]
+    told(run("insert", "news", "tree", "--skip-bad-rows"), *skipped, code=0)
     (tmp_path / "tree" / "b").chmod(0o700)
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
+    ("inputs", "message"),
     [
-        ("missing.jsonl", "missing.jsonl: no such file or folder"),
-        ("-", "stdin: expected a file, for .parquet cannot be read from a pipe"),
+        (["missing.jsonl"], "missing.jsonl: no such file or folder"),
+        (["-", "--format", "parquet"], "stdin: expected a file, for .parquet cannot be read from a pipe"),
     ],
 )
 def test_insert_looks_at_the_inputs_before_it_creates_an_index(
-    run: Run, tmp_path: Path, rows_file: str, name: str, message: str
+    run: Run, tmp_path: Path, rows_file: str, inputs: list[str], message: str
 ) -> None:
-    result = run("insert", "news", rows_file, name, *(["--format", "parquet"] if name == "-" else []))
-    assert result.code == 1
-    assert result.err.startswith(f"simindex: {message}")
+    told(run("insert", "news", rows_file, *inputs), f"simindex: {message}")
     assert not (tmp_path / "news").exists()
 
 
 def test_insert_stores_the_batches_before_a_line_over_the_limit(run: Run, tmp_path: Path) -> None:
     long = {"id": "long", "text": "x" * 2_000}
     (tmp_path / "a.jsonl").write_bytes(json_lines([*ROWS, long, {"id": "last", "text": SHIP}]))
-    reason = "expected a line of at most 1 KiB, found more; --max-row sets the limit"
+    reason = "simindex: a.jsonl:4: expected a line of at most 1 KiB, found more; --max-row sets the limit"
+    kept = "the first 2 documents of the input are stored, none after them"
     result = run("insert", "news", "a.jsonl", "--max-row", "1KiB", "--batch-size", 2)
-    assert result.code == 1
-    assert result.err == (
-        f"simindex: a.jsonl:4: {reason}; the first 2 documents of the input are stored, none after them\n"
-    )
+    assert (result.code, result.err) == (1, f"{reason}; {kept}\n")
     assert stored("news") == ["fox", "fox too"]
-    result = run("insert", "rest", "a.jsonl", "--max-row", "1KiB", "--skip-bad-rows")
-    assert result.code == 0
-    assert result.err.startswith(f"simindex: a.jsonl:4: {reason}; skipped\n")
+    told(
+        run("insert", "rest", "a.jsonl", "--max-row", "1KiB", "--skip-bad-rows"), f"{reason}; skipped", code=0
+    )
     assert stored("rest") == ["fox", "fox too", 7, "last"]
     assert run("insert", "all", "a.jsonl", "--max-row", "3 kB").code == 0
+    assert run("insert", "too much", "a.jsonl", "--max-row", "9999999TiB").code == 1
 
 
 @pytest.mark.parametrize(("name", "place"), [("a.csv", "a.csv:2"), ("a.txt", "a.txt"), (".", "./a.csv")])
@@ -218,68 +185,48 @@ def test_insert_names_the_place_and_the_option_of_what_is_over_a_limit(
 ) -> None:
     (tmp_path / "a.csv").write_text(f"id,text\nx,{SHIP}\n")
     (tmp_path / "a.txt").write_text(SHIP)
-    result = run("insert", "news", name, "--max-row", "50")
-    assert result.code == 1
-    assert result.err.startswith(f"simindex: {place}: expected a ")
-    assert "of at most 50 bytes, found more; --max-row sets the limit" in result.err
+    limit = "of at most 50 bytes, found more; --max-row sets the limit"
+    told(run("insert", "news", name, "--max-row", "50"), f"simindex: {place}: expected a ", limit)
 
 
 def test_insert_takes_a_window_and_a_ratio(run: Run, tmp_path: Path) -> None:
     module = zstd()
     packer = module.ZstdCompressor(options={module.CompressionParameter.window_log: 27})
     (tmp_path / "a.jsonl.zst").write_bytes(packer.compress(json_lines(ROWS)) + packer.flush())
-    result = run("insert", "news", "a.jsonl.zst", "--max-row", "8MiB")
-    assert result.code == 1
-    assert "a.jsonl.zst: cannot be read: expected a window of at most 64 MiB" in result.err
+    message = "a.jsonl.zst: cannot be read: expected a window of at most 64 MiB"
+    told(run("insert", "news", "a.jsonl.zst", "--max-row", "8MiB"), message)
     assert run("insert", "news", "a.jsonl.zst", "--max-row", "128MiB", "--max-ratio", 1).code == 0
 
 
-@pytest.mark.parametrize("size", ["0", "x", "5XiB", "-1", "1.5GiB", "MiB", ""])
-def test_insert_refuses_what_is_no_size(run: Run, rows_file: str, size: str) -> None:
-    result = run("insert", "news", rows_file, "--max-row", size)
-    assert result.code == 2
-    assert "--max-row" in result.err
-    assert run("insert", "news", rows_file, "--max-row", "9999999TiB").code == 1
-
-
-def test_other_commands_keep_the_limits_too(run: Run, news: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("query news --file page.txt", "page.txt: expected a document of at most 50 bytes"),
+        ("query news --input articles.jsonl", "articles.jsonl:1: expected a line of at most 50 bytes"),
+        ("remove news --input keys", "keys:2: expected a line of at most 50 bytes"),
+    ],
+)
+def test_other_commands_keep_the_limits_too(
+    run: Run, news: str, tmp_path: Path, command: str, message: str
+) -> None:
     (tmp_path / "page.txt").write_text(SHIP)
-    result = run("query", news, "--file", "page.txt", "--max-row", "50")
-    assert (result.code, "page.txt: expected a document of at most 50 bytes" in result.err) == (1, True)
-    (tmp_path / "rows.jsonl").write_bytes(json_lines(ROWS[:1]))
-    result = run("query", news, "--input", "rows.jsonl", "--max-row", "50")
-    assert (result.code, "rows.jsonl:1: expected a line of at most 50 bytes" in result.err) == (1, True)
     (tmp_path / "keys").write_text(f"fox\n{'x' * 100}\n")
-    result = run("remove", news, "--input", "keys", "--max-row", "50")
-    assert (result.code, "keys:2: expected a line of at most 50 bytes" in result.err) == (1, True)
+    told(run(*command.split(), "--max-row", "50"), message)
     assert stored(news) == ["fox", "fox too", 7]
 
 
-def test_insert_takes_a_row_with_too_deep_metadata_for_a_bad_one(run: Any, tmp_path: Path) -> None:
+def test_insert_takes_a_row_with_too_deep_metadata_for_a_bad_one(run: Run, tmp_path: Path) -> None:
     """It would be stored, and then neither be read nor removed."""
     deepest, too_deep = ("[" * depth + "]" * depth for depth in (1022, 1023))
     lines = [f'{{"id":"{key}","text":"a b c {key}","m":{m}}}' for key, m in (("x", deepest), ("y", too_deep))]
     (tmp_path / "deep.jsonl").write_text("\n".join(lines))
-    done = run("insert", "news", "deep.jsonl", "--metadata")
-    assert done.code == 1
-    assert "deep.jsonl:2: metadata: expected a value that msgpack can hold, found more than 1,023" in done.err
+    reason = "deep.jsonl:2: metadata: expected a value that msgpack can hold, found more than 1,023"
+    told(run("insert", "news", "deep.jsonl", "--metadata"), reason)
     assert run("insert", "more", "deep.jsonl", "--metadata", "--skip-bad-rows").code == 0
     assert stored("more") == ["x"]
     assert run("query", "more", "a b c x").code == 0
     assert run("remove", "more", "x").code == 0
     assert run("insert", "plain", "deep.jsonl").code == 0
-
-
-def test_insert_takes_any_text_file_under_its_path_as_typed(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "src").mkdir()
-    for name in ("README.md", "src/a.py", "src/b.py"):
-        (tmp_path / name).write_text(f"{name} {SHIP}")
-    assert run("insert", "ix", "README.md", "./src/a.py", "src/b.py").code == 0
-    assert stored("ix") == ["README.md", "src/a.py", "src/b.py"]
-    (tmp_path / "b.png").write_bytes(b"\x89PNG\0")
-    result = run("insert", "ix", "b.png")
-    assert result.code == 1
-    assert result.err.startswith("simindex: b.png: expected text, found a binary file (with a zero byte); ")
 
 
 def test_insert_counts_what_it_leaves_out_of_a_folder(run: Run, tmp_path: Path) -> None:
@@ -296,21 +243,16 @@ def test_insert_counts_what_it_leaves_out_of_a_folder(run: Run, tmp_path: Path) 
     assert stored("ix") == ["tree/l", "tree/page"]
     options = ["--hidden", "--encoding", "latin-1", "--on-conflict", "replace", "--json"]
     summary = json.loads(run("insert", "ix", "tree", *options).out)
-    assert {name: summary[name] for name in ("inserted", "replaced", "hidden", "binary", "mended")} == {
-        "inserted": 1,
-        "replaced": 2,
-        "hidden": 1,
-        "binary": 1,
-        "mended": 0,
-    }
+    counts = {"inserted": 1, "replaced": 2, "hidden": 1, "binary": 1, "mended": 0}
+    assert counts.items() <= summary.items()
+    binary = "simindex: tree/b.png: expected text, found a binary file (with a zero byte); "
+    told(run("insert", "ix", "tree/b.png"), binary)
 
 
-def test_insert_says_which_files_of_a_folder_have_rows_that_it_does_not_read(
-    run: Run, tmp_path: Path
-) -> None:
-    (tmp_path / "tree").mkdir()
-    (tmp_path / "tree/rows.jsonl.gz").write_bytes(gzip.compress(json_lines([{"id": "fox", "text": FOX}])))
-    (tmp_path / "tree/page.txt").write_text(SHIP)
+def test_insert_says_which_files_of_a_folder_have_rows_that_it_does_not_read(run: Run) -> None:
+    Path("tree").mkdir()
+    Path("tree/rows.jsonl.gz").write_bytes(gzip.compress(json_lines(FOX_ROW)))
+    Path("tree/page.txt").write_text(SHIP)
     result = run("insert", "ix", "tree")
     assert stored("ix") == ["tree/page.txt", "tree/rows.jsonl.gz"]
     assert result.err.splitlines()[0] == (
@@ -318,51 +260,40 @@ def test_insert_says_which_files_of_a_folder_have_rows_that_it_does_not_read(
         "like 'FOLDER/*.jsonl.gz', reads their rows"
     )
     result = run("insert", "rows", "tree", "--glob", "*.gz", "--format", "jsonl", "--json")
-    assert json.loads(result.out)["tables"] == 0
-    assert stored("rows") == ["fox"]
+    assert (json.loads(result.out)["tables"], stored("rows")) == (0, ["fox"])
     assert run("insert", "rows", "tree/*.jsonl.gz", "--on-conflict", "skip").err.startswith("0 documents ins")
 
 
+@pytest.mark.parametrize("is_pipe", [False, True], ids=["stdin", "pipe"])
 @pytest.mark.parametrize(
     ("options", "content"),
     [
+        (["--format", "jsonl"], json_lines(FOX_ROW)),
         (["--format", "csv", "--delimiter", ";"], f"id;text\nfox;{FOX}\n".encode()),
+        (["--format", "csv"], f"id,text\r\nfox,{FOX}\r\n".encode()),
         (["--format", "tsv"], f"id\ttext\nfox\t{FOX}\n".encode()),
         (["--format", "csv", "--delimiter", "tab"], f"id\ttext\nfox\t{FOX}\n".encode()),
-        (["--format", "json"], json.dumps([{"id": "fox", "text": FOX}]).encode()),
-        (["--encoding", "utf-16"], json.dumps({"id": "fox", "text": FOX}).encode("utf-16")),
+        (["--format", "json"], json.dumps(FOX_ROW).encode()),
+        (["--encoding", "utf-16", "--format", "jsonl"], json.dumps(FOX_ROW[0]).encode("utf-16")),
+        (["--format", "text"], FOX.encode()),
+        (["--format", "text", "--encoding", "latin-1"], FOX.encode()),
     ],
     ids=str,
 )
-def test_insert_and_query_take_stdin_of_any_format(run: Run, options: list[str], content: bytes) -> None:
-    assert run("insert", "ix", "-", *options, stdin=content).code == 0
-    assert stored("ix") == ["fox"]
-    line = json.loads(run("query", "ix", "--input", "-", "--json", *options, stdin=content).out)
-    assert (line["query"], line["matches"][0]["similarity"]) == ("fox", 1.0)
-
-
-@pytest.mark.parametrize(
-    ("options", "content"),
-    [
-        (["--format", "jsonl"], json_lines([{"id": "fox", "text": FOX}])),
-        (["--format", "csv"], f"id,text\r\nfox,{FOX}\r\n".encode()),
-        (["--format", "json"], json.dumps([{"id": "fox", "text": FOX}]).encode()),
-        (["--format", "text"], FOX.encode()),
-        (["--encoding", "latin-1"], FOX.encode()),
-    ],
-)
-def test_insert_and_query_read_what_a_shell_substitutes(run: Run, options: list[str], content: bytes) -> None:
+def test_insert_and_query_take_any_format_of_stdin_and_of_what_a_shell_substitutes(
+    run: Run, options: list[str], content: bytes, is_pipe: bool
+) -> None:
     def piped() -> str:
-        """Return the name of a pipe, as <(command) gives it to a command."""
+        """The name of a pipe, as <(command) gives it to a command."""
         read, write = os.pipe()
         os.write(write, content)
         os.close(write)
         return f"/dev/fd/{read}"
 
-    assert run("insert", "news", piped(), *options).code == 0
-    assert len(stored("news")) == 1
-    queried = run("query", "news", "--input", piped(), *options)
-    assert (queried.code, "1.000" in queried.out) == (0, True)
+    assert run("insert", "ix", piped() if is_pipe else "-", *options, stdin=content).code == 0
+    query = run("query", "ix", "--input", piped() if is_pipe else "-", "--json", *options, stdin=content)
+    line = json.loads(query.out)
+    assert (line["matches"][0]["key"], line["matches"][0]["similarity"]) == (stored("ix")[0], 1.0)
 
 
 def test_query_file_takes_an_encoding_and_a_packing(run: Run, tmp_path: Path) -> None:
@@ -371,22 +302,3 @@ def test_query_file_takes_an_encoding_and_a_packing(run: Run, tmp_path: Path) ->
     assert json.loads(run("query", "ix", "--file", "page.gz", "--encoding", "utf-16", "--json").out)["key"]
     with simindex.open("ix", "r") as index:
         assert index["page.gz"].sketch.jaccard(simindex.Sketcher().sketch("caf\xe9 au lait")) == 1.0
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        ["--encoding", "klingon"],
-        ["--encoding", "rot13"],
-        ["--delimiter", ";;"],
-        ["--delimiter", '"'],
-        ["--format", "xml"],
-    ],
-    ids=str,
-)
-def test_insert_refuses_what_is_no_encoding_delimiter_or_format(
-    run: Run, rows_file: str, options: list[str]
-) -> None:
-    result = run("insert", "ix", rows_file, *options)
-    assert result.code == 2
-    assert options[0] in result.err

@@ -26,14 +26,6 @@ def test_main_runs_the_arguments_of_the_process(
     assert capsys.readouterr().out == f"simindex {simindex.__version__}\n"
 
 
-def test_main_knows_its_commands_only(run: Run) -> None:
-    result = run("--help")
-    assert result.code == 0
-    for command in ("insert", "query", "remove", "stats", "curve"):
-        assert f"\n  {command} " in result.out
-    assert run("frobnicate").code == 2
-
-
 def test_cli_without_its_extra_says_what_to_install() -> None:
     for name in ("typer", "rich", "orjson"):
         code = f"import sys; sys.modules[{name!r}] = None; import simindex.cli"

@@ -104,6 +104,24 @@ def on_terminal(arguments: Sequence[str], cwd: Path, stream: str, columns: int =
     return written.decode()
 
 
+def told(result: Ran, *messages: str, code: int = 1) -> None:
+    """Require a command to have failed and to have told so, in any of its lines."""
+    assert result.code == code, result.err
+    for message in messages:
+        assert message in " ".join(result.err.split())
+
+
+def rows_of(path: Path | str) -> list[dict[str, Any]]:
+    """The rows of a file of JSON lines."""
+    return [json.loads(line) for line in Path(path).read_bytes().splitlines()]
+
+
+def data_in(page: str) -> dict[str, Any]:
+    """The data of a page."""
+    found: dict[str, Any] = json.loads(Path(page).read_text().split('id="data">')[1].split("</script>")[0])
+    return found
+
+
 def stored(path: Path | str) -> list[Key]:
     with simindex.open(path, "r") as index:
         return list(index)

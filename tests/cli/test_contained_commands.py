@@ -1,0 +1,142 @@
+"""`simindex find`, `query --contained` and `passages`: what holds what, as a table and as JSON lines."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.commands import Run, data_in, matches_of, told
+from support.texts import json_lines
+
+import simindex
+from simindex import textbook
+from simindex.cli.commands.contained import print_contained
+from simindex.format.keys import Key
+from simindex.queries.containment import ContainmentMatches
+
+ITEM = "the ferry to the island leaves at nine and comes back at noon"
+PAGES: list[dict[str, object]] = [
+    {"id": "shore", "text": f"News of the shore today: {ITEM.upper()}!\nBring a coat."},
+    {"id": "garden", "text": "Beans and peas are sown when the soil is warm."},
+]
+TEXT = f"We have read that {ITEM}, which is wrong."
+LACKS_TABLE = (
+    "simindex: this needs a table of sampled shingles, and this index was built without; build it with "
+    "--containment 8\n"
+)
+
+
+@pytest.fixture
+def pages(run: Run, tmp_path: Path) -> str:
+    (tmp_path / "pages.jsonl").write_bytes(json_lines(PAGES))
+    (tmp_path / "text.txt").write_text(TEXT)
+    assert run("insert", "pages", "pages.jsonl", "--containment", 1).code == 0
+    assert run("insert", "plain", "pages.jsonl").code == 0
+    return "pages"
+
+
+def test_find_prints_what_the_library_finds(run: Run, pages: str) -> None:
+    items = json_lines([{"id": 7, "text": ITEM}, {"id": 8, "text": "nothing of this is anywhere"}])
+    with simindex.open(pages, "r") as index:
+        (expected,) = index.query_containment(ITEM, direction="in_stored").to_dicts()
+    result = run("find", "-", "--in", pages, "--json", stdin=items)
+    assert matches_of(result) == [{"query": 7} | expected | {"truncated": False}]
+    told(result, "no match for 1 of 2 queries", "met with a chance of 1.000 or more", code=0)
+    lines = run("find", "-", "--in", pages, stdin=items).out.splitlines()
+    assert lines[1].split() == ["7", "shore", "1.000", "0.579", "exact", "part", "of", "stored"]
+
+
+def test_query_contained_asks_in_both_directions(run: Run, pages: str) -> None:
+    text = f"Beans and peas are sown when the soil is warm. {ITEM}"
+    found = matches_of(run("query", pages, text, "--contained", "--json"))
+    assert [(match["key"], match["relation"]) for match in found] == [("garden", "holds stored")]
+    lines = run("query", pages, ITEM, "--contained", "--threshold", 0.5).out.splitlines()
+    assert lines[1].split()[:2] == ["shore", "1.000"]
+
+
+def test_wrong_usage_of_containment_is_refused(run: Run, pages: str) -> None:
+    for options, message in (
+        (["--threshold", 2], "'--threshold': expected"),
+        (["--sample", 8, "--direction", "either"], "--direction in_stored"),
+        (["--sample", 3], "sample"),
+    ):
+        told(run("find", "text.txt", "--in", pages, *options), message, code=2)
+    for command in (["query", "plain", ITEM, "--contained"], ["passages", "plain", "--file", "text.txt"]):
+        assert run(*command) == (1, "", LACKS_TABLE)
+    refused = run("find", "text.txt", "--in", pages, "--exact")
+    told(
+        refused,
+        "--exact counts kept shingle hashes, and this index keeps none; build it with --keep-shingles",
+    )
+
+
+def test_a_coarser_sample_says_how_many_it_finds(run: Run) -> None:
+    """A page of 200 words, half of them stored: of 98 shared shingles one in 16 is looked up."""
+    words = [f"word{n}" for n in range(200)]
+    row = json_lines([{"id": "page", "text": " ".join(words)}])
+    half = json_lines([{"id": "half", "text": " ".join(words[:100])}])
+    assert run("insert", "halves", "-", "--containment", 1, stdin=half).code == 0
+    how = "find", "-", "--in", "halves", "--threshold", 0.2, "--json"
+    for options, expected in (((), 1.0), (("--sample", 16), textbook.meeting_probability(40, 16))):
+        result = run(*how, *options, stdin=row)
+        assert [match["key"] for match in matches_of(result)] == ["half"]
+        assert f"met with a chance of {expected:.3f} or more" in result.err
+
+
+def test_matches_are_printed_before_more_is_asked_for(pages: str, capfd: pytest.CaptureFixture[str]) -> None:
+    printed: list[str] = []
+    with simindex.open(pages, "r") as index:
+
+        def results() -> Iterator[list[tuple[Key, ContainmentMatches]]]:
+            for key in "ab":
+                yield [(key, index.query_containment(ITEM, direction="in_stored"))]
+                printed.append(capfd.readouterr().out)
+
+        print_contained(results(), as_json=False)
+    table, rows = (text.split() for text in printed)
+    assert table[:2] == ["query", "key"]
+    assert rows == ["b", *table[-len(rows) + 1 :]]
+    assert not capfd.readouterr().out
+
+
+def test_matches_of_rows_before_a_bad_one_are_printed(run: Run, pages: str) -> None:
+    rows = json_lines([{"id": number, "text": ITEM} for number in range(300)])
+    result = run("find", "-", "--in", pages, "--json", stdin=rows + b"no row\n")
+    assert [json.loads(line)["query"] for line in result.out.splitlines()] == list(range(300))
+    told(result, "stdin:301")
+
+
+def test_passages_stand_side_by_side_and_in_json_as_the_library_finds_them(run: Run, pages: str) -> None:
+    result = run("passages", pages, "--file", "text.txt", "--texts", "pages.jsonl")
+    head, line = result.out.splitlines()
+    assert head.split() == ["key", "text", "stored", "start", "words"]
+    assert line.split("  ")[:3] == ["shore", ITEM, ITEM.upper()]
+    assert line.split()[-2:] == ["18", "13"]
+    assert result.err == "simindex: a passage of 8 words is missed with a chance of 0.000\n"
+    alone = run("passages", pages, "--file", "-", stdin=TEXT.encode())
+    assert ("stored" in alone.out, "not exact" in alone.err) == (False, True)
+    texts = {row["id"]: row["text"] for row in PAGES}
+    with simindex.open(pages, "r") as index:
+        exact, sampled = (index.passages(TEXT, texts=given).to_dicts() for given in (texts, None))
+    for options, expected in ((["--texts", "pages.jsonl"], exact), ([], sampled)):
+        found = matches_of(run("passages", pages, "--file", "text.txt", "--json", *options))
+        assert found == [passage | {"truncated": False} for passage in expected]
+
+
+def test_passages_that_cannot_be_found_are_said(run: Run, pages: str) -> None:
+    assert "no passage" in run("passages", pages, "--file", "-", stdin=b"nothing of this").err
+    told(run("passages", pages, "--file", "text.txt", "--texts", "text.txt"), "found none of 'shore'")
+
+
+def test_page_of_passages_has_the_text_and_each_document(run: Run, pages: str) -> None:
+    result = run("passages", pages, "--file", "text.txt", "--texts", "pages.jsonl", "-o", "page.html")
+    assert (result.code, result.out) == (0, "")
+    assert result.err.startswith("simindex: page.html: 1 passage\n")
+    data = data_in("page.html")
+    (cluster,) = data["clusters"]
+    shown = [(member["key"], member["figures"], member["form"]["text"]) for member in cluster["members"]]
+    assert shown == [("text.txt", "the text", TEXT), ("shore", "13 words", PAGES[0]["text"])]
+    assert (data["least"], dict(data["figures"])["passages"]) == (13, "1")
+    none = ["passages", pages, "--file", "-", "--texts", "pages.jsonl", "-o", "none.html"]
+    assert run(*none, stdin=b"nothing of this").code == 0
+    assert data_in("none.html")["clusters"] == []
