@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.faults import set_bound
-from support.indexes import TINY, content_of, filled, texts
+from support.indexes import TINY, Content, content_of, filled, problems_of, texts
 from support.stored import flipped, store_values, stored_values
 
 import simindex
@@ -28,6 +30,7 @@ from simindex import (
     IndexLockedError,
     TransactionOpenError,
 )
+from simindex.scaleout import StoreBackupReport, backup_index, restore_index
 
 
 @pytest.fixture
@@ -35,39 +38,70 @@ def paths(tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "index", tmp_path / "copies" / "backup"
 
 
-def test_first_backup_holds_what_the_index_holds(paths: tuple[Path, Path]) -> None:
-    path, target = paths
+class Target(NamedTuple):
+    """A place of backups, in a folder or in a store."""
+
+    kind: str
+    place: Path
+
+    def make(
+        self, path: Path, progress: Callable[[int], object] = lambda _: None
+    ) -> BackupReport | StoreBackupReport:
+        if self.kind == "store":
+            return backup_index(path, self.place, progress=progress)
+        with simindex.open(path, "r") as index:
+            return index.backup(self.place, lambda done, _: progress(done))
+
+    def content(self) -> Content:
+        if self.kind == "folder":
+            return content_of(self.place)
+        with tempfile.TemporaryDirectory() as folder:
+            restore_index(self.place, folder)
+            assert not problems_of(folder)
+            return content_of(Path(folder))
+
+
+@pytest.fixture(params=["folder", "store"])
+def target(paths: tuple[Path, Path], request: pytest.FixtureRequest) -> Target:
+    return Target(request.param, paths[1])
+
+
+def test_first_backup_holds_what_the_index_holds(paths: tuple[Path, Path], target: Target) -> None:
+    path, done = paths[0], list[int]()
     with filled(path) as index:
         index.insert("copy", texts(7, 1)[0][1])
         index.remove(50)
         index.touch(3)
-        report = index.backup(target)
+        report = target.make(path, done.append)
         segments = index.stats().segments
-    assert content_of(target) == content_of(path)
+    assert target.content() == content_of(path)
     assert (report.created, report.documents, report.copied_segments) == (True, 100, segments)
-    assert (report.path, report.reused_segments, report.reused_bytes) == (str(target), 0, 0)
-    assert report.copied_bytes == sum(
-        len(value) for (database, _), value in content_of(path).items() if database != "meta"
-    )
+    assert (report.reused_segments, report.reused_bytes) == (0, 0)
+    assert done == sorted(done)
     assert 0 <= report.pinned_seconds <= report.seconds
-    assert [entry.name for entry in target.parent.iterdir()] == ["backup"]
+    assert [entry.name for entry in target.place.parent.iterdir()] == ["backup"]
+    if isinstance(report, BackupReport):
+        values = [value for (database, _), value in content_of(path).items() if database != "meta"]
+        assert (report.path, report.copied_bytes) == (str(target.place), sum(map(len, values)))
 
 
-def test_later_backup_copies_what_is_new_and_keeps_the_rest(paths: tuple[Path, Path]) -> None:
-    path, target = paths
+def test_later_backup_copies_what_is_new_and_keeps_the_rest(
+    paths: tuple[Path, Path], target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_bound(monkeypatch, "bytes of a part of a backup", 4096)
+    path = paths[0]
     with filled(path, 300) as index:
         index.compact()  # or the next commit might end a merge of what the first backup has
-        first = index.backup(target)
+        first = target.make(path)
         index.insert_many(texts(300, 3))
         index.remove_many([3, 30, 299])
         index.touch(5, 6)
-        later = index.backup(target)
-        second = index.backup(target)
-    assert content_of(target) == content_of(path)
+        later, second = target.make(path), target.make(path)
+    assert target.content() == content_of(path)
     assert not later.created
-    assert later.reused_segments == first.copied_segments
-    assert later.copied_segments == 1
-    assert 0 < later.copied_bytes < first.copied_bytes / 20
+    assert (later.reused_segments, later.copied_segments) == (first.copied_segments, 1)
+    # A store takes parts of records, some hundred of them here, and a folder the records.
+    assert 0 < later.copied_bytes < first.copied_bytes / (20 if target.kind == "folder" else 2)
     assert (second.copied_bytes, second.copied_segments) == (0, 0)
     assert second.reused_segments == later.reused_segments + 1
 
@@ -185,26 +219,27 @@ def test_backups_while_a_writer_writes_removes_and_compacts(paths: tuple[Path, P
 
 
 def test_index_can_be_compacted_in_the_middle_of_a_backup(
-    paths: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+    paths: tuple[Path, Path], target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between two steps nothing of the index is held: a compaction here would wait for ever."""
     set_bound(monkeypatch, "bytes of a part of a backup", 3_000)
-    path, target = paths
+    path, calls = paths[0], list[int]()
     with filled(path, 300) as index:
-        calls = list[tuple[int, int]]()
 
-        def progress(done: int, total: int) -> None:
-            calls.append((done, total))
+        def progress(done: int) -> None:
+            calls.append(done)
             if len(calls) in (4, 20):
                 index.remove_many(range(len(calls), len(calls) + 3))
                 index.compact()
 
-        report = index.backup(target, progress)
-        assert report.documents == 294
-    assert content_of(target) == content_of(path)
+        report = target.make(path, progress)
+        assert report.documents in (294, 297, 300)  # as of the snapshot
+        steps = list[tuple[int, int]]()
+        index.backup(path.parent / "again", lambda *step: steps.append(step))
+        assert all(done <= total for done, total in steps)
+        assert steps[-1][0] == steps[-1][1]
     assert len(calls) > 20
-    assert all(done <= total for done, total in calls)
-    assert calls[-1][0] == calls[-1][1]
+    assert len(target.content()) > 0
 
 
 # ---- what is refused ----
@@ -223,12 +258,16 @@ def refused(
     return caught.value
 
 
-def test_another_index_is_no_target(paths: tuple[Path, Path]) -> None:
-    path, target = paths
+def test_another_index_is_no_target(paths: tuple[Path, Path], target: Target) -> None:
+    path, other = paths[0], paths[0].parent / "other"
     filled(path).close()
-    filled(target).close()
-    refused(path, target, BackupTargetError, "expected a backup of .*, found another index", target)
-    other = path.parent / "other"
+    filled(other).close()
+    target.make(other)
+    before = target.content()
+    with pytest.raises(BackupTargetError, match=r"expected a backup of .*, found (one of )?another index"):
+        target.make(path)
+    assert target.content() == before
+    shutil.rmtree(other)
     simindex.open(other, config=Config(num_perm=64, seed=2)).close()
     error = refused(path, other, ConfigMismatchError, "num_perm: 64 there, 128 here; seed: 2 there", other)
     assert isinstance(error, ConfigMismatchError)
@@ -242,16 +281,17 @@ def test_copy_by_other_means_is_no_target(paths: tuple[Path, Path]) -> None:
     refused(path, target, BackupTargetError, "changed since, or made otherwise", target)
 
 
-def test_newer_backup_is_no_target(paths: tuple[Path, Path]) -> None:
-    path, target = paths
+def test_newer_backup_is_no_target(paths: tuple[Path, Path], target: Target) -> None:
+    path, older = paths[0], paths[0].parent / "older"
     with filled(path) as index:
-        index.backup(path.parent / "older")
+        index.backup(older)
         index.insert("new", "what the older one has not")
-        index.backup(target)
-    older = path.parent / "older"
-    refused(
-        older, target, BackupTargetError, "found a newer one .documents up to number 101 there, 100", target
-    )
+        target.make(path)
+    before = target.content()
+    message = "found a newer one .documents up to number 101 there, 100"
+    with pytest.raises(BackupTargetError, match=message):
+        target.make(older)
+    assert target.content() == before
 
 
 def test_backup_of_a_state_that_the_index_never_had_is_no_target(paths: tuple[Path, Path]) -> None:
@@ -313,34 +353,17 @@ def test_backup_that_somebody_writes_to_is_locked(paths: tuple[Path, Path]) -> N
         assert index.backup(target).documents == 100
 
 
-def test_two_backups_to_one_new_place_do_not_meet(
-    paths: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    set_bound(monkeypatch, "bytes of a part of a backup", 3_000)
-    path, target = paths
-    errors = list[BaseException]()
-    with filled(path, 300) as index:
-
-        def progress(*_: int) -> None:
-            if not errors:
-                with pytest.raises(IndexLockedError) as caught:
-                    index.backup(target)
-                errors.append(caught.value)
-
-        index.backup(target, progress)
-    assert len(errors) == 1
-    assert content_of(target) == content_of(path)
-
-
 # ---- damage, space, permissions ----
 
 
 @pytest.mark.parametrize("database", ["segments", "documents", "removed", "groups", "ages", "meta"])
-def test_damaged_value_is_found_and_no_backup_made(paths: tuple[Path, Path], database: str) -> None:
+def test_damaged_value_is_found_and_no_backup_made(
+    paths: tuple[Path, Path], target: Target, database: str
+) -> None:
     """And an older backup stays as it was."""
-    path, target = paths
+    path = paths[0]
     with filled(path) as index:
-        index.backup(target)
+        target.make(path)
         index.insert_many(texts(100, 40))
         index.insert_many((f"copy {n}", "the same text") for n in range(3))
         index.touch(3, 104)
@@ -349,13 +372,14 @@ def test_damaged_value_is_found_and_no_backup_made(paths: tuple[Path, Path], dat
         entry for entry in stored_values(path) if entry[0] == database and entry[1] != b"config"
     ]
     store_values(path, [(name, key, flipped(value, 13))])
-    before = content_of(target)
-    for where in (target, path.parent / "new"):
-        with pytest.raises(CorruptIndexError), simindex.open(path, "r") as index:
-            index.backup(where)
-        assert not list(where.parent.glob(".*"))
-    assert content_of(target) == before
-    assert not (path.parent / "new").exists()
+    before, new = target.content(), Target(target.kind, path.parent / "new")
+    for where in (target, new):
+        with pytest.raises(CorruptIndexError):
+            where.make(path)
+        assert not list(where.place.parent.glob(".*"))
+    assert target.content() == before
+    assert not (new.place / "data.mdb").exists()
+    assert not (new.place / "manifest").exists()
 
 
 def test_lost_record_is_found(paths: tuple[Path, Path]) -> None:

@@ -15,13 +15,11 @@ import numpy as np
 import pytest
 from support import stored as lmdb_pages
 from support.indexes import CONFIG, make_index, text
-from support.processes import ask, end, start
-from support.samples import sample_of
-from support.stored import flipped, give_back, store_values, stored_values
-from support.texts import SMALL, batch, removed_by
+from support.stored import flipped, store_values, stored_values
+from support.texts import SMALL
 
 import simindex
-from simindex import CheckReport, Config, FormatError, Layout, Problem, SimHashConfig, _kernel
+from simindex import CheckReport, FormatError, Layout, Problem, _kernel
 from simindex.format.chunks import (
     encode_chunk,
     encode_sketch_chunk,
@@ -44,7 +42,6 @@ from simindex.format.seals import pack, seal, unpack, unseal
 from simindex.maintenance import subprocess_call
 from simindex.maintenance.check import run_check
 from simindex.maintenance.subprocess_call import ChildDiedError
-from simindex.storage.store import Store
 
 LAYOUTS = {"whole": Layout(4), "chunked": Layout(4, 16, 200)}
 
@@ -96,23 +93,6 @@ def test_check_of_a_sound_index_finds_nothing(index: Path) -> None:
             stored.remove(key)
         assert Here(index) == []
     assert Here(index) == []
-
-
-@pytest.mark.parametrize(
-    "config",
-    [
-        Config(num_perm=0, simhash=SimHashConfig(2)),
-        Config(num_perm=24, simhash=None, keep_shingles=6),
-        Config(num_perm=16, keep_shingles=3),
-    ],
-    ids=["simhash", "kept", "both"],
-)
-def test_check_of_other_settings_finds_nothing(tmp_path: Path, config: Config) -> None:
-    with simindex.open(tmp_path / "i", "x", config, layout=Layout(2, 16, 600)) as stored:
-        assert not Here(tmp_path / "i")
-        stored.insert_many(((n, text(n % 60)) for n in range(80)), batch_size=30)
-        stored.remove_many(range(0, 80, 3))
-        assert not Here(tmp_path / "i")
 
 
 @pytest.mark.parametrize("index", ["chunked"], indirect=True)
@@ -405,74 +385,6 @@ def test_file_cut_short_is_told_at_every_length(index: Path) -> None:
     assert simindex.check(index).problems[0].kind in ("file", "page")
 
 
-def test_file_that_ends_before_its_free_last_pages_is_all_right(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A page that was taken and given back in one commit is not written; the writer lengthens the file after
-    the commit, and somebody may look before, or a kill may come."""
-    path = tmp_path / "i"
-    with simindex.open(path, "x", SMALL, layout=Layout(2, 1000, 20_000)) as index:
-        monkeypatch.setattr(Store, "_lengthen_file", lambda *_: None)
-        for number in range(3):
-            with index.transaction():
-                index.insert_many(batch("a", number), workers=1)
-                index.remove_many(removed_by("a", number))
-        needed = give_back(index._store)
-    assert (path / "data.mdb").stat().st_size < needed
-    for level in ("full", "quick"):
-        assert Here(path, level) == []
-    report = simindex.repair(path, tmp_path / "repaired")
-    assert not report.lost
-    with simindex.open(path, "r", untrusted=True) as copy, simindex.open(tmp_path / "repaired") as repaired:
-        assert sorted(copy) == sorted(repaired)
-
-
-@pytest.mark.parametrize("commits", sample_of([1, 2], [0, 3]))
-def test_index_that_was_compacted_beside_a_reading_process_is_all_right(tmp_path: Path, commits: int) -> None:
-    """The lock file that the reader has open goes on counting, and the new file from there."""
-    path = tmp_path / "i"
-    code = (
-        "import simindex, sys\n"
-        "with simindex.open(sys.argv[1], 'r', refresh='manual') as reader:\n"
-        "    for line in sys.stdin:\n"
-        "        if line == 'refresh\\n': reader.refresh()\n"
-        "        print(len(list(reader)), flush=True)\n"
-    )
-    with simindex.open(path, "x", CONFIG) as index:
-        index.insert_many((number, text(number)) for number in range(20))
-        for number in range(commits):
-            index.insert(f"more {number}", text(100 + number))
-        reader = start(code, path)
-        size = len(index)
-        assert ask(reader) == str(size)
-        index.compact()
-        environment = index._store.environment().env
-        with environment.begin() as txn:
-            assert txn.id() == environment.info()["last_txnid"]
-        assert Here(path) == Here(path, "quick") == []
-        assert ask(reader) == str(size)
-        assert ask(reader, "refresh") == str(size)
-        for number in range(20):  # what they free must not be what the reader reads
-            index.insert(f"after {number}", text(200 + number))
-            assert ask(reader) == str(size)
-        assert Here(path) == []
-        end(reader)
-    assert simindex.repair(path, tmp_path / "repaired").documents == size + 20
-
-
-def test_leaked_and_doubly_used_pages_are_told(index: Path, tmp_path: Path) -> None:
-    sound = lmdb_pages.compacted(index, tmp_path / "copy")
-    data = (sound / "data.mdb").read_bytes()
-    assert not [problem for problem in Here(sound) if "meta page" not in problem.message]
-    longer = bytearray(data + bytes(lmdb_pages.PAGE))
-    for meta in (0, 1):
-        at = meta * lmdb_pages.PAGE + 16 + 24 + 96
-        last = int.from_bytes(longer[at : at + 8], "little")
-        longer[at : at + 8] = (last + 1).to_bytes(8, "little")
-    (sound / "data.mdb").write_bytes(longer)
-    assert any("neither used nor free" in problem.message for problem in Here(sound))
-
-
 # ---- the process ----
 
 
@@ -680,13 +592,6 @@ def test_untrusted_index_without_room_for_the_copy_says_how_much_it_needs(
     assert caught.value.path == str(index)
     assert caught.value.needed_bytes == (index / "data.mdb").stat().st_size
     assert not list((tmp_path / "copies").iterdir())
-
-
-def test_link_in_the_place_of_the_file_is_refused(index: Path, tmp_path: Path) -> None:
-    (tmp_path / "j").mkdir()
-    (tmp_path / "j" / "data.mdb").symlink_to(index / "data.mdb")
-    with pytest.raises(FormatError, match="a symbolic link"):
-        simindex.open(tmp_path / "j", untrusted=True)
 
 
 CRAFTED: dict[str, Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]] = {

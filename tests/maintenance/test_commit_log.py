@@ -198,16 +198,6 @@ def test_who_opens_again_goes_on_without_a_backup(
     assert everything(restored) == everything(path)
 
 
-def test_who_changes_the_index_without_its_journal_is_noticed(paths: tuple[Path, Path, Path]) -> None:
-    path, store, restored = paths
-    begun(path, store)
-    with simindex.open(path) as index:
-        index.insert_many(texts(10, 10))
-    with journalled(path, store) as (index, journal):
-        journal.settle()
-    assert restore_index(store, restored).documents == 20
-
-
 def test_who_was_thought_dead_acknowledges_nothing_any_more(paths: tuple[Path, Path, Path]) -> None:
     path, store, restored = paths
     with journalled(path, store) as (index, journal):

@@ -63,15 +63,11 @@ def test_what_is_removed_is_gone_and_may_be_removed_again(store: Objects) -> Non
         store.get("a")
 
 
-def test_only_the_first_creates(store: Objects) -> None:
+def test_only_the_first_creates_and_may_do_so_again_where_its_answer_was_lost(store: Objects) -> None:
     assert store.create("a", b"first")
     assert not store.create("a", b"second")
+    assert store.create("a", b"first")
     assert store.get("a") == b"first"
-
-
-def test_whose_answer_was_lost_is_still_the_first(store: Objects) -> None:
-    assert store.create("a", b"mine")
-    assert store.create("a", b"mine")
 
 
 def test_of_several_writers_at_once_one_wins(store: Objects) -> None:

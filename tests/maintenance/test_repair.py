@@ -78,16 +78,6 @@ def test_repair_keeps_kept_shingles_and_rows_of_others(tmp_path: Path) -> None:
         assert stored.query(simindex.Sketch.from_rows(range(3, 19)))[0].key == 3
 
 
-def test_damaged_record_and_lost_sketch_are_told(index: Path) -> None:
-    values = stored_values(index)
-    record = next(v for name, k, v in values if (name, k) == ("documents", record_key(20)))
-    store_values(index, [("documents", record_key(20), flipped(record, 33))])
-    report = repaired_beside(index)
-    assert (report.documents, report.num_lost, list(report.lost)) == (96, 1, [(20, 21)])
-    assert not report.is_whole
-    assert 20 not in content(index.parent / "saved")
-
-
 @pytest.mark.parametrize("index", ["chunked"], indirect=True)
 @pytest.mark.parametrize(("tables", "most_lost"), [([8], 0), ([8, 2], 16 + 8)])
 def test_lost_block_of_sketches_comes_back_from_tables_or_is_named_by_keys(

@@ -1,13 +1,10 @@
 """`resketch`: the index that the documents would give with the new settings, made without them."""
 
 import json
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from support.commands import Run
 from support.indexes import TINY, content_of, problems_of
 
@@ -85,33 +82,6 @@ def test_resketched_index_equals_one_of_the_documents(
         assert answers(new) == answers(other)
         assert {key: (record.inserted_at, record.seen_at) for key, record in new.items()} == times
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["i", "new", "other"]
-
-
-@settings(max_examples=8)
-@given(
-    texts=st.lists(st.lists(st.sampled_from("abcde"), max_size=8).map(" ".join), max_size=12),
-    bands=st.integers(0, 4),
-    distance=st.none() | st.integers(0, 4),
-)
-def test_any_prefix_of_any_documents(texts: list[str], bands: int, distance: int | None) -> None:
-    """Few words, so that many sketches become equal with fewer rows."""
-    simhash = None if distance is None else SimHashConfig(distance)
-    with tempfile.TemporaryDirectory() as folder:
-        with simindex.open(folder + "/i", "x", Config(num_perm=32)) as index:
-            index.insert_many(enumerate(texts))
-        if not bands and simhash is None:
-            with pytest.raises(ValueError, match="found both off"):
-                simindex.resketch(folder + "/i", folder + "/new", num_perm=0, simhash=None)
-            return
-        assert simindex.resketch(folder + "/i", folder + "/new", num_perm=8 * bands, simhash=simhash) == len(
-            texts
-        )
-        with (
-            simindex.open(folder + "/new", "r") as new,
-            simindex.open(folder + "/other", "x", Config(num_perm=8 * bands, simhash=simhash)) as other,
-        ):
-            other.insert_many(enumerate(texts))
-            assert answers(new) == answers(other)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from support.samples import sample_of
 from support.servers import store_at
 
 import simindex
-from simindex import BackupTargetError, CorruptIndexError, FormatError, IndexLockedError, SimIndexError
+from simindex import CorruptIndexError, FormatError, IndexLockedError, SimIndexError
 from simindex.maintenance import backup_parts
 from simindex.maintenance.backup import backup_index
 from simindex.maintenance.commit_log import CommitLog
@@ -74,25 +74,6 @@ def test_what_is_restored_goes_on_as_an_index(paths: tuple[Path, Path, Path]) ->
         assert not problems_of(index.path)
 
 
-def test_a_later_backup_uploads_what_is_new(paths: tuple[Path, Path, Path]) -> None:
-    path, store, restored = paths
-    with filled(path, 300) as index:
-        index.compact()  # or the next commit might end a merge of what the first backup has
-        first = backup_index(path, store)
-        index.insert_many(texts(300, 5))
-        index.remove(3)
-        later = backup_index(path, store)
-        second = backup_index(path, store)
-    assert not later.created
-    assert later.reused_segments == first.copied_segments
-    assert later.copied_segments == 1
-    assert 0 < later.copied_bytes < first.copied_bytes / 3
-    assert later.removed_objects > 0  # a part of the records
-    assert (second.copied_bytes, second.copied_segments) == (0, 0)
-    restore_index(store, restored)
-    assert content_of(restored) == content_of(path)
-
-
 def test_what_a_backup_does_not_need_any_more_goes(paths: tuple[Path, Path, Path]) -> None:
     path, store, _ = paths
     with filled(path, 300) as index:
@@ -101,6 +82,7 @@ def test_what_a_backup_does_not_need_any_more_goes(paths: tuple[Path, Path, Path
         index.compact()
         report = backup_index(path, store)
     assert (report.documents, parts_of(store)) == (0, set())
+    assert report.removed_objects > 10
 
 
 def test_an_empty_index_is_restored(paths: tuple[Path, Path, Path]) -> None:
@@ -209,20 +191,6 @@ def test_a_backup_that_takes_the_place_of_the_one_that_is_read(paths: tuple[Path
     assert content_of(restored) == content_of(path)
 
 
-def test_a_segment_that_is_merged_away_meanwhile(paths: tuple[Path, Path, Path]) -> None:
-    path, store, restored = paths
-    with filled(path, 100) as index:
-        calls = count()
-
-        def compact_once(_: int) -> None:
-            if next(calls) == 1:
-                index.compact()
-
-        backup_index(path, store, progress=compact_once)
-    restore_index(store, restored)
-    assert content_of(restored) == content_of(path)
-
-
 # ---- damage ----
 
 
@@ -267,47 +235,7 @@ def test_a_part_that_the_store_has_lost_is_uploaded_again(paths: tuple[Path, Pat
     assert content_of(restored) == content_of(path)
 
 
-def test_an_index_that_is_damaged_leaves_the_old_backup(
-    paths: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, store, restored = paths
-    with filled(path, 100) as index:
-        backup_index(path, store)
-        old = content_of_open(path)
-        index.insert_many(texts(100, 60))
-
-        def damaged(*_: object) -> None:
-            raise CorruptIndexError("documents: expected a value that fits its seal")
-
-        monkeypatch.setattr(backup_parts, "unseal_many", damaged)
-        with pytest.raises(CorruptIndexError, match="fits its seal"):
-            backup_index(path, store)
-    restore_index(store, restored)
-    assert content_of(restored) == old
-
-
 # ---- what is refused ----
-
-
-def test_a_backup_of_another_index_is_refused(paths: tuple[Path, Path, Path]) -> None:
-    path, store, _ = paths
-    filled(path).close()
-    filled(path.with_name("other")).close()
-    backup_index(path, store)
-    before = parts_of(store)
-    with pytest.raises(BackupTargetError, match="found one of another index"):
-        backup_index(path.with_name("other"), store)
-    assert parts_of(store) == before
-
-
-def test_a_backup_of_a_later_state_is_refused(paths: tuple[Path, Path, Path]) -> None:
-    path, store, _ = paths
-    with filled(path) as index:
-        shutil.copytree(path, path.with_name("older"))
-        index.insert_many(texts(100, 10))
-        backup_index(path, store)
-    with pytest.raises(BackupTargetError, match="found a newer one"):
-        backup_index(path.with_name("older"), store)
 
 
 def test_nothing_is_restored_over_something(paths: tuple[Path, Path, Path]) -> None:

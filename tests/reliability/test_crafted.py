@@ -226,9 +226,8 @@ def test_numbers_ahead_of_the_manifest_are_found_when_it_is_read(tmp_path: Path)
         index.insert("c", TEXTS[2])
 
 
-@pytest.fixture
-def index_with_numbers_ahead(tmp_path: Path) -> Path:
-    """One whose manifest is an older one of as many documents, so that no count shows it."""
+def test_numbers_ahead_of_a_manifest_whose_count_fits_are_found_in_use(tmp_path: Path) -> None:
+    """It is an older manifest of as many documents."""
     path = tmp_path / "i"
     with simindex.open(path, "x", CONFIG) as index:
         index.insert_many([("a", TEXTS[0]), ("b", TEXTS[1])])  # whose segment stays when one is removed
@@ -237,25 +236,11 @@ def index_with_numbers_ahead(tmp_path: Path) -> Path:
         index.remove("a")
         index.insert("c", TEXTS[2])
     store_values(path, [old])
-    return path
-
-
-def test_iteration_finds_numbers_ahead_of_a_manifest_whose_count_fits(index_with_numbers_ahead: Path) -> None:
-    with (
-        simindex.open(index_with_numbers_ahead, "r") as index,
-        pytest.raises(CorruptIndexError, match=r"expected numbers below \d+; stored numbers are ahead"),
-    ):
-        list(index)
-
-
-def test_insert_finds_numbers_ahead_of_a_manifest_whose_count_fits(index_with_numbers_ahead: Path) -> None:
-    with (
-        simindex.open(index_with_numbers_ahead, "r+") as index,
-        pytest.raises(
-            CorruptIndexError, match=r"expected to append 1 new keys behind the stored ones, appended 0"
-        ),
-    ):
-        index.insert("d", TEXTS[3])
+    with simindex.open(path, "r+") as index:
+        with pytest.raises(CorruptIndexError, match=r"expected numbers below \d+; stored numbers are ahead"):
+            list(index)
+        with pytest.raises(CorruptIndexError, match="expected to append 1 new keys behind the stored ones"):
+            index.insert("d", TEXTS[3])
 
 
 def answers(path: Path) -> list[list[tuple[object, float | None, int | None]]]:

@@ -1,6 +1,5 @@
 """What fork() does to open handles, in the child and in the parent."""
 
-import multiprocessing
 import os
 import signal
 import sys
@@ -341,28 +340,6 @@ def test_reader_in_a_child_says_that_its_index_is_gone_or_another(tmp_path: Path
             tell("refused")
 
         assert ended(forked(find_another)) == [["refused"]]
-
-
-def work_in_a_pool(number: int) -> list[object]:
-    reader = POOLS[0]
-    return [match.key for match in reader.query(document("a", number), 0.9)]
-
-
-POOLS: list[Index] = []
-
-
-def test_reader_of_a_module_serves_the_workers_of_a_pool(tmp_path: Path) -> None:
-    with simindex.open(tmp_path / "i", "x", SMALL) as index:
-        index.insert_many(batch("a", size=20))
-    with simindex.open(tmp_path / "i", "r") as reader:
-        POOLS.append(reader)
-        try:
-            with multiprocessing.get_context("fork").Pool(3) as pool:
-                found = pool.map(work_in_a_pool, list(range(20)) * 5, chunksize=1)
-        finally:
-            POOLS.clear()
-        assert found == [[label("a", number)] for number in range(20)] * 5
-        assert [match.key for match in reader.query(document("a", 3), 0.9)] == [label("a", 3)]
 
 
 def test_fork_while_other_threads_ask_the_reader_gives_children_that_answer(tmp_path: Path) -> None:

@@ -5,12 +5,11 @@ import random
 import select
 import signal
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from support.indexes import stored_segments
-from support.processes import Tell, everything_from, forked, line_of
+from support.processes import Tell, everything_from, forked
 from support.samples import sample_of
 from support.texts import (
     SMALL,
@@ -87,44 +86,6 @@ def test_kill_in_the_middle_of_inserting_loses_nothing_and_leaves_nothing_half(
         assert_holds(index, before)
         index.insert("afterwards", ["afterwards"])
     assert acknowledged >= 13
-
-
-def test_kill_in_the_middle_of_touching_and_expiring_keeps_what_was_acknowledged(tmp_path: Path) -> None:
-    """The even keys are touched, ten a commit; then the odd ones expire, three a commit. It is killed a
-    moment after so many of its ten touches."""
-    chance = random.Random("kill while touching")
-    for name in range(10):
-        path = tmp_path / str(name)
-        with simindex.open(path, "x", SMALL, layout=TINY_LAYOUT) as index:
-            index.insert_many([(key, [str(key)]) for key in range(200)], batch_size=30)
-        limit = datetime.now(UTC)
-
-        def work(tell: Tell, path: Path = path, limit: datetime = limit) -> None:
-            with simindex.open(path) as index:
-                for first in range(0, 200, 20):
-                    assert index.touch(*range(first, first + 20, 2)) == 10
-                    tell(first)
-                assert index.expire(limit, batch_size=3) == 100
-                tell("expired")
-
-        pid, pipe = forked(work)
-        lines = [line_of(pipe) for _ in range(name + 1)]
-        time.sleep(chance.uniform(0, 0.02))
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-        lines += everything_from(pipe)
-        with simindex.open(path) as index:
-            ages = {key: index[key].seen_at for key in index}
-            touched = range(0, 20 * len([line for line in lines if line != "expired"]), 2)
-            assert all(ages[key] >= limit for key in touched)
-            assert len(ages) == 200 or len(touched) == 100
-            assert ages.keys() >= set(range(0, 200, 2))
-            assert ("expired" in lines) <= (len(ages) == 100)
-            # Whatever was under way: what expires now is what the records say.
-            middle = sorted(ages.values())[len(ages) // 2]
-            kept = [key for key, seen_at in ages.items() if seen_at >= middle]
-            assert index.expire(middle, batch_size=7) == len(ages) - len(kept)
-            assert list(index) == kept
 
 
 def test_kill_at_any_time_of_opening_leaves_an_index_that_opens(tmp_path: Path) -> None:

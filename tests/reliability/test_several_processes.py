@@ -6,7 +6,6 @@ from support.processes import ANSWER, ask, end, pipes_of, start
 from support.texts import BATCH, SMALL, TINY_LAYOUT, batch, document
 
 import simindex
-from simindex import Sketcher
 
 
 def test_process_queries_what_another_has_committed_while_it_goes_on_inserting(tmp_path: Path) -> None:
@@ -25,12 +24,3 @@ def test_process_queries_what_another_has_committed_while_it_goes_on_inserting(t
             assert keys in ([], [f"wanted-{number}"])
             assert ask(reader, " ".join(wanted)) == f"{(number + 1) * (BATCH + 4)} wanted-{number}"
         end(reader)
-
-
-def test_sketches_inserted_in_one_process_match_texts_queried_in_another(tmp_path: Path) -> None:
-    sketches = Sketcher(SMALL).sketch_many([text for _, text in batch("a")])
-    with simindex.open(tmp_path / "i", "x", SMALL) as index:
-        index.insert_many([(place, sketch) for place, sketch in enumerate(sketches)])
-    reader = start(ANSWER, tmp_path / "i", 1 << 24)
-    assert ask(reader, " ".join(document("a", 7))) == f"{BATCH} 7"
-    end(reader)

@@ -115,15 +115,6 @@ def test_error_names_the_page_and_what_to_do(made: SimpleNamespace, tmp_path: Pa
         assert simindex.repair(path, tmp_path / "repaired").documents == 600
 
 
-def test_pages_that_are_walked_are_those_of_the_trees_that_opening_reads(made: SimpleNamespace) -> None:
-    """The test's own walk and that of `check` agree, so that no page is left out here."""
-    walked = walk_file(read_pages(str(made.path)))
-    expected = {page for name in ("meta", "segments") for page in walked.trees[name].leaves.tolist()}
-    assert expected <= set(made.pages)
-    record = walked.trees["segments"].record
-    assert record.branch_pages + record.leaf_pages == len(lmdb_pages.pages_of(made.data, "segments"))
-
-
 def test_pages_of_a_level_are_asked_for_together(
     made: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

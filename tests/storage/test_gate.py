@@ -1,8 +1,8 @@
-"""Gate: who is inside, and how everybody is kept out for a while."""
+"""Gate: who is inside, how everybody is kept out for a while, and pinned snapshots."""
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 
@@ -10,10 +10,11 @@ import pytest
 from support.faults import set_bound
 from support.indexes import SMALL, check, insert
 from support.processes import run_in_threads
+from support.stored import bare_store, held, put
 
 import simindex
-from simindex import SimIndexError
 from simindex.storage.environment import Alone, Gate, Visitor
+from simindex.storage.store import Store
 
 
 def test_call_that_was_broken_off_does_not_stay_inside(
@@ -35,19 +36,6 @@ def test_call_that_was_broken_off_does_not_stay_inside(
             with pytest.raises(KeyboardInterrupt), Alone(environment) as _alone:
                 pass
         check(index, [0])
-
-
-def test_visitors_are_inside_from_enter_to_leave() -> None:
-    gate, one, other = Gate(), Visitor(), Visitor()
-    assert gate.is_empty
-    gate.enter(one)
-    gate.enter(other)
-    gate.leave(one)
-    assert not gate.is_empty
-    gate.leave(one)  # without effect: not inside
-    assert not gate.is_empty
-    gate.leave(other)
-    assert gate.is_empty
 
 
 def test_stop_gives_up_after_its_timeout_and_lets_others_in_again() -> None:
@@ -86,78 +74,6 @@ def test_stop_gives_up_after_its_timeout_while_another_thread_keeps_everybody_ou
     run_in_threads(stop, wait)
 
 
-def test_stop_waits_for_who_is_inside_and_keeps_the_next_one_out() -> None:
-    gate, inside, seen = Gate(), threading.Event(), list[str]()
-    leaving = threading.Event()
-
-    def visit() -> None:
-        visitor = Visitor()
-        gate.enter(visitor)
-        inside.set()
-        leaving.wait(20)
-        seen.append("left")
-        gate.leave(visitor)
-
-    def stop() -> None:
-        inside.wait(20)
-        threading.Timer(0.02, leaving.set).start()
-        assert gate.stop()
-        seen.append("stopped")
-        late.start()
-        late.join(0.02)
-        assert late.is_alive()
-        seen.append("goes on")
-        gate.go_on()
-
-    def come_late() -> None:
-        visitor = Visitor()
-        gate.enter(visitor)
-        seen.append("entered")
-        gate.leave(visitor)
-
-    late = threading.Thread(target=come_late)
-    run_in_threads(visit, stop)
-    late.join(20)
-    assert seen == ["left", "stopped", "goes on", "entered"]
-
-
-def test_visitor_that_is_gone_without_leaving_does_not_count() -> None:
-    gate, visitor = Gate(), Visitor()
-    gate.enter(visitor)
-    assert not gate.is_empty
-    del visitor
-    assert gate.is_empty
-    assert gate.stop(0)
-    gate.go_on()
-
-
-def test_number_of_a_dead_visitor_that_is_given_again_is_the_new_ones() -> None:
-    """CPython gives the address, and with it the id, of a dead object to the next one."""
-    gate = Gate()
-    for _ in range(100):
-        gate.enter(Visitor())
-        visitor = Visitor()
-        gate.enter(visitor)
-        assert not gate.is_empty
-        gate.leave(visitor)
-        assert gate.is_empty
-        del visitor
-
-
-def enter_and_keep(gate: Gate, kept: list[Visitor]) -> None:
-    visitor = Visitor()
-    gate.enter(visitor)
-    kept.append(visitor)  # as a traceback does that somebody holds
-
-
-def test_visitor_that_nobody_runs_with_any_more_is_not_waited_for() -> None:
-    gate, kept = Gate(), list[Visitor]()
-    enter_and_keep(gate, kept)
-    assert not gate.is_empty
-    assert gate.stop(20)
-    gate.go_on()
-
-
 def test_holder_that_only_a_traceback_keeps_keeps_nobody_out() -> None:
     """Ctrl-C comes before `go_on`, and what is done on the way out enters while the error lives."""
     gate, kept = Gate(), list[Visitor]()
@@ -177,29 +93,6 @@ def test_holder_that_only_a_traceback_keeps_keeps_nobody_out() -> None:
     thread.join(20)
     assert kept
     assert not thread.is_alive()
-    assert not gate.is_stopped
-
-
-def test_thread_that_is_inside_itself_is_told_so_and_does_not_wait_for_ever() -> None:
-    gate, visitor = Gate(), Visitor()
-    gate.enter(visitor)
-    with pytest.raises(SimIndexError, match="from inside another call of the same thread"):
-        gate.stop()
-    gate.leave(visitor)
-    assert gate.stop()
-    gate.go_on()
-
-
-def test_who_keeps_everybody_out_and_is_gone_lets_everybody_in() -> None:
-    gate, visitor = Gate(), Visitor()
-
-    def stop() -> None:
-        holder = Visitor()
-        assert gate.stop(holder=holder)
-
-    stop()
-    gate.enter(visitor)
-    gate.leave(visitor)
     assert not gate.is_stopped
 
 
@@ -239,3 +132,53 @@ def test_visitor_whose_thread_goes_on_while_it_is_looked_for_is_not_forgotten(
     is_over.set()
     walker.join(20)
     assert gate.stop(20)
+
+
+def test_wait_for_another_holder_that_is_broken_off_does_not_let_everybody_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one moves the map meanwhile."""
+    store = bare_store(tmp_path / "i")
+    environment = store.environment()
+    is_alone, end_now = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with Alone(environment) as _alone:
+            is_alone.set()
+            end_now.wait(20)
+
+    def interrupt(_deadline: float | None) -> bool:
+        raise KeyboardInterrupt
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    assert is_alone.wait(20)
+    with monkeypatch.context() as patch:
+        patch.setattr(environment.gate, "_wait", interrupt)
+        with pytest.raises(KeyboardInterrupt), Alone(environment) as _alone:
+            pass
+    assert environment.gate.is_stopped
+    end_now.set()
+    holder.join()
+    assert not environment.gate.is_stopped
+    store.close()
+
+
+@pytest.mark.parametrize("end", [Store.refresh, Store.close])
+def test_call_under_way_keeps_the_pinned_snapshot_that_its_handle_gives_up(
+    tmp_path: Path, end: Callable[[Store], None]
+) -> None:
+    """It would read pages that a writer has used again; the last call lets go of them."""
+    store = bare_store(tmp_path / "i")
+    put(store, "groups", key=b"value")
+    pinned = Store(tmp_path / "i", "r", pinned=True)
+    with pinned.reading() as txn:
+        end(pinned)
+        put(store, "groups", key=b"newer", other=b"more")
+        assert bytes(txn.get("groups", b"key") or b"") == b"value"
+        assert len(store.environment().pins) == 1
+    assert store.environment().pins == set()
+    if end is Store.refresh:
+        assert held(pinned, "groups") == {b"key": b"newer", b"other": b"more"}
+        pinned.close()
+    store.close()

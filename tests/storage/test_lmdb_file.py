@@ -11,7 +11,7 @@ from typing import Any
 
 import lmdb
 import pytest
-from support.indexes import READING_AND_ADDING
+from support.indexes import READING_AND_ADDING, problems_of
 from support.processes import end, pipes_of, start
 from support.stored import give_back
 from support.texts import SMALL, Held, after_one_more, assert_holds, batch, removed_by
@@ -70,14 +70,6 @@ def test_index_that_has_lost_a_meta_page_is_not_made_anew(tmp_path: Path, lost: 
     assert (copy / "data.mdb").read_bytes() == data
 
 
-@pytest.mark.parametrize("foreign", [b"hello", b"x" * 9000, bytes(20) + b"x" * 200])
-def test_foreign_file_is_left_alone(tmp_path: Path, foreign: bytes) -> None:
-    (tmp_path / "data.mdb").write_bytes(foreign)
-    with pytest.raises(FormatError):
-        simindex.open(tmp_path, "a")
-    assert (tmp_path / "data.mdb").read_bytes() == foreign
-
-
 def test_file_that_ends_before_its_last_page_opens_where_that_page_is_free(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,8 +97,11 @@ def test_file_that_ends_before_its_last_page_opens_where_that_page_is_free(
     monkeypatch.undo()
     for copy, held, needed in copies:
         assert data_bytes(copy) < needed
-        with simindex.open(copy, "r") as reader:
-            assert_holds(reader, held)
+        assert problems_of(copy) == problems_of(copy, "quick") == []
+        assert simindex.repair(copy, tmp_path / f"saved {needed}").documents == len(held)
+        for is_private in (False, True):
+            with simindex.open(copy, "r", untrusted=is_private) as reader:
+                assert_holds(reader, held)
         with simindex.open(copy) as index:
             index.insert("b", ["b"])
             assert_holds(index, held | {"b": ["b"]})
@@ -188,7 +183,9 @@ def test_foreign_lmdb_environment_is_refused_and_left_alone(tmp_path: Path, name
 
 
 @pytest.mark.parametrize(
-    "data", [b"garbage " * 2_000, b"\x00" * 100_000, b"short", b"\xff" * 8_192], ids=range(4)
+    "data",
+    [b"garbage " * 2_000, bytes(100_000), b"short", b"\xff" * 8_192, bytes(20) + b"x" * 200],
+    ids=range(5),
 )
 def test_data_file_that_is_no_lmdb_file_is_refused_and_left_alone(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "i"

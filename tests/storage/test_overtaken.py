@@ -4,20 +4,14 @@ LMDB notes a reader's number before it copies the state that the number stands f
 later state under an earlier number (`environment.begun`).
 """
 
-import os
-import random
-import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import lmdb
-from support.processes import Tell, everything_from, forked
 
 from simindex.storage.environment import begun
 
-_SECONDS = 1.5
 _COUNT = b"count"
 
 
@@ -83,35 +77,3 @@ def test_reader_beside_a_commit_that_is_not_durable_yet_keeps_its_state(tmp_path
     assert watched.numbers == [1, 1]
     assert env.readers() == "(no active readers)\n"
     env.close()
-
-
-def test_halted_readers_never_read_another_state_than_they_say(tmp_path: Path) -> None:
-    """By chance: LMDB alone gives some wrong ones in nearly every run; those above it fails for certain."""
-    env = opened(tmp_path)
-    commit(env)
-    env.close()
-    end = time.monotonic() + _SECONDS
-
-    def write(_: Tell) -> None:
-        env = opened(tmp_path)
-        while time.monotonic() < end:
-            commit(env)
-
-    def ask(tell: Tell) -> None:
-        env, wrong = opened(tmp_path), 0
-        while time.monotonic() < end:
-            for _ in range(100):
-                number, found = read(env)
-                wrong += number != found
-        tell(wrong)
-
-    writer, readers = forked(write), [forked(ask) for _ in range(4)]
-    chance = random.Random(1)
-    while time.monotonic() < end:
-        pid, _ = chance.choice(readers)
-        os.kill(pid, signal.SIGSTOP)
-        time.sleep(0.0003)
-        os.kill(pid, signal.SIGCONT)
-    for pid, pipe in (writer, *readers):
-        status = os.waitpid(pid, 0)[1]
-        assert (everything_from(pipe), status) == ([] if pid == writer[0] else ["0"], 0)

@@ -1,13 +1,14 @@
 """A pinned snapshot outlives compactions of other processes, and no walk mixes two."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from support.faults import set_bound
 
 import simindex
-from simindex import Config, SimIndexError
+from simindex import Config, Index, SimIndexError
 
 CONFIG = Config(num_perm=32)
 COUNT = 2_500
@@ -66,39 +67,23 @@ def test_pin_outlives_compactions_of_another_process(tmp_path: Path) -> None:
         os.close(end)
 
 
-def test_walk_raises_when_its_pin_ends(tmp_path: Path) -> None:
-    made(tmp_path / "i")
-    with (
-        simindex.open(tmp_path / "i", "r+") as index,
-        simindex.open(tmp_path / "i", "r", refresh="manual") as pinned,
-    ):
-        walk = iter(pinned)
-        assert next(walk) == 0
-        index.remove_many(range(1_000, COUNT))
-        index._store.environment().move_map(1 << 30)
-        with pytest.raises(SimIndexError, match="begin again"):
-            list(walk)
-        assert list(pinned) == list(range(1_000))
+ENDS: dict[str, Callable[[Index, Index], object]] = {
+    "the map moves": lambda index, _: index._store.environment().move_map(1 << 30),
+    "compaction": lambda index, _: index.compact(),
+    "refresh": lambda _, pinned: pinned.refresh(),
+}
 
 
-def test_walk_raises_when_a_compaction_of_its_own_process_ends_its_pin(tmp_path: Path) -> None:
+@pytest.mark.parametrize("end", ENDS)
+def test_walk_raises_when_its_pin_ends(tmp_path: Path, end: str) -> None:
     made(tmp_path / "i")
     with simindex.open(tmp_path / "i", "r", refresh="manual") as pinned:
-        walk = iter(pinned)
-        assert next(walk) == 0
+        walks = iter(pinned), iter(pinned.items())
+        assert next(walks[0]) == next(walks[1])[0] == 0
         with simindex.open(tmp_path / "i", "r+") as index:
-            index.remove_many(range(100))
-            index.compact()
-        with pytest.raises(SimIndexError, match="begin again"):
-            list(walk)
-        assert len(pinned) == COUNT - 100
-
-
-def test_walk_raises_when_its_handle_is_refreshed(tmp_path: Path) -> None:
-    made(tmp_path / "i")
-    with simindex.open(tmp_path / "i", "r", refresh="manual") as pinned:
-        walk = iter(pinned.items())
-        next(walk)
-        pinned.refresh()
-        with pytest.raises(SimIndexError, match="begin again"):
-            list(walk)
+            index.remove_many(range(1_000, COUNT))
+            ENDS[end](index, pinned)
+        for walk in walks:
+            with pytest.raises(SimIndexError, match="begin again"):
+                list(walk)
+        assert list(pinned) == list(range(1_000))

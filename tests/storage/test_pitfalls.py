@@ -83,7 +83,7 @@ def test_index_with_leaked_pages_is_compacted(path: Path, tmp_path: Path) -> Non
         at = meta * lmdb_pages.PAGE + 16 + 24 + 96
         longer[at : at + 8] = (int.from_bytes(longer[at : at + 8], "little") + 1).to_bytes(8, "little")
     (sound / "data.mdb").write_bytes(longer)
-    assert not simindex.check(sound).ok
+    assert any("neither used nor free" in str(problem) for problem in problems_of(sound))
     with simindex.open(sound) as index:
         index.compact()
     assert not problems_of(sound)

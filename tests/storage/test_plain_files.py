@@ -3,8 +3,6 @@
 import os
 import socket
 import stat
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -68,13 +66,6 @@ OTHERS: list[tuple[str, Callable[[Path], None]]] = [
 ]
 
 # In a process of its own: opening a pipe would wait for ever.
-OPEN = """
-import sys, simindex
-try:
-    simindex.open(sys.argv[1], sys.argv[2])
-except simindex.FormatError as error:
-    print(error)
-"""
 
 
 @pytest.mark.parametrize("name", [*FILES, "header.new"])
@@ -98,15 +89,6 @@ def test_other_than_a_plain_file_is_refused_by_name_in_every_mode(
         before.st_mtime_ns,
     )
     assert not (path.parent / "target").exists()
-
-
-@pytest.mark.parametrize("mode", ALL_MODES)
-def test_pipe_in_the_place_of_the_data_file_does_not_make_anybody_wait(path: Path, mode: Mode) -> None:
-    (path / "data.mdb").unlink()
-    os.mkfifo(path / "data.mdb")
-    run = [sys.executable, "-W", "error", "-c", OPEN, str(path), mode]
-    done = subprocess.run(run, capture_output=True, text=True, check=True, timeout=30)
-    assert done.stdout.startswith(f"{path / 'data.mdb'}: expected a file, found a pipe")
 
 
 @pytest.mark.parametrize("make", [dangling_link, os.mkfifo, Path.touch])

@@ -35,15 +35,6 @@ def test_handles_of_one_file_share_an_environment_until_the_last_is_closed(tmp_p
     assert identity not in registry.environments
 
 
-def test_files_have_environments_of_their_own(tmp_path: Path) -> None:
-    one, other = bare_store(tmp_path / "a"), bare_store(tmp_path / "b")
-    assert one.environment() is not other.environment()
-    put(one, "groups", key=b"value")
-    assert held(other, "groups") == {}
-    one.close()
-    other.close()
-
-
 def test_forked_child_has_no_environment_but_those_that_it_opens(tmp_path: Path) -> None:
     store = bare_store(tmp_path / "i")
     identity = identity_of(store.data)

@@ -42,31 +42,29 @@ def test_compact_is_followed_by_reading_processes(tmp_path: Path) -> None:
         index.insert("after", "still takes inserts")
 
 
+@pytest.mark.parametrize("step", ["os.fsync", "Path.mkdir"])
 def test_compaction_without_space_is_an_error_and_leaves_the_index_as_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    def full(_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    with simindex.open(tmp_path / "i", "x", SMALL, layout=LAYOUT) as index:
+    path = tmp_path / "i"
+    with simindex.open(path, "x", SMALL, layout=LAYOUT) as index:
         for batch in range(BATCHES):
             insert(index, batch)
         with monkeypatch.context() as patch:
-            patch.setattr("simindex.storage.replacement.os.fsync", full)
-            with pytest.raises(IndexFullError, match="No space left"):
+            patch.setattr(f"simindex.storage.replacement.{step}", full)
+            with pytest.raises(IndexFullError, match="No space left") as raised:
                 index.compact()
-        assert {path.name for path in (tmp_path / "i").iterdir()} == {
-            "ballast",
-            "data.mdb",
-            "header",
-            "lock.mdb",
-            "writer.lock",
-        }
-        check(index, range(BATCHES))
-        mode = (tmp_path / "i" / "data.mdb").stat().st_mode
-        index.compact()
-        check(index, range(BATCHES))
-        assert (tmp_path / "i" / "data.mdb").stat().st_mode == mode
+        assert (raised.value.errno, str(raised.value).count(str(path))) == (errno.ENOSPC, 1)
+        files = {"ballast", "data.mdb", "header", "lock.mdb", "writer.lock"}
+        assert {file.name for file in path.iterdir()} == files
+        mode = (path / "data.mdb").stat().st_mode
+        for _ in range(2):
+            check(index, range(BATCHES))
+            index.compact()
+        assert (path / "data.mdb").stat().st_mode == mode
 
 
 def test_mark_in_a_file_that_is_in_its_place_counts_for_nothing_and_is_taken_back(tmp_path: Path) -> None:

@@ -6,21 +6,14 @@ from pathlib import Path
 import lmdb
 import pytest
 from support.processes import ANSWER, ask, end, start
-from support.stored import bare_store, held, put
+from support.stored import bare_store, held
 from support.texts import BATCH, SMALL, TINY_LAYOUT, Held, assert_holds, batch, document
 
 import simindex
-from simindex import ClosedError, CorruptIndexError, IndexFullError, IndexLockedError, Layout, ReadOnlyError
+from simindex import ClosedError, CorruptIndexError, IndexFullError, IndexLockedError, Layout
 from simindex.storage import folder
 from simindex.storage.store import Store
 from simindex.storage.transactions import WriteTransaction
-
-
-def test_index_that_is_still_being_made_is_not_read(tmp_path: Path) -> None:
-    store = Store(tmp_path / "i", "a")
-    with pytest.raises(FileNotFoundError, match="an index that was never completed"):
-        simindex.open(tmp_path / "i", "r")
-    store.close()
 
 
 @pytest.mark.parametrize("layout", [None, TINY_LAYOUT])
@@ -165,15 +158,6 @@ def test_commit_runs_again_from_the_start_when_the_map_grows(tmp_path: Path) -> 
     store.close()
 
 
-def test_commit_of_a_reader_is_refused(tmp_path: Path) -> None:
-    bare_store(tmp_path / "i").close()
-    reader = Store(tmp_path / "i", "r")
-    assert not reader.writable
-    with pytest.raises(ReadOnlyError, match='opened with mode "r"'):
-        put(reader, "groups", key=b"value")
-    reader.close()
-
-
 def test_closed_store_says_so_and_frees_the_writer_lock(tmp_path: Path) -> None:
     store = bare_store(tmp_path / "i")
     with pytest.raises(IndexLockedError):
@@ -187,24 +171,14 @@ def test_closed_store_says_so_and_frees_the_writer_lock(tmp_path: Path) -> None:
     Store(tmp_path / "i", "a").close()
 
 
-def test_error_of_lmdb_inside_reading_is_translated(tmp_path: Path) -> None:
-    store = bare_store(tmp_path / "i")
-
-    def fail() -> None:
-        with store.reading():
-            raise lmdb.CorruptedError("MDB_CORRUPTED")
-
-    with pytest.raises(CorruptIndexError, match="damaged pages"):
-        fail()
-    store.close()
-
-
-def test_error_of_lmdb_inside_a_commit_is_translated(tmp_path: Path) -> None:
+def test_errors_of_lmdb_inside_a_transaction_are_translated(tmp_path: Path) -> None:
     store = bare_store(tmp_path / "i")
 
     def fail(_: WriteTransaction) -> None:
         raise lmdb.DiskError("Input/output error")
 
+    with pytest.raises(CorruptIndexError, match="damaged pages"), store.reading():
+        raise lmdb.CorruptedError("MDB_CORRUPTED")
     with pytest.raises(IndexFullError, match="the disk did not take the commit"):
         store.commit(fail)
     assert store.environment().gate.is_empty

@@ -13,7 +13,7 @@ from support import stored as lmdb_pages
 from support.processes import Tell, everything_from, forked
 from support.stored import PAGE, bare_store, held, put, put_all
 
-from simindex import CorruptIndexError, _kernel
+from simindex import CorruptIndexError
 from simindex.storage.store import Store
 from simindex.storage.transactions import ReadTransaction
 
@@ -115,16 +115,4 @@ def test_append_before_or_at_the_last_key_is_damage_and_nothing_is_kept(tmp_path
     with pytest.raises((CorruptIndexError, lmdb.Error), match="documents: expected to append 2 new keys"):
         store.commit(lambda txn: txn.append("documents", [(key, b"x"), (b"d", b"3")]))
     assert held(store, "documents") == {b"b": b"1", b"c": b"2"}
-    store.close()
-
-
-def test_large_values_are_found_by_address_and_others_are_not(tmp_path: Path) -> None:
-    store = bare_store(tmp_path / "i")
-    put(store, "segments", small=b"short", large=b"x" * 50_000)
-    with store.reading() as txn:
-        value = txn.get("segments", b"large")
-        assert value is not None
-        assert txn.large_value("segments", b"large") == (_kernel.address(value), 50_000)
-        for key in (b"small", b"absent", b"a", b"zzz"):
-            assert txn.large_value("segments", key) is None
     store.close()
