@@ -7,13 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from simindex.errors import CorruptIndexError
-from simindex.format.chunks import (
-    Chunk,
-    WholeSegment,
-    hashes_of_shingle_keys,
-    read_chunk,
-    read_whole_segment,
-)
+from simindex.format.chunks import Chunk, WholeSegment, hashes_of_shingle_keys, read_chunk, read_whole_segment
 from simindex.format.keys import whole_segment_key
 from simindex.format.layout import Geometry, SegmentEntry
 from simindex.format.seals import unseal

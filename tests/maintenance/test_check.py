@@ -19,13 +19,8 @@ from support.stored import flipped, store_values, stored_values
 from support.texts import SMALL
 
 import simindex
-from simindex import CheckReport, FormatError, Layout, Problem, _kernel
-from simindex.format.chunks import (
-    encode_chunk,
-    encode_sketch_chunk,
-    encode_words_chunk,
-    read_chunk,
-)
+from simindex import CheckReport, FormatError, Layout, Problem
+from simindex.format.chunks import encode_chunk, encode_sketch_chunk, encode_words_chunk, read_chunk
 from simindex.format.keys import number_key, segment_key
 from simindex.format.layout import BITMAPS, COPY_TABLE, FILTERS, KEY_TABLE, Column, Geometry
 from simindex.format.meta import MANIFEST_KEY, decode_manifest, encode_manifest
@@ -318,16 +313,6 @@ def test_tables_rightly_sealed_but_of_other_content_are_told(index: Path) -> Non
     """Whoever makes right seals does not make tables agree with sketches, records and filters."""
     values = {k: v for name, k, v in stored_values(index) if name == "segments"}
     segment = manifest_of(index).segments[0].id
-    for table, name in ((KEY_TABLE, "keys"), (FIRST_BAND + 1, "band 2"), (FIRST_BAND + 2, "permutation 1")):
-        key = segment_key(segment, table, 0)
-        value = values[key]
-        keys = np.frombuffer(value, np.uint64, 16).copy()
-        numbers = np.frombuffer(value, np.uint32, 16, 8 * _kernel.TABLE_BLOCK)
-        keys[3] = keys[2]
-        store_values(index, [("segments", key, encode_chunk(key, keys, numbers.copy()))])
-        found = [problem for problem in Here(index) if problem.kind == "segment"]
-        assert any("found others" in problem.message and problem.table == name for problem in found)
-        store_values(index, [("segments", key, value)])
     key = segment_key(segment, FILTERS + KEY_TABLE, 0)
     empty = np.zeros((len(values[key]) - 8) // 8, np.uint64)
     store_values(index, [("segments", key, encode_words_chunk(key, empty))])

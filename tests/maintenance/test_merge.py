@@ -11,13 +11,7 @@ from support.faults import set_bound
 from support.indexes import TINY, content_of, problems_of, texts
 
 import simindex
-from simindex import (
-    Config,
-    ConfigMismatchError,
-    FormatError,
-    SimIndexError,
-    Sketch,
-)
+from simindex import Config, ConfigMismatchError, FormatError, SimIndexError, Sketch
 
 KEPT = Config(num_perm=64, keep_shingles=20, seed=3)
 

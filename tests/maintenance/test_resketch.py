@@ -9,15 +9,7 @@ from support.commands import Run
 from support.indexes import TINY, content_of, problems_of
 
 import simindex
-from simindex import (
-    CharShingles,
-    Config,
-    ConfigMismatchError,
-    FormatError,
-    Index,
-    SimHashConfig,
-    Sketch,
-)
+from simindex import CharShingles, Config, ConfigMismatchError, FormatError, Index, SimHashConfig, Sketch
 
 STORED = Config(num_perm=64, keep_shingles=20, seed=3)
 

@@ -12,14 +12,7 @@ from typing import Any
 import pytest
 from support.faults import around
 from support.processes import Tell, everything_from, forked, run_in_threads, succeeds
-from support.texts import (
-    BATCH,
-    SMALL,
-    TINY_LAYOUT,
-    batch,
-    document,
-    label,
-)
+from support.texts import BATCH, SMALL, TINY_LAYOUT, batch, document, label
 
 import simindex
 from simindex import ClosedError, Index, IndexLockedError, ReadOnlyError

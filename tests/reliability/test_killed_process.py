@@ -11,16 +11,7 @@ import pytest
 from support.indexes import stored_segments
 from support.processes import Tell, everything_from, forked
 from support.samples import sample_of
-from support.texts import (
-    SMALL,
-    TINY_LAYOUT,
-    Held,
-    after_batches,
-    assert_holds,
-    batch,
-    label,
-    removed_by,
-)
+from support.texts import SMALL, TINY_LAYOUT, Held, after_batches, assert_holds, batch, label, removed_by
 
 import simindex
 from simindex import Config, IndexLockedError, Layout

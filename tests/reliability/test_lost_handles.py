@@ -100,7 +100,8 @@ class Interruption:
     """
 
     def __init__(self, at: int, files: tuple[str, ...]) -> None:
-        self.left = at
+        self.at = self.left = at
+        self.has_come = True
         self._files = files
         self._known: dict[CodeType, bool] = {}
         self._before: dict[FrameType, int] = {}
@@ -126,16 +127,17 @@ class Interruption:
             raise KeyboardInterrupt
         return self
 
-    def during(self, call: Callable[[], object]) -> bool:
-        """Run a call; returns whether it was interrupted."""
+    def during(self, call: Callable[[], object]) -> BaseException | None:
+        """Run a call; returns the interruption, ``None`` where it came to its end before."""
         sys.settrace(self)
         try:
             call()
-        except KeyboardInterrupt:
-            return True
+        except KeyboardInterrupt as error:
+            return error
         finally:
             sys.settrace(None)
-        return False
+        self.has_come = False
+        return None
 
 
 STORAGE = ("storage/store.py", "storage/folder.py", "storage/environment.py")
@@ -149,20 +151,22 @@ LIFE = (
 assert all((Path(simindex.__file__).parent / name).exists() for name in LIFE)
 
 
-def steps(stride: int) -> Iterator[int]:
-    """1, then every so many steps, with every place of a function met in the end by another remainder."""
-    return itertools.count(1, stride)
+def interruptions(least: int, files: tuple[str, ...], stride: int = 1) -> Iterator[Interruption]:
+    """One at every so many places, until a call comes to its end; there must be `least` of them."""
+    for at in itertools.count(1, stride):
+        yield (interruption := Interruption(at, files))
+        if not interruption.has_come:
+            break
+    assert at > least
 
 
 @_NOBODY_COULD_CLOSE
 @pytest.mark.parametrize("stride", sample_of([10], [3]))
 def test_opening_that_is_interrupted_anywhere_leaves_nothing_behind(path: Path, stride: int) -> None:
-    for at in steps(stride):
-        if not Interruption(at, LIFE).during(lambda: simindex.open(path).close()):
-            break
+    for interruption in interruptions(100, LIFE, stride):
+        interruption.during(lambda: simindex.open(path).close())
         with simindex.open(path) as index:  # no lock is held, and nobody is inside
             assert len(index) == 20
-    assert at > 100
     check_whole(path)
     assert str(path) not in {environment.folder for environment in registry.environments.values()}
 
@@ -172,40 +176,37 @@ def test_opening_that_is_interrupted_anywhere_leaves_nothing_behind(path: Path, 
 def test_closing_that_is_interrupted_anywhere_lets_the_next_writer_in(path: Path, is_block: bool) -> None:
     """Where Ctrl-C comes before the first step of it, the handle is open still."""
     still_open = 0
-    for at in steps(1):
+    for interruption in interruptions(40, LIFE):
         index = simindex.open(path)
-        end = partial(index.__exit__, None, None, None) if is_block else index.close
-        interrupted = Interruption(at, LIFE).during(end)
+        interruption.during(partial(index.__exit__, None, None, None) if is_block else index.close)
         if not index._store.is_closed:
             still_open += 1
             assert len(index) == 20
             index.close()
         with simindex.open(path) as next_writer:
             assert len(next_writer) == 20
-        with pytest.raises(ClosedError):
-            len(index)
+        for call in (index.__len__, partial(index.insert, "x", "one two three four")):
+            with pytest.raises(ClosedError):
+                call()
         index.close()
-        if not interrupted:
-            break
-    assert at > 40
     assert still_open == (2 if is_block else 1)
 
 
 @_NOBODY_COULD_CLOSE
 @pytest.mark.parametrize("call", ["query", "insert"])
 def test_call_that_is_interrupted_anywhere_leaves_a_working_handle(path: Path, call: str) -> None:
+    """Nor is anybody waited for whom only a traceback keeps, as a debugger or sys.last_exc does."""
+    kept: list[BaseException | None] = []
     with simindex.open(path) as index:
-        for at in steps(1):
-            key = f"key {at}"
+        for interruption in interruptions(10, STORAGE):
+            key = f"key {interruption.at}"
             if call == "query":
-                work: Callable[[], object] = partial(index.query, document(3))
+                kept.append(interruption.during(partial(index.query, document(3))))
             else:
-                work = partial(index.insert, key, document(1000))
-            if not Interruption(at, STORAGE).during(work):
-                break
-            assert len(index) == 20 + sum(f"key {n}" in index for n in range(at + 1))
+                kept.append(interruption.during(partial(index.insert, key, document(1000))))
+            assert len(index) == 20 + sum(f"key {n}" in index for n in range(interruption.at + 1))
             assert [match.key for match in index.query(document(3), 0.9)] == [3]
-        assert at > 10
+        assert len(kept) > 20
         index.compact()  # waits until nobody is inside
 
 
@@ -216,10 +217,10 @@ def test_first_use_in_a_forked_child_that_is_interrupted_anywhere_can_be_done_ag
 ) -> None:
     with simindex.open(path, "r") as reader:
         assert len(reader) == 20
-        for at in steps(stride):
+        for interruption in interruptions(40, STORAGE, stride):
 
-            def work(tell: Tell, at: int = at) -> None:
-                tell(Interruption(at, STORAGE).during(lambda: len(reader)))
+            def work(tell: Tell, interruption: Interruption = interruption) -> None:
+                tell(interruption.during(lambda: len(reader)))
                 for _ in range(2):
                     assert len(reader) == 20
                     assert [match.key for match in reader.query(document(3), 0.9)] == [3]
@@ -230,9 +231,7 @@ def test_first_use_in_a_forked_child_that_is_interrupted_anywhere_can_be_done_ag
             pid, pipe = forked(work)
             status, lines = os.waitpid(pid, 0)[1], everything_from(pipe)
             assert status == 0, lines
-            if lines == ["False"]:
-                break
-        assert at > 40
+            interruption.has_come = lines != ["None"]
     check_whole(path)
 
 
@@ -240,21 +239,18 @@ def test_first_use_in_a_forked_child_that_is_interrupted_anywhere_can_be_done_ag
 def test_change_over_that_is_interrupted_anywhere_leaves_working_handles(path: Path) -> None:
     """Where it was left without a file, each handle opens it at its next use."""
     between = 0
-    for at in steps(1):
+    for interruption in interruptions(20, OPENING):
         with simindex.open(path) as index, simindex.open(path, "r") as reader:
             assert len(index) == len(reader) == 20
             index._store.environment().is_broken = True  # so that it opens its file anew
-            interrupted = Interruption(at, OPENING).during(index._store.change_over)
+            interruption.during(index._store.change_over)
             between += bool(failure_of(index))
-            handles = [index, reader] if at % 2 else [reader, index]
+            handles = [index, reader] if interruption.at % 2 else [reader, index]
             assert [len(handle) for handle in handles] == [20, 20]
             index.insert("x", document(1000))
             assert [match.key for match in reader.query(document(1000), 0.9)] == ["x"]
             index.remove("x")
             assert reader._store.environment() is index._store.environment()
-        if not interrupted:
-            break
-    assert at > 20
     assert between > 10
     check_whole(path)
 
@@ -262,55 +258,29 @@ def test_change_over_that_is_interrupted_anywhere_leaves_working_handles(path: P
 @_NOBODY_COULD_CLOSE
 @pytest.mark.parametrize("stride", sample_of([9], [2]))
 def test_opening_again_that_is_interrupted_anywhere_can_be_done_again(path: Path, stride: int) -> None:
-    for at in steps(stride):
+    for interruption in interruptions(40, OPENING, stride):
         with simindex.open(path) as index:
             index._store.environment().failure = BETWEEN_FILES
-            interrupted = Interruption(at, OPENING).during(lambda: len(index))
+            interruption.during(partial(len, index))
             for _ in range(2):
                 assert len(index) == 20
                 index.compact()
-        if not interrupted:
-            break
-    assert at > 40
     check_whole(path)
 
 
 @_NOBODY_COULD_CLOSE
 @pytest.mark.parametrize("stride", sample_of([43], [11]))
 def test_compaction_that_is_interrupted_anywhere_leaves_a_working_handle(path: Path, stride: int) -> None:
-    for at in steps(stride):
+    for interruption in interruptions(100, (*STORAGE, "storage/replacement.py"), stride):
         with simindex.open(path) as index:
             index.insert("x", "one two three four")
             index.remove("x")
-            interrupted = Interruption(at, (*STORAGE, "storage/replacement.py")).during(index.compact)
+            interruption.during(index.compact)
             assert len(index) == 20
             index.insert("y", "one two three four")
             index.remove("y")
             assert list(index) == list(range(20))
-        if not interrupted:
-            break
-    assert at > 100
     check_whole(path)
-
-
-@_NOBODY_COULD_CLOSE
-def test_visitor_that_only_a_traceback_keeps_is_not_waited_for(path: Path) -> None:
-    kept: list[BaseException] = []
-    with simindex.open(path) as index:
-        for at in steps(1):
-            sys.settrace(Interruption(at, STORAGE))
-            try:
-                index.query(document(3))
-            except KeyboardInterrupt as error:
-                kept.append(error)  # as a debugger or sys.last_exc does
-            else:
-                break
-            finally:
-                sys.settrace(None)
-        assert len(kept) > 20
-        entrance = index._store.environment().gate
-        assert entrance.stop(timeout=30)
-        entrance.go_on()
 
 
 def test_close_from_inside_a_call_of_the_same_thread_is_refused_and_does_not_hang(path: Path) -> None:

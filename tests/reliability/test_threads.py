@@ -9,23 +9,10 @@ from typing import Any
 
 import pytest
 from support.processes import run_in_threads
-from support.texts import (
-    SMALL,
-    TINY_LAYOUT,
-    Held,
-    assert_holds,
-    batch,
-    document,
-    label,
-)
+from support.texts import SMALL, TINY_LAYOUT, Held, assert_holds, batch, document, label
 
 import simindex
-from simindex import (
-    ClosedError,
-    Index,
-    Layout,
-    _kernel,
-)
+from simindex import ClosedError, Index, Layout, _kernel
 
 
 def test_threads_insert_and_query_on_one_index(tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from support.processes import on_small_disk, run_file
 import simindex
 from simindex import Config, Index, IndexFullError, Layout
 from simindex.storage.folder import BALLAST_FILE, Space, ballast_bytes
-from simindex.storage.store import Store
 
 SMALL = Config(num_perm=64)
 TINY_LAYOUT = Layout(2, 64, 4096)
@@ -339,30 +338,6 @@ def test_ballast_counts_for_nothing_where_an_index_is_made_or_read(tmp_path: Pat
     assert BALLAST_FILE not in lengths(path)
     with simindex.open(path):
         assert lengths(path)[BALLAST_FILE] == MIB
-
-
-def test_pages_freed_by_the_last_commits_are_used_before_a_removal_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """LMDB uses a freed page two commits later, so a removal that finds none makes two."""
-    with simindex.open(tmp_path / "i", "x", SMALL) as index:
-        index.insert(1, document(1))
-        index.insert(2, document(2))
-        commit, left = Store._commit, [IndexFullError("no space"), IndexFullError("no space")]
-        runs: list[object] = []
-
-        def failing(store: Store, change: object, *, frees: bool) -> object:
-            runs.append(change)
-            if left:
-                raise left.pop()
-            return commit(store, change, frees=frees)  # type: ignore[arg-type]
-
-        monkeypatch.setattr(Store, "_commit", failing)
-        index.remove(1)
-        assert len(runs) == 5
-        assert list(index) == [2]
-        index.insert(3, document(3))
-        assert len(runs) == 6
 
 
 def _main(path: str, longest: int) -> None:

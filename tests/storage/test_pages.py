@@ -3,19 +3,16 @@
 import ctypes
 import gc
 import os
-import resource
 from pathlib import Path
 from typing import cast
 
 import lmdb
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import simindex
-from simindex import Config, Layout, Sketch, _kernel
-from simindex.queries.search import FingerprintQuery
+from simindex import Config, Layout, _kernel
 from simindex.storage import page_file
 from simindex.storage.folder import Mode
 from simindex.storage.page_file import MappedFile, PageMap, read_pages
@@ -120,24 +117,6 @@ def test_searches_where_pages_are_missing_read_some_lines_of_filters_through_the
         assert calls_of_read() - before - 2 * per_look >= filters
 
 
-def test_many_queries_together_read_a_page_of_a_filter_once(tmp_path: Path) -> None:
-    with simindex.open(tmp_path / "i", "x", Config(num_perm=16), layout=Layout(2, 512, 4096)) as index:
-        index.insert_many(
-            ((n, [f"{n} {letter}" for letter in "abcde"]) for n in range(6_000)), batch_size=6_000
-        )
-        queries = [[f"other {n} {letter}" for letter in "abcde"] for n in range(1_000)]
-        index.query_many(queries[:1], 1.0, workers=1)
-        last = index._reader._last
-        assert last is not None
-        filters = len(last.segments) * index.config.bands
-        _kernel.expect_missing_pages()
-        before = calls_of_read()
-        index.query_many(queries, 1.0, workers=1)
-        reads = calls_of_read() - before
-        # Filters of 6,000 keys have a few pages each; a read for each fourth query made it 250 a filter.
-        assert filters <= reads < 40 * filters, (filters, reads)
-
-
 def test_descriptor_of_the_mapped_file_is_open_as_long_as_somebody_has_it(tmp_path: Path) -> None:
     with simindex.open(made(tmp_path / "i"), "a") as index:
         index.query(TEXTS[5], 0.9)
@@ -219,54 +198,3 @@ def test_warm_reads_filters_fences_and_bitmaps_and_nothing_else(
         assert read == sorted(stored)
         assert len(read) > len(last.segments)
         assert [match.key for match in index.query(TEXTS[5], 0.9)] == [5]
-
-
-def test_warm_leaves_nothing_of_them_to_be_read_and_costs_nothing_where_they_are(tmp_path: Path) -> None:
-    path = made_with_large_filters(tmp_path / "i")
-    with open(
-        path / "data.mdb", "rb"
-    ) as file:  # on a file system in memory it all stays, which is right, too
-        os.fsync(file.fileno())
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-    with simindex.open(path, "r", warm=True) as index:
-        last = index._reader._last
-        assert last is not None
-        for segment in last.segments.values():
-            assert segment.places is not None
-            at = int(segment.places.firsts[last.directory.geometry.count + 1])
-            for place, length in zip(segment.places.addresses[at:], segment.places.sizes[at:], strict=True):
-                assert _kernel.missing_pages(int(place), int(length)) == 0
-        assert last.directory.warm() == 0
-
-
-def test_warm_of_an_index_without_large_segments_reads_nothing(tmp_path: Path) -> None:
-    with simindex.open(tmp_path / "i", "x", Config(num_perm=16), warm=True) as index:
-        index.insert("a", "a text of a few words")
-    with simindex.open(tmp_path / "i", "r", warm=True) as index:
-        last = index._reader._last
-        assert last is not None
-        assert last.directory.warm() == 0
-
-
-def test_all_pages_of_a_range_are_asked_for_before_the_first_is_read(tmp_path: Path) -> None:
-    """A range may end in a later block than it begins in, and who waits for one after the other waits twice.
-    On a file system in memory no page is ever missing."""
-    shared = np.random.default_rng(3).integers(0, 2**40, 2_000, dtype=np.uint64) | np.uint64(0xABCDEF << 40)
-    with simindex.open(tmp_path / "i", "x", Config(num_perm=0), layout=Layout(2, 1 << 15, 4096)) as index:
-        index.insert_many(zip(range(2_000), Sketch.from_fingerprints(shared), strict=True))
-        index.compact()
-        query_sketches, waited = Sketch.from_fingerprints([0xABCDEF << 40]), []
-        with index._store.reading() as txn:
-            view = index._reader.view(txn)
-            mapped = view.directory.mapped
-            assert mapped is not None
-            for _ in range(3):  # other work on the machine may take a page away once
-                mapped.let_go(mapped.place[0], mapped.length())
-                view.directory.warm()
-                _kernel.expect_missing_pages()
-                before = resource.getrusage(resource.RUSAGE_THREAD).ru_majflt
-                found = FingerprintQuery(3).find(view, query_sketches)
-                waited.append(resource.getrusage(resource.RUSAGE_THREAD).ru_majflt - before)
-                assert found.scanned is not None
-                assert found.scanned.tolist() == [2_012], "six blocks of a table"
-    assert min(waited) == 0

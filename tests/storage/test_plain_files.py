@@ -130,28 +130,19 @@ def test_folder_itself_may_be_a_link(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "folder"), [(0o600, 0o700), (0o640, 0o750), (0o664, 0o775), (0o660, 0o770)]
+    ("wanted", "folder"), [(None, None), (0o600, 0o700), (0o640, 0o750), (0o664, 0o775), (0o660, 0o770)]
 )
 def test_new_index_has_the_permissions_asked_for_whatever_the_umask(
-    tmp_path: Path, umask: int, wanted: int, folder: int
+    tmp_path: Path, umask: int, wanted: int | None, folder: int | None
 ) -> None:
-    path = tmp_path / "above" / "i"
+    path, of_files = tmp_path / "above" / "i", wanted or 0o644 & ~umask
     with simindex.open(path, config=SMALL, permissions=wanted) as index:
         index.insert(1, ["one"])
-        assert {name: permissions(path / name) for name in FILES} == dict.fromkeys(FILES, wanted)
+        assert {name: permissions(path / name) for name in FILES} == dict.fromkeys(FILES, of_files)
         index.compact()
-    assert {name: permissions(path / name) for name in FILES} == dict.fromkeys(FILES, wanted)
-    assert permissions(path) == folder
+    assert {name: permissions(path / name) for name in FILES} == dict.fromkeys(FILES, of_files)
+    assert permissions(path) == (folder or 0o777 & ~umask)
     assert permissions(tmp_path / "above") == 0o777 & ~umask
-
-
-def test_permissions_of_a_new_index_are_the_umasks_when_none_are_asked_for(
-    tmp_path: Path, umask: int
-) -> None:
-    simindex.open(tmp_path / "i", "x", SMALL).close()
-    found = {name: permissions(tmp_path / "i" / name) for name in FILES}
-    assert found == dict.fromkeys(FILES, 0o644 & ~umask)
-    assert permissions(tmp_path / "i") == 0o777 & ~umask
 
 
 def test_permissions_count_at_creation_only_and_leave_a_folder_that_is_there(path: Path) -> None:

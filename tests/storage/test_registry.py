@@ -13,7 +13,7 @@ from support.processes import Tell, everything_from, forked
 from support.stored import bare_store, held, put
 
 import simindex
-from simindex import ClosedError, SimIndexError
+from simindex import SimIndexError
 from simindex.storage import replacement
 from simindex.storage.environment import Environment, registry
 from simindex.storage.folder import identity_of
@@ -33,28 +33,6 @@ def test_handles_of_one_file_share_an_environment_until_the_last_is_closed(tmp_p
     assert held(reader, "meta") == {b"config": b"header", b"manifest": b"one"}
     reader.close()
     assert identity not in registry.environments
-
-
-def test_forked_child_has_no_environment_but_those_that_it_opens(tmp_path: Path) -> None:
-    store = bare_store(tmp_path / "i")
-    identity = identity_of(store.data)
-
-    def work(tell: Tell) -> None:
-        assert store.is_abandoned
-        with pytest.raises(ClosedError, match=r"inherited through fork\(\)"):
-            store.environment()
-        assert registry.environments == {}
-        assert registry.inherited.keys() >= {identity}
-        with Store(tmp_path / "i", "r").reading() as txn:
-            tell(bytes(txn.get("meta", b"manifest") or b"").decode())
-        assert identity not in registry.inherited
-
-    pid, pipe = forked(work)
-    assert os.waitpid(pid, 0)[1] == 0
-    assert everything_from(pipe) == ["one"]
-    assert not store.environment().gate.is_stopped
-    put(store, "groups", key=b"value")
-    store.close()
 
 
 def test_child_that_opens_the_file_takes_no_snapshot_from_the_parents_threads(tmp_path: Path) -> None:
