@@ -15,6 +15,7 @@ import secrets
 import socket
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -28,15 +29,9 @@ _THREADS: dict[Group, int] = {"changes": 1, "asks": 4, "jobs": 1}
 """Calls of a group that wait for one host at a time, but for small questions, which take no thread."""
 
 _SIZE_BYTES = 16
-
-_AT_ONCE_BYTES = 100_000
-"""Frames of fewer bytes are sent by the thread that calls."""
-
+_AT_ONCE_BYTES = 100_000  # frames of fewer bytes are sent by the thread that calls
 _CONNECT_SECONDS = 1.0
-
-_AGAIN_SECONDS = 0.1
-"""Behind a connection that has failed."""
-
+_AGAIN_SECONDS = 0.1  # behind a connection that has failed
 _MOST_FREE = 4
 
 _LOST_PEER = {"TCP_KEEPIDLE": 3, "TCP_KEEPINTVL": 3, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 12_000}
@@ -52,12 +47,7 @@ class Address(NamedTuple):
 
 
 class Server:
-    """Answers frames of any number of connections, a thread each.
-
-    Args:
-        host: address of this machine that drivers see.
-        answer: returns the reply to a frame, and raises nothing.
-    """
+    """Answers frames of any number of connections, a thread each; `answer` raises nothing."""
 
     def __init__(self, host: str, answer: Callable[[bytes], bytes]) -> None:
         self._answer, self._socket = answer, socket.create_server((host, 0))
@@ -115,15 +105,12 @@ class Connection:
 
     def exactly(self, size: int) -> bytes:
         """Return so many bytes."""
-        found = self.socket.recv(size)
-        if len(found) == size:
-            return found
-        parts = [found]
+        parts = [self.socket.recv(size)]
         while size := size - len(parts[-1]):
             if not parts[-1]:
                 raise ConnectionError("the other side has ended the connection")
             parts.append(self.socket.recv(min(size, 1 << 20)))
-        return b"".join(parts)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def end(self) -> None:
         """Close it, and let who waits for a reply wait no more."""
@@ -134,10 +121,9 @@ class Connection:
 
 @dataclass
 class Sent:
-    """A frame that is under way.
+    """A frame that is under way, until it is given up by the clock of `time.monotonic`.
 
     Attributes:
-        until: when it is given up, by the clock of `time.monotonic`.
         connection: that carries it now.
         answer: of the thread that sends it, again and again; ``None``: the caller has sent it.
         why: why it was sent again the last time.
@@ -151,6 +137,12 @@ class Sent:
     answer: Future[bytes | None] | None = None
     why: str = ""
 
+    def give_up(self) -> None:
+        """Wait for a reply no more."""
+        self.until = 0.0
+        if (connection := self.connection) is not None:
+            connection.end()
+
 
 class Connections:
     """Connections of one driver to hosts, each used for one call at a time. Safe to share between threads.
@@ -161,7 +153,7 @@ class Connections:
 
     def __init__(self, connect: Callable[[str], Connection]) -> None:
         self._connect, self._lock, self._is_closed = connect, threading.Lock(), False
-        self._free: dict[str, list[Connection]] = {}
+        self._free = defaultdict[str, list[Connection]](list)
         self._made = WeakSet[Connection]()
         self._threads: dict[tuple[str, Group], ThreadPoolExecutor] = {}
 
@@ -214,7 +206,7 @@ class Connections:
         finally:
             sent.connection = None
         with self._lock:
-            free = self._free.setdefault(sent.name, [])
+            free = self._free[sent.name]
             if len(free) < _MOST_FREE and not self._is_closed:
                 free.append(connection)
                 return reply
@@ -223,8 +215,7 @@ class Connections:
 
     def _taken(self, name: str) -> Connection | None:
         with self._lock:
-            free = self._free.get(name)
-            return free.pop() if free else None
+            return self._free[name].pop() if self._free[name] else None
 
     def reply(self, sent: Sent, seconds: float) -> bytes | None:
         """Return the reply to a frame; ``None``: there is none within so many seconds, and it is given up."""
@@ -244,7 +235,7 @@ class Connections:
         except TimeoutError:
             return None
         finally:
-            give_up(sent)
+            sent.give_up()
 
     def close(self) -> None:
         """End all of them; what is under way is given up."""
@@ -253,10 +244,3 @@ class Connections:
             connection.end()
         for threads in self._threads.values():
             threads.shutdown()
-
-
-def give_up(sent: Sent) -> None:
-    """Wait for a reply no more."""
-    sent.until = 0.0
-    if sent.connection is not None:
-        sent.connection.end()

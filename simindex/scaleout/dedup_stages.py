@@ -6,12 +6,12 @@ Invariant: as of `stages`, whose ranges are read here.
 from __future__ import annotations
 
 import os
-from bisect import bisect_right
+import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from heapq import merge
 from io import FileIO
-from itertools import chain, groupby
+from itertools import chain
 from operator import itemgetter
 
 import numpy as np
@@ -20,8 +20,8 @@ from simindex.corpus.dedup.orders import order_of
 from simindex.corpus.dedup.results import NumberedVerdict, Verdict, removed_row
 from simindex.corpus.dedup.rows import PartRead
 from simindex.corpus.dedup.sketches import SketchFiles
-from simindex.corpus.dedup.star import Star
-from simindex.corpus.dedup.verdict_file import VerdictReader, dump_verdicts, load_verdicts, verdicts_of
+from simindex.corpus.dedup.star import Outcome, Star
+from simindex.corpus.dedup.verdict_file import VerdictReader, verdicts_of
 from simindex.corpus.entries import Place
 from simindex.corpus.outputs.output import naming, write_all
 from simindex.errors import InputError, optional_module
@@ -38,72 +38,55 @@ def decide(stages: Stages, tables: Sequence[DocumentTables], walked: Iterable[in
         JobError: a range is not there yet.
     """
     source, rows = MergedTables(tables), [each for each in tables if isinstance(each, SketchTables)]
-    walk, num_perm, gone = stages.walk(source.total), stages.config.num_perm, list[np.ndarray]()
+    walk, offsets = stages.walk(source.total), source.offsets
     with whole_folder(stages.decided) as beside:
         os.mkdir(beside)
         ranks = chain.from_iterable(part.files.ranks() for part in rows)
         order = order_of(stages.keep, source.total, os.path.join(beside, "order.sqlite"), ranks)
-        star = Star(walk.plan, num_perm, order, source.copies(), stages.memory_bytes)
+        star = Star(walk.plan, stages.config.num_perm, order, source.copies(), stages.memory_bytes)
         found = chain.from_iterable(stages.found(place, walk.count) for place in walked)
-        outcome, has_bits = star.decided(found, source.sketches), stages.config.simhash is not None
-
-        def origins(numbers: np.ndarray) -> list[tuple[Key, Place, int]]:
-            return [each for part, _, ranks in source.parts(numbers) for each in rows[part].origins(ranks)]
-
-        def removed(found: Iterator[np.ndarray]) -> Iterator[np.ndarray]:
-            for some in found:
-                gone.append(ends_of(some["edge"])[0])
-                yield some
-
-        own = verdicts_of(
-            outcome._replace(verdicts=removed(outcome.verdicts)),
-            walk.plan,
-            num_perm,
-            origins,
-            has_bits=has_bits,
-        )
-        bounded = ((number, None) for number in outcome.bounded.tolist())
-        _write_verdicts(beside, merge(own, bounded, key=itemgetter(0)), source.offsets[1:].tolist())
-        _write_counts(stages, beside, source, np.concatenate([_NO_NUMBERS, *gone]), outcome.bounded)
+        outcome = star.decided(found, source.sketches)
+        outcome.bounded.tofile(os.path.join(beside, _BOUNDED))
+        counts = np.zeros(len(rows), dtype=PART_COUNTS)
+        counts["rows"] = np.diff(offsets)
+        counts["bounded"] = np.diff(np.searchsorted(outcome.bounded, offsets))
+        ends = [stages.line_ends(number) for number in range(len(rows))]
+        counts["kept_bytes"] = [-1 if some is None else some[-1] - some[0] for some in ends]
+        for edges in _some_of(outcome.verdicts):
+            for number, here, ranks_ in source.parts(ends_of(edges["edge"])[0]):
+                wanted = _wanted(stages, edges[here])
+                names = [each for part, _, own in source.parts(wanted) for each in rows[part].origins(own)]
+                with open(_verdict_file(beside, number), "ab") as file:
+                    pickle.dump((edges[here], [(key, tuple(place), has) for key, place, has in names]), file)
+                counts["removed"][number] += len(ranks_)
+                if (some := ends[number]) is not None:
+                    counts["kept_bytes"][number] -= (some[ranks_ + 1] - some[ranks_]).sum()
+        counts.tofile(os.path.join(beside, _COUNTS))
 
 
-def _write_verdicts(folder: str, ascending: Iterator[NumberedVerdict], ends: list[int]) -> None:
-    """Write the verdicts of each part into a file of its own; `ends`: behind the numbers of each."""
-    for number in range(len(ends)):
-        with open(_verdict_file(folder, number), "wb"):
-            pass  # of a part that has none
-    for number, own in groupby(ascending, key=lambda each: bisect_right(ends, each[0])):
-        with open(_verdict_file(folder, number), "wb") as file:
-            dump_verdicts(file, own)
+def _some_of(found: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
+    for some in found:
+        yield from (some[first : first + _AT_ONCE] for first in range(0, len(some), _AT_ONCE))
 
 
-def _write_counts(
-    stages: Stages, folder: str, source: MergedTables, gone: np.ndarray, bounded: np.ndarray
-) -> None:
-    counts = np.zeros(len(stages.parts), dtype=PART_COUNTS)
-    counts["rows"] = np.diff(source.offsets)
-    counts["removed"], counts["bounded"] = (
-        np.diff(np.searchsorted(some, source.offsets)) for some in (gone, bounded)
-    )
-    ends = [stages.line_ends(number) for number in range(len(counts))]
-    counts["kept_bytes"] = [-1 if some is None else some[-1] - some[0] for some in ends]
-    for part, _, ranks in source.parts(gone):
-        if (some := ends[part]) is not None:
-            counts["kept_bytes"][part] -= (some[ranks + 1] - some[ranks]).sum()
-    counts.tofile(os.path.join(folder, _COUNTS))
+def _wanted(stages: Stages, edges: np.ndarray) -> np.ndarray:
+    """Return the rows whose names the verdicts on some edges need, ascending; see `verdicts_of`."""
+    gone, kept = (ends.astype(np.uint32) for ends in ends_of(edges["edge"]))
+    return np.unique(kept if stages.config.simhash is None else np.concatenate([gone, kept]))
 
 
 # ---- write a part ----
 
 _LINE_END = b"\n"
 
-_COUNTS = "counts"
+_COUNTS, _BOUNDED = "counts", "bounded"
+
+_AT_ONCE = 4_096
+"""Rows whose verdicts come together."""
 
 PART_COUNTS = np.dtype([(name, np.int64) for name in ("rows", "removed", "bounded", "kept_bytes")])
 """Of a part: its rows, how many go, how many stay though not all was looked at, and how many bytes of its
 lines stay; -1 where its rows are not all of its lines."""
-
-_NO_NUMBERS = np.empty(0, dtype=np.uint32)
 
 _COPIED = 1 << 18
 """Bytes of lines that are copied at once: few enough for the cache of a core."""
@@ -125,17 +108,27 @@ def _verdict_file(folder: str, number: int) -> str:
 
 def verdicts_on(stages: Stages, parts: Sequence[int]) -> VerdictReader:
     """Return what reads the verdicts on the rows of some parts, which follow one another."""
-    names, read = list[str](), list[PartRead]()
-    for number, rows in zip(parts, counts_of(stages)["rows"][parts].tolist(), strict=True):
-        read.append(PartRead(stages.parts[number], stages.lines[number], rows))
-        names.append(_verdict_file(stages.decided, number))
+    counts = counts_of(stages)["rows"]
+    first, count = int(counts[: parts[0]].sum()) if parts else 0, int(counts[parts].sum())
+    bounded = np.fromfile(os.path.join(stages.decided, _BOUNDED), dtype=np.uint32)
+    stay = bounded[slice(*np.searchsorted(bounded, (first, first + count)))].tolist()
+    gone = chain.from_iterable(_verdicts_of_part(stages, number) for number in parts)
+    read = [PartRead(stages.parts[number], stages.lines[number], int(counts[number])) for number in parts]
+    return VerdictReader(read, merge(gone, ((number, None) for number in stay), key=itemgetter(0)))
 
-    def verdicts() -> Iterator[NumberedVerdict]:
-        for name in names:
-            with open(name, "rb") as file:
-                yield from load_verdicts(file)
 
-    return VerdictReader(read, verdicts())
+def _verdicts_of_part(stages: Stages, number: int) -> Iterator[NumberedVerdict]:
+    left, names = int(counts_of(stages)["removed"][number]), list[tuple[Key, Place, int]]()
+    num_perm, has_bits = stages.config.num_perm, stages.config.simhash is not None
+    if not left:
+        return
+    with open(_verdict_file(stages.decided, number), "rb") as file:
+        while left:
+            edges, packed = pickle.load(file)
+            names[:] = [(key, Place(*place), has) for key, place, has in packed]
+            outcome = Outcome(iter([edges]), np.empty(0, dtype=np.uint32))
+            yield from verdicts_of(outcome, stages.plan, num_perm, lambda _: names, has_bits=has_bits)
+            left -= len(edges)
 
 
 def report_file(stages: Stages, number: int) -> str:

@@ -40,15 +40,16 @@ class Move:
     target: str
 
 
-def change_catalog(uri: str, change: Callable[[Catalog], Catalog | None]) -> Catalog:
-    """Replace the catalog by what a function makes of the newest one; again, where another call was first."""
+def exchange(uri: str, number: int, change: Callable[[Catalog, Partition], Partition]) -> Catalog:
+    """Replace one partition in the newest catalog by what a function makes of it; again, where another call
+    was first."""
     for attempt in range(_ATTEMPTS):
         found = Catalog.load(uri)
-        changed = change(found)
-        if changed is None:
+        old = found.partitions[number]
+        if (new := change(found, old)) == old:
             return found
         try:
-            return changed.replace(uri, found)
+            return found.with_partition(number, new).replace(uri, found)
         except CatalogChangedError:
             if attempt + 1 == _ATTEMPTS:
                 raise
@@ -56,11 +57,11 @@ def change_catalog(uri: str, change: Callable[[Catalog], Catalog | None]) -> Cat
     raise AssertionError("the last attempt returns or raises")
 
 
-def exchange(uri: str, number: int, old: Partition, new: Partition) -> Catalog:
+def put(uri: str, number: int, old: Partition, new: Partition) -> Catalog:
     """Replace one partition in the catalog, where it is there still as it was found."""
 
-    def changed(newest: Catalog) -> Catalog:
-        if newest.partitions[number] != old:
+    def changed(_: Catalog, found: Partition) -> Partition:
+        if found != old:
             raise CatalogChangedError(
                 f"{uri}: expected partition {number} at {old.place}, closed for writing by version "
                 f"{old.closed} of the catalog, found that it was moved, restored or opened again meanwhile; "
@@ -68,9 +69,9 @@ def exchange(uri: str, number: int, old: Partition, new: Partition) -> Catalog:
                 place=old.place,
                 partition=number,
             )
-        return newest.with_partition(number, new)
+        return new
 
-    return change_catalog(uri, changed)
+    return exchange(uri, number, changed)
 
 
 def require_store(catalog: Catalog, uri: str) -> str:
@@ -93,7 +94,7 @@ def restore_place(uri: str, place: str, onto: Mapping[str, str], call: Call) -> 
         target = list(onto)[turn % len(onto)]
         path = new_path(onto[target], number)
         reports[number] = call(catalog, target, "restore", number, str(catalog.backup_uri(number)), path)
-        catalog = exchange(uri, number, catalog.partitions[number], Partition(target, path))
+        catalog = put(uri, number, catalog.partitions[number], Partition(target, path))
     return reports
 
 
@@ -118,12 +119,10 @@ def move_partition(uri: str, number: int, target: str, folder: str, call: Call, 
             )
         copy = new_path(f"{store.rstrip('/')}/moving/{before.id}", number)
 
-    def close(newest: Catalog) -> Catalog | None:
-        row = newest.partitions[number]
-        closed = replace(row, closed=None if row.place == target else newest.version + 1)
-        return None if closed == row else newest.with_partition(number, closed)
+    def closed(newest: Catalog, row: Partition) -> Partition:
+        return replace(row, closed=None if row.place == target else newest.version + 1)
 
-    catalog = change_catalog(uri, close)
+    catalog = exchange(uri, number, closed)
     found = catalog.partitions[number]
     if found.place == target or copy is None:
         return catalog
@@ -133,15 +132,15 @@ def move_partition(uri: str, number: int, target: str, folder: str, call: Call, 
         state = call(catalog, found.place, "let_go", number, copy)
         call(catalog, target, "take", number, copy, arrived.path, state)
         # Both places answer the same until it is opened, so no answer is out of date.
-        moved = exchange(uri, number, found, arrived)
+        moved = put(uri, number, found, arrived)
     except BaseException:
         with suppress(CatalogChangedError):
-            exchange(uri, number, found, replace(found, closed=None))
+            put(uri, number, found, replace(found, closed=None))
         raise
     try:
         call(moved, found.place, "remove_left", number, found.path)
     finally:
-        moved = exchange(uri, number, arrived, replace(arrived, closed=None))
+        moved = put(uri, number, arrived, replace(arrived, closed=None))
     if catalog.store is None:
         objects = open_store(copy)
         objects.remove(objects.sizes())

@@ -31,7 +31,7 @@ from simindex.scaleout.actors import THREADS, HostActor, RayCalls, connected, en
 from simindex.scaleout.calls import Replied, To
 from simindex.scaleout.catalog import Catalog, Partition
 from simindex.scaleout.cluster import NAMESPACE, answer, ray_module, start
-from simindex.scaleout.connections import Connection, Group, Sent, give_up
+from simindex.scaleout.connections import Connection, Group, Sent
 from simindex.scaleout.errors import ScaleOutError, UnsupportedError
 from simindex.scaleout.host import Assignment
 from simindex.scaleout.index import ScaledIndex
@@ -144,7 +144,7 @@ class ReplicaCalls(RayCalls):
                 sent.append(self._send(sent[0].group, sent[0].frame))
             pause = max(2 * pause, 0.01)
         for one in sent:
-            give_up(one)
+            one.give_up()
         reply = done.pop().result() if done else None
         if reply is None:
             return f"no replica has answered in time; {sent[-1].why}"
