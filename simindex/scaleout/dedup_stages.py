@@ -155,7 +155,7 @@ def write_part(stages: Stages, number: int) -> None:
     assert ends is not None
     places = np.array([place for place, _ in gone], dtype=np.int64)
     # What stays lies between two lines that go.
-    kept = zip([ends[0], *ends[places + 1].tolist()], [*ends[places].tolist(), ends[-1]], strict=True)
+    begins, behind = np.append(ends[0], ends[places + 1]), np.append(ends[places], ends[-1])
     with open(stages.output, "ab"):  # it may be there, with what other parts have written
         pass
     with (
@@ -163,25 +163,28 @@ def write_part(stages: Stages, number: int) -> None:
         open(stages.output, "r+b", buffering=0) as output,
     ):
         output.seek(begin)
-        for line, end in kept:
-            _copy(source, int(line), int(end), output)
+        for at in range(int(ends[0]), int(ends[-1]), _COPIED):
+            content = _kept(source, at, begins, behind)
+            with naming(str(output.name)):
+                write_all(output, content)
         os.fsync(output.fileno())
     with whole_file(report_file(stages, number)) as file:
         file.writelines(report)
 
 
-def _copy(source: FileIO, begin: int, end: int, output: FileIO) -> None:
-    """Copy bytes of a file; one behind its end is the line end that its last line has not."""
-    for at in range(begin, end, _COPIED):
-        wanted = min(_COPIED, end - at)
-        content = os.pread(source.fileno(), wanted, at)
-        if len(content) < wanted and at + len(content) == end - 1 == os.fstat(source.fileno()).st_size:
-            content += _LINE_END
-        if len(content) != wanted:
-            found = "expected the rows that were read first, found fewer: it has changed"
-            raise InputError(str(source.name), found)
-        with naming(str(output.name)):
-            write_all(output, content)
+def _kept(source: FileIO, at: int, begins: np.ndarray, ends: np.ndarray) -> bytes:
+    """Return what lies between `begins` and `ends` in the next `_COPIED` bytes of a file; one behind its end
+    is the line end that its last line has not."""
+    end = min(at + _COPIED, int(ends[-1]))
+    content = os.pread(source.fileno(), end - at, at)
+    if at + len(content) == end - 1 == os.fstat(source.fileno()).st_size:
+        content += _LINE_END
+    if len(content) != end - at:
+        found = "expected the rows that were read first, found fewer: it has changed"
+        raise InputError(str(source.name), found)
+    here, view = slice(np.searchsorted(ends, at), np.searchsorted(begins, end)), memoryview(content)
+    cuts = np.maximum(begins[here], at) - at, np.minimum(ends[here], end) - at
+    return b"".join(view[begin:end] for begin, end in zip(*map(np.ndarray.tolist, cuts), strict=True))
 
 
 def _report_lines(
