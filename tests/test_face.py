@@ -11,13 +11,13 @@ import subprocess
 import sys
 import typing
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, ModuleType
 
 import numpy as np
 import pytest
 
 import simindex
-from simindex import Answers, Config, Layout, Match, Matches, Pair, Sketcher, corpus
+from simindex import Answers, Config, Layout, Match, Matches, Pair, Sketcher, corpus, scaleout
 
 CLASSES = {name: value for name in simindex.__all__ if isinstance(value := getattr(simindex, name), type)}
 ERRORS = {name for name, public in CLASSES.items() if issubclass(public, Exception)}
@@ -47,6 +47,14 @@ def test_class_has_its_public_name_whichever_name_is_used_first(name: str) -> No
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "simindex\n"
+
+
+@pytest.mark.parametrize("room", [corpus, scaleout])
+def test_rooms_that_load_late_list_their_names_and_no_others(room: ModuleType) -> None:
+    assert dir(room) == sorted(room.__all__)
+    assert all(getattr(room, name) is not None for name in room.__all__)
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        room.__getattr__("nothing")
 
 
 @pytest.fixture(scope="module")

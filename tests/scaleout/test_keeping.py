@@ -1,20 +1,14 @@
 """Backups, a lost place and moves over Ray: two places of one node, an actor each."""
 
-import os
 import shutil
-import signal
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import ray
 from support.ray_nodes import OPTIONS, one_node
 
 from simindex import Config, scaleout
-from simindex.scaleout import admin as places_module
 
 pytestmark = pytest.mark.filterwarnings(
     # Of processes that Ray has started and not waited for, when their handles are collected.
@@ -102,42 +96,4 @@ def test_what_cannot_be_done_is_refused_before_anything_is(tmp_path: Path) -> No
     index = scaleout.open(uri)
     assert len(index) == 20
     assert index.catalog.places == {"simindex:a": (0,), "simindex:b": (1,)}
-    index.stop()
-
-
-def test_changes_acknowledged_around_the_death_of_the_source_of_a_move_are_not_lost(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    uri, places = tmp_path / "catalog", {"simindex:a": str(tmp_path / "a")}
-    index = scaleout.create(uri, Config(seed=1), partitions=2, places=places)
-    index.insert_many(items(0, 100))
-    pid, original = index.status()["simindex:a"]["pid"], places_module._call
-
-    def change() -> None:
-        while True:
-            try:
-                now = scaleout.open(uri)
-                now.insert_many(items(100, 100), on_conflict="skip")
-                now.remove_many(range(50))
-            except scaleout.CatalogChangedError:  # it moves
-                time.sleep(0.05)
-            else:
-                return
-
-    changing = threading.Thread(target=change)
-
-    def call(catalog: Any, place: str, method: str, *arguments: Any) -> Any:
-        answer = original(catalog, place, method, *arguments)
-        if method == "take":
-            os.kill(pid, signal.SIGKILL)
-            changing.start()
-            changing.join(1.0)  # as far as it comes meanwhile
-        return answer
-
-    monkeypatch.setattr(places_module, "_call", call)
-    scaleout.move(uri, 0, "simindex:b", str(tmp_path / "b"), store=str(tmp_path / "way"))
-    changing.join()
-    index = scaleout.open(uri)
-    assert sorted(index) == list(range(50, 200))
-    assert index.check()
     index.stop()

@@ -52,21 +52,6 @@ def test_answers_are_those_of_one_index(tmp_path: Path) -> None:
         assert again.check()
 
 
-def test_pairs_and_clusters_are_those_of_one_index(tmp_path: Path) -> None:
-    with (
-        scaleout.create(tmp_path / "c", CONFIG, partitions=5, places=places(tmp_path)) as many,
-        simindex.open(tmp_path / "one", config=CONFIG) as one,
-    ):
-        for index in (many, one):
-            index.insert_many(enumerate(TEXTS))
-        with scaleout.pairs(many.uri, 0.6) as pairs:
-            found = {(frozenset((pair.a, pair.b)), pair.similarity) for pair in pairs}
-        wanted = {(frozenset((pair.a, pair.b)), pair.similarity) for pair in one.pairs(0.6, copies="all")}
-        assert found == wanted != set()
-        groups = {frozenset(keys) for keys in scaleout.clusters(many.uri, 0.6)}
-        assert groups == {frozenset(keys) for keys in one.clusters(0.6)}
-
-
 def test_partitions_move_and_are_restored_under_open_handles(tmp_path: Path) -> None:
     uri, folders = tmp_path / "catalog", places(tmp_path)
     settings: dict[str, Any] = {"store": str(tmp_path / "store"), "durability": "store"}
