@@ -4,19 +4,13 @@ Their time is measured by `tools/bench --only adversarial`; here it is what come
 bounded that need not be.
 """
 
-import itertools
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import simindex
 from simindex import Config
 from simindex.corpus import Removed, deduplicate
-
-WORDS = [
-    f"{first}{second}" for first, second in itertools.product("bcdfghklmnprst", ["ala", "eno", "iru", "o"])
-]
 
 Rows = list[tuple[int, str]]
 
@@ -30,14 +24,6 @@ def boilerplate() -> Rows:
     """Pages that share three fifths of their words, one after the other, and nothing else."""
     shared = " ".join(f"menu{number}" for number in range(150))
     return [(n, f"{shared} " + " ".join(f"w{n * 1_000 + i}" for i in range(100))) for n in range(1_500)]
-
-
-def books() -> Rows:
-    """Unlike books of 500,000 characters out of one small stock of words, some far more frequent."""
-    chance = np.random.default_rng(3)
-    shares = 1 / np.arange(2, len(WORDS) + 2)
-    drawn = chance.choice(WORDS, (8, 120_000), p=shares / shares.sum())
-    return [(n, " ".join(words)) for n, words in enumerate(drawn.tolist())]
 
 
 @pytest.mark.parametrize("exact", [False, True], ids=["by rows", "exact"])
@@ -59,13 +45,3 @@ def test_pages_that_share_boilerplate_stay(tmp_path: Path) -> None:
         index.insert_many(boilerplate())
         assert list(index.pairs(0.8)) == []
         assert list(index.clusters(0.8)) == []
-
-
-def test_unlike_books_of_the_same_words_give_no_pair(tmp_path: Path) -> None:
-    rows = books()
-    assert min(len(text) for _, text in rows) > 480_000
-    assert deduplicate(rows, None, 0.5)[:4] == (8, 8, 0, 0)
-    with simindex.open(tmp_path / "i", "x", Config(simhash=None)) as index:
-        index.insert_many(rows)
-        assert list(index.pairs(0.5)) == []
-        assert list(index.clusters(0.5)) == []

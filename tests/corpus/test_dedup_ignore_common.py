@@ -2,36 +2,17 @@
 
 import json
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
 from support.commands import Run
-from support.texts import json_lines
+from support.texts import json_lines, template_pages
 
 from simindex import Config
 from simindex.corpus import Removed, deduplicate
 
-_random = Random(12)
-WORDS = [f"word{n}" for n in range(3000)]
-TEMPLATE = " ".join(_random.choices(WORDS, k=150))
-
-
-def template_rows() -> tuple[list[tuple[int, str]], dict[int, int]]:
-    """Rows of 30 own words and a template, and which of them are like an earlier one. The last three are
-    nothing but template."""
-    rows, twins, words = [], {}, [""]
-    for number in range(300):
-        if number % 10 == 9:
-            twins[number] = number - 1
-            words = [*words[:15], "changed", *words[16:]] if number % 20 == 9 else words
-        else:
-            words = _random.choices(WORDS, k=30)
-        rows.append((number, f"{' '.join(words)} {TEMPLATE}"))
-    return [*rows, (300, TEMPLATE), (301, TEMPLATE), (302, TEMPLATE)], {**twins, 301: 300, 302: 300}
-
-
-ROWS, TWINS = template_rows()
+PAGES, TWINS = template_pages(300, seed=12)
+ROWS = list(PAGES.items())
 
 
 @pytest.mark.parametrize("keep_shingles", [0, 1000, 120])
@@ -47,9 +28,8 @@ def test_rows_that_share_a_template_alone_stay(keep: Any, keep_shingles: int) ->
     newest = {earlier: later for later, earlier in TWINS.items() if later < 300} | {300: 302, 301: 302}
     assert found == (TWINS if keep == "first" else newest)
     assert report[:3] == (303, 303 - len(TWINS), len(TWINS))
-    texts = dict(ROWS)
     for row in removed:
-        is_equal = texts[int(row.key)] == texts[int(row.duplicate_of)]
+        is_equal = PAGES[int(row.key)] == PAGES[int(row.duplicate_of)]
         assert row.exact == (keep_shingles != 120) or is_equal
         assert row.common_left_out is not None
         assert row.common_left_out == 0 if is_equal else row.common_left_out > 50

@@ -126,14 +126,3 @@ def test_changed_job_is_refused_in_the_words_of_the_command(
     assert result.code == 1
     assert result.err.startswith("simindex: out.jsonl was made ")
     assert message in result.err
-
-
-def test_an_output_that_is_there_stays_however_often_the_call_is_made(journal: bytes, tmp_path: Path) -> None:
-    assert journal
-    (tmp_path / "other.jsonl").write_text("kept")
-    for _ in range(2):
-        with pytest.raises(SimIndexError, match=r"other\.jsonl: expected no such file yet, found one"):
-            deduplicate("a.jsonl", "other.jsonl")
-        assert (tmp_path / "other.jsonl").read_text() == "kept"
-    deduplicate("a.jsonl", "other.jsonl", force=True)
-    assert (tmp_path / "other.jsonl").read_text() != "kept"

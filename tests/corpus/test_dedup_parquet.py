@@ -53,16 +53,6 @@ def test_columns_and_types_stay_and_the_job_can_be_gone_on_with(tmp_path: Path) 
     assert not [path for path in tmp_path.iterdir() if "partial" in path.name]
 
 
-def test_rows_can_be_annotated(tmp_path: Path) -> None:
-    parquet.write_table(table(), tmp_path / "a.parquet")
-    deduplicate(tmp_path / "a.parquet", tmp_path / "out.parquet", mode="annotate")
-    found = parquet.read_table(tmp_path / "out.parquet")
-    assert found.select(table().column_names).equals(table())
-    kept = kept_by_index(tmp_path / "i", TEXTS)
-    assert [row for row, of in enumerate(found["duplicate_of"].to_pylist()) if of is None] == kept
-    assert set(found["cluster"].to_pylist()) == set(kept)
-
-
 def test_lines_become_a_table_and_other_columns_are_named(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"id": 1, "text": "some words here"}\n')
     deduplicate(tmp_path / "a.jsonl", tmp_path / "out.parquet")

@@ -16,7 +16,7 @@ from support.truth import kept_by_index, lines, texts, write_lines
 import simindex
 from simindex import Config, SimHashConfig, SimIndexError
 from simindex.corpus import Removed, deduplicate
-from simindex.inputs import BadRowError, InputError
+from simindex.inputs import InputError
 
 TEXTS = texts(400, seed=7)
 
@@ -193,15 +193,6 @@ def test_an_input_that_changes_between_two_readings_is_refused(
     with pytest.raises(InputError, match=r"a\.jsonl: expected the 50 rows .* found the input changed"):
         deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl")
     assert not (tmp_path / "out.jsonl").exists()
-
-
-def test_bad_rows_are_told_once(tmp_path: Path) -> None:
-    own = lines(TEXTS[:40])
-    (tmp_path / "a.jsonl").write_bytes(b"".join([*own[:20], b"{}\n", *own[20:], b"[1]\n"]))
-    bad: list[BadRowError] = []
-    report = deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", on_bad_row=bad.append)
-    assert [error.place.rpartition(":")[2] for error in bad] == ["21", "42"]
-    assert report.read == 40
 
 
 def test_more_rows_than_have_numbers_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

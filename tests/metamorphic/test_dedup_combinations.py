@@ -103,12 +103,18 @@ class Judged:
         if mode == "remove":
             found = read_rows(output)
             assert [row["id"] for row in found] == [id_ for id_ in rows if id_ in kept]
-            assert all(row["text"] == rows[row["id"]].text for row in found)
+            assert all(
+                (row["text"], row["rank"]) == (rows[row["id"]].text, rows[row["id"]].rank) for row in found
+            )
         elif mode == "annotate":
             found = read_rows(output)
             assert [row["id"] for row in found] == list(rows)
             of_removed = {row["id"]: row["duplicate_of"] for row in removed}
             assert {row["id"]: row["duplicate_of"] for row in found if row["duplicate_of"]} == of_removed
+            for row in found:
+                named = row["id"] if row["id"] in kept else row["duplicate_of"]
+                cluster = list(rows).index(named) if named in rows else ""
+                assert str("" if row["cluster"] is None else row["cluster"]) == str(cluster)
         if self.options["into"]:
             with simindex.open(self.others["into"], "r") as index:
                 assert set(index) == kept | {row.id for row in self.stored}

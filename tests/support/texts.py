@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from random import Random
 from typing import Any, cast
 
 import pytest
@@ -186,3 +187,23 @@ def after_batches(before: Held, name: object, count: int) -> Held:
     for number in range(count):
         before = after_one_more(before, name, number)
     return before
+
+
+def template_pages(count: int, seed: int) -> tuple[dict[int, str], dict[int, int]]:
+    """Pages of 30 words of their own and a template, and which of them are like an earlier one: in every
+    second of these a word differs. Three more are nothing but template."""
+    chance = Random(seed)
+    words = [f"word{number}" for number in range(3_000)]
+    template = " ".join(chance.choices(words, k=150))
+    pages, twins, own = dict[int, str](), dict[int, int](), list[str]()
+    for page in range(count):
+        if page % 10 == 9:
+            twins[page] = page - 1
+            own = [*own[:15], "changed", *own[16:]] if page % 20 == 9 else own
+        else:
+            own = chance.choices(words, k=30)
+        pages[page] = f"{' '.join(own)} {template}"
+    return pages | dict.fromkeys(range(count, count + 3), template), twins | {
+        count + 1: count,
+        count + 2: count,
+    }

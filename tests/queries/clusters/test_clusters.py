@@ -5,7 +5,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -131,23 +130,6 @@ def test_a_large_cluster_comes_whole(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert list(index.clusters()) == [list(range(70_000)), ["a", "b"]]
 
 
-@EACH_LINKAGE
-def test_nothing_depends_on_how_the_index_is_laid_out(tmp_path: Path, linkage: Any) -> None:
-    rng = np.random.default_rng(5)
-    places = rng.integers(0, 400, 600).tolist()
-    rows = [(key, document(place)) for key, place in enumerate(places)]
-    found = []
-    for name, batch_size in (("one", 600), ("many", 40)):
-        with simindex.open(tmp_path / name) as index:
-            index.insert_many(rows, batch_size=batch_size)
-            found.append(list(index.clusters(0.7, linkage)))
-            found.append(list(index.clusters(0.7, linkage, memory_bytes=1 << 20)))
-            index.compact()
-            found.append(list(index.clusters(0.7, linkage)))
-    assert found[0]
-    assert all(clusters == found[0] for clusters in found)
-
-
 def test_edges_of_stars_that_do_not_fit_lie_on_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,16 +148,6 @@ def test_edges_of_stars_that_do_not_fit_lie_on_the_disk(
         assert len(expected) > 20
 
 
-def test_one_snapshot_is_seen_and_a_handle_of_its_own_holds_it(tmp_path: Path) -> None:
-    with simindex.open(tmp_path / "i") as index:
-        index.insert_many([("a", FOX), ("b", FOX)])
-        clusters = index.clusters()
-        index.insert("c", FOX)
-        index.remove("a")
-    assert list(clusters) == [["a", "b"]]
-    assert list(clusters) == []
-
-
 def test_bounded_runs_are_counted(tmp_path: Path) -> None:
     with simindex.open(tmp_path / "i", config=Config(simhash=None)) as index:
         index.insert_many((key, frozenset(range(300)) | {1000 + key}) for key in range(120))
@@ -186,29 +158,6 @@ def test_bounded_runs_are_counted(tmp_path: Path) -> None:
         whole = index.clusters(0.8)
         assert list(whole) == [list(range(120))]
         assert whole.bounded == (0, 0)
-
-
-def test_closing_ends_the_iteration(tmp_path: Path) -> None:
-    with simindex.open(tmp_path / "i") as index:
-        index.insert_many(
-            [("a", FOX), ("b", FOX), ("c", "two texts that are alike"), ("d", "two texts that are alike")]
-        )
-        with index.clusters() as clusters:
-            assert next(clusters) == ["a", "b"]
-        assert list(clusters) == []
-        clusters.close()
-
-
-def test_progress_reaches_its_total_before_the_first_cluster(tmp_path: Path) -> None:
-    with simindex.open(tmp_path / "i") as index:
-        index.insert_many((key, FOX) for key in range(30))
-        progress_calls: list[tuple[int, int]] = []
-        clusters = index.clusters(progress=lambda done, total: progress_calls.append((done, total)))
-        assert not progress_calls
-        next(clusters)
-        assert progress_calls == sorted(progress_calls)
-        assert progress_calls[-1][0] == progress_calls[-1][1] > 0
-        clusters.close()
 
 
 def test_an_empty_index_has_no_clusters(tmp_path: Path) -> None:

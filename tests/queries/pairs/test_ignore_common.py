@@ -1,41 +1,18 @@
 """`ignore_common` of `Index.pairs` and `Index.clusters`: pages that share a template alone are no pair."""
 
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
 from support.commands import Run, matches_of
-from support.texts import json_lines
+from support.texts import json_lines, template_pages
 
 import simindex
 from simindex import Config
 
-_random = Random(11)
-WORDS = [f"word{n}" for n in range(3000)]
-TEMPLATE = " ".join(_random.choices(WORDS, k=150))
-
-
-def pages(count: int) -> tuple[dict[int, str], set[tuple[int, int]]]:
-    """Template pages with 30 words of their own, and which of them are twins: a word differs in every second
-    one. A page that is nothing but template stands twice."""
-    own: list[list[str]] = []
-    twins = set()
-    for page in range(count):
-        if page % 10 == 9:
-            words = list(own[-1])
-            if page % 20 == 9:
-                words[15] = "changed"
-            own.append(words)
-            twins.add((page - 1, page))
-        else:
-            own.append(_random.choices(WORDS, k=30))
-    texts = {page: f"{' '.join(words)} {TEMPLATE}" for page, words in enumerate(own)}
-    texts |= {count: TEMPLATE, count + 1: TEMPLATE}
-    return texts, {*twins, (count, count + 1)}
-
-
-PAGES, TWINS = pages(200)
+PAGES, EARLIER = template_pages(200, seed=11)
+del PAGES[202], EARLIER[202]
+TWINS = {(earlier, page) for page, earlier in EARLIER.items()}
 
 
 @pytest.fixture(params=["texts", "kept whole", "kept in part"])

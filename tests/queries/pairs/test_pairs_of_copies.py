@@ -1,7 +1,7 @@
 """Which pairs of equal documents `Index.pairs` gives: a definition in plain Python, and a bound on memory."""
 
 import tracemalloc
-from itertools import combinations, islice
+from itertools import combinations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -84,9 +84,3 @@ def test_all_pairs_of_equal_documents_come_in_bounded_memory(tmp_path: Path) -> 
         assert seen == list(range(count))  # each document with every older one
     assert peaks[1] < 4 * peaks[0] + (1 << 20)
     assert peaks[1] < 4 << 20  # the pairs together would take 13 MB
-
-
-def test_first_pairs_of_many_copies_need_not_wait_for_all(tmp_path: Path) -> None:
-    with simindex.open(tmp_path / "i", "x", Config(simhash=None)) as index:
-        index.insert_many((n, "the same page again and again") for n in range(20_000))
-        assert len(list(islice(index.pairs(), 1_000))) == 1_000
