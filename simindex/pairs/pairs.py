@@ -155,9 +155,12 @@ class Pairs(SnapshotIterator[Pair]):
         half = HAS_SIGNATURE if plan.method == "minhash" else HAS_FINGERPRINT
         pinned.read(partial(require_comparable, compares=half))
         self.snapshot, self.ranks, self._left_out = pinned.snapshot, pinned.ranks, pinned.ranks.dead
-        tables = range(plan.first_table, plan.first_table + len(plan.bits))
-        read_twice = tables[:1] if plan.copies == "first" else ()
-        self.done, self.total = 0, sum(map(pinned.num_entries, (COPY_TABLE, *tables, *read_twice)))
+        self._num_entries = pinned.num_entries()
+        self._tables = range(plan.first_table, plan.first_table + len(plan.bits))
+        read_twice = self._tables[:1] if plan.copies == "first" else ()
+        read = COPY_TABLE, *self._tables, *read_twice
+        self.done: int = 0
+        self.total: int = sum(self._num_entries[table] for table in read)
         self.numbered: Iterator[NumberedPair] = chain.from_iterable(self._batches())
         super().__init__((each.pair for each in self.numbered), pinned.close)
 
@@ -243,10 +246,8 @@ class Pairs(SnapshotIterator[Pair]):
                 if plan.method == "simhash" or not any(map(len, longs)) or min(plan.bits) == FINGERPRINT_BITS:
                     return
                 plan = plan.of_whole_words()
-                self.total += sum(
-                    map(self._pinned.num_entries, range(plan.first_table, plan.first_table + count))
-                )
-            entries = self._entries(plan.first_table + table % count, plan.capacity // 2, self._left_out)
+                self.total += sum(self._num_entries[table] for table in self._tables)
+            entries = self._entries(self._tables[table % count], plan.capacity // 2, self._left_out)
             walk = TableWalk(plan, table, entries, sketches, longs)
             self._cursors.append(walk.cursor)
             for rows in walk.steps():
@@ -255,7 +256,7 @@ class Pairs(SnapshotIterator[Pair]):
 
     def _entries(self, table: int, capacity: int, left_out: np.ndarray) -> Iterator[Piece]:
         """Yield the entries of a table, and count what was read."""
-        end = self.done + self._pinned.num_entries(table)
+        end = self.done + self._num_entries[table]
         for piece in self._pinned.pieces(table, 0, EVERY_KEY, capacity, left_out):
             self.done += len(piece[0])
             yield piece

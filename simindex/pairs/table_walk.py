@@ -81,8 +81,10 @@ class _Walk(ABC):
         where there are no entries."""
         keys, numbers = next(self._pieces, (self._keys[:0], self._numbers[:0]))
         self._is_last = not len(keys)
-        self._keys = np.concatenate([self._keys[begin:], keys])
-        self._numbers = np.concatenate([self._numbers[begin:], numbers])
+        if begin < len(self._keys):
+            keys = np.concatenate([self._keys[begin:], keys])
+            numbers = np.concatenate([self._numbers[begin:], numbers])
+        self._keys, self._numbers = keys, numbers
         self._at_hand = self._sketches(self._numbers, more) if len(self._keys) else None
         if self._at_hand is not None:
             self._ranks = self._at_hand.local(self._numbers)

@@ -287,9 +287,10 @@ class PinnedTables:
         """Call a function of the kernel on the sketches of the snapshot, under their ranks."""
         return self.read(lambda view: view.directory.run(function, self.ranks.offsets, *arguments))
 
-    def num_entries(self, table: int) -> int:
-        """Return how many entries a table has, those of removed documents included."""
-        return self.read(lambda view: sum(_counts_of(view.directory, table)))
+    def num_entries(self) -> list[int]:
+        """Return how many entries each table has, those of removed documents included."""
+        tables = range(self.scheme.tables.count)
+        return self.read(lambda view: [sum(_counts_of(view.directory, table)) for table in tables])
 
     def pieces(
         self, table: int, first: int, behind: int, capacity: int, dead: np.ndarray | None = None

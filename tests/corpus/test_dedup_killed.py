@@ -4,7 +4,6 @@ import itertools
 import json
 import os
 import random
-import resource
 import shutil
 import signal
 import sys
@@ -204,55 +203,3 @@ def test_gone_on_with_it_does_not_begin_again(tmp_path: Path) -> None:
     assert outputs(tmp_path) == found
     assert whole[:4] == report[:4]
     assert not (tmp_path / "out.jsonl.gz.dedup" / "sketches").exists()
-
-
-def test_full_disk_is_named_and_what_was_done_is_kept(tmp_path: Path) -> None:
-    """A limit on the size of files stands for it: the output is not packed, and longer than the index."""
-    write_lines(tmp_path / "a.jsonl", texts(900))
-    reading_end, tell = os.pipe()
-
-    def work() -> None:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        write = os.write
-
-        def limit(done: int) -> None:
-            if 500 <= done < 600:
-                size = os.stat(tmp_path / ".out.jsonl.partial").st_size + 999
-                resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
-
-        try:
-            run(tmp_path, name="out.jsonl", mode="annotate", batch_size=100, progress=limit)
-        except OSError as error:
-            write(tell, str(error).encode())
-            raise
-
-    assert in_child(work) == 1
-    os.close(tell)
-    with os.fdopen(reading_end) as messages:
-        message = messages.read()
-    assert "File too large" in message
-    assert ".partial" in message
-    state = json.loads((tmp_path / "out.jsonl.dedup" / "journal.json").read_bytes())["state"]
-    assert state["read"] > 400
-    assert not (tmp_path / "out.jsonl").exists()
-    run(tmp_path, name="out.jsonl", mode="annotate", batch_size=400)
-    found = outputs(tmp_path, "out.jsonl")
-    forget(tmp_path)
-    run(tmp_path, name="out.jsonl", mode="annotate", batch_size=900)
-    assert outputs(tmp_path, "out.jsonl") == found
-
-
-def test_second_process_with_the_same_job_is_refused(tmp_path: Path) -> None:
-    write_lines(tmp_path / "a.jsonl", TEXTS)
-    codes: list[int] = []
-
-    def begin_another(_: int) -> None:
-        if not codes:
-            codes.append(in_child(lambda: run(tmp_path)))
-
-    run(tmp_path, progress=begin_another)
-    assert codes == [1]
-    found = outputs(tmp_path)
-    forget(tmp_path)
-    run(tmp_path)
-    assert outputs(tmp_path) == found

@@ -29,39 +29,23 @@ def by_score(row: dict[str, Any]) -> tuple[int, Any]:
     return (0, 0) if score is None else (2, score) if isinstance(score, str) else (1, score)
 
 
-def by_words(row: Any) -> str:
-    return str(sorted(row.document.split())[0])
+def first_word(row: Any) -> str:
+    return str(min(row.document.split()))
 
 
-ORDERS: list[tuple[Any, Callable[[Any], Any]]] = [
-    ("longest", lambda row: len(row["text"])),
-    ("newest", lambda row: row["n"]),
-    ("field:score", by_score),
-    (by_words, lambda row: sorted(row["text"].split())[0]),
-]
-
-
-@pytest.mark.parametrize(("keep", "rank"), ORDERS, ids=["longest", "newest", "field", "callable"])
+@pytest.mark.parametrize(
+    ("keep", "rank"), [("field:score", by_score), (first_word, lambda row: min(row["text"].split()))]
+)
 def test_order_keeps_what_the_index_keeps_of_rows_in_that_order(
     tmp_path: Path, keep: Any, rank: Callable[[Any], Any]
 ) -> None:
     ordered = sorted(ROWS, key=rank, reverse=True)  # it is stable in reverse, too
-    kept = sorted(
-        ordered[place]["n"] for place in kept_by_index(tmp_path / "i", [r["text"] for r in ordered])
-    )
+    kept = [ordered[place]["n"] for place in kept_by_index(tmp_path / "i", [r["text"] for r in ordered])]
     write(tmp_path / "a.jsonl")
     report = deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", keep=keep)
     found = [orjson.loads(line)["n"] for line in (tmp_path / "out.jsonl").read_bytes().splitlines()]
-    assert found == kept
+    assert found == sorted(kept) != kept_by_index(tmp_path / "first", TEXTS)
     assert report[:3] == (500, len(kept), 500 - len(kept))
-    assert kept != kept_by_index(tmp_path / "first", TEXTS)
-    ranks = {row["n"]: rank(row) for row in ROWS}
-    for line in (tmp_path / "out.jsonl.dedup" / "removed.jsonl").read_bytes().splitlines():
-        removal = orjson.loads(line)
-        one, other = removal["row"] - 1, removal["kept_row"] - 1
-        assert other == removal["cluster"]
-        assert other in kept
-        assert (ranks[other], -other) > (ranks[one], -one)
 
 
 def test_what_comes_but_once_is_kept_in_a_file_meanwhile(tmp_path: Path) -> None:

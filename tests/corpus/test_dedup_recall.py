@@ -1,6 +1,5 @@
 """How many rows right at the threshold a deduplication misses, and that it says so."""
 
-import json
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -9,7 +8,6 @@ import pytest
 from support.commands import Run
 
 import simindex
-from simindex import Config
 from simindex.corpus import deduplicate
 
 _PAIRS = 1_000
@@ -41,24 +39,6 @@ def missed_of(texts: list[str], kept: set[int]) -> int:
     """How many second ones of a pair stayed beside the first."""
     assert all(number in kept for number in range(0, len(texts), 2))
     return sum(number in kept for number in range(1, len(texts), 2))
-
-
-def test_exact_finds_99_of_100_rows_right_at_the_threshold(
-    run: Run, right_at_the_threshold: list[str]
-) -> None:
-    rows = [json.dumps({"id": number, "text": text}) for number, text in enumerate(right_at_the_threshold)]
-    Path("rows.jsonl").write_text("\n".join(rows) + "\n")
-    result = run("dedup", "rows.jsonl", "-o", "out.jsonl", "--exact", "--json")
-    kept = {json.loads(line)["id"] for line in Path("out.jsonl").read_text().splitlines()}
-    report = json.loads(result.out)
-    assert 0 < report["missed"] <= 0.0101
-    assert missed_of(right_at_the_threshold, kept) <= 8  # 1.7 are expected
-    with simindex.open("all", "x", Config(keep_shingles=_WORDS)) as index:
-        index.insert_many(enumerate(right_at_the_threshold))
-        found = {(pair.a, pair.b) for pair in index.pairs(0.8, exact=True)}
-        texts = index.pairs(0.8, texts=dict(enumerate(right_at_the_threshold)))
-        assert found == {(pair.a, pair.b) for pair in texts}
-    assert len(found) >= _PAIRS - 8
 
 
 def test_recall_decides_how_many_rows_right_at_the_threshold_are_missed(

@@ -77,10 +77,6 @@ def test_inputs_tell_how_far_they_are_read(three: list[str], tmp_path: Path) -> 
     assert inputs.bytes_read == total
 
 
-def test_inputs_do_not_know_the_bytes_of_stdin(three: list[str]) -> None:
-    assert Inputs([three[0], "-"]).total_bytes() is None
-
-
 @pytest.mark.parametrize("packing", ["", ".gz", ".xz", ".zst"])
 @pytest.mark.parametrize("suffix", [*SUFFIXES, ".txt", ".md", ".doc", ""])
 def test_a_format_is_told_by_its_suffix_in_any_case(

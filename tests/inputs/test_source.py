@@ -21,15 +21,6 @@ def test_source_knows_the_bytes_of_regular_files_only(tmp_path: Path) -> None:
     assert Source("-").total_bytes() is None
 
 
-def test_source_gives_lines_with_their_ends_and_knows_how_far_they_are(tmp_path: Path) -> None:
-    path = tmp_path / "a"
-    path.write_bytes(b"one\r\n\ntwo")
-    source = Source(str(path))
-    with source.lines() as lines:
-        assert list(lines) == [b"one\r\n", b"\n", b"two"]
-    assert source.bytes_read == 9
-
-
 def test_source_names_the_line_beyond_which_a_file_cannot_be_read(tmp_path: Path) -> None:
     path = tmp_path / "a.gz"
     path.write_bytes(gzip.compress(b"one\ntwo\n")[:-4])

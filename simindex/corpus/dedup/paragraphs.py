@@ -136,28 +136,23 @@ class Gathering:
 
     def __init__(self, text_field: str) -> None:
         self._text_field = text_field
-        self._parts: list[tuple[Entry, Removed | None]] = []
+        self._parts: list[tuple[Part, Removed | None]] = []
 
     def add(self, entry: Entry, removed: Removed | None) -> Rest | None:
         """Take a paragraph; returns its document where it was the last one."""
         assert entry.part is not None
-        self._parts.append((entry, removed))
+        self._parts.append((entry.part, removed))
         if not entry.part.is_last:
             return None
         parts, self._parts = self._parts, []
         whole, text = entry.part.whole, entry.part.whole.document
         seen = [removed for _, removed in parts if removed is not None]
-        sizes = [len(text[e.part.start : e.part.end].strip()) for e, _ in parts if e.part is not None]
+        sizes = [len(text[part.start : part.end].strip()) for part, _ in parts]
         gone = sum(size for size, (_, removed) in zip(sizes, parts, strict=True) if removed is not None)
-        share = gone / sum(sizes) if gone else 0.0
-        return Rest(whole, self._left(whole, parts) if seen else whole, len(parts), seen, share)
-
-    def _left(self, whole: Entry, parts: list[tuple[Entry, Removed | None]]) -> Entry | None:
-        text = whole.document
-        spans = [(e.part.start, e.part.end) for e, removed in parts if removed is None and e.part is not None]
-        left = "".join(text[start:end] for start, end in spans)
-        if not left or left.isspace():
-            return None
-        if parts[-1][1] is not None:
-            left = left.rstrip() + text[len(text.rstrip()) :]
-        return whole._replace(document=left, content=with_text(whole.content, self._text_field, left))
+        share, left = gone / sum(sizes) if gone else 0.0, whole if seen == [] else None
+        kept = "".join(text[part.start : part.end] for part, removed in parts if removed is None)
+        if seen and kept.strip():
+            if removed is not None:
+                kept = kept.rstrip() + text[len(text.rstrip()) :]
+            left = whole._replace(document=kept, content=with_text(whole.content, self._text_field, kept))
+        return Rest(whole, left, len(parts), seen, share)

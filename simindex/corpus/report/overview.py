@@ -191,14 +191,14 @@ def read_journal(folder: str) -> Finished:
     """Return the job of a journal."""
     path = os.path.join(folder, _NAME)
     found = journals.read_journal(path)
+    job, state = found["job"], found["state"]
     try:
-        job, state = found["job"], found["state"]
         config = Config.from_dict(job["config"])
         removed = job["outputs"][1] or journals.Journal(folder, {}).removed_path
         by_similarity = bool(config.num_perm) and job["by"] != "simhash"
-        of_items = job.get("call") == "decontaminate"
         inputs = [path for path, *_ in job["inputs"]]
         cut = None if job["paragraphs"] is None else Cut(*job["paragraphs"])
+        how = config, job["threshold"], by_similarity, removed, inputs, cut
     except (KeyError, TypeError, IndexError, ValueError) as exc:
         raise SimIndexError(f"{path}: expected the journal of a deduplication, found another file") from exc
     if state["phase"] != "done":
@@ -206,7 +206,7 @@ def read_journal(folder: str) -> Finished:
             f"{folder}: expected a finished job, found one that is {state['phase']}; "
             "start simindex dedup again with the same arguments"
         )
-    return Finished(folder, config, job["threshold"], by_similarity, removed, inputs, cut, of_items, state)
+    return Finished(folder, *how, job.get("call") == "decontaminate", state)
 
 
 def _likes(row: dict[str, Any]) -> Iterator[tuple[Member, float | None, int | None]]:
