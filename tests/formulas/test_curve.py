@@ -108,13 +108,6 @@ def test_candidate_probability_of_equal_documents_is_one_and_small_ones_are_not_
 
 
 @given(thresholds, st.integers(1, 128), thresholds)
-def test_rows_for_are_the_most_that_reach_the_recall(threshold: float, bands: int, recall: float) -> None:
-    rows = tuning.rows_for(threshold, bands, recall)
-    reached = [r for r in range(1, 9) if tuning.candidate_probability(threshold, bands, r) >= recall]
-    assert rows == max(reached, default=1)
-
-
-@given(thresholds, st.integers(1, 128), thresholds)
 def test_prefix_is_the_longest_that_reaches_the_recall(threshold: float, bands: int, recall: float) -> None:
     bits = tuning.prefix_bits_for(threshold, bands, recall)
     odds = {b: tuning.candidate_probability(threshold, bands, prefix_bits=b) for b in range(1, 65)}
@@ -123,12 +116,6 @@ def test_prefix_is_the_longest_that_reaches_the_recall(threshold: float, bands: 
     assert compared == (bits if bits < 24 else bits - bits % 8)
     assert tuning.expected_recall(threshold, bands, recall) == odds[compared] >= odds[bits]
     assert max(1, compared // 8) == tuning.rows_for(threshold, bands, recall)
-
-
-def test_a_threshold_of_two_fifths_compares_twelve_bits_where_whole_rows_were_eight() -> None:
-    assert tuning.prefix_bits_for(0.4, 16, 0.95) == 12
-    assert round(tuning.candidate_probability(0.4, 16, prefix_bits=12), 3) == 0.955
-    assert tuning.rows_for(0.4, 16, 0.95) == 1
 
 
 @given(thresholds, st.integers(1, 300))

@@ -11,20 +11,15 @@ from hypothesis import strategies as st
 from support.samples import sample_of
 from support.truth import (
     NUM_PERM,
-    exact_similarities,
-    extract,
     pairs_of_similarity,
-    rows_of_seed,
     shares_prefix,
-    tenths,
 )
 
 import simindex
-from simindex import Config, Sketcher, WordShingles, _kernel, tuning
+from simindex import Config, Sketcher, _kernel, tuning
 from simindex.formulas import estimator
 from simindex.formulas.estimator import similarity_table
-from simindex.formulas.match_odds import band_plan, candidate_shares, found_similarity, returned_probability
-from simindex.sketching.shingles import shingle_hashes
+from simindex.formulas.match_odds import band_plan, candidate_shares, returned_probability
 from simindex.tuning import DEFAULT_RECALL
 
 shares = st.floats(0.01, 1.0)
@@ -103,38 +98,6 @@ def test_match_probability_is_that_of_an_index(
             found = np.mean([[m.key for m in ms] == [f"{common} {p}"] for p, ms in enumerate(matches)])
             expected = tuning.match_probability(similarity, threshold, index.config, recall, shingles=100)
             assert abs(found - expected) <= 5 * np.sqrt(expected * (1 - expected) / 1_000) + 1 / 1_000
-
-
-@pytest.mark.parametrize(
-    ("threshold", "recall"), sample_of([(0.8, 0.9)], [(0.4, None), (0.5, None), (0.8, None)])
-)
-def test_match_probability_is_that_of_licences(threshold: float, recall: float | None) -> None:
-    """In each tenth of similarity the share of pairs that 16 seeds return; bounds as for the S-curve."""
-    texts = list(extract().values())
-    first, second, similarities = exact_similarities(texts)
-    place, sizes = tenths(similarities), np.bincount(tenths(similarities), minlength=10)
-    found = []
-    for seed in range(1, 17):
-        rows = rows_of_seed(texts, seed)
-        agree = rows[first] == rows[second]
-        plan = band_plan(threshold, NUM_PERM, recall)
-        is_candidate = shares_prefix(rows[first], rows[second], plan.prefix_bits)
-        is_found = is_candidate & (agree.sum(axis=1) >= plan.min_agree)
-        found.append(np.bincount(place, is_found, minlength=10) / sizes)
-    sizes_of = np.array([len(set(shingle_hashes(text, WordShingles(3), 1).tolist())) for text in texts])
-    unions = (sizes_of[first] + sizes_of[second]) / (1 + similarities)
-    kinds = np.stack([similarities, np.rint(unions)])
-    values, which = np.unique(kinds, axis=1, return_inverse=True)
-    config = Config()
-    odds = np.array(
-        [
-            tuning.match_probability(similarity, threshold, config, recall, shingles=int(union))
-            for similarity, union in values.T.tolist()
-        ]
-    )
-    expected = np.bincount(place, odds[which], minlength=10) / sizes
-    share, error = np.mean(found, axis=0), np.std(found, axis=0, ddof=1) / np.sqrt(len(found))
-    assert np.all(np.abs(share - expected) <= 6 * error + 0.005), (share, expected)
 
 
 @pytest.mark.parametrize("union", [22, 144, 1_667])
@@ -258,18 +221,6 @@ def test_similarity_for_is_the_least_that_is_returned_so_often(
     assert tuning.match_probability(similarity, threshold, config, recall) >= probability
     if similarity > 1e-6:
         assert tuning.match_probability(similarity - 1e-6, threshold, config, recall) < probability
-
-
-def test_questions_asked_again_are_answered_from_memory() -> None:
-    for cached, call in (
-        (candidate_shares, lambda: candidate_shares(128, 17)),
-        (found_similarity, lambda: tuning.similarity_for(0.5, 0.8, Config())),
-    ):
-        call()
-        misses = cached.cache_info().misses
-        call()
-        assert cached.cache_info().misses == misses
-    assert band_plan(0.8, 128) is band_plan(0.8, 128)
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.texts import any_texts, codes_of, marked_up, normalize_steps
+from support.texts import any_texts, codes_of, marked_up
 
 import simindex
 from simindex import CharShingles, Config, ConfigMismatchError, SimHashConfig, WordShingles, textbook
 from simindex.config import NORMALIZE_STEPS
 from simindex.sketching import alphabet
-from simindex.sketching.normalization import edits, prepare, segments, steps_before
+from simindex.sketching.normalization import edits, prepare, segments
 
 PREPARED = [step for step in NORMALIZE_STEPS if step not in ("casefold", "whitespace")]
 
@@ -46,11 +46,6 @@ def test_the_order_of_the_names_does_not_matter(text: str, names: list[str], cou
     assert WordShingles(2, tuple(named)) == WordShingles(2, tuple(in_order))
     assert prepare(text, CharShingles(2, tuple(named))) == prepare(text, CharShingles(2, tuple(in_order)))
     assert textbook.normalize(text, named) == textbook.normalize(text, in_order)
-
-
-@given(normalize_steps)
-def test_the_steps_before_the_kernel_are_in_their_order(steps: tuple[str, ...]) -> None:
-    assert steps_before(WordShingles(1, steps)) == tuple(step for step in PREPARED if step in steps)
 
 
 @pytest.mark.parametrize(
@@ -110,11 +105,6 @@ def test_diacritics_are_marks_that_are_no_letters_of_their_own() -> None:
 def test_a_step_looks_at_each_character_a_bounded_number_of_times(step: str, piece: str) -> None:
     """Where the time is the square of the length, 300,000 characters take minutes."""
     assert len(apply(step, piece * (300_000 // len(piece)))) <= 300_000
-
-
-def test_an_unknown_step_is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match=r"steps out of html, .*, whitespace; found 'lower'"):
-        CharShingles(3, ("html", "lower"))
 
 
 def test_steps_are_stored_and_compared(tmp_path: Path) -> None:

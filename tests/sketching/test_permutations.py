@@ -70,12 +70,5 @@ def test_choose_blocks_takes_the_cheapest_of_at_most_64_tables(max_distance: int
         assert costs[chosen] == min(costs.values())
         assert chosen >= chosen_before, "more documents never want shorter prefixes"
         chosen_before = chosen
-
-
-def test_choose_blocks_of_equal_fingerprints_is_one_table_of_them() -> None:
-    assert {choose_blocks(0, documents) for documents in (1, 10**7, 2**48)} == {1}
-
-
-def test_choose_blocks_of_three_bits_are_four_up_to_ten_million() -> None:
-    assert [choose_blocks(3, documents) for documents in (1, 10_000_000)] == [4, 4]
-    assert choose_blocks(3, 2**48) == 8, "nine blocks would make 84 tables"
+    assert [choose_blocks(3, documents) for documents in (1, 10_000_000, 2**48)] == [4, 4, 8]
+    assert choose_blocks(0, 2**48) == 1

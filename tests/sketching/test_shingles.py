@@ -7,31 +7,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.texts import any_texts, uint64s
+from support.texts import uint64s
 
-from simindex import CharShingles, WordShingles, textbook
+from simindex import textbook
 from simindex.sketching.shingles import (
-    cutting_fields,
     ready_hashes,
-    shingle_hashes,
-    shingles_of,
     weighted_hashes,
 )
-
-
-def test_cutting_fields_are_those_that_the_kernel_reads() -> None:
-    assert cutting_fields(WordShingles(3)) == (0, 3, 1, 1)
-    assert cutting_fields(WordShingles(2, ("casefold",))) == (0, 2, 1, 0)
-    assert cutting_fields(CharShingles(9, ("nfkc", "whitespace"))) == (1, 9, 0, 1)
-
-
-@given(any_texts, st.sampled_from([CharShingles(3), WordShingles(1, ("nfkc",))]), uint64s)
-def test_hashes_of_characters_and_single_words_are_those_of_ready_shingles(
-    text: str, shingles: CharShingles | WordShingles, seed: int
-) -> None:
-    expected = ready_hashes(shingles_of(text, shingles), seed)
-    assert np.array_equal(shingle_hashes(text, shingles, seed), expected)
-
 
 weights = st.one_of(st.just(0), st.integers(1, 5), st.floats(0, 1e9))
 

@@ -29,12 +29,6 @@ def test_sketch_fields_cannot_be_set_or_deleted(name: str) -> None:
     assert getattr(sketch, name) is not None
 
 
-def test_sketch_has_no_other_attributes() -> None:
-    with pytest.raises((AttributeError, TypeError)):
-        KEEPING.sketch(FOX).title = "fox"  # type: ignore[attr-defined]
-    assert not hasattr(KEEPING.sketch(FOX), "__dict__")
-
-
 def test_sketch_arrays_are_read_only_however_it_was_made() -> None:
     made = KEEPING.sketch(FOX)
     plain = Sketch(8, np.zeros(1, "u8"), None, np.zeros(2, "u4"))
@@ -44,14 +38,6 @@ def test_sketch_arrays_are_read_only_however_it_was_made() -> None:
         for array in arrays(sketch):
             with pytest.raises(ValueError, match="read-only"):
                 array[0] = 1
-
-
-def test_sketch_arguments_come_in_the_order_of_its_attributes() -> None:
-    words, kept = np.arange(1, dtype="u8"), np.arange(3, dtype="u4")
-    sketch = Sketch(8, words, 7, kept, b"origin")
-    assert (sketch.num_perm, sketch.fingerprint, sketch.origin) == (8, 7, b"origin")
-    assert sketch.words is words
-    assert sketch.kept is kept
 
 
 @given(any_texts, st.sampled_from([Config(), Config(simhash=None), Config(num_perm=0), KEEPING.config]))

@@ -78,13 +78,6 @@ def test_weight_out_of_range_is_refused(weight: float) -> None:
         Sketcher(SIMHASH_ONLY).sketch({"fox": weight})
 
 
-def test_fingerprint_of_single_words_ignores_their_order() -> None:
-    sketcher = Sketcher(BOTH)
-    there, back = sketcher.sketch("dog bites man near bank"), sketcher.sketch("bank near man bites dog")
-    assert there.hamming(back) == 0
-    assert there.jaccard(back) < 0.1
-
-
 documents = st.one_of(
     any_texts,
     st.lists(st.sampled_from("abc"), max_size=4),

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.texts import any_texts, normalize_steps
 
-from simindex import CharShingles, WordShingles, textbook
+from simindex import CharShingles, WordShingles
 from simindex.sketching.shingles import shingles_of
 from simindex.sketching.spans import shingle_numbers, tokens_of
 
@@ -27,11 +27,6 @@ def names_of(text: str, shingles: WordShingles | CharShingles) -> list[str]:
 @given(any_texts, either)
 def test_tokens_are_those_that_the_kernel_cuts(text: str, shingles: WordShingles | CharShingles) -> None:
     assert names_of(text, shingles) == shingles_of(text, type(shingles)(1, shingles.normalize))
-
-
-@given(any_texts, normalize_steps)
-def test_words_are_those_of_the_textbook(text: str, steps: tuple[str, ...]) -> None:
-    assert names_of(text, WordShingles(1, steps)) == textbook.words(textbook.normalize(text, steps))
 
 
 @given(any_texts, either)
