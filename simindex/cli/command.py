@@ -114,7 +114,7 @@ def _described(documented: Any) -> dict[str, tuple[str, str, str]]:
     }
 
 
-def word(words: Sequence[str], help_: str = "", *names: str) -> Any:
+def word(words: Sequence[str], help_: str = "") -> Any:
     """Return an option that takes one of some words."""
 
     def parse(text: str) -> str:
@@ -125,7 +125,7 @@ def word(words: Sequence[str], help_: str = "", *names: str) -> Any:
     def complete(incomplete: str) -> list[str]:
         return [name for name in words if name.startswith(incomplete)]
 
-    return typer.Option(*names, metavar="|".join(words), parser=parse, autocompletion=complete, help=help_)
+    return typer.Option(metavar="|".join(words), parser=parse, autocompletion=complete, help=help_)
 
 
 def _declared(name: str, kind: Any, plain: Any, described: Mapping[str, tuple[str, str, str]]) -> Any:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, get_args
 
 import typer
 
-from simindex.cli.command import word as word
+from simindex.cli.command import word
 from simindex.format.keys import Key
 from simindex.index import Index
 from simindex.queries.search import Method
@@ -65,17 +65,17 @@ def size(text: str) -> int:
     return int(match[1]) * unit
 
 
-def number(help_: str = "", *names: str, least: int = 1, metavar: str = "N", panel: str | None = None) -> Any:
+def number(help_: str = "", least: int = 1, *names: str, panel: str | None = None) -> Any:
     """Return an option that takes an integer of at least so much."""
-    return typer.Option(*names, metavar=metavar, parser=whole(least), rich_help_panel=panel, help=help_)
+    return typer.Option(*names, metavar="N", parser=whole(least), rich_help_panel=panel, help=help_)
 
 
-def fraction(help_: str = "", *, metavar: str = "S", panel: str | None = None) -> Any:
+def fraction(help_: str = "", metavar: str = "S") -> Any:
     """Return an option that takes a number between 0 and 1."""
-    return typer.Option(metavar=metavar, parser=share, rich_help_panel=panel, help=help_)
+    return typer.Option(metavar=metavar, parser=share, help=help_)
 
 
-AtLeast0 = Annotated[int, number(least=0)]
+AtLeast0 = Annotated[int, number("", 0)]
 AtLeast1 = Annotated[int, number()]
 Share = Annotated[float, fraction()]
 
@@ -120,11 +120,6 @@ MaxRow = Annotated[
         help="Refuse a longer line, cell or text file, a .zst with a larger window, and a page of a .warc "
         "over a 32nd of it (default 256MiB).",
     ),
-]
-
-OnRepeat = Annotated[
-    Literal["skip", "replace"],
-    word(("skip", "replace"), "What to do with a key that is stored already."),
 ]
 
 _RUNNING = "Running"
@@ -196,11 +191,12 @@ Address = Annotated[
         help="The Ray cluster; default: RAY_ADDRESS, one that runs on this machine, or a new one.",
     ),
 ]
-_PLACES_HELP = "A node, by the name of its resource, and the folder on its disk; several times."
-Places = Annotated[list[str], typer.Option(metavar="RESOURCE=FOLDER", help=_PLACES_HELP)]
-PlacesOrHere = Annotated[
-    list[str] | None,
-    typer.Option(metavar="RESOURCE=FOLDER", help=f"{_PLACES_HELP} Default: this machine."),
+Places = Annotated[
+    list[str],
+    typer.Option(
+        metavar="RESOURCE=FOLDER",
+        help="A node, by the name of its resource, and the folder on its disk; several times.",
+    ),
 ]
 
 

@@ -29,7 +29,7 @@ simindex curve --num-perm 256 --threshold 0.7
 
 
 def curve(
-    num_perm: Annotated[int, options.number(least=8)] | None = None,
+    num_perm: Annotated[int, options.number("", 8)] | None = None,
     bands: options.AtLeast1 | None = None,
     rows: options.AtLeast1 | None = None,
     threshold: options.Share | None = None,

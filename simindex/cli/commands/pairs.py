@@ -39,7 +39,7 @@ CopyChoice = Annotated[
 ]
 _MaxRun = Annotated[
     int,
-    options.number("In a group of more than N candidates, compare each with only 16 others.", least=16),
+    options.number("In a group of more than N candidates, compare each with only 16 others.", 16),
 ]
 
 LinkageChoice = Annotated[

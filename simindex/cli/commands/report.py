@@ -48,7 +48,7 @@ def report(
     output: str | None = None,
     threshold: options.Threshold = None,
     texts: list[str] | None = None,
-    most_clusters: Annotated[int, options.number("Clusters to list.", "--clusters")] = Bounds.clusters,
+    most_clusters: Annotated[int, options.number("Clusters to list.", 1, "--clusters")] = Bounds.clusters,
     members: options.AtLeast1 = Bounds.members,
     text_length: options.AtLeast1 = Bounds.text,
     texts_length: options.AtLeast1 = Bounds.texts,

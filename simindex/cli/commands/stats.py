@@ -13,7 +13,7 @@ from simindex.cli import drawing, options, reading
 from simindex.cli.commands.explain import shortened
 from simindex.cli.drawing import Chart
 from simindex.cli.output import counted, figure, print_json, print_table, printable, progress_bar
-from simindex.config import Shingles, SimHashConfig, WordShingles
+from simindex.config import Shingles, WordShingles
 from simindex.corpus.report.overview import Histograms, histograms_of
 from simindex.formulas.match_odds import FOUND_PROBABILITIES
 from simindex.index import Index
@@ -108,29 +108,8 @@ def _charts(stats: Stats, found: Histograms) -> list[Chart]:
 
 
 def _print(stats: Stats) -> None:
-    print_table(("index", printable(stats.path)), _overview(stats))
-    print()
-    print_table(("part", "entries", "bytes", "bytes/document"), _parts(stats))
-    print()
-    print_table(("setting", "value"), _settings(stats), left=2)
-    if stats.recall:
-        print()
-        found_at = [f"{odds:g} found at" for odds in FOUND_PROBABILITIES]
-        print_table(("threshold", "bits compared", "candidates", *found_at), _found(stats))
-    if stats.config.simhash is not None:
-        print()
-        print_table(("SimHash search", "cost"), _simhash(stats, stats.config.simhash))
-
-
-def _print_common(passages: list[tuple[int, str]]) -> None:
-    if passages:
-        print()
-        shown = [(figure(count), shortened(text, False)) for count, text in passages]
-        print_table(("documents", "passage"), shown, left=0)
-
-
-def _overview(stats: Stats) -> list[tuple[str, str]]:
-    return [
+    config, of_one, parts = stats.config, stats.documents or None, stats.part_bytes
+    overview = [
         ("documents", figure(stats.documents)),
         ("copies of an earlier one", figure(stats.copies)),
         ("segments", figure(stats.segments)),
@@ -138,40 +117,15 @@ def _overview(stats: Stats) -> list[tuple[str, str]]:
         ("bytes in use", figure(stats.used_bytes)),
         ("bytes in use/document", figure(stats.bytes_per_document, 1)),
     ]
-
-
-def _parts(stats: Stats) -> list[tuple[str, str, str, str]]:
-    return [
-        (
-            name,
-            figure(stats.entries.get(name)),
-            figure(num_bytes),
-            figure(num_bytes / stats.documents if stats.documents else None, 1),
-        )
-        for name, num_bytes in (stats.part_bytes | {"together": stats.file_bytes}).items()
+    print_table(("index", printable(stats.path)), overview)
+    print()
+    table = [
+        (name, figure(stats.entries.get(name)), figure(size), figure(size / of_one if of_one else None, 1))
+        for name, size in (parts | {"together": stats.file_bytes}).items()
     ]
-
-
-def _found(stats: Stats) -> list[tuple[str, ...]]:
-    return [
-        (
-            f"{threshold}",
-            str(stats.compared_bits[threshold]),
-            f"{stats.recall[threshold]:.4f}",
-            *(f"{similarity:.3f}" for similarity in found.values()),
-        )
-        for threshold, found in stats.found.items()
-    ]
-
-
-def _shingles(shingles: Shingles) -> str:
-    noun = "word" if isinstance(shingles, WordShingles) else "character"
-    return f"{counted(shingles.size, noun)}, normalized: {' '.join(shingles.normalize) or 'none'}"
-
-
-def _settings(stats: Stats) -> list[tuple[str, str]]:
-    config = stats.config
-    return [
+    print_table(("part", "entries", "bytes", "bytes/document"), table)
+    print()
+    settings = [
         ("MinHash rows", str(config.num_perm) if config.num_perm else "off"),
         ("MinHash bands", str(config.bands)),
         ("shingles", _shingles(config.shingles)),
@@ -180,14 +134,40 @@ def _settings(stats: Stats) -> list[tuple[str, str]]:
         *([("SimHash features", _shingles(config.simhash.shingles))] if config.simhash else []),
         ("seed", str(config.seed)),
     ]
+    print_table(("setting", "value"), settings, left=2)
+    if stats.recall:
+        print()
+        found = [
+            (
+                f"{at}",
+                str(stats.compared_bits[at]),
+                f"{stats.recall[at]:.4f}",
+                *(f"{s:.3f}" for s in of.values()),
+            )
+            for at, of in stats.found.items()
+        ]
+        found_at = [f"{odds:g} found at" for odds in FOUND_PROBABILITIES]
+        print_table(("threshold", "bits compared", "candidates", *found_at), found)
+    if config.simhash is not None:
+        print()
+        bits = dict.fromkeys((min(stats.prefix_bits), max(stats.prefix_bits)))
+        search = [
+            ("complete up to distance", f"{config.simhash.max_distance} bits"),
+            ("permutation tables", figure(stats.permutation_tables)),
+            ("leading bits a table", "-".join(map(str, bits))),
+            ("bytes/document", figure(stats.permutation_bytes_per_document)),
+            ("expected candidates/query", figure(stats.expected_candidates, 1)),
+        ]
+        print_table(("SimHash search", "cost"), search)
 
 
-def _simhash(stats: Stats, simhash: SimHashConfig) -> list[tuple[str, str]]:
-    bits = sorted(set(stats.prefix_bits))
-    return [
-        ("complete up to distance", f"{simhash.max_distance} bits"),
-        ("permutation tables", figure(stats.permutation_tables)),
-        ("leading bits a table", "-".join(str(b) for b in dict.fromkeys((bits[0], bits[-1])))),
-        ("bytes/document", figure(stats.permutation_bytes_per_document)),
-        ("expected candidates/query", figure(stats.expected_candidates, 1)),
-    ]
+def _shingles(shingles: Shingles) -> str:
+    noun = "word" if isinstance(shingles, WordShingles) else "character"
+    return f"{counted(shingles.size, noun)}, normalized: {' '.join(shingles.normalize) or 'none'}"
+
+
+def _print_common(passages: list[tuple[int, str]]) -> None:
+    if passages:
+        print()
+        shown = [(figure(count), shortened(text, False)) for count, text in passages]
+        print_table(("documents", "passage"), shown, left=0)

@@ -11,7 +11,7 @@ from simindex import Config
 from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.checks import require_seconds
 from simindex.cli import creation, options, reading
-from simindex.cli.options import Address, PlacesOrHere, Uri, places_of
+from simindex.cli.options import Address, Uri, places_of
 from simindex.cli.output import counted, figure, note, print_json, print_table, shown_key, work_bar
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.formulas.match_odds import band_plan
@@ -30,23 +30,22 @@ simindex scaleout init news.catalog --partitions 64 --place simindex:a=/nvme/a -
 def init(
     catalog: Uri,
     *,
-    partitions: Annotated[int, options.number("Number of partitions; it cannot change later.")] = 8,
-    place: PlacesOrHere = None,
-    store: Annotated[
-        str | None,
-        typer.Option(metavar="URI", help="Where backups lie: a folder that all nodes see, or s3://."),
-    ] = None,
-    durability: Annotated[
-        Literal["node", "store"],
-        options.word(
-            ("node", "store"),
-            "What an acknowledged change survives: a crash of its node, or the loss of its disk.",
-        ),
-    ] = "node",
+    partitions: options.AtLeast1 = 8,
+    place: list[str] | None = None,
+    store: str | None = None,
+    durability: Literal["node", "store"] = "node",
     settings: creation.CreationOptions,
     address: Address = None,
 ) -> None:
-    """Make an index over many machines: a catalog, and its partitions, empty."""
+    """Make an index over many machines: a catalog, and its partitions, empty.
+
+    Options:
+        partitions N: Number of partitions; it cannot change later.
+        place RESOURCE=FOLDER: A node, by the name of its resource, and the folder on its disk; several times.
+            Default: this machine.
+        store URI: Where backups lie: a folder that all nodes see, or s3://.
+        durability: What an acknowledged change survives: a crash of its node, or the loss of its disk.
+    """
     from simindex import scaleout
 
     with scaleout.create(
@@ -67,7 +66,7 @@ def build(
     inputs: options.InputPaths,
     *,
     reads: reading.InsertOptions,
-    on_conflict: options.OnRepeat = "skip",
+    on_conflict: Literal["skip", "replace"] = "skip",
     skip_bad_rows: options.SkipBadRows = False,
     batch_size: options.BatchSize = DEFAULT_BATCH_SIZE,
     address: Address = None,
@@ -77,6 +76,9 @@ def build(
     insert, but for standard input, and every node has to see them under the same path.
 
     Broken off and begun anew with the same options it goes on; what is done is not read again.
+
+    Options:
+        on_conflict: What to do with a key that is stored already.
     """
     from simindex import scaleout
 
@@ -97,20 +99,24 @@ def build(
 
 def query(
     catalog: Uri,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text to look for.")],
+    text: str,
     threshold: options.Threshold = None,
     limit: options.Limit = None,
-    seconds: Annotated[
-        float, typer.Option(metavar="S", parser=options.seconds, help="How long to wait for an answer.")
-    ] = 30.0,
-    on_missing: Annotated[
-        str, options.word(("partial", "wait", "fail"), "What becomes of partitions that do not answer.")
-    ] = "partial",
+    seconds: Annotated[float, typer.Option(parser=options.seconds)] = 30.0,
+    on_missing: Literal["partial", "wait", "fail"] = "partial",
     address: Address = None,
     as_json: options.JsonLines = False,
 ) -> None:
     """Show what is similar to a text. Partitions that do not answer in time are named, and the exit code
-    is 1."""
+    is 1.
+
+    Arguments:
+        text TEXT: The text to look for.
+
+    Options:
+        seconds S: How long to wait for an answer.
+        on_missing: What becomes of partitions that do not answer.
+    """
     from simindex import scaleout
     from simindex.scaleout.catalog import Catalog
 

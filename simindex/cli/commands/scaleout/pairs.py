@@ -28,9 +28,7 @@ _Work = Annotated[
 ]
 _MaxRun = Annotated[
     int,
-    options.number(
-        "Fail where more than N documents of all partitions are candidates of one another.", least=16
-    ),
+    options.number("Fail where more than N documents of all partitions are candidates of one another.", 16),
 ]
 
 

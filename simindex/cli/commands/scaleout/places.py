@@ -39,13 +39,17 @@ def backup(catalog: Uri, address: Address = None, as_json: options.JsonObject = 
 
 def restore(
     catalog: Uri,
-    lost: Annotated[str, typer.Argument(metavar="RESOURCE", help="The resource of the node that is lost.")],
+    lost: str,
     place: Places,
     address: Address = None,
     as_json: options.JsonObject = False,
 ) -> None:
     """Make the partitions of a lost node of their backups, on other nodes. See to it that the lost one does
-    not come back: with durability "node" it would go on with what it has."""
+    not come back: with durability "node" it would go on with what it has.
+
+    Arguments:
+        lost RESOURCE: The resource of the node that is lost.
+    """
     from simindex import scaleout
 
     _print_reports(scaleout.restore(catalog, lost, places_of(place), address=address), as_json, " restored")
@@ -53,18 +57,18 @@ def restore(
 
 def move(
     catalog: Uri,
-    partition: Annotated[
-        int, typer.Argument(metavar="PARTITION", parser=options.whole(0), help="Its number; see status.")
-    ],
-    place: Annotated[
-        str,
-        typer.Argument(metavar="RESOURCE=FOLDER", help="Destination: a node's resource, and a folder there."),
-    ],
+    partition: Annotated[int, typer.Argument(parser=options.whole(0))],
+    place: str,
     store: _Store = None,
     address: Address = None,
 ) -> None:
     """Move a partition to another node. Queries go on; changes to it are refused until it has
-    moved."""
+    moved.
+
+    Arguments:
+        partition PARTITION: Its number; see status.
+        place RESOURCE=FOLDER: Destination: a node's resource, and a folder there.
+    """
     from simindex import scaleout
 
     ((resource, folder),) = places_of([place]).items()
@@ -75,12 +79,16 @@ def move(
 def rebalance(
     catalog: Uri,
     place: Places,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show which would move.")] = False,
+    dry_run: bool = False,
     store: _Store = None,
     address: Address = None,
     as_json: options.JsonLines = False,
 ) -> None:
-    """Move as few partitions as it takes for all the nodes given to have equally many."""
+    """Move as few partitions as it takes for all the nodes given to have equally many.
+
+    Options:
+        dry_run: Only show which would move.
+    """
     from simindex import scaleout
 
     moves = scaleout.rebalance(catalog, places_of(place), store=store, dry_run=dry_run, address=address)

@@ -4,7 +4,7 @@ processes."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
@@ -31,14 +31,7 @@ def dedup(
     output: OutputFile,
     *,
     how: DedupOptions,
-    work: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Folder for temporary files, seen by all nodes, some hundred bytes a row; removed at the "
-            "end (default: that of the journal).",
-        ),
-    ] = None,
+    work: str | None = None,
     reads: reading.FileOptions,
     sketch: creation.SketchOptions,
     address: Address = None,
@@ -48,6 +41,10 @@ def dedup(
 
     All nodes and this machine have to see INPUT under the same path. Killed and started again with the same
     arguments it goes on.
+
+    Options:
+        work FOLDER: Folder for temporary files, seen by all nodes, some hundred bytes a row; removed at the
+            end (default: that of the journal).
     """
     from simindex import scaleout
 
@@ -60,18 +57,9 @@ def plan(
     inputs: options.InputPaths,
     output: OutputFile,
     *,
-    work: Annotated[
-        str,
-        typer.Option(metavar="FOLDER", help="Folder for this job alone, seen by all its processes."),
-    ],
-    parallel: Annotated[int, options.number("Approximate number of processes.")] = 16,
-    find: Annotated[
-        str,
-        options.word(
-            ("duplicates", "pairs", "components", "star"),
-            "Write the rows that stay, or JSON lines of similar pairs, or of clusters by their linkage.",
-        ),
-    ] = "duplicates",
+    work: str,
+    parallel: options.AtLeast1 = 16,
+    find: Literal["duplicates", "pairs", "components", "star"] = "duplicates",
     how: DedupOptions,
     reads: reading.FileOptions,
     sketch: creation.SketchOptions,
@@ -80,6 +68,11 @@ def plan(
 
     The output is what dedup writes, byte for byte, or what pairs and clusters find in an index of the rows.
     Without Ray: see docs/howto/dedup-on-many-machines.md.
+
+    Options:
+        work FOLDER: Folder for this job alone, seen by all its processes.
+        parallel N: Approximate number of processes.
+        find: Write the rows that stay, or JSON lines of similar pairs, or of clusters by their linkage.
     """
     from simindex import scaleout
 
@@ -92,7 +85,7 @@ def plan(
         for name in ("keep", "mode", "removed"):
             if given.pop(name) != getattr(DedupOptions, name):
                 raise typer.BadParameter(f"--{name} goes with --find duplicates")
-        scaleout.plan_pairs(rows, output, work=work, find=find, parallel=parallel, **given)  # type: ignore[arg-type] # it is one of them
+        scaleout.plan_pairs(rows, output, work=work, find=find, parallel=parallel, **given)
     note(f"{work}: planned; run the stages sketch, compare, decide, write, finish")
 
 
