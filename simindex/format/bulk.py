@@ -5,24 +5,15 @@ Invariant: what is accepted is what `decode_record` accepts, with the same field
 
 from __future__ import annotations
 
-import operator
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import compress
 from typing import Any
 
-import msgpack  # type: ignore[import-untyped] # it carries no type information
 import numpy as np
-import xxhash
 
 from simindex.errors import CorruptIndexError
 from simindex.format.keys import encode_keys, key_hashes
-from simindex.format.records import (
-    MAX_INSERTED_AT,
-    StoredRecord,
-    decode_kept,
-    decode_record,
-)
-from simindex.format.seals import SEAL_BYTES
+from simindex.format.records import StoredRecord, decode_kept, decode_record
 
 NO_LEADER = -1
 
@@ -64,126 +55,45 @@ class Records:
 
 
 def decode_records(numbers: np.ndarray, values: list[bytes], keep_shingles: int) -> Records:
-    """Decode records and prove their seals; about 2 us each.
-
-    Args:
-        numbers: uint64, below 2**63.
-        keep_shingles: how many hashes a record may have.
-    """
-    fields = _all_fields(numbers, values)
-    plain = _plain_records(fields, values) if fields else None
-    if plain is not None:
-        return plain
+    """Decode records of numbers, uint64, and prove their seals; `keep_shingles` is the most hashes of one."""
     errors: list[tuple[int, CorruptIndexError]] = []
-    records: list[StoredRecord] = []
-    places: list[int] = []
-    for place, value in enumerate(values):
+    decoded: list[tuple[int, StoredRecord]] = []
+    for place, (number, value) in enumerate(zip(numbers.tolist(), values, strict=True)):
         try:
-            record = decode_record(int(numbers[place]), value)
-            if record.kept is not None:
-                _require_kept(int(numbers[place]), record.kept, keep_shingles)
+            record = decode_record(number, value)
+            if record.kept is not None and (found := len(decode_kept(record.kept))) > keep_shingles:
+                problem = f"expected at most {keep_shingles} kept hashes, found {found}"
+                raise CorruptIndexError(f"document {number}: {problem}")
+            decoded.append((place, record))
         except CorruptIndexError as exc:
             errors.append((place, exc))
-            continue
-        records.append(record)
-        places.append(place)
-    keys = [record.key for record in records]
-    encoded = encode_keys(keys) if keys else []
-    for at, (place, form) in reversed(list(enumerate(zip(places, encoded, strict=True)))):
-        if not values[place].startswith(form, 1):  # a search compares the bytes of the key
-            errors.append((place, _odd_key(int(numbers[place]), keys[at])))
-            del records[at], places[at], keys[at], encoded[at]
-    leaders = [NO_LEADER if record.leader is None else record.leader for record in records]
+    encoded = encode_keys([record.key for _, record in decoded])
+    are_sound = [
+        values[place].startswith(form, 1)  # a search compares the bytes of the key
+        for (place, _), form in zip(decoded, encoded, strict=True)
+    ]
+    for (place, record), is_sound in zip(decoded, are_sound, strict=True):
+        if not is_sound:
+            problem = f"expected its key as it is packed, found {record.key!r:.100} otherwise"
+            errors.append((place, CorruptIndexError(f"document {numbers[place]}: {problem}")))
+    decoded, encoded = list(compress(decoded, are_sound)), list(compress(encoded, are_sound))
+    columns = map(list, zip(*[record for _, record in decoded], strict=True) if decoded else _NO_COLUMNS)
+    keys, metadata, times, present, leaders, kept, seen_at, num_shingles, num_sampled = columns
     return Records(
-        np.array(places, dtype=np.int64),
+        np.array([place for place, _ in decoded], dtype=np.int64),
         keys,
         encoded,
         key_hashes(encoded),
-        [record.metadata for record in records],
-        np.array([record.inserted_at for record in records], dtype=np.int64),
-        [record.seen_at for record in records],
-        np.array([record.present for record in records], dtype=np.uint8),
-        np.array(leaders, dtype=np.int64),
-        [record.kept for record in records],
-        np.array([record.num_shingles for record in records], dtype=np.uint32),
-        np.array([record.num_sampled for record in records], dtype=np.uint32),
+        metadata,
+        np.array(times, dtype=np.int64),
+        seen_at,
+        np.array(present, dtype=np.uint8),
+        np.array([NO_LEADER if leader is None else leader for leader in leaders], dtype=np.int64),
+        kept,
+        np.array(num_shingles, dtype=np.uint32),
+        np.array(num_sampled, dtype=np.uint32),
         errors,
     )
 
 
-def _plain_records(fields: list[list[Any]], values: list[bytes]) -> Records | None:
-    """Return records whose fields are plain, column by column; ``None`` where a key has another form."""
-    keys, metadata, times, present = zip(*fields, strict=True)
-    encoded = encode_keys(list(keys))
-    if not all(map(bytes.startswith, values, encoded, repeat(1))):  # a search compares the bytes of the key
-        return None
-    return Records(
-        np.arange(len(values)),
-        list(keys),
-        encoded,
-        key_hashes(encoded),
-        list(metadata),
-        np.array(times, dtype=np.int64),
-        [None] * len(values),
-        np.array(present, dtype=np.uint8),
-        np.full(len(values), NO_LEADER, dtype=np.int64),
-        [None] * len(values),
-        np.zeros(len(values), dtype=np.uint32),
-        np.zeros(len(values), dtype=np.uint32),
-        [],
-    )
-
-
-def _odd_key(number: int, key: object) -> CorruptIndexError:
-    return CorruptIndexError(
-        f"document {number}: expected its key as it is packed, found {key!r:.100} otherwise"
-    )
-
-
-def _require_kept(number: int, kept: bytes, most: int) -> None:
-    found = len(decode_kept(kept))
-    if found > most:
-        raise CorruptIndexError(f"document {number}: expected at most {most} kept hashes, found {found}")
-
-
-def _all_fields(numbers: np.ndarray, values: list[bytes]) -> list[list[Any]]:
-    """Return the fields of records of the plain form that are all in order; nothing where one is not."""
-    database_keys = numbers.astype(">u8").view("V8").tolist()
-    contents = [value[:-SEAL_BYTES] for value in values]
-    seals = map(xxhash.xxh3_64_digest, map(operator.add, database_keys, contents))
-    if list(seals) != [value[-SEAL_BYTES:] for value in values]:
-        return []
-    unpacker = msgpack.Unpacker(
-        raw=False,
-        strict_map_key=False,
-        unicode_errors="surrogatepass",
-        timestamp=3,
-        max_buffer_size=2**31 - 1,
-    )
-    try:
-        unpacker.feed(b"".join(contents))
-        fields = [(found, unpacker.tell()) for found in unpacker]
-    except (ValueError, TypeError, OverflowError, msgpack.UnpackException):
-        return []
-    ends = np.cumsum(np.fromiter(map(len, contents), dtype=np.int64, count=len(contents)))
-    if len(fields) != len(contents) or [end for _, end in fields] != ends.tolist():
-        return []
-    found = [record for record, _ in fields]
-    return found if _are_plain(found) else []
-
-
-def _are_plain(fields: list[Any]) -> bool:
-    """Whether these are fields of records with short keys, without leaders, kept hashes or touches."""
-    if set(map(type, fields)) != {list} or set(map(len, fields)) != {4}:
-        return False
-    keys, _, times, present = zip(*fields, strict=True)
-    types = set(map(type, keys))
-    if not (types == {str} or types == {int}) or {*map(type, times), *map(type, present)} != {int}:
-        return False
-    if types == {str} and max(map(len, keys)) > _SHORT_KEY:
-        return False
-    times_are_well = min(times) >= 0 and max(times) <= MAX_INSERTED_AT
-    return bool(times_are_well and min(present) >= 0 and max(present) <= _MOST_PRESENT)
-
-
-_SHORT_KEY, _MOST_PRESENT = 16_384, 3
+_NO_COLUMNS = [()] * len(StoredRecord._fields)
