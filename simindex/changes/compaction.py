@@ -6,7 +6,8 @@ index was not changed meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from simindex.changes.merges import runs_to_compact
 from simindex.changes.session import Session
@@ -16,10 +17,10 @@ from simindex.format.keys import number_key, segment_prefix
 from simindex.format.layout import SegmentEntry
 from simindex.format.meta import MANIFEST_KEY, encode_manifest
 from simindex.queries.view import View
-from simindex.segments.build import Puts
 from simindex.segments.merge import Merge
 from simindex.storage.replacement import NewFile, replace_file
 from simindex.storage.store import MOVED_KEY
+from simindex.storage.transactions import ReadTransaction
 
 _MARGIN_BYTES = 1 << 17
 """For what no estimate sees: meta pages, the pages that a commit touches on its way."""
@@ -58,12 +59,7 @@ def compact(session: Session, progress: Progress | None) -> None:
 
 
 class _Compaction:
-    """One new file, filled from one state of the index.
-
-    Attributes:
-        manifest: of the new file, as far as it is built.
-        done, total: bytes that were merged, and that will have been at the end.
-    """
+    """One new file, filled from one state of the index; `done` and `total` are bytes of merging."""
 
     def __init__(self, session: Session, writer: Writer, progress: Progress | None, done: int) -> None:
         writer.read_again_if_unsure()
@@ -75,18 +71,13 @@ class _Compaction:
             # Behind every id that may have been given to a merge under way.
             self._old = view.manifest._replace(next_segment=writer.manifest.next_segment)
             runs = runs_to_compact(list(view.manifest.segments), self._tables.max_span)
-            self._runs = [(run, self._is_whole(run, view)) for run in runs]
+            # Of one segment of which nothing is removed there is nothing to be merged.
+            self._runs = [(run, len(run) == 1 and not _removed_in(run, view)) for run in runs]
         self.manifest = self._old
         self._dropped: set[bytes] = set()
         """Keys of removal marks whose entries are gone."""
         self.done = done
         self.total = done + sum(self._bytes_of(run) for run, is_whole in self._runs if not is_whole)
-
-    @staticmethod
-    def _is_whole(run: list[SegmentEntry], view: View) -> bool:
-        """Whether there is nothing to be merged: one segment, of which nothing is removed."""
-        first, behind = run[0].base, run[-1].base + run[-1].span
-        return len(run) == 1 and not view.removed_between(first, behind)
 
     def _bytes_of(self, run: list[SegmentEntry]) -> int:
         return sum(map(self._tables.segment_bytes, run))
@@ -98,10 +89,7 @@ class _Compaction:
         return len(runs_to_compact(segments, self._tables.max_span)) < len(segments)
 
     def needed_bytes(self) -> int:
-        """Return the bytes of the new file, as far as counts tell.
-
-        What was removed is left out, by the share of documents that are alive.
-        """
+        """Return about the bytes of the new file, for the share of documents that are alive."""
         segments, used = self._figures["segments"], self._figures["used_bytes"]
         if all(is_whole for _, is_whole in self._runs):
             return used + _MARGIN_BYTES
@@ -109,64 +97,48 @@ class _Compaction:
         alive = self._old.num_documents / max(entered, 1)
         return used - segments + self._tables.paged_bytes(self._old.segments, alive) + _MARGIN_BYTES
 
-    # ---- building ----
-
     def build(self, new: NewFile) -> bool:
         """Fill the new file; False where the index was changed meanwhile."""
+        segments: list[SegmentEntry] = []
         try:
-            segments = [
-                entry for run, is_whole in self._runs for entry in self._build_run(new, run, is_whole)
-            ]
+            for run, is_whole in self._runs:
+                if is_whole:
+                    self._copy(new, "segments", segment_prefix(run[0].id), segment_prefix(run[0].id + 1))
+                segments += run if is_whole else self._merged(new, run)
             self.manifest = self.manifest._replace(segments=tuple(segments))
             for database in _COPIED_DATABASES:
                 self._copy(new, database)
             self._copy(new, "removed", without=self._dropped)
             self._copy(new, "meta", without={MANIFEST_KEY, MOVED_KEY})
-            self._end(new)
+            # The manifest makes the new file an index.
+            manifest = encode_manifest(self.manifest)
+            with self._reading():
+                pass
+            new.commit(lambda txn: txn.put("meta", MANIFEST_KEY, manifest))
         except _Changed:
             return False
         # From here on the writer does not know which file it will find.
         self._writer.expect_another_file()
         return True
 
-    def _end(self, new: NewFile) -> None:
-        """Store the manifest, which makes the new file an index."""
-        manifest = encode_manifest(self.manifest)
-        with self._session.store.reading() as txn:
-            self._require_unchanged(txn.id)
-        new.commit(lambda txn: txn.put("meta", MANIFEST_KEY, manifest))
-
-    def _build_run(self, new: NewFile, run: list[SegmentEntry], is_whole: bool) -> list[SegmentEntry]:
+    def _merged(self, new: NewFile, run: list[SegmentEntry]) -> list[SegmentEntry]:
         """Write neighbouring segments as one; returns its entry, or none where nothing is left of it."""
-        if is_whole:
-            self._copy(new, "segments", segment_prefix(run[0].id), segment_prefix(run[0].id + 1))
-            return run
-        merge, before = self._begin(run), self.done
-        while not merge.done:
-            puts = self._step(merge)
-            new.commit(lambda txn, puts=puts: [txn.put("segments", *put) for put in puts])  # type: ignore[misc]
-            self._tell(before + self._bytes_of(run))
-        self.done = before + self._bytes_of(run)
-        return [merge.entry] if merge.entry.num_keys or merge.entry.num_sketches else []
-
-    def _begin(self, run: list[SegmentEntry]) -> Merge:
-        segment = self.manifest.next_segment
-        with self._session.store.reading() as txn:
-            self._require_unchanged(txn.id)
-            view = self._session.reader.committed_view(txn)
-            removed = view.removed_between(run[0].base, run[-1].base + run[-1].span)
+        segment, behind = self.manifest.next_segment, self.done + self._bytes_of(run)
+        with self._reading() as txn:
+            removed = _removed_in(run, self._session.reader.committed_view(txn))
         merge = Merge.start(self._tables, run, segment, removed)
         self._dropped.update(map(number_key, merge.dead))
         self.manifest = self.manifest._replace(next_segment=segment + 1)
-        return merge
-
-    def _step(self, merge: Merge) -> Puts:
-        with self._session.store.reading() as txn:
-            self._require_unchanged(txn.id)
-            view = self._session.reader.committed_view(txn)
-            puts, num_bytes = merge.advance(_STEP_BYTES, view.segment, view.directory.mapped)
-        self.done += num_bytes
-        return puts
+        while not merge.done:
+            with self._reading() as txn:
+                view = self._session.reader.committed_view(txn)
+                puts, num_bytes = merge.advance(_STEP_BYTES, view.segment, view.directory.mapped)
+            new.commit(lambda txn, puts=puts: [txn.put("segments", *put) for put in puts])  # type: ignore[misc]
+            self.done = min(self.done + num_bytes, behind)
+            if self._progress is not None:  # between two transactions, for it may use the index
+                self._progress(self.done, self.total)
+        self.done = behind
+        return [merge.entry] if merge.entry.num_keys or merge.entry.num_sketches else []
 
     def _copy(
         self,
@@ -180,8 +152,7 @@ class _Compaction:
         count = 0
         following: bytes | None = first
         while following is not None:
-            with self._session.store.reading(buffers=False) as txn:
-                self._require_unchanged(txn.id)
+            with self._reading(buffers=False) as txn:
                 following, copied = new.copy(
                     txn, database, following, behind, without, append=database != "segments"
                 )
@@ -192,12 +163,15 @@ class _Compaction:
                 "restore a backup or rebuild the index"
             )
 
-    def _require_unchanged(self, transaction: int) -> None:
-        if transaction != self._begun:
-            raise _Changed
+    @contextmanager
+    def _reading(self, *, buffers: bool = True) -> Iterator[ReadTransaction]:
+        """Read the state that it began with; where the index was changed since, raise _Changed."""
+        with self._session.store.reading(buffers=buffers) as txn:
+            if txn.id != self._begun:
+                raise _Changed
+            yield txn
 
-    def _tell(self, most: int) -> None:
-        """Call the progress function, between two transactions: it may use the index."""
-        self.done = min(self.done, most)
-        if self._progress is not None:
-            self._progress(self.done, self.total)
+
+def _removed_in(run: list[SegmentEntry], view: View) -> dict[int, int]:
+    """Return number -> REMOVED flags of the documents of neighbouring segments."""
+    return view.removed_between(run[0].base, run[-1].base + run[-1].span)

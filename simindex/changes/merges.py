@@ -178,30 +178,22 @@ class Merged:
     gone: list[int]
     puts: Puts = field(default_factory=list)
     unmarked: list[int] = field(default_factory=list)
-    num_bytes: int = 0
     passing: list[bytes] = field(default_factory=list)
 
-    def advance(self, merge: Merge, budget: int, view: View) -> int:
-        """Take steps of a merge; returns the bytes of their values."""
-        puts, num_bytes = merge.advance(budget, view.segment, view.directory.mapped)
+    def take(self, merge: Merge, puts: Puts) -> None:
+        """Take the values of a step of a merge; one that is done replaces its sources."""
         self.puts += puts
         if merge.passes:
             self.passing += [key for key, _ in puts if table_of(key) < FILTERS]
-        self.num_bytes += num_bytes
-        if merge.done:
-            self._put_in_place(merge)
-        return num_bytes
-
-    def _put_in_place(self, merge: Merge) -> None:
-        """Replace the sources of a merge by its result."""
-        sources = {entry.id for entry in merge.sources}
+        if not merge.done:
+            return
+        sources, first = {entry.id for entry in merge.sources}, merge.sources[0].id
         is_empty = not (merge.entry.num_keys or merge.entry.num_sketches)
-        segments: list[SegmentEntry] = []
-        for entry in self.manifest.segments:
-            if entry.id not in sources:
-                segments.append(entry)
-            elif entry.id == merge.sources[0].id and not is_empty:
-                segments.append(merge.entry)
+        segments = [
+            merge.entry if entry.id == first else entry
+            for entry in self.manifest.segments
+            if entry.id not in sources or (entry.id == first and not is_empty)
+        ]
         self.manifest = self.manifest._replace(segments=tuple(segments))
         self.gone += sorted(sources) + ([merge.entry.id] if is_empty else [])
         self.unmarked += merge.dead
@@ -234,22 +226,22 @@ class Merged:
 
 
 class Merges:
-    """The merges under way. What `advance` returns counts only once it is stored
-    (`note_stored`); a commit that comes to nothing gives all of them up."""
+    """The merges under way. What `advance` returns counts only once it is stored (`note_stored`)."""
 
-    def __init__(self, scheme: Scheme) -> None:
+    def __init__(
+        self, scheme: Scheme, manifest: Manifest, removed: Iterable[int] = (), abandoned: Collection[int] = ()
+    ) -> None:
+        """Begin with what is stored: removed numbers, and ids whose values the next commit is to remove."""
         self._tables = scheme.tables
         self._factor = scheme.tables.layout.tier_factor
         self.under_way: list[Merge] = []
-        self.abandoned: list[int] = []
-        """Ids of merges that were given up; the next commit removes their chunks."""
+        self._abandoned = list(abandoned)
         self._debt = 0
         """Bytes that larger steps than their commits' budgets have left."""
-        self._stored: set[int] = set()
-        """Ids that merges under way may have stored chunks under."""
-        self._dead: dict[int, int] = {}
-        self._tiers: list[int] = []
-        """Of the segments that are stored."""
+        counted = Merged(manifest, {}, [])
+        counted.count_dead(removed)
+        self._dead = counted.dead
+        self._tiers = tiers_of(manifest.segments, self._factor)
 
     def note_stored(self, merged: Merged) -> None:
         """Take note that a commit has stored these steps."""
@@ -257,28 +249,7 @@ class Merges:
         # Where none are gone, the new ones are the last.
         self._tiers = [] if merged.gone else self._tiers
         self._tiers += tiers_of(merged.manifest.segments[len(self._tiers) :], self._factor)
-        self.abandoned.clear()
-        self._stored = {merge.entry.id for merge in self.under_way} if self.under_way else set()
-
-    def recount(self, manifest: Manifest, removed: Iterable[int]) -> None:
-        """Count the segments anew, and the dead, from all removed numbers."""
-        counted = Merged(manifest, {}, [])
-        counted.count_dead(removed)
-        self._dead, self._tiers = counted.dead, tiers_of(manifest.segments, self._factor)
-
-    def give_up(self, manifest: Manifest) -> Manifest:
-        """Forget the merges under way: they begin anew, under the new ids of the manifest returned."""
-        self.under_way.clear()
-        self.abandoned += sorted(self._stored)
-        self._stored.clear()
-        # No segment may get an id whose chunks are about to be removed.
-        behind = max(self.abandoned, default=-1) + 1
-        return manifest._replace(next_segment=max(behind, manifest.next_segment))
-
-    def forget_live(self, manifest: Manifest) -> None:
-        """Take ids that turn out to be live from those whose chunks are to be removed."""
-        live = {entry.id for entry in manifest.segments}
-        self.abandoned = [segment for segment in self.abandoned if segment not in live]
+        self._abandoned.clear()
 
     def advance(
         self, manifest: Manifest, committed: Sequence[SegmentEntry], budget: Callable[[], int], view: View
@@ -301,7 +272,9 @@ class Merges:
             merge = min(self.under_way, key=lambda merge: merge.source_bytes)
             if left <= 0 and not is_free(merge.source_bytes, self._tables.layout):
                 break
-            left -= merged.advance(merge, max(left, 1), view)
+            puts, num_bytes = merge.advance(max(left, 1), view.segment, view.directory.mapped)
+            left -= num_bytes
+            merged.take(merge, puts)
             if merge.done:
                 self.under_way.remove(merge)
         self._debt = max(0, -left)
@@ -309,7 +282,7 @@ class Merges:
 
     def pause(self, manifest: Manifest) -> Merged:
         """Do no merging with a commit; see `advance`."""
-        return Merged(manifest, self._dead.copy(), list(self.abandoned))
+        return Merged(manifest, self._dead.copy(), self._abandoned.copy())
 
     def _start(self, manifest: Manifest, committed: set[int], view: View) -> Manifest:
         """Begin the merges that are due among committed segments."""
@@ -341,5 +314,4 @@ class Merges:
         removed = view.removed_between(sources[0].base, sources[-1].base + sources[-1].span)
         merge = Merge.start(self._tables, sources, manifest.next_segment, removed)
         self.under_way.append(merge)
-        self._stored.add(merge.entry.id)
         return manifest._replace(next_segment=manifest.next_segment + 1)

@@ -160,23 +160,25 @@ class Writer:
 
     def __init__(self, store: Store, reader: Reader) -> None:
         self._store = store
-        self._scheme = scheme = reader.scheme
-        self.merges = Merges(scheme)
+        self._scheme = reader.scheme
         self.done = DoneCalls(store)
+        with store.reading() as txn:
+            manifest = reader.current(txn).manifest
+            removed = _removed_sketches(txn)
+        clear_unnamed(store, manifest)
+        store.hold_ballast()
+        self._go_on(manifest, removed)
+
+    def _go_on(self, manifest: Manifest, removed: list[int], unnamed: Collection[int] = ()) -> None:
+        """Go on from what is stored, with no merge under way; the next commit removes segments `unnamed`."""
+        # No segment may get an id whose chunks are about to be removed.
+        next_segment = max([manifest.next_segment, *(segment + 1 for segment in unnamed)])
+        self.manifest = manifest._replace(next_segment=next_segment)
+        self.merges = Merges(self._scheme, manifest, removed, unnamed)
         self._packed: list[bytes] = []
         """The segments of the manifest that is stored, as far as commits have packed them."""
         self._is_unsure = False
         """True from the first step of a preparation until its commit is known to have succeeded."""
-        with store.reading() as txn:
-            self.manifest = reader.current(txn).manifest
-            removed = _removed_sketches(txn)
-        clear_unnamed(store, self.manifest)
-        store.hold_ballast()
-        self.merges.recount(self.manifest, removed)
-
-    def _recount(self) -> None:
-        with self._store.reading() as txn:
-            self.merges.recount(self.manifest, _removed_sketches(txn))
 
     # ---- gathering ----
 
@@ -189,18 +191,11 @@ class Writer:
     def read_again_if_unsure(self) -> None:
         """Go on from what is stored, after a change that was broken off: steps of merges may have been taken
         that are not stored, and the commit may be durable, for Ctrl-C during it comes out afterwards."""
-        if not self._is_unsure:
-            return
-        self.done.forget()
-        self._packed = []
-        self.manifest = self.merges.give_up(self.manifest)
-        with self._store.reading() as txn:
-            manifest = decode_manifest(stored_manifest(txn))
-        self.merges.forget_live(manifest)
-        next_segment = max(manifest.next_segment, self.manifest.next_segment)
-        self.manifest = manifest._replace(next_segment=next_segment)
-        self._recount()
-        self._is_unsure = False
+        if self._is_unsure:
+            self.done.forget()
+            with self._store.reading() as txn:
+                manifest = decode_manifest(stored_manifest(txn))
+                self._go_on(manifest, _removed_sketches(txn), unnamed_segments(txn, manifest))
 
     def insert(
         self, pending: Pending, view: View, documents: NewDocuments, on_conflict: str
@@ -314,10 +309,8 @@ class Writer:
 
     def take_over(self, manifest: Manifest) -> None:
         """Go on with a file of this manifest, which holds no chunks of merges under way."""
-        self.manifest, self._packed = manifest, []
-        self.merges = Merges(self._scheme)
-        self._recount()
-        self._is_unsure = False
+        with self._store.reading() as txn:
+            self._go_on(manifest, _removed_sketches(txn))
 
 
 def _removed_sketches(txn: ReadTransaction) -> list[int]:
@@ -337,7 +330,7 @@ def clear_unnamed(store: Store, manifest: Manifest) -> None:
     shutil.rmtree(Path(store.path) / COMPACT_FOLDER, ignore_errors=True)
     with store.reading() as txn:
         is_marked = txn.get("meta", MOVED_KEY) is not None
-        unnamed = sorted(stored_segments(txn) - {entry.id for entry in manifest.segments})
+        unnamed = unnamed_segments(txn, manifest)
 
     def change(txn: WriteTransaction) -> None:
         txn.delete("meta", MOVED_KEY)
@@ -348,8 +341,8 @@ def clear_unnamed(store: Store, manifest: Manifest) -> None:
         store.commit(change, True)
 
 
-def stored_segments(txn: ReadTransaction) -> set[int]:
-    """Return the ids that values of segments are stored under, whether the manifest names them or not."""
+def unnamed_segments(txn: ReadTransaction, manifest: Manifest) -> list[int]:
+    """Return the ids that values of segments are stored under and the manifest does not name, ascending."""
     found, last, first = set[int](), -1, b""
     while True:
         for key, _ in txn.items("segments", first):
@@ -361,5 +354,5 @@ def stored_segments(txn: ReadTransaction) -> set[int]:
             found.add(segment)
             last = segment
         else:
-            return found
+            return sorted(found - {entry.id for entry in manifest.segments})
         first = segment_prefix(last + 1)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from simindex.changes.documents import Conflict, NewDocuments
-from simindex.changes.expiry import expire_once
+from simindex.changes.expiry import expire
 from simindex.changes.if_new import Batch, Decisions, asked_if_new
 from simindex.changes.pending import Pending
 from simindex.changes.writer import Writer
@@ -217,4 +217,4 @@ class Partition(Index):
 
     def expire_once(self, call: bytes, limit: int, batch_size: int) -> int:
         """Remove what was seen last before a time, in microseconds since 1970-01-01 UTC; see `expire`."""
-        return expire_once(self._session, call, limit, batch_size)
+        return expire(self._session, limit, batch_size, call)

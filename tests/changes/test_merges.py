@@ -6,8 +6,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from random import Random
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
 from support.indexes import BATCH, LAYOUT, SMALL, check, document, insert, keys_of
@@ -16,15 +14,21 @@ from support.stored import bare_store, held, put_all
 import simindex
 from simindex import Index, IndexFullError, Layout
 from simindex.changes.merges import Merged, Merges, tiers_of
+from simindex.changes.writer import unnamed_segments
 from simindex.format.keys import segment_key, table_of
-from simindex.format.layout import FILTERS, KEY_TABLE, Geometry, SegmentEntry
+from simindex.format.layout import FILTERS, KEY_TABLE, SegmentEntry
 from simindex.format.meta import Manifest, encode_manifest
-from simindex.format.records import REMOVED_DOCUMENT, REMOVED_SKETCH
-from simindex.queries.scheme import Scheme
-from simindex.queries.view import View, stored_manifest
+from simindex.queries.view import stored_manifest
 from simindex.segments.merge import Merge
 from simindex.storage.store import Store
 from simindex.storage.transactions import ReadTransaction
+
+
+@contextmanager
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "commit", lambda *_: (_ for _ in ()).throw(IndexFullError("no space")))
+        yield
 
 
 def test_dead_documents_are_counted_by_commits_that_succeed(
@@ -34,15 +38,11 @@ def test_dead_documents_are_counted_by_commits_that_succeed(
     with simindex.open(tmp_path / "i", "x", SMALL, layout=Layout(64, 8, 400)) as index:
         insert(index, 0)
         insert(index, 1)
-        with monkeypatch.context() as patch:
-            patch.setattr(Store, "commit", lambda *_: (_ for _ in ()).throw(IndexFullError("no space")))
-            with pytest.raises(IndexFullError):
-                index.remove_many(range(4))
+        with full_disk(monkeypatch), pytest.raises(IndexFullError):
+            index.remove_many(range(4))
         index.remove_many(range(4))
-        with monkeypatch.context() as patch:
-            patch.setattr(Store, "commit", lambda *_: (_ for _ in ()).throw(IndexFullError("no space")))
-            with pytest.raises(IndexFullError):
-                insert(index, 2)  # its preparation has rewritten the first segment
+        with full_disk(monkeypatch), pytest.raises(IndexFullError):
+            insert(index, 2)  # its preparation has rewritten the first segment
         insert(index, 2)
         insert(index, 3)
         assert index.stats().documents == 16
@@ -50,14 +50,6 @@ def test_dead_documents_are_counted_by_commits_that_succeed(
 
 
 # ---- by themselves ----
-
-
-def entry(segment: int, base: int, size: int) -> SegmentEntry:
-    return SegmentEntry(segment, base, size, size, 0, size, size, size)
-
-
-def started(sources: list[SegmentEntry], segment: int, removed: dict[int, int]) -> Merge:
-    return Merge.start(Geometry(0, 0, LAYOUT), sources, segment, removed)
 
 
 @contextmanager
@@ -68,38 +60,7 @@ def unmerged(path: Path, batches: int) -> Iterator[tuple[Index, Merges]]:
             insert(index, batch)
         scheme = index._session.scheme
         geometry = replace(scheme.tables, layout=LAYOUT)
-        merges = Merges(replace(scheme, tables=geometry))
-        merges.recount(index._session.writer().manifest, [])
-        yield index, merges
-
-
-def ids(manifest: Manifest) -> set[int]:
-    return {entry.id for entry in manifest.segments}
-
-
-def test_dead_are_counted_to_the_segment_that_spans_their_number() -> None:
-    manifest = Manifest(segments=(entry(7, 10, 5), entry(8, 15, 1), entry(9, 20, 10)))
-    merged = Merged(manifest, Counter({9: 1}), [])
-    merged.count_dead([9, 10, 14, 15, 16, 19, 20, 29, 30])
-    assert merged.dead == {7: 2, 8: 1, 9: 3}
-
-
-def test_done_merge_takes_the_place_of_its_sources(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was removed while it was made stays counted; what it left out is no longer marked."""
-    sources = [entry(1, 10, 5), entry(2, 15, 5)]
-    manifest = Manifest(segments=(entry(0, 0, 10), *sources, entry(3, 20, 4)))
-    gone = REMOVED_DOCUMENT | REMOVED_SKETCH
-    merge = started(sources, 9, {11: gone, 12: REMOVED_DOCUMENT, 16: gone})
-    monkeypatch.setattr(Merge, "advance", lambda *_: ([(b"key", b"value")], 5))
-    merge.done = True
-    merged = Merged(manifest, Counter({1: 2, 2: 2, 3: 1}), [])
-    view = cast("View", SimpleNamespace(segment=None, directory=SimpleNamespace(mapped=None)))
-    assert merged.advance(merge, 1, view) == 5
-    assert [shape.id for shape in merged.manifest.segments] == [0, 9, 3]
-    assert merged.gone == [1, 2]
-    assert merged.unmarked == [11, 16]
-    assert merged.dead == {9: 2, 3: 1}
-    assert (merged.puts, merged.num_bytes) == ([(b"key", b"value")], 5)
+        yield index, Merges(replace(scheme, tables=geometry), index._session.writer().manifest)
 
 
 def test_done_merge_of_nothing_but_removed_documents_leaves_no_segment(tmp_path: Path) -> None:
@@ -126,15 +87,15 @@ def test_step_that_is_larger_than_the_budget_is_a_debt_that_the_next_ones_work_o
         manifest, done = view.manifest, []
         for _ in range(200):
             merged = merges.advance(manifest, manifest.segments, lambda: 10, view)
-            done.append(merged.num_bytes)
+            done.append(sum(len(value) for _, value in merged.puts))
             merges.note_stored(merged)
             if len(merged.manifest.segments) < len(manifest.segments):
                 break
             manifest = merged.manifest
         assert max(done) > 10
-        for place, num_bytes in enumerate(done[:-1]):
+        for place, spent in enumerate(done[:-1]):
             # A step only begins when nothing is owed: ten bytes a commit, one step ahead at most.
-            assert sum(done[:place]) <= 10 * (place + 1) or num_bytes == 0
+            assert sum(done[:place]) <= 10 * (place + 1) or spent == 0
         assert done.count(0) > len(done) / 2
 
 
@@ -147,34 +108,24 @@ def test_merge_is_not_begun_of_segments_that_are_not_stored_yet(tmp_path: Path) 
         assert len(merged.manifest.segments) < 3
 
 
-def test_merges_that_are_given_up_have_their_chunks_removed_and_their_ids_never_used_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("simindex.changes.merges.is_free", lambda *_: False)
-    with unmerged(tmp_path / "i", 12) as (index, merges), index._store.reading() as txn:
-        view = index._reader.committed_view(txn)
-        merged = merges.advance(view.manifest, view.manifest.segments, lambda: 1, view)
-        begun = {merge.entry.id for merge in merges.under_way}
-        assert begun
-        # The manifest that is stored knows nothing of their ids.
-        manifest = merges.give_up(view.manifest)
-        assert merges.under_way == []
-        assert set(merges.abandoned) == begun
-        assert manifest.next_segment == max(begun) + 1
-        merged = merges.advance(manifest, manifest.segments, lambda: 1, view)
-        assert begun <= set(merged.gone)
-        assert begun.isdisjoint(merge.entry.id for merge in merges.under_way)
-        merges.note_stored(merged)
-        assert merges.abandoned == []
-        merged = merges.advance(merged.manifest, manifest.segments, lambda: 1, view)
-        assert not begun & set(merged.gone)
+def unnamed(index: Index) -> set[int]:
+    with index._store.reading() as txn:
+        return set(unnamed_segments(txn, index._session.writer().manifest))
 
 
-def test_id_that_turns_out_to_be_live_is_not_removed() -> None:
-    merges = Merges(Scheme.of(SMALL, LAYOUT, 4))
-    merges.abandoned = [3, 4, 5]
-    merges.forget_live(Manifest(segments=(entry(4, 0, 1), entry(6, 1, 1))))
-    assert merges.abandoned == [3, 5]
+def test_merges_that_are_broken_off_leave_no_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their ids are given to no other segment while their chunks are there."""
+    left = 0
+    with simindex.open(tmp_path / "i", "x", SMALL, layout=Layout(4, 8, 400)) as index:
+        for batch in range(40):
+            with full_disk(monkeypatch), pytest.raises(IndexFullError):
+                insert(index, batch)
+            left += len(unnamed(index))
+            insert(index, batch)
+            check(index, range(batch + 1))
+            begun = {merge.entry.id for merge in index._session.writer().merges.under_way}
+            assert unnamed(index) <= begun
+    assert left
 
 
 def test_segment_of_which_more_than_half_is_dead_is_rewritten(tmp_path: Path) -> None:
@@ -233,7 +184,8 @@ def test_merges_are_begun_as_if_each_commit_looked_for_them(
                 with index._store.reading() as txn:
                     assert stored_manifest(txn) == encode_manifest(writer.manifest)
                 if is_broken_off:
-                    writer.manifest = writer.merges.give_up(writer.manifest)
+                    with full_disk(monkeypatch), pytest.raises(IndexFullError):
+                        index.insert("too much", document(0))
                 seen.append(writer.manifest._replace(tail_time=0))
         return seen
 

@@ -133,7 +133,7 @@ def test_ctrl_c_behind_a_commit_costs_nothing(
         for batch in range(BATCHES):
             if batch == at:
                 merges = index._session.writer().merges
-                merges.abandoned = Interrupting(merges.abandoned)
+                merges._abandoned = Interrupting(merges._abandoned)
                 with pytest.raises(KeyboardInterrupt):
                     insert(index, batch)
                 with monkeypatch.context() as patch:
