@@ -41,13 +41,8 @@ from simindex.sketching.sketcher import Sketcher
 
 @dataclass(frozen=True, slots=True)
 class NewDocuments:
-    """Documents to be inserted, in order.
-
-    Attributes:
-        key_hashes: uint64, as the key table is sorted.
-        times: of insert, as in `StoredRecord`, int64; ``None``: that of the change.
-        seen_at: times of the last touch, as there; ``None``: there was none of any.
-    """
+    """Documents to be inserted, in order; `times` of insert, int64, and of the last touch where they are not
+    the change's."""
 
     keys: list[Key]
     encoded_keys: list[bytes]
@@ -109,12 +104,8 @@ class NewDocuments:
         return first, None if self.seen_at is None else self.seen_at[place]
 
     def segment_data(self, scheme: Scheme, numbers: np.ndarray, leaders: dict[int, int]) -> SegmentData:
-        """Return what a segment of these documents (one at least) holds.
-
-        Args:
-            numbers: uint64, ascending, those that a change has given them; there may be gaps.
-            leaders: place -> number of the document whose sketch it shares.
-        """
+        """Return what a segment of these holds, by the numbers of a change, uint64, ascending; `leaders`:
+        place -> number whose sketch it shares."""
         first, last = int(numbers[0]), int(numbers[-1])
         relative = np.arange(last - first + 1, dtype=np.uint32)
         if len(relative) > len(numbers):
@@ -201,8 +192,8 @@ class InsertReport(NamedTuple):
 
 
 def prepare_documents(items: list[tuple[Any, ...]], sketcher: Sketcher, compares: int = 0) -> NewDocuments:
-    """Check, encode and sketch items of (key, document) or (key, document, metadata). `compares`: the half of
-    a sketch that they will be compared by; 0: they will not."""
+    """Check, encode and sketch items of (key, document[, metadata]); `compares`: the half of a sketch that is
+    needed."""
     if not _ITEM_TYPES.issuperset(map(type, items)):
         _require_items(items)
     lengths = set(map(len, items))

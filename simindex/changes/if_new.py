@@ -83,11 +83,8 @@ def numbers_of(view: View, keys: list[Key]) -> list[int]:
 
 
 def in_order(matches: Matches, number_of: Callable[[Key], int]) -> Matches:
-    """Put matches of the same similarity in order of age.
-
-    Copies are found where the oldest of them is; whether a document is one depends on the commits before, and
-    the order must not.
-    """
+    """Put matches of the same similarity in order of age: whether a document is found as a copy depends on
+    commits."""
     if all(_figures(match) != _figures(following) for match, following in pairwise(matches)):
         return matches
     ranks: dict[tuple[float | None, int | None], int] = {}
@@ -111,17 +108,11 @@ _SEGMENT = 2**63 - 1
 
 @dataclass
 class Decisions:
-    """What becomes of a batch.
-
-    Attributes:
-        places: of the documents to be stored, ascending.
-        removed: encoded key -> (number, record) of the older versions that go, as the view has them.
-        matched: (place, matches) of the documents that are not stored because of a match, in order.
-        inserted, replaced, skipped: as they would have been counted one by one.
-    """
+    """What becomes of a batch: `places` are stored, `removed` are older versions, `matched` have the matches
+    of the rest."""
 
     places: list[int] = field(default_factory=list)
-    removed: dict[bytes, tuple[int, StoredRecord]] = field(default_factory=dict)
+    removed: dict[bytes, tuple[int, StoredRecord]] = field(default_factory=dict)  # by encoded key
     matched: list[tuple[int, Matches]] = field(default_factory=list)
     inserted: int = 0
     replaced: int = 0
@@ -133,13 +124,7 @@ class Decisions:
 
 
 class Batch:
-    """One batch while it is settled. Its documents have the numbers `first` plus their place meanwhile.
-
-    Args:
-        pending: the change, whose next numbers they are.
-        query: what a match is. With a limit, so many are returned.
-        on_conflict: "error", "skip" or "replace".
-    """
+    """One batch while it is settled. Its documents have the numbers `first` plus their place meanwhile."""
 
     def __init__(
         self,
@@ -317,8 +302,7 @@ class Batch:
 
 
 class _Compared:
-    """The documents of its batch that each document was compared with, out of crowded buckets. `rows`: of
-    `MATCHES`, without a figure, by query."""
+    """The documents of its batch that each document was compared with, out of crowded buckets."""
 
     def __init__(self, rows: np.ndarray, first: int, count: int) -> None:
         self._starts = np.searchsorted(rows["query"], np.arange(count + 1)).tolist()
@@ -333,8 +317,8 @@ class _Compared:
 def _alike(
     scheme: Scheme, query: BandQuery | FingerprintQuery, batch: SketchBatch
 ) -> tuple[np.ndarray, bool]:
-    """Return the places of the sketches that share a prefix with another one, and whether these are too many
-    to be compared all with all."""
+    """Return the places of sketches that share a prefix with another one, and whether too many to compare all
+    with all."""
     compared = np.flatnonzero(batch.present & query.compares)
     none = compared[:0]
     if len(compared) < 2:

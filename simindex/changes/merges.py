@@ -73,12 +73,8 @@ def due_tiers(segments: Collection[SegmentEntry], busy: set[int], factor: int) -
 def pick_merges(
     segments: Sequence[SegmentEntry], busy: set[int], factor: int, max_span: int = MAX_SPAN
 ) -> list[list[SegmentEntry]]:
-    """Return runs of neighbouring segments that are due to be merged, smallest tier first.
-
-    A run is due when it has `factor` segments of one tier, with none of a higher tier between them;
-    smaller ones that lie between are taken along. Segments in `busy` are being merged already and
-    part the runs. Of a run that is too large beside the whole, as many neighbours are due as are not.
-    """
+    """Return runs of neighbouring segments that are due: `factor` of one tier, with smaller ones and none
+    larger between, none `busy`; smallest first."""
     due: list[list[SegmentEntry]] = []
     tiers_due = due_tiers(segments, busy, factor)
     if not tiers_due:
@@ -140,12 +136,8 @@ def runs_to_compact(segments: list[SegmentEntry], max_span: int = MAX_SPAN) -> l
 
 
 def step_budget(factor: int, manifest: Manifest, written_documents: int, written_bytes: int) -> int:
-    """Return how many bytes of merging a commit is to do: in proportion to what it wrote.
-
-    Every byte is rewritten once a tier, so a commit's share is the number of tiers that stand between
-    its own size and the whole; in a small index `_SPARE_TIERS` more; where documents were removed,
-    `_TIERS_FOR_DEAD` more.
-    """
+    """Return how many bytes of merging a commit is to do: all it wrote, once for each tier between its size
+    and the whole."""
     tiers = math.log(max(manifest.num_documents / max(written_documents, 1), 1), factor)
     tiers += _SPARE_TIERS * min(max(2 - manifest.num_documents / _UNBOUNDED, 0), 1)
     if sum([entry.num_keys for entry in manifest.segments]) > manifest.num_documents:
@@ -155,10 +147,7 @@ def step_budget(factor: int, manifest: Manifest, written_documents: int, written
 
 
 def is_free(source_bytes: int, layout: Layout) -> bool:
-    """Whether a merge of so many bytes costs a commit hardly anything: less than a sixteenth of a chunk.
-
-    Such a merge is never put off, or the segments of single inserts would pile up.
-    """
+    """Whether a merge costs a commit hardly anything: put off, segments of single inserts would pile up."""
     return _FREE_SHARE * source_bytes <= layout.chunk_bytes
 
 
@@ -254,12 +243,8 @@ class Merges:
     def advance(
         self, manifest: Manifest, committed: Sequence[SegmentEntry], budget: Callable[[], int], view: View
     ) -> Merged:
-        """Do about as many bytes of merging as `budget` returns, which is called where there is any to do.
-
-        Args:
-            manifest: of the commit that is being prepared.
-            committed: the segments that are stored already.
-        """
+        """Do about as many bytes of merging among `committed` segments as `budget` returns, which is called
+        where any is due."""
         merged, is_due = self.pause(manifest), self.is_due(committed)
         if not is_due and not self.under_way and not self._debt:
             return merged

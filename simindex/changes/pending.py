@@ -76,20 +76,8 @@ def _bytes_of(documents: NewDocuments) -> int:
 
 @dataclass(slots=True)
 class Pending:
-    """Changes that are not committed yet.
-
-    Attributes:
-        inserted_at: the time that its documents get, in microseconds since 1970-01-01 UTC.
-        by_key: encoded key -> number, of its documents that were not removed again.
-        removed: committed documents to be removed, with their records.
-        touched: committed documents whose age it renews, to `inserted_at`.
-        runs: (time, first number) -> number behind, of runs of ages to be stored; 0: to be removed.
-        tail: the youngest run that it leaves of those that are committed; ``None``: as it was.
-        num_bytes: about what its documents take in memory, where that is bounded.
-        max_bytes: what they may take; ``None``: any number.
-        sources: what the sketches of the index are of, those to be added included; as in the manifest.
-        done: the note of the call that makes it, where that may be repeated.
-    """
+    """Changes that are not committed yet: documents by key, removals, touches, and the runs of ages that
+    these change."""
 
     scheme: Scheme
     first_number: int
@@ -97,9 +85,9 @@ class Pending:
     count: int = 0
     by_key: dict[bytes, int] = field(default_factory=dict)
     removed: dict[int, StoredRecord] = field(default_factory=dict)
-    touched: set[int] = field(default_factory=set)
-    runs: dict[tuple[int, int], int] = field(default_factory=dict)
-    tail: Run | None = None
+    touched: set[int] = field(default_factory=set)  # committed ones, like `removed`
+    runs: dict[tuple[int, int], int] = field(default_factory=dict)  # (time, first) -> behind; 0: to go
+    tail: Run | None = None  # None: as it was
     gone: set[int] = field(default_factory=set)
     num_bytes: int = 0
     max_bytes: int | None = None

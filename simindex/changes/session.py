@@ -31,12 +31,8 @@ Result = TypeVar("Result")
 
 
 class _Block:
-    """An open transaction: its changes, and whose it is.
-
-    A context variable alone would not tell the owner, for the tasks that it starts and the threads of
-    `asyncio.to_thread` inherit it. Thread and task do; the variable tells such a thread, which the block most
-    likely waits for, from one that may wait its turn.
-    """
+    """An open transaction: its changes, and the thread and task that it belongs to; its context variable is
+    inherited."""
 
     def __init__(self, pending: Pending) -> None:
         self.pending = pending
@@ -92,11 +88,7 @@ def _current_task() -> object | None:
 
 
 class Session:
-    """Makes the changes of one handle, one at a time. Safe to share between threads.
-
-    Attributes:
-        reader: gives calls the state that they see.
-    """
+    """Makes the changes of one handle, one at a time. Safe to share between threads."""
 
     def __init__(self, store: Store, scheme: Scheme, is_copy: bool = False) -> None:
         """Begin. `is_copy`: whether the handle reads a copy of its own."""
@@ -122,9 +114,8 @@ class Session:
 
     @contextmanager
     def _locked(self) -> Iterator[Writer]:
-        """Hold the lock, a writer's. A forked child may have inherited it locked by a thread that it has not,
-        and learns before that it has no writer.
-        """
+        """Hold the lock, a writer's; a forked child, which may have inherited it locked, learns before that
+        it has none."""
         writer = self._require_turn()
         with self._lock:
             try:
@@ -154,15 +145,10 @@ class Session:
         return self._open is not None
 
     def change(self, gather: Callable[[Writer, Pending, View], Result]) -> Result:
-        """Gather a change, as a part of the open transaction, or make it durable by itself.
-
-        No generator stands around it: that would be a twelfth of the time of a single insert.
-
-        Args:
-            gather: adds to the change; the view is of the committed state.
-        """
+        """Gather a change of the committed state, as a part of the open transaction, or make it durable by
+        itself."""
         writer = self._require_turn()
-        with self._lock:
+        with self._lock:  # and not `_locked`: a generator would take a twelfth of a single insert
             try:
                 prepared = None
                 with self.store.reading() as txn:
@@ -179,13 +165,8 @@ class Session:
                 raise
 
     def once(self, call: bytes, gather: Callable[[Writer, Pending, View, Any], Result]) -> Result:
-        """Gather a change and make it durable with a note of what it answers, unless it was done before.
-
-        Args:
-            call: id of the call, 16 bytes; of two calls with one id the second one is a repetition.
-            gather: as in `change`, and returns the answer, a value of msgpack. Its last argument is what the
-                call answered before, ``None`` the first time; where it returns just that, nothing is stored.
-        """
+        """Gather a change and make it durable with a note of its answer under an id; `gather` is given the
+        answer from before, and nothing is stored where it returns just that."""
         with self.alone("a call that may be repeated") as writer:
             writer.read_again_if_unsure()
             before = writer.done.answer(call)

@@ -95,19 +95,8 @@ class DoneCalls:
 
 @dataclass(slots=True)
 class Prepared:
-    """Everything that a commit stores.
-
-    Attributes:
-        merged: the steps of merging that go with it.
-        encoded_manifest: the stored form of the manifest after them.
-        flags: number -> REMOVED flags to be set.
-        groups: leader -> live documents that share its sketch; 0: none is left.
-        touched: records that are stored anew, with another age.
-        runs: (time, first number) -> number behind, of runs of ages; 0: to be removed.
-        done: the note of the call that is done by it, where that may be repeated.
-        newest: the value of the manifest's last segment, where that is new, is one value and short.
-        before: the manifest that has all other segments, there.
-    """
+    """Everything that a commit stores; `newest` is a short new last segment, `before` the manifest with all
+    others."""
 
     merged: Merged
     encoded_manifest: bytes
@@ -115,9 +104,9 @@ class Prepared:
     segment: Puts = field(default_factory=list)
     removed: Collection[int] = ()
     flags: Mapping[int, int] = field(default_factory=dict)
-    groups: Mapping[int, int] = field(default_factory=dict)
+    groups: Mapping[int, int] = field(default_factory=dict)  # leader -> live documents; 0: none is left
     touched: Puts = field(default_factory=list)
-    runs: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    runs: Mapping[tuple[int, int], int] = field(default_factory=dict)  # as of `Pending`
     done: Done | None = None
     newest: bytes = b""
     before: Manifest | None = None
@@ -189,8 +178,8 @@ class Writer:
         return Pending(self._scheme, manifest.next_number, now, max_bytes=max_bytes, sources=manifest.sources)
 
     def read_again_if_unsure(self) -> None:
-        """Go on from what is stored, after a change that was broken off: steps of merges may have been taken
-        that are not stored, and the commit may be durable, for Ctrl-C during it comes out afterwards."""
+        """Go on from what is stored, after a change that was broken off: its commit may be durable, for
+        Ctrl-C comes out late."""
         if self._is_unsure:
             self.done.forget()
             with self._store.reading() as txn:
@@ -237,8 +226,7 @@ class Writer:
     # ---- committing ----
 
     def prepare(self, pending: Pending, view: View, *, merging: bool = True) -> Prepared:
-        """Return everything that a commit of a change stores. `merging`: whether merges are advanced in
-        proportion, too."""
+        """Return everything that a commit of a change stores, with merges advanced in proportion."""
         self._is_unsure = True
         committed, scheme = self.manifest, self._scheme
         segments, next_segment = committed.segments, committed.next_segment
@@ -314,10 +302,8 @@ class Writer:
 
 
 def _removed_sketches(txn: ReadTransaction) -> list[int]:
-    """Return the numbers whose sketches are gone.
-
-    Flags are looked at unsealed: a wrong count rewrites a segment too early or too late.
-    """
+    """Return the numbers whose sketches are gone, by unsealed flags: a wrong count rewrites a segment too
+    early or late."""
     return [
         number
         for number, value in numbered(txn.items("removed"), "removed")

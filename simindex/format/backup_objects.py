@@ -26,11 +26,7 @@ _KEY = b"store backup"
 
 
 class Part(NamedTuple):
-    """A part of a backup, by its content.
-
-    Attributes:
-        digest: XXH3-128 of its bytes.
-    """
+    """A part of a backup, by its content: XXH3-128 of its bytes, and how many."""
 
     digest: bytes
     num_bytes: int
@@ -42,11 +38,7 @@ class Part(NamedTuple):
 
 
 class StoredSegment(NamedTuple):
-    """A segment that lies in a store.
-
-    Attributes:
-        parts: in the order of the values.
-    """
+    """A segment that lies in a store, in parts in the order of its values."""
 
     id: int
     digest: bytes
@@ -54,14 +46,8 @@ class StoredSegment(NamedTuple):
 
 
 class StoredBackup(NamedTuple):
-    """The manifest of a backup.
-
-    Attributes:
-        header, manifest: of the index, as they are stored in it.
-        databases: name -> the parts of each small database.
-        journal: batches of the journal up to this number are part of the backup.
-        made_at: microseconds since 1970-01-01 UTC.
-    """
+    """The manifest of a backup: that of the index and its header as stored, parts, and the last batch of the
+    journal."""
 
     header: bytes
     manifest: bytes

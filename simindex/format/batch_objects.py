@@ -24,16 +24,8 @@ _KEY = b"batch"
 
 
 class Batch(NamedTuple):
-    """What a commit has changed. One without any change is the first after an index was opened.
-
-    Attributes:
-        state: of the index behind the commit; see `state_of`.
-        writer: random id of the handle that wrote it.
-        time: of its touches, and of its documents, in microseconds since 1970-01-01 UTC.
-        touched: encoded keys that were seen at `time`.
-        notes: of calls that may be repeated, as they are stored: database key and value.
-        times: of each of its documents, where they have others than `time`.
-    """
+    """What a commit has changed, with the state behind it; the first after an index was opened is without any
+    change."""
 
     state: str
     writer: str
@@ -114,9 +106,5 @@ def state_of(stored_manifest: bytes) -> str:
 
 
 def batch_name(number: int) -> str:
-    """Return what the object of a batch is called, whose number is one more than that of the batch before.
-
-    >>> batch_name(7)
-    '000000000007'
-    """
+    """Return what the object of a batch is called: 12 digits of its number."""
     return f"{number:012}"

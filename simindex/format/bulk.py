@@ -20,18 +20,8 @@ NO_LEADER = -1
 
 @dataclass
 class Records:
-    """Some records in columns; those that are damaged are left out.
-
-    Attributes:
-        places: int64: which of those that were asked for they are.
-        encoded_keys: in the form that they are stored in.
-        key_hashes: uint64.
-        inserted_at: int64.
-        seen_at, kept: as in `StoredRecord`.
-        present: uint8.
-        num_shingles, num_sampled: uint32: of their samples, 0 where there is no shingle table.
-        leaders: int64, NO_LEADER where there is none.
-    """
+    """Some records in columns; those that are damaged are left out, and `places` says which the others are.
+    Leaders are int64, NO_LEADER where there is none."""
 
     places: np.ndarray
     keys: list[Any]

@@ -81,7 +81,7 @@ def chunk_seeds(keys: np.ndarray) -> np.ndarray:
 
 def encode_chunk(key: bytes, keys: np.ndarray, numbers: np.ndarray | None = None) -> bytes:
     """Return a chunk of a sorted table, in pages: keys <u8[n], numbers <u4[n] but of the shingle table, one
-    seal <u8 in each."""
+    seal <u8."""
     shape = page_shape(SHINGLE_WIDTHS if numbers is None else ENTRY_WIDTHS)
     return _kernel.fill_pages(keys, None, numbers, 1, *shape, chunk_seed(key))
 
@@ -101,8 +101,7 @@ def encode_words_chunk(key: bytes, words: np.ndarray) -> bytes:
 
 
 def encode_whole_segment(key: bytes, arrays: list[np.ndarray]) -> bytes:
-    """Return a segment as one sealed value. `arrays`: keys and numbers of each table, then words,
-    fingerprints and numbers of the sketch column."""
+    """Return a segment as one sealed value of the arrays of its tables, then of the sketch column."""
     # Of an array itself, join would tell a failed allocation as a wrong type.
     return seal("segments", key, b"".join(map(_data, arrays)))
 
@@ -141,12 +140,7 @@ def chunk_rows(count: int, bands: int, sketches_per_block: int) -> np.ndarray:
 
 
 class WholeSegment(NamedTuple):
-    """A segment that is one value, taken apart. All arrays are views of it; nothing of them is proven.
-
-    Attributes:
-        tables: keys, uint64, and relative numbers, uint32, of each.
-        words, fingerprints, numbers: of each row of the sketch column.
-    """
+    """A segment that is one value, taken apart: views of it, nothing of which is proven."""
 
     tables: list[tuple[np.ndarray, np.ndarray]]
     words: np.ndarray
@@ -221,16 +215,8 @@ def _columns(
 
 
 class Chunk(NamedTuple):
-    """A chunk of a sorted table or of the sketch column, taken apart. All arrays are copies.
-
-    Attributes:
-        words: uint64, shape (rows, 1) of keys or (rows, bands).
-        fingerprints: uint64; none of a sorted table.
-        numbers: uint32.
-        seals: uint64, as they are stored, one a block.
-        is_sound: bool: whether each block fits its seal.
-        block: rows of a block; the last may have fewer.
-    """
+    """A chunk of a sorted table or of the sketch column, as copies: words, a row each; which blocks fit their
+    seals."""
 
     words: np.ndarray
     fingerprints: np.ndarray

@@ -96,12 +96,8 @@ def numbers_of(keys: np.ndarray) -> np.ndarray:
 def numbered(
     items: Iterable[tuple[bytes, memoryview]], database: str, first: int = 0
 ) -> Iterator[tuple[int, memoryview]]:
-    """Yield (number, value) of database entries as they are walked; ends, whatever the walk meets.
-
-    Args:
-        items: (key, value) of all entries from `first` on.
-        database: their database, for messages.
-    """
+    """Yield (number, value) of database entries as they are walked from `first` on; refuses numbers that do
+    not ascend."""
     following = first
     for key, value in items:
         number = number_of(key)

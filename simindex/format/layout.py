@@ -38,13 +38,7 @@ _UNSTORED_BITS = 15
 
 
 class FilterShape(NamedTuple):
-    """How a filter of a sorted table is cut.
-
-    Attributes:
-        bits: leading bits of keys that it distinguishes; it serves prefixes one bit shorter, too.
-        chunks: its values; a key belongs to one by its size.
-        lines: of 512 bits, in each chunk.
-    """
+    """How a filter is cut: leading bits of keys that it tells apart, chunks, lines of 512 bits in each."""
 
     bits: int
     chunks: int
@@ -115,17 +109,12 @@ def page_shape(widths: tuple[int, int, int]) -> tuple[int, int]:
 
 
 class Column(NamedTuple):
-    """A run of chunks in a segment: a sorted table, the sketch column, fences, a filter, or a bitmap.
-
-    Attributes:
-        total: entries, rows or words in all.
-        per_chunk: how many of them a chunk has, but for the last.
-        widths: bytes of each of its arrays an entry: keys or words, fingerprints, numbers; 0: no such array.
-    """
+    """A run of chunks: a sorted table, the sketch column, fences, a filter, or a bitmap; `widths` as of
+    ENTRY_WIDTHS."""
 
     table: int
     total: int
-    per_chunk: int
+    per_chunk: int  # but for the last
     widths: tuple[int, int, int]
 
     @property
@@ -156,15 +145,8 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chunks:
-    """The chunks of some columns, one after the other: of each what a reader has to know.
-
-    All columns at once: a segment has some seventy, and a commit loads a segment.
-
-    Attributes:
-        firsts: int64: where the chunks of each column begin, and the end.
-        tables, numbers: int64, one a chunk: its table and which chunk of it, as in its database key.
-        sizes: int64, its bytes, seals included.
-    """
+    """The chunks of some columns, one behind the other; of each `firsts`, of each chunk its table, number and
+    bytes."""
 
     firsts: np.ndarray
     tables: np.ndarray
@@ -198,13 +180,8 @@ class Chunks:
         return cls(firsts, table, at, sizes, int(blocks.sum()), offsets, counts, blocks, page)
 
     def rows(self, bases: np.ndarray, seeds: np.ndarray, checked: int) -> np.ndarray:
-        """Return the kernel's rows: CHUNK_ROW, one a chunk.
-
-        Args:
-            bases: the address of each chunk, uint64.
-            seeds: `chunk_seed` of each chunk's database key, uint64.
-            checked: address of one byte for each block.
-        """
+        """Return CHUNK_ROWs of chunks at addresses, with their seeds; `checked` is the address of a byte for
+        each block."""
         rows = np.zeros(len(bases), dtype=CHUNK_ROW)
         rows["keys"] = bases
         for name, offsets in zip(("fingerprints", "numbers", "seals"), self._offsets, strict=True):
@@ -249,21 +226,8 @@ MAX_SPAN, MAX_SPAN_WITH_SHINGLES = 2**32 - 1, 2**_kernel.SHORT_NUMBER_BITS
 
 
 class SegmentEntry(NamedTuple):
-    """What the manifest says of a live segment; all lengths and offsets follow from it.
-
-    Attributes:
-        id: the segment's id; never used again.
-        base: number of its first document; stored numbers are relative to it.
-        span: every relative number is below.
-        num_keys: entries of the key table: its documents.
-        num_copies: entries of the copy table: documents that share an earlier sketch.
-        chunked: 0 when the segment is one value, 1 when each table is cut into chunks.
-        filters: of a chunked segment, one byte for each kind of table (key, copy, band, permutation):
-            the size of its filter (`filter_lines`), 0 for none; one for the bits of the bitmaps of band
-            tables, 0 for none; and, where there is a shingle table, the size of its filter. They follow
-            the number of entries before a merge left out the dead, so they are said.
-        num_shingles: entries of the shingle table, several a document.
-    """
+    """What the manifest says of a live segment; all lengths and offsets follow from it and `filters`: of one
+    in chunks a size for each kind of table, bits of band bitmaps, and the size for shingles."""
 
     id: int
     base: int
@@ -315,11 +279,7 @@ class Layout:
 
 
 class TableKind(NamedTuple):
-    """What the header says of one kind of table, so that a reader knows which it does not know.
-
-    Attributes:
-        first: number of the first table of the kind.
-    """
+    """What the header says of one kind of table, so that a reader knows which it does not know."""
 
     name: str
     first: int
@@ -338,12 +298,7 @@ def _whole_blocks(rows: int, block: int) -> int:
 
 @dataclass(frozen=True)
 class Geometry:
-    """The tables that a configuration has: counts of entries and the place of everything.
-
-    Attributes:
-        shortest_prefix: bits of the shortest prefix that permutation tables are searched by.
-        has_shingles: whether there is a shingle table.
-    """
+    """The tables that a configuration has: counts of entries and the place of everything."""
 
     bands: int
     permutations: int
@@ -453,11 +408,8 @@ class Geometry:
         return [*tables, shingles] if self.has_shingles else tables
 
     def filters_of(self, entry: SegmentEntry) -> bytes:
-        """Return the sizes of filters and bitmaps for so many entries: see SegmentEntry.filters.
-
-        Where permutation tables hold more than half of all prefixes that they are searched by, a filter
-        would deny little.
-        """
+        """Return `SegmentEntry.filters` for so many entries; none where permutations hold more than half of
+        all prefixes."""
         keys, copies, bands, permutations, shingles = entry.counts
         if permutations > 1 << self.shortest_prefix - 1 or self.shortest_prefix <= _kernel.FILTER_SLACK:
             permutations = 0
@@ -493,15 +445,14 @@ class Geometry:
         return FilterShape(bits, chunks, -(-lines // chunks))
 
     def bitmap_bits(self, entry: SegmentEntry) -> list[int]:
-        """Return the bits of each sorted table's bitmap, 0 for none. A segment that is one value has them
-        for all its tables, made when it is loaded."""
+        """Return the bits of each table's bitmap, 0 for none; of one value all have them, made when it is
+        loaded."""
         if entry.chunked:
             return self._for_each([0, 0, entry.filters[4], 0, 0])
         return self._for_each([bits_of_unstored(n) if n else 0 for n in entry.counts])
 
     def columns(self, entry: SegmentEntry) -> list[Column]:
-        """Return what a chunked segment consists of: sorted tables, the sketch column, fences, filters,
-        bitmaps."""
+        """Return what a chunked segment is: sorted tables, the sketch column, fences, filters, bitmaps."""
         entries, counts = self.entries_per_chunk, self.entry_counts(entry)
         columns = [Column(t, n, entries, self.widths(t)) for t, n in enumerate(counts)]
         widths = KEY_BYTES * self.bands, FINGERPRINT_BYTES, NUMBER_BYTES
@@ -543,8 +494,8 @@ class Geometry:
         return total
 
     def paged_bytes(self, entries: Iterable[SegmentEntry], alive: float) -> int:
-        """Return about what segments take in the pages of the file when they are one. `alive`: the share of
-        their entries that is to be stored; filters are sized by all of them."""
+        """Return about the bytes of segments in pages when they are one, where that share of their entries is
+        alive."""
         columns = list(zip(*entries, strict=True))
         counts = [*map(sum, columns[3:8]), sum(columns[10])]
         *stored, shingles = [math.ceil(count * alive) for count in counts]
@@ -557,11 +508,7 @@ class Geometry:
         return int((-(-(sizes + _kernel.PAGE_HEAD) // _kernel.PAGE_BYTES)).sum()) * _kernel.PAGE_BYTES
 
     def fits_one_value(self, entry: SegmentEntry) -> bool:
-        """Whether a segment of so many entries is stored as one value, and not cut into chunks.
-
-        A table of it is one chunk. Sketches outlive the keys of removed documents where copies need them, so
-        any table may be the longest.
-        """
+        """Whether a segment is one value; sketches outlive keys, so any table may be the longest."""
         return (
             self.segment_bytes(entry) <= self.layout.chunk_bytes
             and max(entry.counts) <= self.entries_per_chunk

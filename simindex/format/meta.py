@@ -53,15 +53,10 @@ FEATURES: tuple[str, ...] = ()
 
 
 class Header(NamedTuple):
-    """What an index is.
-
-    Attributes:
-        blocks: of a fingerprint; 0 without SimHash.
-        identity: 16 random bytes, drawn at creation, which the index's backups share.
-    """
+    """What an index is; `identity` is 16 random bytes that its backups share."""
 
     layout: Layout
-    blocks: int
+    blocks: int  # of a fingerprint; 0 without SimHash
     kinds: list[TableKind]
     config: dict[str, Any]
     identity: bytes
@@ -140,13 +135,8 @@ MAX_NUMBER = 2**63 - 1
 
 
 class Manifest(NamedTuple):
-    """Which segments are live, and the counters. Replaced whole by every commit.
-
-    Attributes:
-        num_copies: stored documents that share the sketch of an earlier one.
-        tail_first: the first number of the youngest run of ages, which ends at `next_number`.
-        sources: what its sketches are of: OF_DOCUMENTS, OF_ROWS, or 0 where there are none of both.
-    """
+    """Which segments are live, and the counters, replaced whole by every commit; `tail_first` begins the
+    youngest run of ages."""
 
     next_number: int = 0
     next_segment: int = 0
@@ -154,7 +144,7 @@ class Manifest(NamedTuple):
     num_copies: int = 0
     tail_first: int = 0
     tail_time: int = 0
-    sources: int = 0
+    sources: int = 0  # of its sketches: OF_DOCUMENTS, OF_ROWS, or 0 where there are none of both
     segments: tuple[SegmentEntry, ...] = ()
 
     @property
@@ -164,8 +154,7 @@ class Manifest(NamedTuple):
 
 
 def encode_manifest(manifest: Manifest, packed: list[bytes] | None = None) -> bytes:
-    """Return the sealed manifest. `packed`: what this function has put there of the first of its segments;
-    those behind them are added."""
+    """Return the sealed manifest; `packed` holds what this function has put there of its first segments."""
     packed = [] if packed is None else packed
     packed += map(_packed_plainly, manifest.segments[len(packed) :])
     segments = packed if all(packed) else list(map(pack, manifest.segments))
@@ -219,11 +208,8 @@ def is_backup_of(mark: bytes | memoryview, stored_manifest: bytes) -> bool:
 
 
 def _require_consistent(entries: list[Any], counters: list[int]) -> None:
-    """Refuse entries of segments that contradict themselves, their neighbours or the counters.
-
-    Field by field over all segments, for an index can have many: no loop here runs in Python but over the
-    few that are cut into chunks.
-    """
+    """Refuse segments that contradict themselves, one another or the counters, field by field over all, for
+    there can be many."""
     next_number, next_segment, num_documents, num_copies, *_ = counters
     lengths = set(map(len, entries)) if set(map(type, entries)) == {list} else set()
     if lengths not in ({_PLAIN_FIELDS}, {_PLAIN_FIELDS + 1}):
@@ -264,8 +250,8 @@ def _require_consistent(entries: list[Any], counters: list[int]) -> None:
 
 
 def _require_filters(filters: bytes, span: int, num_more: int) -> None:
-    """Refuse filters and bitmaps that no writer chooses for tables of up to `span` entries. `num_more`: 1
-    where there may be the filter of a shingle table, too."""
+    """Refuse sizes that no writer chooses for `span` entries; `num_more`: 1 where there may be a shingle
+    table's."""
     most = [filter_size(span, FILTER_BITS_A_KEY), *[filter_size(span)] * (_KINDS - 1)]
     most_bits = bitmap_bits(min(span, MOST_BITMAP_ENTRIES))
     if (
@@ -307,12 +293,7 @@ DONE_KEYS = frozenset([_NAME + b"%02x" % slot for slot in range(NOTES)])
 
 
 class Done(NamedTuple):
-    """A note of a call.
-
-    Attributes:
-        call: its id, 16 bytes.
-        answer: what it answered: a value of msgpack.
-    """
+    """A note of a call: its id, 16 bytes, and what it answered, a value of msgpack."""
 
     turn: int
     call: bytes

@@ -35,23 +35,15 @@ Present = int | tuple[int, int, int]
 
 
 class StoredRecord(NamedTuple):
-    """What is stored of one document beside its sketch.
-
-    Attributes:
-        inserted_at: microseconds since 1970-01-01 UTC.
-        leader: number of the document whose sketch this one shares, or ``None`` for its own.
-        kept: kept shingle hashes as `encode_kept` has them, or ``None``.
-        seen_at: microseconds since 1970-01-01 UTC of the last touch, or ``None`` where there was none.
-        num_shingles, num_sampled: of its sample (`sketching.sample`), where the index has a shingle table.
-    """
+    """What is stored of one document beside its sketch; times in microseconds since 1970-01-01 UTC."""
 
     key: Key
     metadata: object
     inserted_at: int
     present: int
-    leader: int | None = None
-    kept: bytes | None = None
-    seen_at: int | None = None
+    leader: int | None = None  # whose sketch it shares; None: it has its own
+    kept: bytes | None = None  # as of `encode_kept`
+    seen_at: int | None = None  # of the last touch
     num_shingles: int = 0
     num_sampled: int = 0
 
@@ -69,11 +61,8 @@ class StoredRecord(NamedTuple):
 
 
 class PackedRest(NamedTuple):
-    """What a record has besides key and metadata, packed: in front of them and behind them.
-
-    Attributes:
-        head: the array header, which counts the fields of the whole record.
-    """
+    """What a record has besides key and metadata, packed: the array header in front of them, and what is
+    behind."""
 
     head: bytes
     tail: bytes
@@ -99,16 +88,8 @@ def encode_rest(
 def plain_rests(
     inserted_at: int | np.ndarray, present: np.ndarray, counts: tuple[np.ndarray, np.ndarray] | None
 ) -> list[tuple[bytes, bytes]]:
-    """Return the `PackedRest`s of documents without leaders, kept shingle hashes and touches.
-
-    For a commit of thousands: a call of `encode_rest` for each took half of what sampled shingles cost an
-    insert.
-
-    Args:
-        inserted_at: one time of all, or that of each, int64.
-        present: HAS_ bits, uint8.
-        counts: distinct and sampled shingles, uint32, where the index has a shingle table.
-    """
+    """Return `PackedRest`s without leaders, kept hashes and touches: one by one they took half of what
+    shingles cost an insert."""
     time = _packed_time(inserted_at) if isinstance(inserted_at, int) else b""
     if counts is None:
         kinds: list[int] = present.tolist()
@@ -125,10 +106,7 @@ def plain_rests(
 def rests_with_kept(
     plain: Sequence[tuple[bytes, bytes]], kept: list[np.ndarray | None]
 ) -> list[tuple[bytes, bytes]]:
-    """Return the `PackedRest`s of documents without leaders, with their kept shingle hashes if they have any.
-
-    For a commit of thousands: a call of `encode_rest` for each costs as much as all other fields.
-    """
+    """Return `PackedRest`s with kept hashes; one by one they cost as much as all other fields."""
     tails = {rest: rest[1] + NIL for rest in set(plain)}
     longer = _kernel.pack_kept([tails[rest] for rest in plain], kept)
     return [rest if tail is None else (_SIX_FIELDS, tail) for rest, tail in zip(plain, longer, strict=True)]
@@ -339,15 +317,7 @@ def is_flat(metadata: object) -> bool:
 
 
 def encode_kept(hashes: np.ndarray) -> bytes:
-    """Return kept shingle hashes as a record holds them.
-
-    About 2.9 bytes each where a document has a hundred, 2.5 where it has a thousand.
-
-    Args:
-        hashes: uint32, ascending and distinct, below 2**28.
-
-    Source: Elias 1974, Fano 1971; docs/format.md.
-    """
+    """Return kept shingle hashes, ascending, below 2**28, as docs/format.md says (Elias 1974, Fano 1971)."""
     (packed,) = _kernel.pack_kept([b""], [hashes])
     return cast("bytes", unpack(cast("bytes", packed)))
 
@@ -434,19 +404,15 @@ _TIME_BYTES, _NUMBER_BYTES = 8, 8
 
 
 class Run(NamedTuple):
-    """Documents with numbers side by side, none of which is older than a time.
-
-    Attributes:
-        time: microseconds since 1970-01-01 UTC.
-    """
+    """Documents with numbers side by side, none of which is older than a time."""
 
     time: int
     first: int
     behind: int
 
     def grown(self, count: int, time: int) -> tuple[Run, Run | None]:
-        """Return this run with `count` documents of a commit at a time behind it. Returns (the tail from then
-        on, the run that is to be stored, if it has become long enough)."""
+        """Return the tail with `count` documents behind it, and the run that has become long enough to be
+        stored, if any."""
         behind = self.behind + count
         if not count:
             return self, None

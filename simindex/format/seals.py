@@ -30,8 +30,7 @@ _AS_DATETIME = 3
 
 
 def pack(value: object, default: Callable[[Any], object] | None = None) -> bytes:
-    """Return the msgpack form of a value; surrogates in str are kept, aware datetimes become timestamps.
-    `default`: returns something that msgpack can hold in the place of what it cannot."""
+    """Return the msgpack form of a value; surrogates in str are kept, aware datetimes become timestamps."""
     packed = msgpack.packb(
         value, use_bin_type=True, unicode_errors="surrogatepass", datetime=True, default=default
     )

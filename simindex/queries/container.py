@@ -114,11 +114,8 @@ class Walk:
         return found
 
     def _compare(self, view: View) -> None:
-        """Take note whether the documents are those that the parts before were taken from.
-
-        Numbers are never given twice, so committed documents are the same where both figures are. Those of
-        an open transaction are known by the dictionary that it keeps for its length.
-        """
+        """Take note whether the documents are those of the parts before; numbers are never given twice, so
+        counts tell."""
         manifest, pending = view.manifest, view.pending
         seen = manifest.next_number, manifest.num_documents, len(pending.gone) + len(pending.by_key)
         if self._seen is not None and (seen != self._seen or pending.by_key is not self._pending):

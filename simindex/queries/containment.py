@@ -118,15 +118,8 @@ class ContainmentMatches(Results[ContainmentMatch]):
 
 
 class Shared(NamedTuple):
-    """What two documents share.
-
-    Attributes:
-        num_shared: shingles that both have; an estimate unless `error` is 0.
-        error: its standard error.
-        of_query, of_stored: distinct shingles of the query and of the stored document.
-        sampled_of, sampled, hits: the one of these that was sampled, how many of it, how many of those are
-            shared; 0 where everything was counted.
-    """
+    """What two documents share: a number with its error, and the sample it is of, 0 where everything was
+    counted."""
 
     num_shared: float
     error: float
@@ -204,8 +197,8 @@ class _Asked:
         return int(self.all.searchsorted(_TOPS[one_in], "right"))
 
     def leave_out_common(self, is_common: np.ndarray) -> None:
-        """Keep to the sampled shingles that are not common, for of the others that is not known. `is_common`:
-        bool, for each of the sampled."""
+        """Keep to the sampled shingles that are not common (bool, for each sampled), for of others that is
+        not known."""
         self.common_left_out = int(np.count_nonzero(is_common))
         own = self.num_sampled - self.common_left_out
         self.of_all = round(len(self.all) * own / max(self.num_sampled, 1))
@@ -226,11 +219,7 @@ class _Asked:
 
 
 class ContainmentQuery(NamedTuple):
-    """A question of what holds what. See `Index.query_containment`.
-
-    Attributes:
-        max_candidates: stored documents that are looked at, and entries of the table for each of them.
-    """
+    """A question of what holds what. See `Index.query_containment`."""
 
     threshold: float
     direction: Direction

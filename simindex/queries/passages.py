@@ -112,11 +112,7 @@ def common_passages(view: View, text: str, share: float) -> list[CommonPassage]:
 
 
 class PassageQuery(NamedTuple):
-    """A question of where a text stands. See `Index.passages`.
-
-    Attributes:
-        max_candidates: stored documents that are looked at, and entries of the table for each of them.
-    """
+    """A question of where a text stands. See `Index.passages`."""
 
     texts: Texts | None
     min_words: int
@@ -160,8 +156,8 @@ class PassageQuery(NamedTuple):
     def _met(
         self, view: View, text: str, found: StoredPassages
     ) -> tuple[np.ndarray, np.ndarray, Iterator[tuple[int, np.ndarray]]]:
-        """Return the places of the sampled shingles of the text, for each of them which distinct one it is,
-        and (number, distinct ones that it has) of each document that is met."""
+        """Return the places of the text's sampled shingles, which distinct one each is, and (number, those it
+        has) of each document met."""
         config, table = view.scheme.config, view.scheme.tables.shingle_table
         hashes = mixed_hashes(document_hashes(text, config.shingles, config.hash_seed))
         sampled = np.flatnonzero(hashes <= np.uint64(sample_top(config.containment)))
@@ -209,10 +205,7 @@ def _compared(key: Key, own: _Text, other: _Text, least: int) -> Iterator[Stored
 def _estimated(
     key: Key, own: _Text, sampled: np.ndarray, is_met: np.ndarray, least: int
 ) -> Iterator[StoredPassage]:
-    """Yield what spans sampled shingles that follow each other and are all in a document.
-
-    Left out is what cannot have so many words even if it goes on to the next ones that are not.
-    """
+    """Yield what spans sampled shingles in a row that are all in a document, if it may have so many words."""
     if not len(sampled):
         return
     edges = np.flatnonzero(np.diff(np.concatenate([[False], is_met, [False]]).astype(np.int8)))

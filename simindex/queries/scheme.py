@@ -35,13 +35,7 @@ _NO_PLAN = PermutationPlan(0, (), (), ())
 
 @dataclass(frozen=True)
 class Scheme:
-    """The settings of an index and what follows from them; a result depends on nothing else.
-
-    Attributes:
-        tables: which sorted tables there are, and where everything lies.
-        plan: the permutation tables; one without tables where there is no SimHash.
-        identity: of the index and its backups; no result depends on it.
-    """
+    """The settings of an index and what follows from them; a result depends on nothing else."""
 
     config: Config
     tables: Geometry
@@ -98,18 +92,14 @@ def scheme_of(store: Store, config: Config | None, layout: Layout | None) -> Sch
 
 
 def _read_header(store: Store, stored: bytes) -> tuple[Header, bytes]:
-    """Return the header and its bytes: the stored ones, or the second copy where those are damaged.
-
-    Nothing else of an index says what it is, and both copies are sealed, so either is as good. A writer puts
-    right what is missing or broken of the two. A header that fits its seal is never stood in for: what is
-    refused in it is what another version meant.
-    """
+    """Return the header and its bytes, or the sealed second copy where these are damaged; a writer puts right
+    either."""
     second, is_other_right = second_header(store.path), False
     try:
         header = decode_header(stored, store.path)
     except SimIndexError:
         if is_sealed_header(stored):
-            raise
+            raise  # what another version meant
         with contextlib.suppress(SimIndexError):
             header = decode_header(second, store.path)
             is_other_right = True

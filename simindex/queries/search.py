@@ -63,13 +63,8 @@ Method = Literal["minhash", "simhash"]
 
 
 class Found(NamedTuple):
-    """What the kernel found for a batch of queries; documents are looked up later, by one thread.
-
-    Attributes:
-        matches: records of `MATCH`, best first for each query.
-        truncated: a byte a query: which limits were hit, `_kernel.CUT_CANDIDATES` and `CUT_BUCKET`.
-        scanned: uint64 a query: how many entries of permutation tables were looked at, or ``None``.
-    """
+    """What the kernel found for a batch: records of `MATCH`, best first; which limits were hit; entries
+    scanned."""
 
     batch: SketchBatch
     matches: bytes
@@ -78,25 +73,14 @@ class Found(NamedTuple):
 
 
 class BandQuery(NamedTuple):
-    """Documents of at least a similarity, found by their bands.
-
-    Attributes:
-        threshold: Jaccard similarity in (0, 1].
-        recall: wanted probability, in (0, 1], that a document right at the threshold is returned, or
-            ``None``: the estimate is cut at the threshold. See `band_plan` and, where `exact`, `exact_plan`.
-        limit: matches a query, or ``None`` for all.
-        exact: compare kept shingle hashes, too; a similarity that is exact is cut at the threshold.
-        max_candidates: stored documents that a query compares at most.
-        max_bucket: those of one bucket, the documents that share a prefix in one table, or eight times what
-            chance puts there; 0: a sixteenth of `max_candidates`, 1,024 at least.
-    """
+    """Documents of at least a similarity, found by their bands; exact ones by kept shingle hashes, too."""
 
     threshold: float
-    recall: float | None = None
+    recall: float | None = None  # None: cut at the threshold itself; see `band_plan` and `exact_plan`
     limit: int | None = None
     exact: bool = False
     max_candidates: int = DEFAULT_MAX_CANDIDATES
-    max_bucket: int = 0
+    max_bucket: int = 0  # of a prefix in one table, or 8 times chance; 0: max_candidates / 16, at least 1,024
 
     @property
     def compares(self) -> int:
@@ -109,19 +93,14 @@ class BandQuery(NamedTuple):
         return how(self.threshold, num_perm, self.recall)
 
     def prefixes(self, scheme: Scheme, batch: SketchBatch) -> tuple[np.ndarray, list[int]]:
-        """Return what `find` searches: the keys, uint64, a row a table, and how many leading bits of each row
-        a candidate shares."""
+        """Return what `find` searches: keys, uint64, a row a table, and how many leading bits of each row are
+        shared."""
         prefix_bits, _ = self.plan(scheme.config.num_perm)
         return np.ascontiguousarray(batch.words.T), [prefix_bits] * scheme.tables.bands
 
     def find(self, view: View, batch: SketchBatch, own_first: int = EACH_SEES_ALL) -> Found:
-        """Search the band tables. Any thread may.
-
-        Args:
-            own_first: the number of the first sketch, where the batch is the documents of the last segment:
-                in a crowded bucket each sees only those before it then, and which of these it was compared
-                with comes as matches without a figure (`NO_VALUE` as their agreement).
-        """
+        """Search the band tables, in any thread. `own_first`: number of the first sketch where the batch is
+        the last segment: each sees only those before it, and `NO_VALUE` marks what it was compared with."""
         config = view.scheme.config
         plan = exact_plan if self.exact else band_plan  # for each query: no call of `self.plan`
         prefix_bits, min_agree = plan(self.threshold, config.num_perm, self.recall)
@@ -131,8 +110,7 @@ class BandQuery(NamedTuple):
         return search_bands(view, batch, prefix_bits, min_agree, *cut)
 
     def matches(self, view: View, found: Found, without: int | None = None) -> list[Matches]:
-        """Return what was found for each sketch, most similar first. `without`: number of a document to leave
-        out."""
+        """Return what was found for each sketch, most similar first, without one number."""
         if not self.exact:
             return matches_of(view, found, self.limit, without)
         results = matches_of(view, found, None, without, exact=True)
@@ -145,13 +123,7 @@ class BandQuery(NamedTuple):
 
 
 class FingerprintQuery(NamedTuple):
-    """Documents within a Hamming distance, found by the permutation tables.
-
-    Attributes:
-        max_distance: in bits, at most the configured one.
-        limit: matches a query, or ``None`` for all.
-        max_candidates: stored documents that a query compares at most.
-    """
+    """Documents within a Hamming distance, at most the configured one, found by the permutation tables."""
 
     max_distance: int
     limit: int | None = None
@@ -188,8 +160,7 @@ class FingerprintQuery(NamedTuple):
         return Found(batch, found, truncated, scanned)
 
     def matches(self, view: View, found: Found, without: int | None = None) -> list[Matches]:
-        """Return what was found for each sketch, nearest first. `without`: number of a document to leave
-        out."""
+        """Return what was found for each sketch, nearest first, without one number."""
         results = matches_of(view, found, self.limit, without)
         if found.scanned is not None:
             for matches, candidates in zip(results, found.scanned.tolist(), strict=True):
@@ -217,8 +188,8 @@ def matches_of_stored(view: View, key: Key, query: Query) -> Matches:
 
 
 def require_comparable(view: View, compares: int) -> None:
-    """Refuse a question that no stored document can answer: by MinHash, where all are bare fingerprints.
-    `compares`: the half of a sketch that is compared, as `Query.compares`."""
+    """Refuse a question by MinHash, `compares` as of a query, where all stored documents are bare
+    fingerprints."""
     if compares == HAS_SIGNATURE and not view.sources and view.num_documents:
         raise ValueError(
             "expected stored documents with MinHash rows, but this index holds bare fingerprints alone; "
@@ -343,14 +314,8 @@ def nearest(
     max_candidates: int,
     threshold: float | None = None,
 ) -> Matches:
-    """Return the k most similar documents that can be found, by shortening the prefix.
-
-    The estimate orders them and cuts nothing but what is below the threshold, so `recall` is the wanted
-    probability of a candidate.
-
-    Stops when the k-th best is so similar that a shorter prefix would hardly find a better one, or at the
-    prefix of the threshold; without one, at a row.
-    """
+    """Return the k most similar documents, by shortening the prefix until a shorter one would hardly find a
+    better one, or down to the threshold's; `recall` is that of a candidate."""
     config = view.scheme.config
     estimates = similarity_table(config.num_perm)
     shortest, floor = ROW_BITS, 0
@@ -394,8 +359,8 @@ def _agreement_at(found: Found, place: int) -> int | None:
 
 
 def _shorter(bits: int, shortest: int, view: View) -> int:
-    """Return the next prefix to try: one that unlike documents begin to share, then two bits less each time,
-    so that all searches before the last take a third of it."""
+    """Return the next prefix: one that unlike documents begin to share, then two bits less, so that the last
+    search takes most."""
     entries = view.scheme.config.bands * view.num_documents
     return max(shortest, min(bits - 2, (entries // _CROWD).bit_length()))
 
@@ -413,12 +378,8 @@ def method_of(
     recall: float | None = None,
     exact: bool = False,
 ) -> Method:
-    """Return the method of a call; by default what the index has, MinHash first.
-
-    Args:
-        call: its name, for messages.
-        threshold: of MinHash. Left at its default it counts as not given.
-    """
+    """Return the method of a call, by default MinHash first; a threshold left at its default counts as not
+    given."""
     if by not in (None, "minhash", "simhash"):
         raise ValueError(f'by: expected "minhash", "simhash" or None, found {by!r}')
     method: Method = by or ("minhash" if config.num_perm else "simhash")
@@ -439,11 +400,7 @@ def method_of(
 
 
 class QueryFactory(NamedTuple):
-    """Makes a query of a caller's arguments, and refuses what the index cannot answer.
-
-    Attributes:
-        max_candidates: stored documents that a query compares at most.
-    """
+    """Makes a query of a caller's arguments, and refuses what the index cannot answer."""
 
     config: Config
     max_candidates: int
@@ -492,13 +449,7 @@ _QUERY_PART = 512
 
 
 class BatchQuery(NamedTuple):
-    """One query by many documents, sketched as far as that must be done before a transaction begins.
-
-    Attributes:
-        call: the public name, for messages.
-        query: the same for each document.
-        parts: the sketches, or documents that threads sketch and search.
-    """
+    """One query by many documents, sketched as far as that must be done before a transaction begins."""
 
     call: str
     query: Query
@@ -510,12 +461,7 @@ class BatchQuery(NamedTuple):
     def of(
         cls, call: str, query: Query, documents: Iterable[Document], sketcher: Sketcher, workers: int | None
     ) -> BatchQuery:
-        """Take the documents.
-
-        Args:
-            documents: a list is in memory already; of others only so much is at a time as `in_parts` says.
-            workers: threads; ``None``: as many as there are cores where there are enough documents for it.
-        """
+        """Take the documents: a list, or a stream of which only some parts are in memory at a time."""
         if not isinstance(documents, list):
             return cls._of_stream(call, query, documents, sketcher, workers)
         is_large = len(documents) >= 2 * _QUERY_PART

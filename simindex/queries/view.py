@@ -61,14 +61,8 @@ class Snapshot:
 
 
 class Expected(NamedTuple):
-    """What the writer of this handle has stored last; one value, for other threads read it.
-
-    Attributes:
-        encoded: the stored form of the manifest, which is not decoded again then.
-        newest: the value of its last segment, where that is new, is one value and short: neither the
-            manifest nor this is read again.
-        before: the manifest that has all other segments, there.
-    """
+    """What the writer of this handle stored last, as one value: `newest` is a short last segment, `before`
+    the manifest with all others."""
 
     encoded: bytes = b""
     manifest: Manifest = Manifest()
@@ -86,15 +80,8 @@ def stored_manifest(txn: ReadTransaction) -> bytes:
 
 
 class Reader:
-    """Gives each call of a handle the state that it sees, and keeps the last snapshot for the next call.
-
-    Thread safety: any method may run in several threads; each returns what belongs to its transaction.
-
-    Attributes:
-        open_changes: set while a transaction of the handle is open: returns its changes inside of the block,
-            ``None`` elsewhere.
-        expected: what the writer of the handle has stored last.
-    """
+    """Gives calls of any thread the state that they see, and keeps the last snapshot; `open_changes` returns
+    those of an open transaction inside of its block."""
 
     def __init__(self, scheme: Scheme) -> None:
         self.scheme = scheme
@@ -147,8 +134,8 @@ class Reader:
         return self._last
 
     def _require_possible(self, txn: ReadTransaction, manifest: Manifest) -> None:
-        """Refuse counts of entries that the stored pages have no room for, before memory is asked for, and a
-        manifest of another time than the documents: an older page has right seals, too."""
+        """Refuse counts that stored pages have no room for, before memory is asked for, and a manifest of
+        another time."""
         expected, room = self._tables.stored_bytes(manifest.segments), txn.sizes()["segments"]
         documents = txn.count("documents")
         if expected > room:
@@ -174,19 +161,11 @@ EVERY = 2**62
 
 
 class PendingView(NamedTuple):
-    """What an open transaction adds to a snapshot.
-
-    Attributes:
-        by_key: encoded key -> number of its live documents; the numbers ascend.
-        gone: numbers that it removed or dropped.
-        record: returns the record of one of its documents; ``None`` for another number.
-        time: of it, in microseconds since 1970-01-01 UTC.
-        sources: what its sketches are of, as in the manifest.
-    """
+    """What an open transaction adds to a snapshot; `record` returns the record of one of its numbers."""
 
     segments: list[MemorySegment]
-    by_key: Mapping[bytes, int]
-    gone: Set[int]
+    by_key: Mapping[bytes, int]  # to the numbers of live documents, ascending
+    gone: Set[int]  # numbers that it removed or dropped
     num_removed: int
     record: Callable[[int], StoredRecord | None]
     touched: Set[int] = frozenset()
@@ -267,10 +246,8 @@ class View:
         return value
 
     def _stored(self, number: int) -> memoryview | None:
-        """Return the stored bytes of a committed number, which a removed one must not have.
-
-        An older branch page in the place of another leads to older records, whose seals are right.
-        """
+        """Return the stored bytes of a number, which a removed one must not have: an older page leads to
+        older records."""
         value = self._txn.get("documents", number_key(number))
         if value is not None and self._snapshot.has_removed and self.removed_flags(number):
             raise CorruptIndexError(

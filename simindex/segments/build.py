@@ -50,14 +50,8 @@ NO_ENTRIES: Entries = np.empty((1, 0), dtype=np.uint64), np.empty(0, dtype=np.ui
 
 
 class SegmentData(NamedTuple):
-    """The documents of a segment to be written. Numbers are relative to `base`, ascending, uint32.
-
-    Attributes:
-        tables: of each kind of table (key, copy, band, permutation, and shingle where there is one) the keys
-            of its entries, not sorted, a row a table, and their numbers; of copies the keys are the numbers
-            of the documents whose sketch they share, absolute ones.
-        words, fingerprints, numbers: sketches that are new: (n, bands), (n,), (n,).
-    """
+    """The documents of a segment to be written: of each kind of table keys, a row a table, and numbers
+    relative to `base`; new sketches."""
 
     base: int
     span: int
@@ -76,11 +70,8 @@ class SegmentData(NamedTuple):
         )
 
     def _sorted(self) -> Iterator[Entries]:
-        """Yield keys and numbers of all tables in their order, a row a table, with each row of keys sorted.
-
-        Equal keys keep the order of numbers. Kinds that share their numbers are sorted as one: mostly that is
-        all of them, and a document alone is few keys.
-        """
+        """Yield sorted keys, a row a table, and numbers of all tables; kinds that share their numbers are
+        sorted as one."""
         alike: list[tuple[np.ndarray, list[np.ndarray]]] = []
         for keys, numbers in self.tables:
             if keys.size:
@@ -134,27 +125,12 @@ def segment_puts(geometry: Geometry, entry: SegmentEntry, data: SegmentData) -> 
 
 
 class SegmentWriter:
-    """Turns sorted tables and sketches into stored values: the one way, for commits and for merges.
-
-    Takes table after table in order of their numbers, each followed by `end_table`, then the sketches;
-    every call returns the values that are complete by then. A segment that fits one value is held until
-    `finish`, so its arrays must stay as they are until then; of one in chunks nothing is held but the
-    fences of a table and the open chunk of its filter.
-
-    Attributes:
-        is_whole: whether the segment becomes one value.
-        entry: of the segment; after `finish` with the counts of what was added.
-    """
+    """Turns sorted tables, each followed by `end_table`, then sketches into stored values, for commits and
+    merges; arrays of a segment of one value are held until `finish`."""
 
     def __init__(self, geometry: Geometry, expected: SegmentEntry, *, is_stored: bool = False) -> None:
-        """Begin a segment.
-
-        Args:
-            expected: the most entries that each kind of table can have; filters are sized by it, and
-                whether the segment becomes one value follows from it.
-            is_stored: whether that is the entry of a stored segment, whose form and filters stay, so that
-                the same entries give the same bytes.
-        """
+        """Begin; filters are sized by the `expected` counts. `is_stored`: a segment's own entry, whose form
+        and filters stay."""
         self._geometry = geometry
         self.is_whole = not expected.chunked if is_stored else geometry.fits_one_value(expected)
         self.entry = expected
@@ -169,9 +145,8 @@ class SegmentWriter:
         self._filter, self._bitmap = self._next_filter(), self._next_bitmap()
 
     def add_entries(self, keys: np.ndarray, numbers: np.ndarray) -> Puts:
-        """Take entries of the table under way, in order of key, then of number. All calls for a table but
-        the last bring whole chunks; for a segment of one value there is one call at most. `numbers`: not
-        looked at where keys have them in them."""
+        """Take entries of the table under way, in order of key and number; all calls but the last bring whole
+        chunks."""
         table, capacity = len(self._counts), self._geometry.entries_per_chunk
         columns = [keys, numbers] if self._geometry.widths(table)[2] else [keys]
         if self.is_whole:
@@ -254,12 +229,8 @@ class SegmentWriter:
 
 
 class FilterWriter:
-    """Makes the filter of a sorted table from its keys as they come, a chunk at a time.
-
-    A Bloom filter in lines of one cache line each: what kernel.h says of a `table_row`.
-
-    Source: Bloom 1970; lines, Putze, Sanders and Singler 2007.
-    """
+    """Makes a Bloom filter (Bloom 1970) of lines (Putze et al. 2007) from ascending keys, a chunk at a time;
+    see kernel.h."""
 
     def __init__(self, segment: int, table: int, shape: FilterShape) -> None:
         self._segment, self._table, self._shape = segment, table, shape

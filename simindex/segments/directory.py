@@ -106,12 +106,8 @@ def _places(rows: np.ndarray, at: int, field: str) -> np.ndarray:
 
 
 class Places(NamedTuple):
-    """Where the chunks of a segment lie.
-
-    Attributes:
-        firsts: int64: where the chunks of each column begin, tables before the sketch column, and the end.
-        addresses, sizes: uint64 and int64, one a chunk.
-    """
+    """Where the chunks of a segment lie: `firsts`, int64, of each column, and the end; addresses and sizes,
+    one a chunk."""
 
     firsts: np.ndarray
     addresses: np.ndarray
@@ -119,11 +115,7 @@ class Places(NamedTuple):
 
 
 class Segment:
-    """A live segment: the addresses of its chunks, and what keeps them valid.
-
-    Attributes:
-        places: of its chunks; ``None`` of one that is one value.
-    """
+    """A live segment: the addresses of its chunks (`places`, if it is cut), and what keeps them valid."""
 
     __slots__ = "_held", "entry", "places", "row"
 
@@ -134,9 +126,8 @@ class Segment:
         get: Callable[[bytes], Any],
         scan: Callable[[bytes, int], FoundValues | None] | None = None,
     ) -> None:
-        """Load from the values that `get` returns for database keys. `scan`: gives the places of many values
-        of neighbouring keys at once, or ``None``; to ask for each of 40,000 chunks by itself took a third of
-        a second."""
+        """Load by `get`, from database keys; `scan` gives many values at once, for 40,000 chunks one by one
+        took 0.3 s."""
         self.entry = entry
         self.places: Places | None = None
         self._held: list[object] = []
@@ -154,11 +145,8 @@ class Segment:
         return segment
 
     def _load_whole(self, geometry: Geometry, get: Callable[[bytes], Any]) -> tuple[int, int]:
-        """Load a segment that is one value. Its bitmaps are not stored with it, but made anew.
-
-        Returns:
-            The addresses of the table rows and of the sketch column's chunk rows.
-        """
+        """Load a segment that is one value, its bitmaps made anew; returns where table rows and sketch chunk
+        rows begin."""
         form = whole_form(geometry, self.entry[3:])
         key = whole_segment_key(self.entry.id)
         value = self._kept(key, get(key), form.value_bytes)
@@ -230,12 +218,8 @@ class Segment:
         get: Callable[[bytes], Any],
         scan: Callable[[bytes, int], FoundValues | None] | None,
     ) -> np.ndarray:
-        """Return the address of each chunk, uint64. Raises CorruptIndexError as `__init__` does.
-
-        Args:
-            keys: of the chunks, in the order of the database.
-            sizes: the bytes that each is to have.
-        """
+        """Return the address of each chunk, uint64; an error names a value that is missing or has another
+        length."""
         found = scan(keys[0].tobytes(), len(keys)) if scan is not None and len(keys) else None
         if found is None or not np.array_equal(found.keys, keys):
             bases = np.zeros(len(keys), dtype=np.uint64)
@@ -266,11 +250,8 @@ class Segment:
 
 
 class Directory:
-    """All live segments of a snapshot, oldest first, and the searches over them.
-
-    Thread safety: immutable; searches release the GIL. Valid only while the transaction that the
-    segments were loaded in, or a later one on an unmoved map, is open.
-    """
+    """All live segments of a snapshot, oldest first, and searches, which release the GIL; valid while the map
+    stays."""
 
     __slots__ = "_rows", "geometry", "header", "mapped", "segments"
 
@@ -281,12 +262,8 @@ class Directory:
         mapped: MappedFile | None = None,
         rows: bytes | None = None,
     ) -> None:
-        """Join segments.
-
-        Args:
-            mapped: the file that stored ones are mapped from, for the kernel to say which pages are used.
-            rows: those of the segments, where they are joined already.
-        """
+        """Join segments; `mapped` is the file that they are mapped from, `rows` theirs where they are joined
+        already."""
         self.geometry, self.mapped, self.segments = geometry, mapped, segments
         self._rows = b"".join([segment.row for segment in segments]) if rows is None else rows
         self.header = DIRECTORY.pack(
@@ -301,11 +278,8 @@ class Directory:
         return Directory(self.geometry, [*self.segments, segment], self.mapped, self._rows + segment.row)
 
     def warm(self) -> int:
-        """Read the filters, fences and bitmaps that are not in memory: what every search looks at.
-
-        Returns:
-            The bytes that were read.
-        """
+        """Read the filters, fences and bitmaps that are not in memory, which every search looks at; returns
+        their bytes."""
         behind = self.geometry.count + 1  # tables and the sketch column, which lie before
         stored = [segment.places for segment in self.segments if isinstance(segment, Segment)]
         places = [place for place in stored if place is not None]
@@ -358,8 +332,8 @@ class Directory:
     def find_equal(
         self, table: int, keys: np.ndarray, words: np.ndarray, fingerprints: np.ndarray, most: int
     ) -> list[tuple[int, int]]:
-        """Return (place, number) of stored sketches equal to the query's whole sketch, whose entry in a table
-        has the query's key."""
+        """Return (place, number) of stored sketches equal to the query's whole sketch, found under its key in
+        a table."""
         next_keys = None
         if table == FIRST_BAND_TABLE and self.geometry.bands > 1:
             next_keys = np.ascontiguousarray(words[:, 1])

@@ -20,11 +20,7 @@ MOST_GROWING = 64
 
 
 class MemorySegment:
-    """A segment that lies in arrays of its own.
-
-    Attributes:
-        entry: what a manifest would say of it.
-    """
+    """A segment that lies in arrays of its own, with the entry that a manifest would have."""
 
     def __init__(self, entry: SegmentEntry, tables: np.ndarray, sketches: np.ndarray, held: object) -> None:
         """Take over arrays. `sketches`: CHUNK_ROW, the chunks of the sketch column."""
@@ -63,8 +59,7 @@ def memory_segment(geometry: Geometry, segment: int, data: SegmentData) -> Memor
 
 
 def sketch_segment(geometry: Geometry, words: np.ndarray, fingerprints: np.ndarray) -> MemorySegment:
-    """Return a segment that is nothing but a column of sketches, numbered from 0: its tables are empty.
-    `words`, `fingerprints`: uint64, shape (n, bands) and (n,), contiguous."""
+    """Return a segment that is nothing but a column of sketches, numbered from 0: its tables are empty."""
     count = len(fingerprints)
     numbers = np.arange(count, dtype=np.uint32)
     entry = SegmentEntry(2**63 - 1, 0, count, 0, 0, 0, 0, count)
@@ -98,10 +93,7 @@ def _addresses(array: np.ndarray, places: np.ndarray) -> np.ndarray:
 
 
 class GrowingSegment:
-    """The newest documents, neighbours in number and each with its whole sketch.
-
-    Not thread-safe; the segments that it gives are.
-    """
+    """The newest documents, each with its whole sketch. Not thread-safe; the segments that it gives are."""
 
     def __init__(self, geometry: Geometry, segment: int, base: int) -> None:
         self.base = base
@@ -129,13 +121,8 @@ class GrowingSegment:
     def add(
         self, key_hashes: np.ndarray, words: np.ndarray, fingerprints: np.ndarray, permuted: np.ndarray
     ) -> None:
-        """Take the next documents, whose numbers follow that of the last one: `room` at most.
-
-        Args:
-            key_hashes, fingerprints: uint64, shape (n,).
-            words: uint64, shape (n, bands).
-            permuted: uint64, shape (permutations, n).
-        """
+        """Take the next documents, `room` at most: keys, words, fingerprints, and these permuted, a row a
+        table."""
         here = slice(self.count, self.count + len(key_hashes))
         self._keys[KEY_TABLE, here] = key_hashes
         self._keys[self._bands, here] = words.T

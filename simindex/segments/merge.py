@@ -49,16 +49,11 @@ class System(NamedTuple):
 
 
 class SourceStreams:
-    """The sources of one merge, as streams of chunks.
-
-    Attributes:
-        passes: whether what was asked for last was mostly not in memory, so that what the merge writes
-            should not stay there either.
-    """
+    """The sources of one merge, as streams of chunks; `passes` where what was asked for last was mostly not
+    in memory."""
 
     def __init__(self, num_columns: int, system: System | None = None) -> None:
-        """Begin to read. `num_columns`: tables and sketch column, which a merge reads; not fences, filters
-        and bitmaps."""
+        """Begin to read tables and sketch column; not fences, filters and bitmaps."""
         self.passes = False
         self._num_columns = num_columns
         self._system = system or System()
@@ -127,15 +122,8 @@ _COUNTS = {name: attrgetter(name) for name in SegmentEntry._fields if name.start
 
 @dataclass(eq=False)
 class Merge:
-    """One merge of neighbouring segments, advanced step by step. Not thread-safe by itself.
-
-    Attributes:
-        sources: the segments that it replaces, oldest first.
-        entry: of the new segment, with the counts of all its sources until it is done.
-        source_bytes: bytes of the segments that are merged.
-        done: True when all its values have been returned.
-        dead: numbers left out for good, whose removal marks may go.
-    """
+    """One merge of neighbouring segments, step by step; `dead` are numbers left out for good. Not thread-safe
+    by itself."""
 
     geometry: Geometry
     sources: list[SegmentEntry]
@@ -172,8 +160,7 @@ class Merge:
         segment: int,
         removed: dict[int, int],
     ) -> Merge:
-        """Prepare a merge into segment id `segment`. `removed`: number -> REMOVED flags of the numbers that
-        are gone in the sources' range."""
+        """Prepare a merge into a segment id; `removed`: number -> REMOVED flags in the sources' range."""
         base, last = sources[0].base, sources[-1].base + sources[-1].span
         marks = np.zeros((2, (last - base + 7) // 8), dtype=np.uint8)
         for number, flags in removed.items():
@@ -189,15 +176,8 @@ class Merge:
     def advance(
         self, budget: int, load: Callable[[SegmentEntry], Segment], file: MappedFile | None = None
     ) -> tuple[Puts, int]:
-        """Do up to about `budget` bytes of work, at least one step.
-
-        Args:
-            load: returns a live segment whose addresses are valid during this call.
-            file: that the segments are mapped from; without it what was read stays in memory.
-
-        Returns:
-            Values to store, and how many bytes they have.
-        """
+        """Do up to about `budget` bytes of work, a step at least, on segments that `load` returns; (values,
+        their bytes)."""
         if self._is_whole:
             self.done = True
             puts = self._merge_whole(Directory(self.geometry, [load(entry) for entry in self.sources]))
@@ -219,8 +199,8 @@ class Merge:
         return puts, spent
 
     def _merge_whole(self, directory: Directory) -> Puts:
-        """Merge sources that are one value each into one value; a step of a stream for each table would cost
-        a few documents as much as thousands."""
+        """Merge sources of one value each into one value: steps of streams would cost a few documents as much
+        as thousands."""
         geometry = self.geometry
         content, counts = np.empty(self.source_bytes, np.uint8), np.empty(geometry.count + 1, np.uint64)
         dead = self._dead(KEY_TABLE), self._dead(FIRST_BAND_TABLE)
@@ -281,8 +261,8 @@ class Merge:
         yield puts
 
     def _merge_table(self, table: int, count: int, capacity: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield (keys, numbers) of a merged table of `count` source entries, `capacity` at a time; the
-        arrays are written anew for the next ones."""
+        """Yield (keys, numbers) of a merged table, `capacity` at a time; the arrays are written anew for the
+        next ones."""
         sources, per_chunk = self._table_sources(table), self.geometry.entries_per_chunk
         keys, numbers = np.empty(capacity, dtype=np.uint64), np.empty(capacity, dtype=np.uint32)
         filled, left = 0, count
