@@ -89,27 +89,23 @@ def saved_documents(
     )
 
 
-class Builder:
-    """Writes a new index. Made by `building`."""
+def store_documents(
+    session: Session, documents: NewDocuments, on_conflict: str = "replace"
+) -> tuple[int, int, int]:
+    """Store documents in one commit, with their times; returns (inserted, replaced, skipped)."""
+    if documents.times is None or not len(documents):
+        return 0, 0, 0
+    seen_at = documents.seen_at or [None] * len(documents)
+    times = zip(documents.times.tolist(), seen_at, strict=True)
+    began_at = min(first if last is None else last for first, last in times)
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def gather(writer: Writer, pending: Pending, view: View) -> tuple[int, int, int]:
+        pending.inserted_at = began_at
+        counts = writer.insert(pending, view, documents, on_conflict)
+        pending.runs.update(_runs_of_touches(*pending.documents()))
+        return counts
 
-    def add(self, documents: NewDocuments, on_conflict: str = "replace") -> tuple[int, int, int]:
-        """Store documents in one commit, with their times; returns (inserted, replaced, skipped)."""
-        if documents.times is None or not len(documents):
-            return 0, 0, 0
-        seen_at = documents.seen_at or [None] * len(documents)
-        times = zip(documents.times.tolist(), seen_at, strict=True)
-        began_at = min(first if last is None else last for first, last in times)
-
-        def gather(writer: Writer, pending: Pending, view: View) -> tuple[int, int, int]:
-            pending.inserted_at = began_at
-            counts = writer.insert(pending, view, documents, on_conflict)
-            pending.runs.update(_runs_of_touches(*pending.documents()))
-            return counts
-
-        return self._session.change(gather)
+    return session.change(gather)
 
 
 def _runs_of_touches(documents: NewDocuments, numbers: np.ndarray) -> dict[tuple[int, int], int]:
@@ -121,19 +117,18 @@ def _runs_of_touches(documents: NewDocuments, numbers: np.ndarray) -> dict[tuple
     return {(time, first): behind for time, some in touched.items() for first, behind in side_by_side(some)}
 
 
-@contextmanager
-def building(path: str, config: Config, layout: Layout) -> Iterator[Builder]:
-    """Make a new index for a ``with`` block."""
-    store = Store(path, "x")
-    try:
-        yield Builder(Session(store, scheme_of(store, config, layout)))
-    finally:
-        store.close()
-
-
-def making(folder: Path, work: str, config: Config, layout: Layout) -> AbstractContextManager[Builder]:
+def making(folder: Path, work: str, config: Config, layout: Layout) -> AbstractContextManager[Session]:
     """Make a new index for a ``with`` block; see `work_folder`."""
-    return work_folder(folder, work, lambda begun: building(str(begun), config, layout))
+
+    @contextmanager
+    def opened(begun: Path) -> Iterator[Session]:
+        store = Store(begun, "x")
+        try:
+            yield Session(store, scheme_of(store, config, layout))
+        finally:
+            store.close()
+
+    return work_folder(folder, work, opened)
 
 
 class Source:
@@ -151,7 +146,7 @@ class Source:
             self.manifest = session.reader.committed_view(txn).manifest
 
     def batches(self) -> Iterator[NewDocuments]:
-        """Yield all documents in order of insertion, in batches for `Builder.add`."""
+        """Yield all documents in order of insertion, in batches."""
         count, first = 0, b""
         while True:
             try:
@@ -296,10 +291,10 @@ def merge(
             raise ValueError("sources: expected one index or more, found none")
         _require_alike(read)
         folder = place_of(destination, [source.path for source in read])
-        builder = stack.enter_context(making(folder, "merge", read[0].config, read[0].layout))
+        session = stack.enter_context(making(folder, "merge", read[0].config, read[0].layout))
         for source in read:
             for batch in source.batches():
-                counts = list(map(add, counts, builder.add(batch, on_conflict)))
+                counts = list(map(add, counts, store_documents(session, batch, on_conflict)))
                 if progress is not None:
                     progress(sum(counts))
     return InsertReport(*counts)
@@ -374,9 +369,9 @@ def resketch(
     with opened(source) as read:
         config = _config_of(read.config, num_perm, simhash, containment)
         folder = place_of(destination, [read.path])
-        with making(folder, "resketch", config, read.layout) as builder:
+        with making(folder, "resketch", config, read.layout) as session:
             for batch in read.batches():
-                builder.add(_resketched(batch, config))
+                store_documents(session, _resketched(batch, config))
                 done += len(batch)
                 if progress is not None:
                     progress(done, read.manifest.num_documents)

@@ -8,17 +8,18 @@ header and a manifest are taken. The damaged index is not written to.
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from simindex.changes.documents import NewDocuments
+from simindex.changes.session import Session
 from simindex.checks import local_path, require_callable
 from simindex.errors import CorruptIndexError, SimIndexError
 from simindex.format.bulk import NO_LEADER, Records, decode_records
@@ -27,7 +28,7 @@ from simindex.format.meta import CONFIG_KEY, MANIFEST_KEY, Header, Manifest, dec
 from simindex.format.records import FLAGS_BYTES, decode_flags
 from simindex.maintenance.check_documents import runs_of, times_of_runs
 from simindex.maintenance.heal_sketches import Rows, SegmentRemains
-from simindex.maintenance.new_index import BATCH, Builder, making, saved_documents
+from simindex.maintenance.new_index import BATCH, making, saved_documents, store_documents
 from simindex.maintenance.reports import RepairReport
 from simindex.maintenance.subprocess_call import Send, run
 from simindex.maintenance.work_folder import forget
@@ -76,13 +77,9 @@ class Salvage:
 
     def header(self, where: str) -> Header:
         """Return the header. Raises CorruptIndexError where none is left."""
-        for _, value in self._named(CONFIG_KEY):
-            try:
+        for value in (*(value for _, value in self._named(CONFIG_KEY)), second_header(where)):
+            with suppress(SimIndexError):
                 return decode_header(value, where)
-            except SimIndexError:
-                continue
-        with contextlib.suppress(SimIndexError):
-            return decode_header(second_header(where), where)
         raise CorruptIndexError(
             f"{where}: expected a header, found none in any page nor beside them, and without one the "
             "rest cannot be read; restore a backup",
@@ -93,10 +90,8 @@ class Salvage:
         """Return the newest manifest that is left. Raises CorruptIndexError where none is."""
         found: list[tuple[bool, Manifest]] = []
         for is_reached, value in self._named(MANIFEST_KEY):
-            try:
+            with suppress(CorruptIndexError):
                 found.append((is_reached, decode_manifest(value)))
-            except CorruptIndexError:
-                continue
         if not found:
             raise CorruptIndexError(
                 f"{where}: expected a manifest, found none in any page; restore a backup", path=where
@@ -110,15 +105,9 @@ class Salvage:
 
     def _named(self, name: bytes) -> Iterator[tuple[bool, bytes]]:
         """Yield whether the tree still reaches them, and the values under a name of the database "meta"."""
-        yield from self._of_name(name, self.reached("meta"), is_reached=True)
-        for pages in (self._orphans, self._free):
-            yield from self._of_name(name, self._scanned(pages), is_reached=False)
-
-    def _of_name(
-        self, name: bytes, parts: Iterable[np.ndarray], *, is_reached: bool
-    ) -> Iterator[tuple[bool, bytes]]:
-        for entries in parts:
-            for key, value in values_of(self.file, entries):
+        unreached = chain(self._scanned(self._orphans), self._scanned(self._free))
+        for is_reached, parts in ((True, self.reached("meta")), (False, unreached)):
+            for key, value in chain.from_iterable(values_of(self.file, entries) for entries in parts):
                 if key == name:
                     yield is_reached, bytes(value)
 
@@ -285,9 +274,9 @@ class _Repair:
         found = self._records(remains)
         ends = [np.searchsorted(found.numbers, [e.base, e.base + e.span]).tolist() for e in manifest.segments]
         config, layout = scheme.config, scheme.tables.layout
-        with making(Path(destination), _WORK, config, layout) as builder:
+        with making(Path(destination), _WORK, config, layout) as session:
             for (first, behind), part in zip(ends, remains, strict=True):
-                self._save(builder, part, found.of(slice(first, behind)))
+                self._save(session, part, found.of(slice(first, behind)))
         if self._without_sample:
             self._salvage.notes.append(f"{self._without_sample} {SAMPLES_LOST}")
         expected = manifest.num_documents
@@ -415,7 +404,7 @@ class _Repair:
 
     # ---- one segment ----
 
-    def _save(self, builder: Builder, part: SegmentRemains, found: _Found) -> None:
+    def _save(self, session: Session, part: SegmentRemains, found: _Found) -> None:
         """Store what is left of a segment's documents."""
         rows = part.rows(found.numbers, found.key_hashes)
         for at in np.flatnonzero(np.isin(rows.numbers, list(self._wanted_leaders))).tolist():
@@ -427,7 +416,7 @@ class _Repair:
             values = [bytes(file.value(place, size)) for place, size in sizes]
             wanted = numbers.astype(np.uint64)
             records = decode_records(wanted, values, self._scheme.config.keep_shingles)
-            builder.add(self._with_sketches(numbers, records, rows, part))
+            store_documents(session, self._with_sketches(numbers, records, rows, part))
             self._documents += len(values)
             self._send([self._documents, max(self._manifest.num_documents, self._documents)])
         self._note_lost(part, found.numbers)

@@ -19,7 +19,7 @@ import numpy as np
 
 from simindex.errors import CorruptIndexError
 from simindex.storage.folder import BALLAST_FILE, DATA_FILE, identity_of
-from simindex.storage.lmdb_file import DATABASES, Kept, open_lmdb, pages_bytes
+from simindex.storage.lmdb_file import DATABASES, is_in_place, kept_open, open_lmdb, pages_bytes
 from simindex.storage.page_file import (
     COMMIT_AT,
     LONGEST_METAS,
@@ -72,16 +72,16 @@ def open_proven(
     # anew.
     data = os.path.join(path, DATA_FILE)
     while True:
-        with Kept(data) as kept:
-            if kept.file is not None:
-                prove_meta_pages(kept.file, path)
+        with kept_open(data) as file:
+            if file is not None:
+                prove_meta_pages(file, path)
             env, writable = open_lmdb(path, map_bytes, create, permissions)
             try:
-                if kept.file is None:  # LMDB has just made it
+                if file is None:  # LMDB has just made it
                     return env, writable, identity_of(data)
-                if kept.is_in_place() and _is_whole(env, path, kept):
-                    prove_entrance(env, kept.file, path)
-                    return env, writable, kept.identity()
+                if is_in_place(file, data) and _is_whole(env, path, file):
+                    prove_entrance(env, file, path)
+                    return env, writable, identity_of(file)
             except lmdb.MapResizedError:
                 pass  # a writer was quicker: opened anew, the map is as long as the file is now
             except BaseException:
@@ -90,22 +90,21 @@ def open_proven(
             env.close()
 
 
-def _is_whole(env: lmdb.Environment, path: str, kept: Kept) -> bool:
+def _is_whole(env: lmdb.Environment, path: str, file: int) -> bool:
     """Refuse a file that was cut short, which would kill who reads behind its end; False: it was replaced."""
     # A file may end before its last page where that page is free, taken and given back in one commit,
     # until the writer lengthens it: so it is looked at again, and at last walked through for pages in
     # use.
     for _ in range(_LOOKS):
-        needed, found = pages_bytes(env), kept.length()
+        needed, found = pages_bytes(env), os.fstat(file).st_size
         if found >= needed or not found:
             return True
         time.sleep(_PAUSE_SECONDS)
-    assert kept.file is not None
     # Pages of a state that somebody reads are not used again, so a writer cannot change them under the walk.
     with env.begin() as txn:
-        pages = pages_of(mapped(kept.file, path, mmap.MADV_RANDOM), txn.id())
+        pages = pages_of(mapped(file, path, mmap.MADV_RANDOM), txn.id())
         findings = [] if pages is None else walk_file(pages).findings
-    if not kept.is_in_place():
+    if not is_in_place(file, os.path.join(path, DATA_FILE)):
         return False
     if pages is None or findings:
         problem = findings[-1].message if findings else "no meta page is of that length"

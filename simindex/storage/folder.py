@@ -124,10 +124,10 @@ def remove_index(path: Path) -> None:
         os.rmdir(path)
 
 
-def identity_of(path: str) -> tuple[int, int]:
-    """Return (device, inode) of a file: what it is, whatever its name."""
-    stat = os.stat(path)
-    return stat.st_dev, stat.st_ino
+def identity_of(file: str | int) -> tuple[int, int]:
+    """Return (device, inode) of a file, by its path or descriptor: what it is, whatever its name."""
+    found = os.stat(file)
+    return found.st_dev, found.st_ino
 
 
 def is_index(path: str | os.PathLike[str]) -> bool:
@@ -200,7 +200,13 @@ class WriterLock:
         while not self._take(permissions):
             left = None if timeout is None else timeout - self.waited_seconds
             if left is not None and left <= 0:
-                raise self._locked()
+                waited = self.waited_seconds
+                how_long = f", still after {waited:.3g} seconds; wait longer" if waited else "; wait for it"
+                raise IndexLockedError(
+                    f"{path}: expected to be the only writer, but another handle has the index open for "
+                    f'writing{how_long} (timeout=), close it, or open with mode "r"',
+                    waited_seconds=waited,
+                )
             time.sleep(pause if left is None else min(pause, left))
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
             self.waited_seconds = time.monotonic() - started
@@ -210,8 +216,7 @@ class WriterLock:
         # Opened for every attempt: a file kept open would go along into a forked child, which would
         # hold the lock, too.
         self._file = open_plain(Path(self._place), permissions)
-        held = os.fstat(self._file)
-        self._held = held.st_dev, held.st_ino
+        self._held = identity_of(self._file)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -224,21 +229,11 @@ class WriterLock:
             raise
         return True
 
-    def _locked(self) -> IndexLockedError:
-        waited = self.waited_seconds
-        how_long = f", still after {waited:.3g} seconds; wait longer" if waited else "; wait for it"
-        return IndexLockedError(
-            f"{self._path}: expected to be the only writer, but another handle has the index open for "
-            f'writing{how_long} (timeout=), close it, or open with mode "r"',
-            waited_seconds=waited,
-        )
-
     def require_held(self) -> None:
         """Refuse to write where another file is at the path than the locked one: there may be a writer."""
         assert self._file is not None
         try:
-            found = os.stat(self._place)
-            is_held = (found.st_dev, found.st_ino) == self._held
+            is_held = identity_of(self._place) == self._held
         except OSError:
             is_held = False
         if not is_held:

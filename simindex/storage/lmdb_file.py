@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import resource
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -166,43 +167,25 @@ def open_lmdb(
     return env, not readonly
 
 
-class Kept:
-    """The file at a path, kept open for a ``with`` block so that it can be told from every later one.
-
-    Attributes:
-        file: its descriptor; ``None`` where there is none, or it may not be read.
-    """
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self.file: int | None = None
-
-    def __enter__(self) -> Kept:
+@contextlib.contextmanager
+def kept_open(path: str) -> Iterator[int | None]:
+    """Keep the file at a path open for a block, to tell it from later ones; ``None``: there is none."""
+    file = None
+    try:
         with contextlib.suppress(FileNotFoundError, PermissionError):
-            self.file = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        return self
+            file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        yield file
+    finally:
+        if file is not None:
+            os.close(file)
 
-    def __exit__(self, *_: object) -> None:
-        if self.file is not None:
-            os.close(self.file)
 
-    def is_in_place(self) -> bool:
-        """Whether it is still what lies at the path."""
-        try:
-            return identity_of(self._path) == self.identity()
-        except FileNotFoundError:
-            return False
-
-    def identity(self) -> tuple[int, int]:
-        """Return its (device, inode)."""
-        assert self.file is not None
-        kept = os.fstat(self.file)
-        return kept.st_dev, kept.st_ino
-
-    def length(self) -> int:
-        """Return its bytes now."""
-        assert self.file is not None
-        return os.fstat(self.file).st_size
+def is_in_place(file: int, path: str) -> bool:
+    """Whether an open file is still what lies at the path."""
+    try:
+        return identity_of(path) == identity_of(file)
+    except FileNotFoundError:
+        return False
 
 
 def never_completed(path: str) -> FileNotFoundError:

@@ -32,8 +32,8 @@ import numpy as np
 
 from simindex import _kernel
 from simindex.errors import CorruptIndexError
-from simindex.storage.folder import DATA_FILE
-from simindex.storage.lmdb_file import ENGINE, MAX_READERS, Kept, translated
+from simindex.storage.folder import DATA_FILE, identity_of
+from simindex.storage.lmdb_file import ENGINE, MAX_READERS, is_in_place, kept_open, translated
 
 DATABASE = struct.Struct("<IHHQQQQQ")  # padding, flags, depth, pages of three kinds, entries, root
 _META = struct.Struct("<II8xQ" + 2 * DATABASE.format.lstrip("<") + "QQ")
@@ -315,7 +315,7 @@ def _environment(path: str) -> lmdb.Environment | None:
     """Open LMDB's environment for a pin; ``None`` where it cannot have one."""
     data = os.path.join(path, DATA_FILE)
     while True:
-        with Kept(data) as kept:
+        with kept_open(data) as file:
             try:
                 env = lmdb.open(
                     path,
@@ -330,7 +330,7 @@ def _environment(path: str) -> lmdb.Environment | None:
                 env.reader_check()  # frees the slots that killed readers have left
             except lmdb.Error:
                 return None
-            if kept.file is None or kept.is_in_place():
+            if file is None or is_in_place(file, data):
                 return env
             env.close()
 
@@ -386,8 +386,7 @@ class MappedFile:
         except OSError:
             return None
         mapped = cls(descriptor, base, num_bytes)
-        found = os.fstat(descriptor)
-        if (found.st_dev, found.st_ino) != identity:
+        if identity_of(descriptor) != identity:
             return None
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
         return mapped

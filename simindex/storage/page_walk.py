@@ -232,11 +232,10 @@ class Usage:
     def __init__(self, num_pages: int, num_stored: int) -> None:
         self.num_pages = num_pages
         self._num_stored = num_stored
-        self._trees = np.zeros(num_pages, dtype=bool)
-        self._trees[:META_PAGES] = True
+        self._trees = np.zeros(num_pages, dtype=np.int32)
+        self._trees[:META_PAGES] = 1
         self._changes = np.zeros(num_pages + 1, dtype=np.int32)
         self._free = np.zeros(num_pages, dtype=bool)
-        self._twice = np.zeros(num_pages, dtype=bool)
 
     def take(self, pages: np.ndarray) -> np.ndarray:
         """Take pages of a tree; returns which of them are there and nobody had before."""
@@ -245,9 +244,8 @@ class Usage:
         # Not by np.unique, which imports a part of NumPy that takes as long as all the rest of an opening.
         order, is_first = np.argsort(places, kind="stable"), np.ones(len(pages), dtype=bool)
         is_first[order[1:]] = places[order[1:]] != places[order[:-1]]
-        is_taken: np.ndarray = is_there & ~self._trees[places] & is_first
-        self._twice[places[is_there & ~is_taken]] = True
-        self._trees[pages[is_taken]] = True
+        is_taken: np.ndarray = is_there & (self._trees[places] == 0) & is_first
+        np.add.at(self._trees, pages[is_there], 1)
         return is_taken
 
     def take_runs(self, firsts: np.ndarray, counts: np.ndarray) -> None:
@@ -265,7 +263,7 @@ class Usage:
 
     def used_twice(self) -> np.ndarray:
         """Return the numbers of pages that two take, or that are in use and free."""
-        return np.flatnonzero((self._uses() + self._free > 1) | self._twice)
+        return np.flatnonzero(self._uses() + self._free > 1)
 
     def unused(self) -> np.ndarray:
         """Return the numbers of pages that nobody takes."""
