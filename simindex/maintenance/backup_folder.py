@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
-from operator import ge, itemgetter
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -287,15 +287,14 @@ def difference(database: str, index: Iterator[Items], backup: Iterator[Items]) -
 
 
 def _ascending(database: str, parts: Iterator[Items]) -> Iterator[Items]:
-    """Yield parts whose keys ascend, for damaged pages may lead in a circle. Raises CorruptIndexError."""
+    """Yield parts that follow one another, for damaged pages may lead in a circle. CorruptIndexError."""
     last = b""
     for part in parts:
-        keys = [last, *(key for key, _ in part)]
-        if any(map(ge, keys, keys[1:])):
+        if not last < part[0][0] <= part[-1][0]:
             raise CorruptIndexError(
-                f"{database}: expected ascending keys, found others behind {last.hex():.80}; "
+                f"{database}: expected ascending keys, found {part[0][0].hex():.80} behind {last.hex():.80}; "
                 "restore a backup or rebuild the index",
-                key=keys[1],
+                key=part[0][0],
             )
-        last = keys[-1]
+        last = part[-1][0]
         yield part

@@ -177,8 +177,15 @@ def cut(database: str, parts: Iterator[Items]) -> Iterator[Items]:
     length = _PREFIX_BYTES[database]
     runs = chain.from_iterable(_runs(items, length) for items in parts)
     for _, alike in groupby(runs, lambda run: run[0][0][:length]):
-        filled = in_parts(chain.from_iterable(alike), None, lambda item: sum(map(len, item)), PART_BYTES)
-        yield from (part.values for part in filled)
+        part, size = Items(), 0
+        for item in chain.from_iterable(alike):
+            part.append(item)
+            size += len(item[0]) + len(item[1])
+            if size >= PART_BYTES:
+                yield part
+                part, size = [], 0
+        if part:
+            yield part
 
 
 def _runs(items: Items, length: int) -> Iterator[Items]:

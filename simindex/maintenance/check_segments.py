@@ -62,18 +62,21 @@ class Numbers:
 
 
 class _Seen:
-    """Entries of a table, counted by the numbers that they name."""
+    """Entries of a table, counted by the documents that they name."""
 
-    def __init__(self, num_known: int) -> None:
-        self.counts = np.zeros(num_known, dtype=np.int64)
+    def __init__(self, known: Numbers) -> None:
+        self._known = known
+        self.counts = np.zeros(len(known.numbers), dtype=np.int64)
         self._strangers = [np.empty(0, dtype=np.int64)]
 
-    def take(self, numbers: np.ndarray, places: np.ndarray) -> None:
-        """Take entries; places: of their numbers among the known."""
-        known = places >= 0
-        np.add.at(self.counts, places[known], 1)
-        if not known.all():
-            self._strangers.append(numbers[~known].astype(np.int64))
+    def take(self, numbers: np.ndarray) -> np.ndarray:
+        """Take entries; returns which of them are of live documents."""
+        places = self._known.places(numbers)
+        is_live = places >= 0
+        np.add.at(self.counts, places[is_live], 1)
+        self._strangers.append(numbers[~is_live].astype(np.int64))
+        is_live[is_live] = self._known.is_live[places[is_live]]
+        return is_live
 
     @property
     def is_seen(self) -> np.ndarray:
@@ -90,13 +93,13 @@ class _Seen:
         """Whether each number was named once at most."""
         return not (self.counts > 1).any() and len(self.strangers) == sum(map(len, self._strangers))
 
-    def holds(self, numbers: np.ndarray, places: np.ndarray) -> np.ndarray:
+    def holds(self, numbers: np.ndarray) -> np.ndarray:
         """Return which numbers were named."""
-        found = np.zeros(len(numbers), dtype=bool)
-        known = places >= 0
-        found[known] = self.counts[places[known]] > 0
-        if not known.all():
-            found[~known] = np.isin(numbers[~known], self.strangers)
+        places = self._known.places(numbers)
+        found = places >= 0
+        found[found] = self.counts[places[found]] > 0
+        if (places < 0).any():
+            found |= np.isin(numbers, self.strangers)
         return found
 
 
@@ -118,11 +121,9 @@ class Agreement:
         self._tables = scheme.tables
         self._part = documents.parts[place]
         self._numbers = Numbers(entry, documents, place)
-        count = len(self._numbers.numbers)
-        kinds = [first for first, *_ in self._kinds()]
-        watched = KEY_TABLE, COPY_TABLE, *kinds, self._tables.count
-        self._seen = {table: _Seen(count) for table in watched}
-        self._shingles, self._sampled = _Seen(count), _Seen(count)
+        watched = KEY_TABLE, COPY_TABLE, *(first for first, *_ in self._kinds()), self._tables.count
+        self._seen = {table: _Seen(self._numbers) for table in watched}
+        self._shingles, self._sampled = _Seen(self._numbers), _Seen(self._numbers)
         self._sum = [0] * self._tables.count
         self._is_whole = [True] * self._tables.count
         self._of_sketches = [0] * self._tables.count
@@ -130,20 +131,14 @@ class Agreement:
     def take(self, table: int, keys: np.ndarray, entries: np.ndarray) -> None:
         """Take entries of a sorted table."""
         if self._is_of_shingles(table):
-            places = self._numbers.places(entries)
-            is_sampled = hashes_of_shingle_keys(keys) <= np.uint64(
-                sample_top(self._scheme.config.containment)
-            )
-            self._shingles.take(entries, places)
-            self._sampled.take(entries[is_sampled], places[is_sampled])
+            top = np.uint64(sample_top(self._scheme.config.containment))
+            self._shingles.take(entries)
+            self._sampled.take(entries[hashes_of_shingle_keys(keys) <= top])
             return
         if table in self._seen:
-            places = self._numbers.places(entries)
-            self._seen[table].take(entries, places)
+            is_live = self._seen[table].take(entries)
             if table in (KEY_TABLE, COPY_TABLE):
-                live = places >= 0
-                live[live] = self._numbers.is_live[places[live]]
-                keys, entries = keys[live], entries[live]
+                keys, entries = keys[is_live], entries[is_live]
         self._sum[table] = (self._sum[table] + self._sums.of(keys, entries)) % 2**64
 
     def end(self, table: int, *, is_whole: bool) -> None:
@@ -187,18 +182,15 @@ class Agreement:
 
     def take_sketches(self, words: np.ndarray, fingerprints: np.ndarray, rows: np.ndarray) -> None:
         """Take rows of the sketch column; the sorted tables have come before."""
-        places = self._numbers.places(rows)
-        self._seen[self._tables.count].take(rows, places)
-        tables = self._tables
-        for first, _, _ in self._kinds():
-            has = self._seen[first].holds(rows, places)
-            numbers = rows if has.all() else rows[has]
-            if tables.bands and first == FIRST_BAND_TABLE:
-                columns = (words if has.all() else words[has]).T
+        self._seen[self._tables.count].take(rows)
+        for first, _, bit in self._kinds():
+            has = self._seen[first].holds(rows)
+            if bit == HAS_SIGNATURE:
+                columns = words[has].T
             else:
                 columns = self._scheme.plan.permute(np.ascontiguousarray(fingerprints[has]))
             for table, column in enumerate(columns, first):
-                total = self._of_sketches[table] + self._sums.of(np.ascontiguousarray(column), numbers)
+                total = self._of_sketches[table] + self._sums.of(np.ascontiguousarray(column), rows[has])
                 self._of_sketches[table] = total % 2**64
 
     def _kinds(self) -> Iterator[tuple[int, int, int]]:
@@ -211,21 +203,16 @@ class Agreement:
 
     def finish(self, *, is_whole: bool) -> None:
         """Compare the tables with the sketches, and the sketches with the records."""
-        tables, numbers = self._tables, self._numbers
+        tables = self._tables
         seen = self._seen[tables.count]
         if not is_whole:
             return
         self._look_for_strangers(seen, "sketches")
-        own = numbers.is_live & ~numbers.is_copy
-        if self._documents.is_whole:
-            has = numbers.documents["present"] > 0
-            self._compare_presence(own & has, own & ~has | numbers.is_copy, tables.count)
+        self._compare_presence(HAS_SIGNATURE | HAS_FINGERPRINT, tables.count)
         for first, count, bit in self._kinds():
             if not self._is_whole[first]:
                 continue
-            if self._documents.is_whole:
-                has = (numbers.documents["present"] & bit) > 0
-                self._compare_presence(own & has, own & ~has | numbers.is_copy, first)
+            self._compare_presence(bit, first)
             for table in range(first, first + count):
                 if self._is_whole[table] and self._sum[table] != self._of_sketches[table]:
                     message = "expected the entries that the sketches give, found others"
@@ -244,20 +231,23 @@ class Agreement:
             message = f"expected stored or removed documents, found {len(strangers)} others"
             self._differ(message, name, strangers)
 
-    def _compare_presence(self, expected: np.ndarray, unexpected: np.ndarray, table: int) -> None:
-        is_seen, numbers = self._seen[table].is_seen, self._numbers.numbers
-        missing, strange = expected & ~is_seen, unexpected & is_seen
+    def _compare_presence(self, bits: int, table: int) -> None:
+        """Prove that those documents are in a table whose records say so, and no copies."""
+        if not self._documents.is_whole:
+            return
+        numbers, is_seen = self._numbers, self._seen[table].is_seen
+        belongs = ~numbers.is_copy & ((numbers.documents["present"] & bits) > 0)
+        missing, strange = belongs & ~is_seen, numbers.is_live & ~belongs & is_seen
         for wrong, what in ((missing, "are not in it"), (strange, "do not belong in it")):
             if wrong.any():
                 message = f"expected the documents whose records say so, found {int(wrong.sum())} that {what}"
-                self._differ(message, self._tables.name(table), numbers[wrong])
+                self._differ(message, self._tables.name(table), numbers.numbers[wrong])
 
     def _check_leaders(self, seen: _Seen) -> None:
         """Prove that the sketch that a group shares is there."""
         base, behind = self._entry.base, self._entry.base + self._entry.span
         leaders = np.array([n - base for n in self._documents.groups if base <= n < behind], dtype=np.int64)
-        places = self._numbers.places(leaders)
-        gone = ~seen.holds(leaders, places)
+        gone = ~seen.holds(leaders)
         if gone.any():
             message = f"expected the sketch that copies share, found {int(gone.sum())} groups without one"
             self._differ(message, "sketches", leaders[gone])
