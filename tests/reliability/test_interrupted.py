@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.faults import broken_off
-from support.indexes import BATCHES, LAYOUT, SMALL, check, insert, keys_of
+from support.indexes import BATCH, BATCHES, LAYOUT, SMALL, check, insert, keys_of
 
 import simindex
 from simindex import IndexFullError, _kernel
@@ -66,56 +66,40 @@ def test_interrupted_compaction_costs_nothing(
         assert index.stats().segments == 1
 
 
+BREAKS: dict[str, tuple[str, BaseException, bool]] = {
+    "a commit fails": ("commit", IndexFullError("no space"), False),
+    "Ctrl-C before a commit": ("commit of the writer", KeyboardInterrupt(), False),
+    "Ctrl-C at the end of a commit": ("commit", KeyboardInterrupt(), True),
+}
+
+
 @pytest.mark.parametrize("at", range(1, BATCHES + 1))
-def test_failed_commit_leaves_no_chunks_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
+@pytest.mark.parametrize("what", BREAKS)
+def test_commit_that_is_broken_off_is_stored_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, at: int
 ) -> None:
     """The merges under way begin anew; what they had stored is removed by the next commit."""
+    step, error, is_done = BREAKS[what]
+    broken = list[int]()
     with simindex.open(tmp_path / "i", "x", SMALL, layout=LAYOUT) as index:
-        broken_off(monkeypatch, "commit", at, IndexFullError("no space"))
+        broken_off(monkeypatch, step, at, error, is_done=is_done)
         for batch in range(BATCHES):
             try:
                 insert(index, batch)
-            except IndexFullError:
-                insert(index, batch)
-            check(index, range(batch + 1))
-
-
-@pytest.mark.parametrize("at", range(1, BATCHES + 1))
-def test_ctrl_c_at_the_end_of_a_commit_keeps_the_commit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
-) -> None:
-    """It is raised when the commit is durable already: the handle must know what is stored."""
-    with simindex.open(tmp_path / "i", "x", SMALL, layout=LAYOUT) as index:
-        commits = broken_off(monkeypatch, "commit", at, KeyboardInterrupt(), is_done=True)
-        for batch in range(BATCHES):
-            if len(commits) == at - 1:
-                with pytest.raises(KeyboardInterrupt):
+            except type(error):
+                broken.append(batch)
+                assert (keys_of(batch)[0] in index) == is_done
+                if not is_done:
                     insert(index, batch)
-            else:
-                insert(index, batch)
-            assert [number for number in keys_of(batch) if number in index] == list(keys_of(batch))
+            assert list(index) == list(range((batch + 1) * BATCH))
+            if not is_done:
+                check(index, range(batch + 1))
+        assert len(broken) == 1
         index.remove_many(keys_of(3))
         check(index, range(BATCHES), keys_of(3))
         index.compact()
-        check(index, range(BATCHES), keys_of(3))
-
-
-@pytest.mark.parametrize("at", range(1, BATCHES + 1))
-def test_ctrl_c_between_preparation_and_commit_costs_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
-) -> None:
-    """Steps of merges were taken whose chunks are not stored."""
-    with simindex.open(tmp_path / "i", "x", SMALL, layout=LAYOUT) as index:
-        commits = broken_off(monkeypatch, "commit of the writer", at, KeyboardInterrupt())
-        for batch in range(BATCHES):
-            if len(commits) == at - 1:
-                with pytest.raises(KeyboardInterrupt):
-                    insert(index, batch)
-            insert(index, batch)
-        check(index, range(BATCHES))
     with simindex.open(tmp_path / "i") as index:
-        check(index, range(BATCHES))
+        check(index, range(BATCHES), keys_of(3))
 
 
 @pytest.mark.parametrize("at", range(1, BATCHES))
