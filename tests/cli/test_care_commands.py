@@ -22,6 +22,7 @@ def test_check_says_whether_something_is_wrong_and_what(run: Run, segments: str)
         ran = run("check", segments, *options)
         assert (ran.code, ran.err) == (0, "")
         assert ran.out.startswith("i: nothing is wrong (")
+    told(run("check", "none"), "simindex: none: no simindex index")
     report = json.loads(run("check", segments, "--json").out)
     assert (report["ok"], report["problems"], report["num_documents"]) == (True, [], 100)
     database, key, value = next(item for item in stored_values(Path(segments)) if item[0] == "documents")
@@ -63,9 +64,3 @@ def test_backup_copies_and_then_brings_up_to_date(run: Run) -> None:
     refused = run("backup", "i", "other")
     told(refused, "found another index; choose another path")
     assert refused.err.count("\n") == 1
-
-
-@pytest.mark.parametrize("command", ["check none", "compact none", "backup none copy"])
-def test_care_for_nothing_is_an_error_and_creates_nothing(run: Run, tmp_path: Path, command: str) -> None:
-    told(run(*command.split()), "simindex: none: no simindex index")
-    assert not [*tmp_path.iterdir()]

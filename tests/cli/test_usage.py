@@ -114,7 +114,6 @@ query news --key fox --others | --others goes with --file or --input
 query news fox --nearest 3 --limit 5 | --limit does not go with --nearest
 query news fox --nearest 3 --exact | --exact does not go with --nearest
 query news fox --simhash --nearest 3 --limit 2 | --limit does not go with --nearest
-query news fox --simhash --nearest 3 --threshold 0.5 | --threshold does not go with --simhash
 query news fox --simhash --threshold 0.5 | --threshold does not go with --simhash
 query news fox --simhash --recall 0 | --recall does not go with --simhash
 query news fox --simhash --exact | --exact does not go with --simhash
@@ -132,7 +131,6 @@ insert new articles.jsonl --on-conflict ignore | expected one of error, skip, re
 insert new articles.jsonl --key-from name | '--key-from': expected one of content, line; found 'name'
 insert new articles.jsonl --format xml | expected one of jsonl, json, csv, tsv, parquet, text, warc; found
 insert new articles.jsonl --encoding klingon | '--encoding': expected an encoding, like latin-1
-insert new articles.jsonl --encoding rot13 | '--encoding': expected an encoding, like latin-1
 insert new articles.jsonl --delimiter ';;' | '--delimiter': expected one character
 insert new articles.jsonl --delimiter '"' | '--delimiter': expected one character
 insert new articles.jsonl --words 99999 | '--words or --chars': expected 1..1024, found 99999
@@ -150,15 +148,10 @@ insert new articles.jsonl --wait -1 | '--wait': expected a number of seconds, li
 insert new articles.jsonl --batch-size 0 | '--batch-size': expected an integer of at least 1
 insert new articles.jsonl --workers 0 | '--workers': expected an integer of at least 1
 insert new articles.jsonl --max-row 0 | '--max-row': expected a size of 1 byte or more
-insert new articles.jsonl --max-row 5XiB | '--max-row': expected a size of 1 byte or more
-insert new articles.jsonl --max-row -1 | '--max-row': expected a size of 1 byte or more
 insert new articles.jsonl --max-row 1.5GiB | '--max-row': expected a size of 1 byte or more
-insert new articles.jsonl --max-row MiB | '--max-row': expected a size of 1 byte or more
 insert new articles.jsonl --max-row '' | '--max-row': expected a size of 1 byte or more
 insert new articles.jsonl --if-new 2 | expected a number in (0, 1], found '2'
-insert new articles.jsonl --if-new 0 | expected a number in (0, 1], found '0'
 insert new articles.jsonl --if-new nan | expected a number in (0, 1], found 'nan'
-insert new articles.jsonl --if-new -1 | expected a number in (0, 1], found '-1'
 insert new articles.jsonl --simhash | --simhash goes with --if-new
 insert new articles.jsonl --if-new 0.5 --simhash | --if-new with --simhash has no threshold
 insert new articles.jsonl --id-field a --id-field b | '--id-field': expected one field, found several
@@ -181,7 +174,6 @@ report news -o report.pdf | expected a file with the ending .html, .svg or .png,
 report news -o report.svg --texts articles.jsonl | --texts goes with a page, --output FILE.html
 tune articles.jsonl -o a.pdf | expected a file with the ending .html, .svg or .png, found 'a.pdf'
 curve -o curve.jpg | expected a file with the ending .svg or .png, found 'curve.jpg'
-curve --threshold 80 | '--threshold': expected a number in (0, 1], found 80.0
 curve --num-perm 7 | '--num-perm': expected an integer of at least 8, found '7'
 curve --num-perm 100 | '--num-perm': expected a multiple of 8 in 0..1024, found 100
 curve --rows 0 | '--rows': expected an integer of at least 1
@@ -192,7 +184,6 @@ pairs news --max-distance 3 | --max-distance goes with --by simhash
 pairs news --by simhash --threshold 0.5 | --threshold does not go with --by simhash
 pairs news --by simhash --exact | --exact does not go with --by simhash
 pairs news --by words | '--by': expected one of minhash, simhash; found 'words'
-pairs news --threshold 80 | '--threshold': expected a number in (0, 1], found 80.0
 pairs news --max-run 15 | '--max-run': expected an integer of at least 16
 clusters news --max-distance 1 | --max-distance goes with --by simhash
 clusters news --limit 2 --largest 1 | --limit does not go with --largest
@@ -206,26 +197,20 @@ stats news -o news.svg | --output and --threshold go with --histogram
 stats news --threshold 0.6 | --output and --threshold go with --histogram
 stats news --common 0.5 | --common and --texts go together
 stats news --texts articles.jsonl | --common and --texts go together
-list news --limit 0 | '--limit': expected an integer of at least 1, found '0'
 get news | expected KEY... or --input
-get news x --int | --int: expected an integer, found 'x'
 remove news | expected KEY... or --input
 merge news | expected one index or more, and the folder of the new one
 resketch news new --no-simhash --blocks 5 | --no-simhash excludes --max-distance and --blocks
 expire news | expected one of --before and --older-than
 expire news --before 2026-01-01 --older-than 1d | expected one of --before and --older-than
 expire news --before yesterday | '--before': expected a time, like 2026-11-01
-expire news --before 2026-13-01 | '--before': expected a time, like 2026-11-01
 expire news --older-than 30 | '--older-than': expected a duration, like 30d
-expire news --older-than d | '--older-than': expected a duration, like 30d
 expire news --older-than '1d and more' | '--older-than': expected a duration, like 30d
-expire news --older-than -1d | '--older-than': expected a duration, like 30d
 expire news --older-than 999999999w | '--older-than': expected a
 expire news --older-than 9999w999999w | '--older-than': expected a
 insrt | No such command 'insrt'. Did you mean insert or list?
 deduplicate | No such command 'deduplicate'. Did you mean dedup?
 scaleout inot | No such command 'inot'. Did you mean init?
-frobnicate | No such command 'frobnicate'
 help | 'help' is an option: simindex --help
 version | 'version' is an option: simindex --version
 """
@@ -243,8 +228,16 @@ def test_wrong_usage_is_told_in_plain_words_and_makes_nothing(
     assert {path.name for path in tmp_path.iterdir()} == {news, "articles.jsonl"}
 
 
-NEEDS_INDEX: dict[str, list[object]] = {name: [] for name in ("stats", "pairs", "clusters", "list", "export")}
-NEEDS_INDEX |= {"query": [FOX], "get": ["a"], "remove": ["a"], "expire": ["--older-than", "1d"]}
+NEEDS_INDEX: dict[str, list[object]] = {
+    name: [] for name in ("stats", "pairs", "clusters", "list", "export", "compact")
+}
+NEEDS_INDEX |= {
+    "query": [FOX],
+    "get": ["a"],
+    "remove": ["a"],
+    "expire": ["--older-than", "1d"],
+    "backup": ["to"],
+}
 
 
 @pytest.mark.parametrize("command", NEEDS_INDEX)
