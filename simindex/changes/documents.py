@@ -107,6 +107,11 @@ class NewDocuments:
         """Return what a segment of these holds, by the numbers of a change, uint64, ascending; `leaders`:
         place -> number whose sketch it shares."""
         first, last = int(numbers[0]), int(numbers[-1])
+        if last - first >= scheme.tables.max_span:
+            raise ValueError(
+                f"expected at most {scheme.tables.max_span:,} documents in one change, which is one segment, "
+                f"found {last - first + 1:,}; make several"
+            )
         relative = np.arange(last - first + 1, dtype=np.uint32)
         if len(relative) > len(numbers):
             relative = (numbers - numbers[0]).astype(np.uint32)

@@ -110,6 +110,23 @@ def test_relations_and_order(index: Index) -> None:
     assert index.query_containment_many([query, "..."], 0.5, texts=TEXTS) == [found, []]
 
 
+def test_more_documents_at_once_than_a_segment_can_number_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("simindex.format.layout.MAX_SPAN_WITH_SHINGLES", 3)
+    with simindex.open(tmp_path / "index", config=Config(containment=8)) as index:
+        index.insert_many((n, {n}) for n in range(3))
+        with pytest.raises(ValueError, match=r"at most 3 documents in one change, .* found 4; make several"):
+            index.insert_many((n, {n}) for n in range(10, 14))
+        for first in range(20, 60, 2):
+            index.insert_many((n, {n}) for n in range(first, first + 2))
+        index.compact()
+        assert len(index) == 43
+        assert index.stats().segments >= 43 // 3
+        assert all(index.query_containment({n})[0].key == n for n in [0, 1, 2, *range(20, 60)])
+    assert not simindex.check(tmp_path / "index").problems
+
+
 def test_a_transaction_sees_its_own_documents(tmp_path: Path) -> None:
     with simindex.open(tmp_path / "index", config=Config(containment=1)) as index:
         index.insert("page", TEXTS["140"])
