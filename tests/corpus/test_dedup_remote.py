@@ -7,27 +7,13 @@ from pathlib import Path
 
 import fsspec
 import pytest
-from support.servers import gs_store, in_memory, s3_store, served
+from support.servers import gs_store, in_memory, s3_store
 from support.truth import lines, texts, write_lines
 
 from simindex import SimIndexError
-from simindex.corpus import deduplicate, join
+from simindex.corpus import deduplicate
 
 TEXTS = texts(300)
-
-
-@pytest.mark.parametrize("keep", ["first", "longest"])
-def test_remote_inputs_give_what_local_ones_give(tmp_path: Path, keep: str) -> None:
-    write_lines(tmp_path / "a.jsonl", TEXTS)
-    deduplicate(tmp_path / "a.jsonl", tmp_path / "local.jsonl", keep=keep)
-    with served(tmp_path) as url:
-        report = deduplicate(f"{url}/a.jsonl", tmp_path / "web.jsonl", keep=keep)
-        assert deduplicate(f"{url}/a.jsonl", tmp_path / "web.jsonl", keep=keep) == report
-    assert (tmp_path / "web.jsonl").read_bytes() == (tmp_path / "local.jsonl").read_bytes()
-    all_lines = lines(TEXTS)
-    with in_memory(a__jsonl=b"".join(all_lines[:100]), b__jsonl=b"".join(all_lines[100:])) as url:
-        deduplicate(f"{url}/*.jsonl", tmp_path / "memory.jsonl", keep=keep)
-    assert (tmp_path / "memory.jsonl").read_bytes() == (tmp_path / "local.jsonl").read_bytes()
 
 
 def test_a_remote_input_that_changed_is_another_job(tmp_path: Path) -> None:
@@ -41,14 +27,6 @@ def test_a_remote_input_that_changed_is_another_job(tmp_path: Path) -> None:
                     SimIndexError, match=r"inputs that have changed since: .*memory://crawl/a\.jsonl"
                 ):
                     deduplicate(f"{url}/a.jsonl", tmp_path / "out.jsonl")
-
-
-def test_join_takes_a_remote_side(tmp_path: Path) -> None:
-    write_lines(tmp_path / "a.jsonl", TEXTS)
-    with served(tmp_path) as url:
-        found = list(join(f"{url}/a.jsonl", tmp_path / "a.jsonl", 0.9))
-    assert found == list(join(tmp_path / "a.jsonl", tmp_path / "a.jsonl", 0.9))
-    assert len(found) >= len(TEXTS)
 
 
 @pytest.mark.parametrize("name", ["out.jsonl.zst", "out.parquet"])

@@ -89,7 +89,7 @@ def test_rows_go_as_an_index_says_that_is_asked_row_by_row(
     some += dice.choices(some, k=60)  # equal ones, too
     dice.shuffle(some)
     some += ["", "one"]  # nothing to compare, and equal to nothing
-    write_lines(tmp_path / "a.jsonl", some)
+    own = write_lines(tmp_path / "a.jsonl", some)
     config = Config(keep_shingles=200) if "exact" in named else Config(simhash=None)
     named = {"config": Config() if named.get("by") else config} | named
     if "against" in named:
@@ -115,6 +115,12 @@ def test_rows_go_as_an_index_says_that_is_asked_row_by_row(
     } == expected
     assert report[:4] == (len(some), len(some) - len(expected), len(expected), 0)
     assert report.removed > 60
+    if named.get("mode") != "annotate":
+        stays = b"".join(line for number, line in enumerate(own) if number not in expected)
+        assert (tmp_path / "out.jsonl").read_bytes() == stays
+    for row in gone:
+        kept = (named.get("against"), 0) if row.cluster is None else (tmp_path / "a.jsonl", row.cluster + 1)
+        assert (row.place.row, *row.kept_place[:2]) == (row.number + 1, str(kept[0]), kept[1])
 
 
 def test_rows_that_no_lines_are_read_again_as_rows(tmp_path: Path) -> None:

@@ -26,39 +26,6 @@ def json_rows(path: Path) -> list[Any]:
     return [orjson.loads(line) for line in path.read_bytes().splitlines()]
 
 
-@pytest.mark.parametrize("threshold", [0.8, 0.5])
-def test_first_keeps_what_insert_many_if_new_keeps_and_the_very_lines(
-    tmp_path: Path, threshold: float
-) -> None:
-    all_lines = write_lines(tmp_path / "a.jsonl", TEXTS)
-    report = deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", threshold)
-    kept = kept_by_index(tmp_path / "i", TEXTS, threshold)
-    assert 100 < len(kept) < 550
-    assert (tmp_path / "out.jsonl").read_bytes() == b"".join(all_lines[place] for place in kept)
-    assert report[:4] == (600, len(kept), 600 - len(kept), 0)
-    assert report.seconds > 0
-
-
-def test_iterable_to_callable_gives_the_rows_and_says_why_the_others_go() -> None:
-    rows: list[Any] = []
-    gone: list[Removed] = []
-    items = [(number % 5, text, {"n": number}) for number, text in enumerate(TEXTS)]
-    report = deduplicate(items, rows.append, on_removed=gone.append)
-    assert report.kept == len(rows)
-    assert report.removed == len(gone)
-    places = [row.metadata["n"] for row in rows]
-    assert sorted(places + [each.place.row - 1 for each in gone]) == list(range(600))
-    sketcher = simindex.Sketcher(simindex.Config(simhash=None))
-    for each in gone:
-        one, other = TEXTS[each.place.row - 1], TEXTS[each.kept_place.row - 1]
-        assert each.kept_place.row - 1 == each.cluster
-        assert each.cluster in places
-        assert each.cluster < each.place.row - 1
-        assert (each.key, each.duplicate_of) == ((each.place.row - 1) % 5, (each.kept_place.row - 1) % 5)
-        assert each.similarity == sketcher.sketch(one).jaccard(sketcher.sketch(other))
-        assert each.similarity >= 0.79
-
-
 @pytest.mark.parametrize("packing", [".gz", ".xz", ".zst"])
 def test_output_is_packed_as_it_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packing: str
@@ -142,32 +109,6 @@ def test_folder_of_texts_gives_the_paths_that_stay(tmp_path: Path) -> None:
 
 
 # ---- against ----
-
-
-def test_against_removes_the_new_side_only_and_leaves_the_index_alone(tmp_path: Path) -> None:
-    """In several batches, of the first of which a part is stored."""
-    with simindex.open(tmp_path / "seen") as index:
-        index.insert_many([(f"old{number}", text) for number, text in enumerate(TEXTS[:200])])
-    before = {path: path.read_bytes() for path in (tmp_path / "seen").iterdir() if "lock" not in path.name}
-    gone: list[Removed] = []
-    new = TEXTS[200:]
-    write_lines(tmp_path / "new.jsonl", new)
-    deduplicate(
-        tmp_path / "new.jsonl",
-        tmp_path / "out.jsonl",
-        against=tmp_path / "seen",
-        on_removed=gone.append,
-        batch_size=20,
-    )
-    with simindex.open(tmp_path / "seen", "r") as index:
-        likes_old = {number for number, found in enumerate(index.query_many(new)) if found}
-    by_row = {each.place.row - 1: each for each in gone if each.kept_place.input == str(tmp_path / "seen")}
-    assert set(by_row) == likes_old
-    assert all(str(each.duplicate_of).startswith("old") and each.cluster is None for each in by_row.values())
-    rest = [text for number, text in enumerate(new) if number not in likes_old]
-    kept = [rest[place] for place in kept_by_index(tmp_path / "i", rest)]
-    assert [row["text"] for row in json_rows(tmp_path / "out.jsonl")] == kept
-    assert before == {path: path.read_bytes() for path in before}
 
 
 def test_against_asks_for_many_batches_at_once_and_keeps_what_is_before_a_bad_row(

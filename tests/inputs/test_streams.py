@@ -135,20 +135,6 @@ def test_stream_refuses_a_file_that_asks_for_a_larger_window(tmp_path: Path) -> 
             stream.file.read()
 
 
-@pytest.mark.parametrize(
-    "encoding", ["latin-1", "cp1252", "utf-16", "utf-16-le", "utf-32", "shift_jis", "utf-7"]
-)
-@pytest.mark.parametrize("name", ["a", "a.gz"])
-def test_stream_of_another_encoding_comes_out_in_utf_8(tmp_path: Path, encoding: str, name: str) -> None:
-    text = "a line, \u65e5\u672c\n" if encoding not in ("latin-1", "cp1252") else "a line, caf\xe9\n"
-    content = (text * 50_000).encode(encoding)
-    (tmp_path / name).write_bytes(gzip.compress(content, 1) if name == "a.gz" else content)
-    with Stream(str(tmp_path / name), encoding=encoding) as stream:
-        assert stream.file.readline() == text.encode()
-        assert stream.file.read() == (text * 49_999).encode()
-    assert stream.position() == (tmp_path / name).stat().st_size
-
-
 @given(st.binary(), st.sampled_from(["ascii", "cp1252", "shift_jis", "utf-16-le", "gb18030"]))
 def test_stream_never_makes_text_of_bytes_that_are_none(
     tmp_path_factory: pytest.TempPathFactory, content: bytes, encoding: str

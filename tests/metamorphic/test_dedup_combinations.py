@@ -82,12 +82,18 @@ class Judged:
                 stored_config = Config(simhash=config.simhash, keep_shingles=keep)
                 with simindex.open(self.others[name], "x", stored_config) as index:
                     index.insert_many((row.id, row.text) for row in self.stored)
+        self.files_before = self.files_of_against()
         stored = self.stored if self.others else []
         self.kept = star(self.documents, alike, options["keep"], stored)
         self.alike = alike
 
+    def files_of_against(self) -> dict[Path, bytes]:
+        files = self.folder.glob("against.simindex/*")
+        return {path: path.read_bytes() for path in files if "lock" not in path.name}
+
     def check(self, counts: dict[str, Any]) -> None:
-        """Compare output, report, counts and index with what brute force says."""
+        """Compare output, report, counts and indexes with what brute force says."""
+        assert self.files_of_against() == self.files_before
         rows, kept = {row.id: row for row in self.documents}, self.kept
         assert (counts["read"], counts["kept"]) == (len(rows), len(kept))
         assert counts["removed"] == len(rows) - len(kept)

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.texts import good
 
 from simindex.inputs import BadRowError, Fields, Inputs, Limits, Row
 
@@ -35,12 +34,6 @@ def test_csv_row_without_key_gets_the_line_in_which_it_ends(tmp_path: Path) -> N
     path = tmp_path / "a.csv"
     rows = read(path, b'\xef\xbb\xbfid,text\r\n,"two\nlines"\n\n,x\n', Fields(key_from="line"))
     assert rows == [Row(f"{path}:3", "two\nlines", None), Row(f"{path}:5", "x", None)]
-
-
-def test_csv_takes_cells_beyond_the_limit_of_the_module(tmp_path: Path) -> None:
-    text = "long " * 100_000
-    (row,) = good(read(tmp_path / "a.csv", f"id,text\nx,{text}\n".encode()))
-    assert row.document == text
 
 
 def rows_of(path: Path, content: bytes, limits: Limits) -> list[object]:

@@ -3,6 +3,7 @@
 import gc
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import combinations
 from pathlib import Path
 from random import Random
@@ -20,32 +21,27 @@ import simindex
 from simindex import Config, Index, Layout, Pair, SimHashConfig, SimIndexError, TransactionOpenError, textbook
 
 Keys = tuple[int, int]
+Stored = list[tuple[int, ModelDocument]]
 
 TINY = Layout(2, 7, 256)
 letters = st.frozensets(st.sampled_from("abcdef"), min_size=0, max_size=6)
 
 
-class History:
-    """An index with a past, and the model of it: documents come in commits, and some go again."""
-
-    def __init__(self, folder: str, config: Config, layout: Layout | None) -> None:
-        self.index = simindex.open(folder + "/i", "x", config, layout=layout)
-        self.model = Model(config)
-
-    def insert(self, documents: list[tuple[int, frozenset[str]]]) -> None:
-        self.index.insert_many(documents, on_conflict="replace")
-        for key, shingles in documents:
-            self.model.documents.pop(key, None)
-            self.model.documents[key] = self.model.document(shingles)
-
-    def remove(self, keys: list[int]) -> None:
-        self.index.remove_many(keys)
-        for key in keys:
-            self.model.documents.pop(key, None)
-
-    def stored(self) -> list[tuple[int, ModelDocument]]:
-        """The documents in the order in which they were stored."""
-        return [(int(key), document) for key, document in self.model.documents.items()]
+@contextmanager
+def with_past(past: Any, config: Config, layout: Layout | None) -> Iterator[tuple[Index, Stored]]:
+    """An index with a past, in which documents come in commits and some go again, and what is in it, in the
+    order in which it was stored."""
+    model = Model(config)
+    with TemporaryDirectory() as folder, simindex.open(folder + "/i", "x", config, layout=layout) as index:
+        for documents, gone in past:
+            index.insert_many(documents, on_conflict="replace")
+            index.remove_many(gone)
+            for key, shingles in documents:
+                model.documents.pop(key, None)
+                model.documents[key] = model.document(shingles)
+            for key in gone:
+                model.documents.pop(key, None)
+        yield index, [(int(key), document) for key, document in model.documents.items()]
 
 
 def bits_between(a: ModelDocument, b: ModelDocument) -> int:
@@ -54,10 +50,8 @@ def bits_between(a: ModelDocument, b: ModelDocument) -> int:
     return textbook.hamming(a.fingerprint, b.fingerprint)
 
 
-def with_first_copies(
-    stored: list[tuple[int, ModelDocument]], similar: set[Keys], half: str
-) -> tuple[set[Keys], list[int]]:
-    """What "first" makes of all similar pairs: (pairs, the documents that are in pairs with others)."""
+def with_first_copies(stored: Stored, similar: set[Keys], half: str) -> set[Keys]:
+    """What "first" makes of all similar pairs."""
     firsts: dict[object, int] = {}
     pairs = set()
     for key, document in stored:
@@ -66,7 +60,7 @@ def with_first_copies(
         if first != key:
             pairs.add((first, key))
     alone = set(firsts.values())
-    return pairs | {(a, b) for a, b in similar if a in alone and b in alone}, sorted(alone)
+    return pairs | {(a, b) for a, b in similar if a in alone and b in alone}
 
 
 histories = st.lists(
@@ -102,12 +96,8 @@ def test_pairs_by_rows_equal_brute_force(
 ) -> None:
     """Without a fingerprint all copies are folded; with kept shingles none are."""
     config = Config(num_perm=16, simhash=SimHashConfig(max_distance=3) if both else None, keep_shingles=keep)
-    with TemporaryDirectory() as folder:
-        history = History(folder, config, layout)
-        for documents, gone in past:
-            history.insert(documents)
-            history.remove(gone)
-        stored = [(key, document) for key, document in history.stored() if document.rows is not None]
+    with with_past(past, config, layout) as (index, every):
+        stored = [(key, document) for key, document in every if document.rows is not None]
         bits, least = search_plan(threshold, 16, recall)
         similar = set()
         for (a, left), (b, right) in combinations(stored, 2):
@@ -116,17 +106,15 @@ def test_pairs_by_rows_equal_brute_force(
             agree = sum(x == y for x, y in zip(left.rows, right.rows, strict=True))
             if agree >= least and textbook.shares_prefix(left.rows, right.rows, bits):
                 similar.add((a, b))
-        pairs = list(history.index.pairs(threshold, recall=recall, copies=copies))
-        expected = similar if copies == "all" else with_first_copies(stored, similar, "rows")[0]
-        assert {(pair.a, pair.b) for pair in pairs} == expected
-        assert len(pairs) == len(expected)
-        documents = dict(stored)
+        pairs = list(index.pairs(threshold, recall=recall, copies=copies))
+        expected = similar if copies == "all" else with_first_copies(stored, similar, "rows")
+        assert sorted((pair.a, pair.b) for pair in pairs) == sorted(expected)
+        documents: dict[int, Any] = dict(stored)
         for pair in pairs:
-            a, b = documents[int(pair.a)], documents[int(pair.b)]
-            assert pair.similarity == pytest.approx(textbook.estimated_jaccard(a.rows, b.rows))
-            assert pair.distance == (bits_between(a, b) if both else None)
+            one, other = documents[int(pair.a)], documents[int(pair.b)]
+            assert pair.similarity == pytest.approx(textbook.estimated_jaccard(one.rows, other.rows))
+            assert pair.distance == (bits_between(one, other) if both else None)
             assert not pair.exact
-        history.index.close()
 
 
 @settings(max_examples=50, deadline=None)
@@ -135,27 +123,15 @@ def test_pairs_by_fingerprints_are_all_within_the_distance(
     past: Any, layout: Layout | None, copies: Any, distance: int, both: bool
 ) -> None:
     config = Config(num_perm=8 if both else 0, simhash=SimHashConfig(max_distance=3))
-    with TemporaryDirectory() as folder:
-        history = History(folder, config, layout)
-        with history.index as index:
-            for documents, gone in past:
-                history.insert(documents)
-                history.remove(gone)
-            stored = [
-                (key, document) for key, document in history.stored() if document.fingerprint is not None
-            ]
-            similar = {
-                (a, b)
-                for (a, left), (b, right) in combinations(stored, 2)
-                if bits_between(left, right) <= distance
-            }
-            pairs = list(index.pairs(by="simhash", max_distance=distance))
-            assert {(pair.a, pair.b) for pair in pairs} == similar
-            assert len(pairs) == len(similar)
-            if copies == "first" and not both:
-                expected, _ = with_first_copies(stored, similar, "fingerprint")
-                firsts = index.pairs(by="simhash", max_distance=distance, copies="first")
-                assert {(pair.a, pair.b) for pair in firsts} == expected
+    with with_past(past, config, layout) as (index, every):
+        stored = [(key, document) for key, document in every if document.fingerprint is not None]
+        both_of = combinations(stored, 2)
+        similar = {(a, b) for (a, left), (b, right) in both_of if bits_between(left, right) <= distance}
+        pairs = [(pair.a, pair.b) for pair in index.pairs(by="simhash", max_distance=distance)]
+        assert sorted(pairs) == sorted(similar)
+        if copies == "first" and not both:
+            firsts = index.pairs(by="simhash", max_distance=distance, copies="first")
+            assert {(pair.a, pair.b) for pair in firsts} == with_first_copies(stored, similar, "fingerprint")
 
 
 # ---- exactness ----
@@ -306,24 +282,16 @@ def family(num: int) -> list[tuple[int, str]]:
     return [(n, f"the quick brown fox jumps over the lazy dog near the river bank {n}") for n in range(num)]
 
 
-def test_pairs_are_of_the_snapshot_at_the_call(tmp_path: Path) -> None:
+def test_pairs_are_of_the_snapshot_at_the_call_and_outlive_their_index(tmp_path: Path) -> None:
     with simindex.open(tmp_path / "i", "x") as index:
         index.insert_many(family(40))
-        with index.pairs(0.5) as pairs:
-            first = next(pairs)
-            index.remove_many(range(40))
-            index.insert_many((f"new {n}", text) for n, text in family(40))
-            rest = list(pairs)
-        assert {type(key) for pair in [first, *rest] for key in (pair.a, pair.b)} == {int}
-        assert all(isinstance(pair.a, str) for pair in index.pairs(0.5))
-
-
-def test_pairs_outlive_their_index_and_end_for_good(tmp_path: Path) -> None:
-    with simindex.open(tmp_path / "i", "x") as index:
-        index.insert_many(family(40))
-        pairs = index.pairs(0.5)
         every = list(index.pairs(0.5))
-    assert list(pairs) == every
+        pairs = index.pairs(0.5)
+        first = next(pairs)
+        index.remove_many(range(40))
+        index.insert_many((f"new {n}", text) for n, text in family(40))
+        assert all(isinstance(pair.a, str) for pair in index.pairs(0.5))
+    assert [first, *pairs] == every
     assert list(pairs) == []
     pairs.close()
 
