@@ -69,15 +69,9 @@ def keyed_documents(
 ) -> Iterable[tuple[Any, ...]]:
     """Return the rows of a table as (key, document) or (key, document, metadata); other items as they are.
 
-    Args:
-        key: the column of keys, `id=` to a caller; ``None``: "id".
-        text: the column of documents; ``None``: "text".
-        metadata: the columns that become a dict of metadata; ``None``: no metadata.
-
-    Raises:
-        TypeError, ValueError: columns named for what is no table, or that are not there or of a type that
-            is no key or document; and in its turn a row with a null.
-        MissingPackageError: pyarrow is not installed.
+    Columns are "id" and "text" where none are named; `metadata` names those that become a dict. Raises
+    TypeError or ValueError where columns are named for what is no table, are not there or of a type that is
+    no key or document, and in its turn for a row with a null; MissingPackageError without pyarrow.
     """
     if metadata is not None and (isinstance(metadata, str) or not all(isinstance(n, str) for n in metadata)):
         raise TypeError(f"metadata: expected a list of names of columns, found {metadata!r:.80}")

@@ -24,18 +24,11 @@ ReadFile = Callable[[Source], Iterator[Columns]]
 
 @dataclass(frozen=True)
 class Selection:
-    """Which files of a folder are taken.
+    """Which files of a folder are taken. A pattern that begins with a dot takes hidden files that it fits."""
 
-    Attributes:
-        globs: patterns of their name, or of their path within the folder if a pattern has a slash; none: all.
-        leave_out: the real path of a folder to pass over.
-        hidden: whether to take what is hidden: files and folders whose name begins with a dot, but never
-            `.git`. A pattern that begins with a dot takes the files that it fits, too.
-    """
-
-    globs: tuple[str, ...] = ()
-    leave_out: str | None = None
-    hidden: bool = False
+    globs: tuple[str, ...] = ()  # patterns of names, or of paths within if one has a slash; none: all
+    leave_out: str | None = None  # the real path of a folder to pass over
+    hidden: bool = False  # whether to take what is hidden, whose name begins with a dot, but never `.git`
 
     def files(self, folder: str, tally: Tally | None = None) -> Iterator[str | BadRowError]:
         """Yield the path of each regular file of a folder, in order, folders by their name. A link to a file

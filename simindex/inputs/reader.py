@@ -67,50 +67,27 @@ SUFFIXES = {
 
 @dataclass(frozen=True)
 class Reading:
-    """How inputs are read, where their names do not tell.
+    """How inputs are read, where their names do not tell."""
 
-    Attributes:
-        format: of every file: a name out of `FORMATS`; ``None``: as its suffix says, standard input being
-            JSON lines, and every file of a folder a text.
-        encoding: of what is text: a text encoding of Python.
-        delimiter: between the cells of .csv and .tsv; ``None``: comma and tab.
-        globs: the files of a folder to take, by their name, or by their path within the folder if the
-            pattern has a slash; none: all.
-        hidden: whether to take hidden files of a folder.
-    """
-
-    format: str | None = None
-    encoding: str = "utf-8"
-    delimiter: str | None = None
-    globs: tuple[str, ...] = ()
-    hidden: bool = False
+    format: str | None = None  # of every file, a name out of `FORMATS`; None: as its suffix says
+    encoding: str = "utf-8"  # of what is text: a text encoding of Python
+    delimiter: str | None = None  # between the cells of .csv and .tsv; None: comma and tab
+    globs: tuple[str, ...] = ()  # the files of a folder to take, by name, or path where there is a slash
+    hidden: bool = False  # whether to take hidden files of a folder
 
 
 class Inputs:
     """The rows of several inputs, in the order given.
 
-    Args:
-        paths: files, folders, or "-" for standard input. Where nothing has such a name it may be a pattern
-            of `glob`, "**" included: what it fits is read in the order of its names. A URL is a remote file,
-            or a pattern of such, that `fsspec` opens.
-        fields: of the rows of tables and of JSON; default: "id" and "text".
-        reading: how files are read; default: as their names say.
-        leave_out: a folder to pass over within folders (an index, say).
-        limits: on what is held in memory at once; default: `Limits()`.
-
-    Raises:
-        FileNotFoundError: an input is missing.
-        InputError: an input is of a format that it cannot be of.
-        MissingPackageError: an input needs a package that is not installed.
+    Paths are files, folders, "-" for standard input, patterns of `glob`, and URLs, or patterns of such, that
+    `fsspec` opens; a folder may be left out within others. One that is missing, of another format or without
+    the package that it needs is refused at once.
 
     Iterating yields `Row` and `BadRowError`; it raises `InputError` where an input cannot be read on, and
-    ``OSError`` where one cannot be opened. Each iteration begins anew, except for standard input. One
-    thread at a time; between iterations it can be pickled, and read by another process. One row is held in
-    memory (of .parquet a thousand, of .json the file), whatever the size of the inputs; what is over one of
-    the limits is a `BadRowError`.
-
-    Attributes:
-        place: among the inputs, from 0, of the one that the latest iteration reads.
+    ``OSError`` where one cannot be opened. Each iteration begins anew, except for standard input, and its
+    `place` is that of the input that it reads. One thread at a time; between iterations it can be pickled.
+    One row is held in memory (of .parquet a thousand, of .json the file); what is over a limit is a
+    `BadRowError`.
 
     >>> inputs = Inputs([os.path.dirname(__file__)], reading=Reading(globs=("rows.py",)))
     >>> [row.key for row in inputs]  # doctest: +ELLIPSIS

@@ -97,7 +97,7 @@ Usual = tuple[list[Any], list[Any], list[Any] | None]
 
 
 KeyFrom = Literal["content", "line"]
-"""What a key is made of where a row has none."""
+"""What a key is made of where a row has none: its document (`content_key`), or its input's path and line."""
 
 
 def content_key(document: RowDocument) -> str:
@@ -131,29 +131,17 @@ def tidy_path(path: str) -> str:
 
 @dataclass(frozen=True)
 class Fields:
-    """Which fields of a row are what.
-
-    Attributes:
-        metadata: whether the others are kept.
-        metadata_from: the field whose value is the metadata; ``None``: all others.
-        fingerprint: the field of a 64-bit SimHash fingerprint that is the document, in place of `text`.
-        fingerprint_base: of fingerprints written as text: 16 or 10.
-        keys_only: whether the key is all that is wanted: then a row with one needs no document.
-        key_from: of what a key is made where a row has none: "line", of the input's path as it was given and
-            the row's line (``path:line``); "content", of its document (`content_key`); ``None``: such a
-            row is a bad one.
-        whole_rows: whether the content of a row of Parquet has all its columns, and not only the wanted.
-    """
+    """Which fields of a row are what."""
 
     id: str = "id"
     text: str = "text"
-    metadata: bool = False
-    key_from: KeyFrom | None = None
-    metadata_from: str | None = None
-    fingerprint: str | None = None
-    fingerprint_base: int = 16
-    keys_only: bool = False
-    whole_rows: bool = False
+    metadata: bool = False  # whether the others are kept
+    key_from: KeyFrom | None = None  # of what a key is made where a row has none; None: such a row is bad
+    metadata_from: str | None = None  # the field whose value is the metadata; None: all others
+    fingerprint: str | None = None  # the field of a fingerprint that is the document in place of `text`
+    fingerprint_base: int = 16  # of fingerprints written as text: 16 or 10
+    keys_only: bool = False  # whether the key is all that is wanted: a row with one needs no document
+    whole_rows: bool = False  # whether the content of a row of Parquet has all columns, not only the wanted
 
     def row(self, name: str, number: int, values: dict[str, Any]) -> Row | BadRowError:
         """Return the row of these values.

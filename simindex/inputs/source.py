@@ -49,18 +49,12 @@ _BEGINS_OF_PACKED = [
 
 @dataclass(frozen=True)
 class Limits:
-    """How much of an input may be held in memory at once. Working on it takes a multiple of that.
+    """How much of an input may be held in memory at once. Working on it takes a multiple of that."""
 
-    Attributes:
-        row: bytes of a row: of a line, a cell, a text file, a .json. A page of a web archive may take a 32nd
-            of it, unpacked; the window that a .zst or .xz asks for as much as a row, or 64 MiB (of .zst the
-            power of two below; `zstd --long=31` writes files that ask for 2 GiB).
-        ratio: how many times its compressed size a row of a compressed file may have, from a quarter of `row`
-            on.
-    """
-
-    row: int = 256 * _MIB
-    ratio: int = 100
+    row: int = 256 * _MIB  # bytes of a row: of a line, a cell, a text file, a .json
+    ratio: int = (
+        100  # how often its compressed size a row of a compressed file may have, from `ratio_from` on
+    )
 
     @property
     def page(self) -> int:
@@ -69,7 +63,8 @@ class Limits:
 
     @property
     def window(self) -> int:
-        """Bytes of content that a .zst or .xz may ask to be remembered while it is read."""
+        """Bytes of content that a .zst or .xz may ask to be remembered while it is read; of .zst the power of
+        two below counts (`zstd --long=31` writes files that ask for 2 GiB)."""
         return max(self.row, 64 * _MIB)
 
     @property
@@ -106,21 +101,13 @@ def _size(num_bytes: int) -> str:
 
 @dataclass
 class Tally:
-    """What was not read as it stands.
+    """What was not read as it stands."""
 
-    Attributes:
-        hidden: files and folders of a folder that were passed over because their name begins with a dot.
-        binary: files of a folder that were passed over because they are no text.
-        records: of web archives, that were passed over because they are no page, or one without text.
-        mended: text files with bytes that their encoding has no character for, read with U+FFFD there.
-        tables: files of a folder that are named as tables or JSON are, and were read as one text each.
-    """
-
-    hidden: int = 0
-    binary: int = 0
-    records: int = 0
-    mended: int = 0
-    tables: int = 0
+    hidden: int = 0  # files and folders of a folder that were passed over: their name begins with a dot
+    binary: int = 0  # files of a folder that were passed over because they are no text
+    records: int = 0  # of web archives, that were passed over: they are no page, or one without text
+    mended: int = 0  # text files with bytes that their encoding has no character for, read with U+FFFD there
+    tables: int = 0  # files of a folder that are named as tables or JSON are, read as one text each
 
 
 class Cells(NamedTuple):
@@ -212,10 +199,8 @@ class Source:
     def whole(self) -> bytes:
         """Return the whole file, decompressed and in UTF-8.
 
-        Raises:
-            NoTextError: it begins with something binary: with a zero byte in its first 256 KiB.
-            BadRowError: it is over the limit on a document, cannot be unpacked, or there is no memory for it.
-            OSError: it cannot be opened.
+        Raises NoTextError where it begins with something binary, BadRowError where it is over the limit or
+        cannot be unpacked, OSError where it cannot be opened.
         """
         with self._opened() as stream:
             try:
@@ -261,22 +246,14 @@ class Source:
 
 
 class Lines:
-    """The lines of an input, with their ends: iterating yields bytes, or a `BadRowError` in a line's place.
-
-    A line over a limit is such an error: the rest of it is read and not held, and the next line comes.
-    Iterating raises `InputError` where the file cannot be read on, and names the line after which that was.
-
-    Attributes:
-        number: of the newest line, from 1.
-        mark: what `excess` takes, of the time before that line.
-    """
+    """The lines of an input, with their ends: iterating yields bytes, or a `BadRowError` in place of a line
+    over a limit, the rest of which is read and not held. It raises `InputError` where the file cannot be read
+    on, and names the line after which that was."""
 
     def __init__(self, stream: Stream, name: str, limits: Limits) -> None:
-        self.number = 0
-        self.mark = 0
-        self._stream = stream
-        self._name = name
-        self._limits = limits
+        self.number = 0  # of the newest line, from 1
+        self.mark = 0  # what `excess` takes, of the time before that line
+        self._stream, self._name, self._limits = stream, name, limits
 
     def __iter__(self) -> Iterator[bytes | BadRowError]:
         stream = self._stream
@@ -379,28 +356,18 @@ _COLUMN_BYTES = 1 << 20
 
 
 class Columns(NamedTuple):
-    """Some rows of an input, in order.
+    """Some rows of an input, in order."""
 
-    Attributes:
-        names: of the input of each; of a file of a folder its own.
-        numbers: of each row or line in it, from 1; 0 where the whole file is the row.
-        contents: of each, as it stands in its input, for those who write it out again: bytes: the line, in
-            UTF-8; `Cells`: a row of CSV; a dict: an object of a .json; `BatchRow`: a row of Parquet;
-            ``None``: the file of that name.
-        error: of what stands behind them and is no row.
-        metadata: of each; ``None``: none of them has any.
-        made: the places among them of those whose key was made of their document: another row of such a key
-            is the same document.
-    """
-
-    names: list[str]
-    numbers: list[int]
+    names: list[str]  # of the input of each; of a file of a folder its own
+    numbers: list[int]  # of each row or line in it, from 1; 0 where the whole file is the row
     keys: list[Any]
     documents: list[Any]
+    # Of each, as it stands in its input, for those who write it out again: bytes: the line, in UTF-8;
+    # `Cells`: a row of CSV; a dict: an object of a .json; `BatchRow`: a row of Parquet; None: that file.
     contents: list[Any]
-    error: BadRowError | None = None
-    metadata: list[Any] | None = None
-    made: frozenset[int] = frozenset()
+    error: BadRowError | None = None  # of what stands behind them and is no row
+    metadata: list[Any] | None = None  # of each; None: none of them has any
+    made: frozenset[int] = frozenset()  # places of those whose key was made of their document
 
     @classmethod
     def without_rows(cls, error: BadRowError | None) -> Columns:

@@ -192,12 +192,8 @@ class _Guarded:
         self._file = file
 
     def read(self, size: int = -1) -> bytes:
-        """Return the next bytes.
-
-        Raises:
-            ValueError: they are too many, or the file ends too early: of an EOFError warcio thinks that all
-                is well.
-        """
+        """Return the next bytes. Raises ValueError where they are too many, or the file ends too early: of an
+        EOFError warcio thinks that all is well."""
         try:
             found: bytes = self._file.read1(size)  # read() would lose what comes before a tear
         except EOFError as exc:
