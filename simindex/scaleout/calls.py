@@ -62,16 +62,14 @@ class Calls(ABC):
 
     @abstractmethod
     def send_all(self, group: Group, method: str, *arguments: Any, to: To | None = None) -> dict[str, Any]:
-        """Call a method at every place, or at some with arguments of their own before the others; returns
-        what `gather` takes."""
+        """Call a method at every place, or at some with arguments of their own before the others."""
 
     @abstractmethod
     def _reply(self, sent: Any, seconds: float) -> Replied | str:
         """Return what a place answers within so many seconds, or why it does not."""
 
     def gather(self, sent: Mapping[str, Any], seconds: float) -> Gathered:
-        """Return what places answer within so many seconds; an error of a host is raised, when all are
-        done."""
+        """Return what places answer within so many seconds; an error of one is raised when all are done."""
         until, found, failures = time.monotonic() + seconds, Gathered({}, {}), list[Exception]()
         for place, one in sent.items():
             reply = self._reply(one, until - time.monotonic())
@@ -140,13 +138,7 @@ class LocalCalls(Calls):
         for place in self.places:
             self._host(place)
 
-    def send_all(
-        self,
-        group: Group,  # noqa: ARG002 - one call comes after the other
-        method: str,
-        *arguments: Any,
-        to: To | None = None,
-    ) -> dict[str, Any]:
+    def send_all(self, _: Group, method: str, *arguments: Any, to: To | None = None) -> dict[str, Any]:
         """Call a method; see `Calls.send_all`."""
         own = dict.fromkeys(self.places, ()) if to is None else to
 
@@ -165,9 +157,8 @@ class LocalCalls(Calls):
                 _hosts[self.catalog.id, place] = self._used[place], count + 1
             return self._used[place]
 
-    def _reply(self, sent: Any, seconds: float) -> Replied | str:  # noqa: ARG002 - it is there
-        found: Replied = sent
-        return found
+    def _reply(self, sent: Replied, _: float) -> Replied | str:
+        return sent  # it is there
 
     def close(self) -> None:
         """Close the partitions that no other handle of this process uses."""

@@ -115,15 +115,10 @@ class Catalog:
         >>> Catalog.from_json(catalog.to_json()) == catalog
         True
         """
-        content: dict[str, Any] = {
-            "simindex_catalog": FORMAT,
-            "id": self.id,
-            "version": self.version,
-            "config": self.config.to_dict(),
-            "store": self.store,
-            "durability": self.durability,
-            "partitions": [asdict(partition) for partition in self.partitions],
-        }
+        names = "id", "version", "store", "durability"
+        content: dict[str, Any] = {"simindex_catalog": FORMAT, "config": self.config.to_dict()}
+        content |= {name: getattr(self, name) for name in names}
+        content["partitions"] = [asdict(partition) for partition in self.partitions]
         return json.dumps(content | {"seal": digest_of(content)}, indent=1) + "\n"
 
     @classmethod
@@ -140,28 +135,20 @@ class Catalog:
                 f"{uri}: expected a catalog of format {FORMAT}, found {content['simindex_catalog']!r:.80}; "
                 "open it with the simindex version that wrote it"
             )
-        seal = content.pop("seal", None)
-        if seal != digest_of(content):
+        if content.pop("seal", None) != digest_of(content):
             raise CorruptIndexError(
                 f"{uri}: expected a catalog that fits its seal, found one that was changed; restore it, or "
                 "write it anew from the folders of the partitions",
                 path=uri,
             )
         try:
-            partitions = tuple(Partition(**partition) for partition in content["partitions"])
-            catalog = cls(
-                Config.from_dict(content["config"]),
-                partitions,
-                content["id"],
-                content["version"],
-                content["store"],
-                content["durability"],
-            )
+            del content["simindex_catalog"]
+            partitions = tuple(Partition(**partition) for partition in content.pop("partitions"))
+            return cls(Config.from_dict(content.pop("config")), partitions, **content)
+        except FormatError:
+            raise
         except (KeyError, TypeError, ValueError) as exc:
-            if isinstance(exc, FormatError):
-                raise
             raise CorruptIndexError(f"{uri}: expected a whole catalog, found {exc!r}", path=uri) from exc
-        return catalog
 
     @classmethod
     def load(cls, uri: str | os.PathLike[str]) -> Catalog:
@@ -172,12 +159,10 @@ class Catalog:
             where, content = objects.uri, objects.current(_NAME)
         else:
             where = str(local_path(uri))
-            try:
+            if os.path.isdir(where):
+                raise FormatError(f"{where}: expected the catalog of a scaled index, found a folder")
+            with suppress(FileNotFoundError, NotADirectoryError):  # refused below
                 content = Path(where).read_bytes()
-            except IsADirectoryError as exc:
-                raise FormatError(f"{where}: expected the catalog of a scaled index, found a folder") from exc
-            except (FileNotFoundError, NotADirectoryError):
-                pass  # refused below
         if content is None:
             raise FileNotFoundError(
                 f"{where}: expected the catalog of a scaled index, found none; scaleout.create makes one"

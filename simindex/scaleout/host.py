@@ -284,16 +284,15 @@ class Host:
 
         def asked(number: int) -> T | Exception:
             partition = partitions[number]
-            for is_last in (False,) * _OPENINGS + (True,):
-                try:
+            try:
+                with naming(assignment, number):
+                    for _ in range(_OPENINGS):
+                        with suppress(ClosedError):
+                            return ask(number, partition)
+                        partition = self.partitions(assignment)[number]
                     return ask(number, partition)
-                except Exception as exc:
-                    if not isinstance(exc, ClosedError) or is_last:
-                        error = named(exc, assignment, number)
-                        error.__cause__ = None if error is exc else exc
-                        return error
-                partition = self.partitions(assignment)[number]
-            raise AssertionError("the last turn returns")
+            except Exception as exc:
+                return exc
 
         every = list(numbers)
         threads = side_by_side and self._threads > 1 and len(every) > 1
@@ -385,31 +384,22 @@ _OF_A_MOVE = (ReadOnlyError, ClosedError)
 
 @contextmanager
 def naming(assignment: Assignment, number: int, *, is_opening: bool = False) -> Iterator[None]:
-    """Let what goes wrong in a partition say where that is."""
+    """Let what goes wrong in a partition say in which one, and where that is."""
     try:
         yield
     except (SimIndexError, OSError) as exc:
-        error = named(exc, assignment, number, is_opening=is_opening)
-        if error is exc:
+        is_asked_for = isinstance(exc, ConfigMismatchError) and not is_opening
+        if is_asked_for or isinstance(exc, _OF_THE_CALLER):
             raise
-        raise error from exc
-
-
-def named(exc: Exception, assignment: Assignment, number: int, *, is_opening: bool = False) -> Exception:
-    """Return the error that says in which partition something went wrong, and where that is."""
-    if isinstance(exc, _OF_THE_CALLER) or not isinstance(exc, SimIndexError | OSError):
-        return exc
-    if isinstance(exc, ConfigMismatchError) and not is_opening:
-        return exc
-    node, found = socket.gethostname(), f"partition {number} at {assignment.place}"
-    where: dict[str, Any] = {"place": assignment.place, "partition": number, "node": node}
-    if isinstance(exc, _OF_A_MOVE):
-        return CatalogChangedError(
-            f"{found} ({node}) is closed for writing while it is moved; open the index again and repeat "
-            "the change. A move that was broken off is taken over by the next one, to any place",
-            **where,
-        )
-    return PartitionError(f"{found} ({node}): {exc}", reason=exc, **where)
+        node, found = socket.gethostname(), f"partition {number} at {assignment.place}"
+        where: dict[str, Any] = {"place": assignment.place, "partition": number, "node": node}
+        if isinstance(exc, _OF_A_MOVE):
+            raise CatalogChangedError(
+                f"{found} ({node}) is closed for writing while it is moved; open the index again and repeat "
+                "the change. A move that was broken off is taken over by the next one, to any place",
+                **where,
+            ) from exc
+        raise PartitionError(f"{found} ({node}): {exc}", reason=exc, **where) from exc
 
 
 def _closed_by(path: str) -> int:

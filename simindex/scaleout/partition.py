@@ -199,11 +199,7 @@ class Partition(Index):
 
     def remove_once(self, call: bytes, encoded_keys: list[bytes]) -> int:
         """Remove the documents of some keys, each once, in one commit; returns how many there were."""
-
-        def remove(writer: Writer, pending: Pending, view: View) -> int:
-            return writer.remove(pending, view, encoded_keys)
-
-        return self._once(call, remove)
+        return self._once(call, lambda writer, pending, view: writer.remove(pending, view, encoded_keys))
 
     def touch_once(self, call: bytes, encoded_keys: list[bytes]) -> int:
         """Renew the age of the documents of some keys, each once; returns how many there were."""
