@@ -27,25 +27,16 @@ from simindex.corpus.dedup.journal import digest_of
 from simindex.corpus.dedup.rows import InputPart
 from simindex.corpus.entries import PathEntries, entries_of
 from simindex.inputs import Fields, Inputs
-from simindex.maintenance.object_store import Objects, open_store
+from simindex.maintenance.object_store import open_store
 from simindex.remote import is_remote
 from simindex.scaleout.actors import calls_of
 from simindex.scaleout.calls import is_local
 from simindex.scaleout.catalog import Catalog
-from simindex.scaleout.cluster import Tasks, tasks_on
+from simindex.scaleout.cluster import tasks_on
 from simindex.scaleout.errors import ScaleOutError, UnsupportedError
 from simindex.scaleout.index import ScaledIndex
 from simindex.scaleout.input_parts import PART_BYTES, parts_of
 from simindex.sketching.sketcher import Sketcher
-
-
-class Counts(NamedTuple):
-    """What became of the rows of a part; see `BuildReport`."""
-
-    inserted: int = 0
-    replaced: int = 0
-    skipped: int = 0
-    bad: int = 0
 
 
 @dataclass(frozen=True)
@@ -81,8 +72,8 @@ class Build(NamedTuple):
     batch_size: int
 
 
-def insert_part(build: Build, part: InputPart) -> Counts:
-    """Store the documents of a part; all of it is acknowledged."""
+def insert_part(build: Build, part: InputPart) -> list[int]:
+    """Store the documents of a part; returns the first figures of `BuildReport`, once all is acknowledged."""
     bad, sketcher = 0, Sketcher(build.catalog.config)
     most = build.batch_size * len(build.catalog.partitions)
 
@@ -112,7 +103,7 @@ def insert_part(build: Build, part: InputPart) -> Counts:
     with ScaledIndex(build.uri, build.catalog, calls_of) as index:
         joined = (NewDocuments.joined([one for one, _ in part.values]) for part in parts)
         report = index.insert_prepared(joined, build.on_conflict)
-    return Counts(*report, bad)
+    return [*report, bad]
 
 
 def build(
@@ -175,31 +166,22 @@ def build(
         parts, _ = parts_of(entries.inputs, part_bytes, tasks)
         cuts = [[part.place, *(part.extent or ())] for part in parts]
         digest = digest_of(entries.digest() | {"cuts": cuts, "how": list(common[3:])})
-        journal = open_store(f"{uri}/build" if is_remote(uri) else f"{uri}.build")
-        counts, resumed = _run(tasks, common, parts, journal.inside(digest), progress)
+        store = open_store(f"{uri}/build" if is_remote(uri) else f"{uri}.build")
+        journal = store.inside(digest)
+        done = {int(name): json.loads(journal.get(name)) for name in journal.sizes()}
+        total = [sum(figures) for figures in zip([0] * 4, *done.values(), strict=True)]
+        resumed, ahead = len(done), [number for number in range(len(parts)) if number not in done]
+        stored = tasks.run(insert_part, common, (parts[number] for number in ahead))
+        for count, (number, figures) in enumerate(zip(ahead, stored, strict=True), resumed + 1):
+            journal.put(f"{number:08}", json.dumps(figures).encode())
+            total = list(map(add, total, figures))
+            if progress is not None:
+                progress(sum(total[:3]), count)
+        journal.remove(journal.sizes())
     if not is_remote(uri):
         shutil.rmtree(f"{uri}.build/{digest}", ignore_errors=True)
         with suppress(OSError):  # another build is not done
             os.rmdir(f"{uri}.build")
-    return BuildReport(*counts, len(parts), resumed, time.monotonic() - began)
-
-
-def _run(
-    tasks: Tasks,
-    common: Build,
-    parts: list[InputPart],
-    journal: Objects,
-    progress: Callable[[int, int], object] | None,
-) -> tuple[Counts, int]:
-    """Do all parts that are not done; returns what became of all rows, and how many parts were done."""
-    done = {int(name): Counts(*json.loads(journal.get(name))) for name in journal.sizes()}
-    resumed, ahead = len(done), [number for number in range(len(parts)) if number not in done]
-    total = Counts(*map(sum, zip(Counts(), *done.values(), strict=True)))
-    stored = tasks.run(insert_part, common, (parts[number] for number in ahead))
-    for number, counts in zip(ahead, stored, strict=True):
-        journal.put(f"{number:08}", json.dumps(counts).encode())
-        done[number], total = counts, Counts(*map(add, total, counts))
-        if progress is not None:
-            progress(sum(total) - total.bad, len(done))
-    journal.remove(journal.sizes())
-    return total, resumed
+    inserted, replaced, skipped, bad = total
+    seconds = time.monotonic() - began
+    return BuildReport(inserted, replaced, skipped, bad, len(parts), resumed, seconds)

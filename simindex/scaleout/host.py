@@ -25,7 +25,6 @@ from simindex.changes.documents import Conflict, NewDocuments
 from simindex.config import Config, require_equal
 from simindex.errors import ClosedError, ConfigMismatchError, KeyExistsError, ReadOnlyError, SimIndexError
 from simindex.format.keys import decode_keys, key_hashes
-from simindex.format.records import NIL
 from simindex.index import Index
 from simindex.maintenance.backup import backup_index
 from simindex.maintenance.object_store import StoreError, open_store, prove
@@ -231,10 +230,9 @@ class Host:
         texts = routed.documents
         sketches = [texts] if isinstance(texts, SketchBatch) else self._sketched(texts)
         # While the threads sketch.
-        encoded = routed.encoded_keys
-        metadata = routed.packed_metadata or [NIL] * len(encoded)
+        encoded, metadata, _, times, _ = routed
         keys, hashes = decode_keys(encoded), key_hashes(encoded)
-        return NewDocuments(keys, encoded, hashes, metadata, SketchBatch.joined(list(sketches)), routed.times)
+        return NewDocuments(keys, encoded, hashes, metadata, SketchBatch.joined(list(sketches)), times)
 
     def _sketched(self, texts: list[str]) -> Iterable[SketchBatch]:
         """Yield the sketches of texts, some at a time by each thread."""

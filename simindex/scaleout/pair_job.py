@@ -64,8 +64,6 @@ _AT_ONCE = 16_384
 
 _EVERY = 2**62
 
-Progress = Callable[[int, int], object]
-
 
 class Compared:
     """What ranges have found, with the documents of all partitions.

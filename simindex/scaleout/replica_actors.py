@@ -73,12 +73,10 @@ class ReplicaActor(HostActor):
     def _restored(self) -> Assignment:
         self._remove()  # what this actor left where it was killed
         os.makedirs(self._made)
-        paths = {
-            number: os.path.join(self._made, f"{number:05}.simindex") for number in range(len(self._uris))
-        }
+        paths = {n: os.path.join(self._made, f"{n:05}.simindex") for n in range(len(self._uris))}
         try:
-            for number, path in paths.items():
-                restore_index(self._uris[number], path)
+            for uri, path in zip(self._uris, paths.values(), strict=True):
+                restore_index(uri, path)
             with Index(paths[0], "r") as index:
                 config = index.config
         except BaseException:
@@ -212,15 +210,9 @@ def replicas(
         try:
             actors.append(module.get_actor(**named))
         except ValueError:  # there is none of that name
-            new = actor.options(
-                **named,
-                lifetime="detached",
-                max_restarts=-1,
-                get_if_exists=True,
-                scheduling_strategy="SPREAD",
-            )
-            actors.append(new.remote(uris, folder))
-            made.append(actors[-1])
+            how = named | {"lifetime": "detached", "max_restarts": -1, "get_if_exists": True}
+            made.append(actor.options(**how, scheduling_strategy="SPREAD").remote(uris, folder))
+            actors.append(made[-1])
     try:
         standing = [actor.stands.remote() for actor in actors]
         up, waiting = module.wait(standing, num_returns=count, timeout=_START_SECONDS)

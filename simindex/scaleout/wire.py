@@ -25,20 +25,12 @@ from simindex.sketching.sketcher import Sketcher
 
 
 class Routed(NamedTuple):
-    """Documents on their way to one place.
-
-    Attributes:
-        encoded_keys: as they will be stored.
-        packed_metadata: as it will be stored; ``None`` where there is none.
-        partitions: number of the partition of each, uint32.
-        times: at which each is stored, int64, in microseconds, ascending.
-        documents: texts, or the sketches of other documents.
-    """
+    """Documents on their way to one place: keys and metadata as they will be stored."""
 
     encoded_keys: list[bytes]
-    packed_metadata: list[bytes] | None
-    partitions: np.ndarray
-    times: np.ndarray
+    packed_metadata: list[bytes]
+    partitions: np.ndarray  # uint32: the number of that of each
+    times: np.ndarray  # int64, ascending: when each is stored, in microseconds
     documents: list[str] | SketchBatch
 
 
@@ -71,17 +63,15 @@ class Routing:
         """Return place -> (id of the call, its part of the items), of those that are to store any."""
         if all(type(item) is tuple and 2 <= len(item) <= 3 and type(item[1]) is str for item in items):
             with suppress(TypeError, ValueError):  # raised again below, with the key
-                keys, metadata = encode_keys([item[0] for item in items]), None
-                if any(len(item) == 3 for item in items):
-                    metadata = [NIL if len(item) == 2 else pack_metadata(item[2]) for item in items]
+                keys = encode_keys([item[0] for item in items])
+                metadata = [NIL if len(item) == 2 else pack_metadata(item[2]) for item in items]
                 return self._routed(keys, key_hashes(keys), metadata, [item[1] for item in items])
         return self.documents(prepare_documents(items, self._sketcher))
 
     def documents(self, documents: NewDocuments) -> dict[str, tuple[bytes, Routed]]:
         """Return the same of documents that are sketched already."""
-        packed = documents.packed_metadata
-        metadata = packed if any(one != NIL for one in packed) else None
-        return self._routed(documents.encoded_keys, documents.key_hashes, metadata, documents.sketches)
+        given = documents.encoded_keys, documents.key_hashes, documents.packed_metadata, documents.sketches
+        return self._routed(*given)
 
     def _times(self, count: int) -> np.ndarray:
         """Return ascending times for so many documents, behind those that were given before."""
@@ -102,7 +92,7 @@ class Routing:
         self,
         encoded: list[bytes],
         hashes: np.ndarray,
-        metadata: list[bytes] | None,
+        metadata: list[bytes],
         documents: list[str] | SketchBatch,
     ) -> dict[str, tuple[bytes, Routed]]:
         call, times, routed = new_call(), self._times(len(encoded)), {}
@@ -110,15 +100,11 @@ class Routing:
         of_place = self._place_of[numbers]
         for at, name in enumerate(self._names):
             places = np.flatnonzero(of_place == at)
-            here = places.tolist()
-            if not here:
-                continue
-            own: list[str] | SketchBatch
-            if isinstance(documents, SketchBatch):
-                own = documents.taken(here)
-            else:
-                own = [documents[one] for one in here]
-            packed = None if metadata is None else [metadata[one] for one in here]
-            keys = [encoded[one] for one in here]
-            routed[name] = call, Routed(keys, packed, numbers[places], times[places], own)
+            if here := places.tolist():
+                keys, packed = ([column[one] for one in here] for column in (encoded, metadata))
+                own: list[str] | SketchBatch
+                own = (
+                    [documents[one] for one in here] if isinstance(documents, list) else documents.taken(here)
+                )
+                routed[name] = call, Routed(keys, packed, numbers[places], times[places], own)
         return routed
