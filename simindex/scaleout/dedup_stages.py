@@ -53,14 +53,14 @@ def decide(stages: Stages, tables: Sequence[DocumentTables], walked: Iterable[in
         ends = [stages.line_ends(number) for number in range(len(rows))]
         counts["kept_bytes"] = [-1 if some is None else some[-1] - some[0] for some in ends]
         for edges in _some_of(outcome.verdicts):
-            for number, here, ranks_ in source.parts(ends_of(edges["edge"])[0]):
-                wanted = _wanted(stages, edges[here])
-                names = [each for part, _, own in source.parts(wanted) for each in rows[part].origins(own)]
+            for number, here, gone in source.parts(ends_of(edges["edge"])[0]):
+                wanted = source.parts(_wanted(stages, edges[here]))
+                names = [each for part, _, named in wanted for each in rows[part].origins(named)]
                 with open(_verdict_file(beside, number), "ab") as file:
                     pickle.dump((edges[here], [(key, tuple(place), has) for key, place, has in names]), file)
-                counts["removed"][number] += len(ranks_)
+                counts["removed"][number] += len(gone)
                 if (some := ends[number]) is not None:
-                    counts["kept_bytes"][number] -= (some[ranks_ + 1] - some[ranks_]).sum()
+                    counts["kept_bytes"][number] -= (some[gone + 1] - some[gone]).sum()
         counts.tofile(os.path.join(beside, _COUNTS))
 
 
