@@ -97,7 +97,7 @@ def test_labels_given_by_keyboard_are_saved_and_read_back(
 
 @needs_browser
 @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
-def test_page_of_labels_shows_the_measures_and_fits(
+def test_page_shows_the_measures_fits_and_is_legible(
     browser: Browser, labelled: TuningReport, tmp_path: Path, width: int, scheme: str
 ) -> None:
     browser.problems.clear()
@@ -105,36 +105,23 @@ def test_page_of_labels_shows_the_measures_and_fits(
     browser.resize(width, 900)
     browser.prefer(scheme)
     browser.open(tmp_path / "tune.html")
+    browser.value("localStorage.clear()")
+    browser.open(tmp_path / "tune.html")
     assert browser.value("document.documentElement.scrollWidth") <= width
     assert browser.value(
         "[...document.querySelectorAll('.wide')].every((box) => box.scrollWidth <= box.clientWidth)"
     )
+    colours = "['color', 'backgroundColor'].map((name) => getComputedStyle(document.body)[name])"
+    ink, ground = (sum(map(int, colour[4:-1].split(","))) for colour in browser.value(colours))
+    assert (ink > ground) == (scheme == "dark")
     measures = "[...document.querySelectorAll('#measures tbody tr')].map((row) => row.innerText.split('\\t'))"
     assert browser.value(measures) == [list(curve.row()) for curve in labelled.curves]
-    assert browser.value("document.querySelector('#settings .advised').cells[0].textContent") == (
-        labelled.advice.setting.name
-    )
+    advised = browser.value("document.querySelector('#settings .advised').cells[0].textContent")
+    assert advised == labelled.advice.setting.name
     assert browser.value("document.querySelector('#curve polyline').getBoundingClientRect().width") > 200
     assert labelled.reason in browser.value("document.body.textContent")
-    assert browser.problems == []
-
-
-@needs_browser
-@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
-def test_page_fits_and_is_legible(browser: Browser, page: Path, width: int, scheme: str) -> None:
-    browser.resize(width, 900)
-    browser.prefer(scheme)
-    browser.open(page)
-    browser.value("localStorage.clear()")
-    browser.open(page)
-    assert browser.value("document.documentElement.scrollWidth") <= width
-    ink, ground = browser.value(
-        "['color', 'backgroundColor'].map((name) => getComputedStyle(document.body)[name])"
-    )
-    assert (sum(map(int, ink[4:-1].split(","))) > sum(map(int, ground[4:-1].split(",")))) == (
-        scheme == "dark"
-    )
     browser.click("#no")
     assert browser.value("document.querySelector('#progress').textContent").endswith("1 done.")
     browser.click("#back")
     assert browser.value("document.querySelector('#no').getAttribute('aria-pressed')") == "true"
+    assert browser.problems == []
