@@ -68,11 +68,7 @@ _TOKEN_BYTES = 16
 
 
 class Objects(ABC):
-    """A store. Safe to share between threads, and to pickle. Its methods raise StoreError.
-
-    Attributes:
-        uri: of the store, without a slash at its end.
-    """
+    """A store, of a uri without a slash at its end. Methods raise StoreError. Safe to share and to pickle."""
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
@@ -119,12 +115,10 @@ class Objects(ABC):
             self._write(_checked(name), content)
 
     def create(self, name: str, content: bytes) -> bool:
-        """Store an object that is not there yet; returns whether this call did.
-
-        A request whose answer was lost is sent again and refused because of itself: content that is there and
-        equals the one given counts as stored by this call. So a writer that has to know puts something of
-        its own into it.
-        """
+        """Store an object that is not there yet; returns whether this call did."""
+        # A request whose answer was lost is sent again and refused because of itself, so content
+        # that equals the one given counts. A writer that has to know puts something of its own into
+        # it.
         with self._naming(name):
             if self._create(_checked(name), content):
                 return True
@@ -181,17 +175,11 @@ class Objects(ABC):
         return {int(number) for number in found if number.isdigit()}
 
     def exchange(self, name: str, old: bytes | None, new: bytes) -> bool:
-        """Replace the content under a name if it is still `old`; returns whether it was. Atomic and durable.
-
-        Each content is an object of its own, numbered, and to be first with the next number is to be the one
-        who exchanged it (as tables of Delta Lake and Iceberg are kept). So a store need know no more than
-        `create`. Behind the content it has a line of the writer's own, so that equal contents of two
-        writers differ. After a StoreError `current` shows whether it was exchanged.
-
-        Args:
-            name: of the content; it is read by `current`, not by `get`.
-            old: what the caller has read; ``None``: nothing must be there.
-        """
+        """Replace the content under a name (`current`) if it is still `old`; whether it was. Durable then."""
+        # Each content is an object of its own, numbered, and to be first with the next number is to
+        # be the one who exchanged it (as tables of Delta Lake and Iceberg are kept), so `create` is
+        # enough. Behind it is a line of the writer's own, so that equal contents of two differ.
+        # After a StoreError `current` shows what came of it.
         number, found = self._newest(name)
         if found != old or not self.create(version_name(name, number + 1), new + _own_line()):
             return False
@@ -315,12 +303,7 @@ _LOCAL_LOCK = threading.Lock()
 
 
 class RemoteObjects(Objects):
-    """Objects in a place of fsspec, by a uri like s3://bucket/folder.
-
-    Raises:
-        MissingPackageError: fsspec, or its package for such paths, is not installed.
-        InputError: fsspec knows no such paths, or they take no files.
-    """
+    """Objects in a place of fsspec, by a uri like s3://bucket/folder. MissingPackageError, InputError."""
 
     def __init__(self, uri: str) -> None:
         super().__init__(uri.rstrip("/"))
@@ -404,15 +387,8 @@ _PROVED: set[str] = set()
 
 
 def prove(store: Objects) -> None:
-    """Let several writers create one object at once, a few times; exactly one must win, and be read.
-
-    It costs some twenty requests, once for a store and process. A store that passes is not proved to keep
-    its promise for ever; one that looks first and writes then does not pass.
-
-    Raises:
-        UnprovenStoreError: two won, or none, or what is read is a loser's.
-        StoreError: the store cannot be read or written.
-    """
+    """Let several writers create one object at once, a few times. UnprovenStoreError: not one alone won."""
+    # It costs some twenty requests, once for a store and process.
     if store.uri in _PROVED:
         return
     for _ in range(_ROUNDS):

@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -129,11 +130,19 @@ def _fill(begun: Path, objects: Objects, backup: StoredBackup, progress: Progres
     digest = Digest()
     with new_file(begun, sum(step.part.num_bytes for step in steps)) as file:
         for at, (step, items) in enumerate(zip(steps, ahead, strict=True)):
-            file.commit(lambda new, step=step, items=items: _put(new, step, items))  # type: ignore[misc]
+            put = WriteTransaction.put_all if step.database == "meta" else WriteTransaction.append
+            file.commit(partial(put, database=step.database, items=items))
             if step.entry is not None:
                 digest.add(step.pieces, (value for _, value in items))
                 if at + 1 == len(steps) or steps[at + 1].entry != step.entry:
-                    _require_digest(where, step.entry, digests[step.entry.id], digest.value())
+                    expected, found = digests[step.entry.id], digest.value()
+                    if expected != found:
+                        raise CorruptIndexError(
+                            f"{where}: expected segment {step.entry.id} of the digest {expected.hex()}, "
+                            f"found {found.hex()}",
+                            path=where,
+                            segment=step.entry.id,
+                        )
                     digest = Digest()
             count += len(items) if step.database == "documents" else 0
             done += step.part.num_bytes
@@ -180,16 +189,3 @@ def _items(parts: Objects, step: _Step) -> Items:
         items.append((piece.key, checked_value(step.entry, piece, value)))
         at += piece.num_bytes
     return items
-
-
-def _put(new: WriteTransaction, step: _Step, items: Items) -> None:
-    (new.put_all if step.database == "meta" else new.append)(step.database, items)
-
-
-def _require_digest(where: str, entry: SegmentEntry, expected: bytes, found: bytes) -> None:
-    if expected != found:
-        raise CorruptIndexError(
-            f"{where}: expected segment {entry.id} of the digest {expected.hex()}, found {found.hex()}",
-            path=where,
-            segment=entry.id,
-        )

@@ -46,7 +46,12 @@ def proven_copy(owner: object, path: str | os.PathLike[str]) -> tuple[str, Calla
         except OSError as exc:
             if exc.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
                 raise
-            raise _no_room(source / DATA_FILE, folder, exc) from exc
+            needed = (source / DATA_FILE).stat().st_size
+            raise IndexFullError(
+                f"{source}: expected {needed} bytes of free disk in {os.path.dirname(folder)} for the copy "
+                f"that untrusted=True checks, found no room ({exc.strerror}); set TMPDIR to a disk with more",
+                needed_bytes=needed,
+            ).located(str(source)) from exc
         report = check(folder)
         if not report.ok:
             found = "; ".join(str(problem) for problem in report.problems[:_SHOWN])
@@ -60,17 +65,6 @@ def proven_copy(owner: object, path: str | os.PathLike[str]) -> tuple[str, Calla
         end()
         raise
     return folder, end
-
-
-def _no_room(source: Path, folder: str, exc: OSError) -> IndexFullError:
-    needed = source.stat().st_size
-    error = IndexFullError(
-        f"{source.parent}: expected {needed} bytes of free disk in {os.path.dirname(folder)} for the copy "
-        f"that untrusted=True checks, found no room ({exc.strerror}); set TMPDIR to a disk with more",
-        needed_bytes=needed,
-    )
-    error.path = str(source.parent)
-    return error
 
 
 def _remove(folder: str, process: int) -> None:

@@ -193,11 +193,6 @@ def never_completed(path: str) -> FileNotFoundError:
     return FileNotFoundError(errno.ENOENT, "an index that was never completed", path)
 
 
-def file_lengths(env: lmdb.Environment, path: str) -> tuple[int, int]:
-    """Return the bytes of all pages that the file should hold, and its length; for the writer alone."""
-    return pages_bytes(env), os.stat(os.path.join(path, DATA_FILE)).st_size
-
-
 def pages_bytes(env: lmdb.Environment) -> int:
     """Return the bytes of all pages that the file should hold."""
     return int((env.info()["last_pgno"] + 1) * env.stat()["psize"])

@@ -24,7 +24,7 @@ import numpy as np
 from simindex.errors import SimIndexError
 from simindex.storage.environment import registry
 from simindex.storage.folder import COMPACT_FOLDER, DATA_FILE, DEFAULT_PERMISSIONS, sync_folder
-from simindex.storage.lmdb_file import DATABASES, ENGINE, file_lengths, translated
+from simindex.storage.lmdb_file import DATABASES, ENGINE, pages_bytes, translated
 from simindex.storage.page_file import COMMIT_AT, LONGEST_METAS, META_PAGES, metas_of
 from simindex.storage.store import MOVED_KEY, Store
 from simindex.storage.transactions import ReadTransaction, WriteTransaction, change_nothing
@@ -106,7 +106,7 @@ class NewFile:
         for number in _BOTH_META_PAGES:
             self.commit(partial(WriteTransaction.put, database="meta", key=_COPIED_KEY, value=number))
         with registry.building:
-            needed, found = file_lengths(self._env, os.path.dirname(self._data))
+            needed, found = pages_bytes(self._env), os.stat(self._data).st_size
             last = int(self._env.info()["last_txnid"])
         if found < needed:
             os.truncate(self._data, needed)

@@ -119,12 +119,12 @@ class ReadTransaction(Visitor):
             raise CorruptIndexError(f"{database}: expected the record of a database, found damage")
         return self.environment.env.info()["last_pgno"] + 1, tree
 
-    def large_value(self, database: str, key: bytes) -> tuple[int, int] | None:
-        """Return (address, length) of a value with pages of its own, without reading it; else ``None``."""
-        found = self.values(database, key, 1)
-        if found is None or found.held or not found.addresses[0] or found.keys[0].tobytes() != key:
-            return None
-        return int(found.addresses[0]), int(found.lengths[0])
+    def _large_values(self, database: str, keys: Iterable[bytes]) -> Iterator[tuple[int, int]]:
+        """Yield (address, length) of those values that have pages of their own, without reading them."""
+        for key in keys:
+            found = self.values(database, key, 1)
+            if found and not found.held and found.addresses[0] and found.keys[0].tobytes() == key:
+                yield int(found.addresses[0]), int(found.lengths[0])
 
     def mapped_file(self) -> MappedFile | None:
         """Return the file behind the map; ``None`` where another one has taken its path."""
@@ -187,17 +187,13 @@ class ReadTransaction(Visitor):
 
     def read_ahead(self, database: str, keys: Iterable[bytes]) -> None:
         """Let the system read large values, without waiting: met one by one each page would be waited for."""
-        for key in keys:
-            place = self.large_value(database, key)
-            if place is not None:
-                _kernel.stream_ahead(*place)
+        for place in self._large_values(database, keys):
+            _kernel.stream_ahead(*place)
 
     def let_go(self, database: str, keys: Iterable[bytes]) -> None:
         """Let the pages of large values leave the memory: they were written, and will not be read soon."""
-        mapped = self.mapped_file()
-        for key in keys if mapped else ():
-            place = self.large_value(database, key)
-            if mapped and place is not None:
+        if mapped := self.mapped_file():
+            for place in self._large_values(database, keys):
                 mapped.let_go(*place)
 
     def count(self, database: str) -> int:
