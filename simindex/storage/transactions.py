@@ -176,14 +176,12 @@ class ReadTransaction(Visitor):
         entries, num_bytes = self.count(database), self.sizes()[database]
         size = min(max(_PART_BYTES * entries // max(num_bytes, 1), 1), _PART_ENTRIES)
         items = self._walk(database, first)
-        while part := list(islice(items, size)):
-            if type(part[0][1]) is not bytes:
-                part = [(bytes(key), bytes(value)) for key, value in part]
+        while part := _copied(islice(items, size)):
             yield part
 
     def some(self, database: str, first: bytes, limit: int) -> list[tuple[bytes, bytes]]:
-        """Return so many (key, value) from `first` on, or all where fewer are left."""
-        return list(islice(self._walk(database, first), limit))
+        """Return so many (key, value) from `first` on as copies, or all where fewer are left."""
+        return _copied(islice(self._walk(database, first), limit))
 
     def read_ahead(self, database: str, keys: Iterable[bytes]) -> None:
         """Let the system read large values, without waiting: met one by one each page would be waited for."""
@@ -207,6 +205,13 @@ class ReadTransaction(Visitor):
             stat = self._txn.stat(database)
             sizes[name] = stat["psize"] * (stat["leaf_pages"] + stat["branch_pages"] + stat["overflow_pages"])
         return sizes
+
+
+def _copied(items: Iterable[tuple[Any, Any]]) -> list[tuple[bytes, bytes]]:
+    """Return copies of entries, which come as such or as views."""
+    found = list(items)
+    is_copy = not found or type(found[0][1]) is bytes
+    return found if is_copy else [(bytes(key), bytes(value)) for key, value in found]
 
 
 class WriteTransaction:
