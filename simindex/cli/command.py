@@ -6,6 +6,7 @@ examples as they are typed.
 
 from __future__ import annotations
 
+import ast
 import copy
 import dataclasses
 import difflib
@@ -14,6 +15,8 @@ import importlib.util
 import inspect
 import itertools
 import re
+import sys
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
@@ -105,11 +108,20 @@ _SECTION = re.compile(r"^([A-Z][a-z ]+):\n((?:(?: {4}.*)?\n)+)", re.MULTILINE)
 _ENTRY = re.compile(r"^ {4}(\w+)(?: (\S+))?: (.+(?:\n {8}.+)*)", re.MULTILINE)
 
 
+def _docstring(documented: Any) -> str:
+    """Return a docstring; where Python has stripped it (-OO) that of the source."""
+    text = documented.__doc__ or ""
+    if sys.flags.optimize > 1 and documented.__module__ != "builtins":
+        (node,) = ast.parse(textwrap.dedent(inspect.getsource(documented))).body
+        text = ast.get_docstring(node) or ""  # type: ignore[arg-type] # a function or a class
+    return f"{inspect.cleandoc(text)}\n"
+
+
 def _described(documented: Any) -> dict[str, tuple[str, str, str]]:
     """Return option -> (heading, metavar, help) as docstrings have them, below `Options:` and others."""
     return {
         name: (heading, metavar, " ".join(text.split()))
-        for heading, entries in _SECTION.findall(inspect.cleandoc(documented.__doc__ or "") + "\n")
+        for heading, entries in _SECTION.findall(_docstring(documented))
         for name, metavar, text in _ENTRY.findall(entries)
     }
 
@@ -179,7 +191,7 @@ def with_options(run: Callable[..., None]) -> Callable[..., None]:
             values[name] = plain[name](**{option: values.pop(option) for option in own})
         run(**values)
 
-    call.__doc__ = _SECTION.sub("", inspect.cleandoc(run.__doc__ or "") + "\n").strip()
+    call.__doc__ = _SECTION.sub("", _docstring(run)).strip()
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined] # what inspect looks for
     call.__annotations__ = kinds
     call.headings = headings  # type: ignore[attr-defined] # for `Command.format_options`

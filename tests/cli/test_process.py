@@ -26,6 +26,20 @@ def test_main_runs_the_arguments_of_the_process(
     assert capsys.readouterr().out == f"simindex {simindex.__version__}\n"
 
 
+def test_help_and_arguments_are_the_same_without_docstrings() -> None:
+    """Python with -OO strips docstrings, in which options are declared."""
+    shown = [
+        subprocess.run(
+            [sys.executable, *flags, "-m", "simindex.cli", "insert", "--help"],
+            capture_output=True,
+            check=True,
+        )
+        for flags in ([], ["-OO"])
+    ]
+    assert b"INDEX INPUT..." in shown[0].stdout
+    assert shown[0].stdout == shown[1].stdout
+
+
 def test_cli_without_its_extra_says_what_to_install() -> None:
     for name in ("typer", "rich", "orjson"):
         code = f"import sys; sys.modules[{name!r}] = None; import simindex.cli"
