@@ -1,6 +1,5 @@
 """deduplicate paragraph by paragraph: what is left of texts, what is told, against a plain loop."""
 
-import json
 import random
 from pathlib import Path
 from typing import Any
@@ -155,10 +154,6 @@ def test_paragraphs_of_csv_parquet_folders_and_iterables(tmp_path: Path) -> None
     out = parquet.read_table(tmp_path / "out.parquet")
     assert out.schema.types == table.schema.types
     assert (out["text"].to_pylist(), out["n"].to_pylist()) == (left, [1, 2])
-    deduplicate(tmp_path / "a.parquet", tmp_path / "marked.parquet", level="paragraph", mode="annotate")
-    marked = parquet.read_table(tmp_path / "marked.parquet").to_pylist()
-    assert [row["seen_share"] for row in marked] == [0, pytest.approx(0.5833), 1]
-    assert json.loads(marked[2]["seen"])[0]["duplicate_of"] == "a#1"
     (tmp_path / "a.csv").write_text(
         'id,text,n\r\na,"one two three\nfour five",1\r\nb,"x y z\nfour five",2\r\n'
     )
