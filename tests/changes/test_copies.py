@@ -3,15 +3,11 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 from support.indexes import problems_of
 
 import simindex
 from simindex import Config, Index, Layout, Sketch
-
-"""Words that often agree."""
-
 
 PAGE = "one page that the whole web has copied word for word from the first to the last"
 
@@ -73,31 +69,6 @@ def test_copies_are_kept_apart_where_shingles_are_kept(tmp_path: Path) -> None:
         index.insert_many((i, PAGE) for i in range(3))
         assert index.stats().copies == 0
         assert [m.similarity for m in index.query(PAGE, exact=True)] == [1.0, 1.0, 1.0]
-
-
-def sketches_of_one_bucket(count: int) -> list[Sketch]:
-    """Signatures that share their first band of eight rows and nothing else."""
-    random = np.random.default_rng(4)
-    rows = random.integers(0, 256, (count, 64))
-    rows[:, :8] = 1
-    return [Sketch.from_rows(row) for row in rows]
-
-
-def test_query_looks_at_no_more_than_max_candidates(tmp_path: Path) -> None:
-    config = Config(num_perm=64, simhash=None)
-    sketches = sketches_of_one_bucket(20_000)
-    with simindex.open(tmp_path / "i", "x", config, max_candidates=1_000) as index:
-        index.insert_many(enumerate(sketches), batch_size=5_000)
-        matches = index.query(sketches[7], threshold=0.9)
-        assert matches.truncated
-        # What all bands found comes before what one did.
-        assert (matches[0].key, matches[0].similarity) == (7, 1.0)
-    # One bucket gives a sixteenth of them.
-    for most, is_truncated in ((65_536, True), (2**19, False)):
-        with simindex.open(tmp_path / "i", "r", max_candidates=most) as index:
-            matches = index.query(sketches[7], threshold=0.9)
-            assert matches.truncated == is_truncated
-            assert [match.key for match in matches] == [7]
 
 
 def test_equal_sketches_of_a_batch_are_found_whatever_their_words(tmp_path: Path) -> None:

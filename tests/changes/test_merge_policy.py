@@ -30,19 +30,25 @@ def test_tier_is_the_power_that_the_size_reaches(size: int, tier: int) -> None:
     assert tiers_of([SegmentEntry(0, 0, size, size, 0, 0, 0, 0)], 8) == [tier]
 
 
-def test_pick_merges_takes_neighbours_of_one_tier() -> None:
-    merged = pick_merges(entries_of(64, *[1] * 9), set(), 8)
-    assert [[entry.id for entry in run] for run in merged] == [list(range(1, 10))]
-
-
-def test_pick_merges_takes_smaller_ones_between() -> None:
-    merged = pick_merges(entries_of(*[64, 1] * 8), set(), 8)
-    assert [[entry.id for entry in run] for run in merged] == [list(range(15))]
-
-
-def test_pick_merges_leaves_out_busy_and_few() -> None:
-    assert pick_merges(entries_of(*[1] * 7), set(), 8) == []
-    assert pick_merges(entries_of(*[1] * 12), {5}, 8) == []
+@pytest.mark.parametrize(
+    ("sizes", "busy", "due"),
+    [
+        ([64, *[1] * 9], set(), [range(1, 10)]),  # neighbours of one tier
+        ([64, 1] * 8, set(), [range(15)]),  # with smaller ones between
+        ([1] * 7, set(), []),
+        ([1] * 12, {5}, []),
+        ([2**17] * 8, set(), [range(8)]),  # a million documents may become one segment
+        ([2**18] * 8, set(), [range(4)]),  # more of them only up to that
+        ([2**21] * 8, set(), [range(2)]),  # or up to a third of all
+        ([2**21, 2**20, 2**20, *[2**19] * 9, 2**21], set(), [range(3, 10)]),
+        ([2**22] * 2, set(), []),
+    ],
+)
+def test_pick_merges_takes_idle_neighbours_of_one_tier_that_are_no_large_share(
+    sizes: list[int], busy: set[int], due: list[range]
+) -> None:
+    merged = pick_merges(entries_of(*sizes), busy, 2 if len(sizes) == 2 else 8)
+    assert [[entry.id for entry in run] for run in merged] == [list(run) for run in due]
 
 
 @pytest.mark.parametrize("max_span", [MAX_SPAN, MAX_SPAN_WITH_SHINGLES])
@@ -53,23 +59,6 @@ def test_pick_merges_takes_no_more_than_one_segment_can_number(max_span: int) ->
         assert [len(run) for run in pick_merges([first, second], set(), 2, max_span)] == due
         assert len(runs_to_compact([first, second], max_span)) == (1 if due else 2)
     assert [len(run) for run in pick_merges(entries_of(*[1] * (MAX_SOURCES + 8)), set(), 8)] == [MAX_SOURCES]
-
-
-@pytest.mark.parametrize(
-    ("sizes", "due"),
-    [
-        ([2**17] * 8, [8]),  # a million documents may become one segment
-        ([2**18] * 8, [4]),  # more of them only up to that
-        ([2**21] * 8, [2]),  # or up to a third of all
-        ([2**21, 2**20, 2**20, *[2**19] * 9, 2**21], [7]),
-        ([2**22] * 2, []),
-    ],
-)
-def test_pick_merges_leaves_out_what_would_have_most_of_the_index_in_the_file_twice(
-    sizes: list[int], due: list[int]
-) -> None:
-    runs = pick_merges(entries_of(*sizes), set(), 2 if len(sizes) == 2 else 8)
-    assert [len(run) for run in runs] == due
 
 
 @pytest.mark.parametrize("batch", [40_000, 100_000, 250_000])
@@ -132,23 +121,18 @@ def test_a_small_index_has_few_segments(batch: int, most: int, average: float) -
     assert sum(counts) <= average * len(counts)
 
 
-def test_removed_documents_let_commits_merge_more() -> None:
-    """Segments that are mostly dead are rewritten on top of what tiers take."""
-    documents, written = 6_553_600, 102_400
-    segments = tuple(entries_of(documents, written))
-    assert step_budget(8, Manifest(num_documents=documents, segments=segments[:1]), written, 1_000) == 2_000
-    assert step_budget(8, Manifest(num_documents=documents, segments=segments), written, 1_000) == 2_500
-
-
 @pytest.mark.parametrize(
-    ("documents", "tiers"), [(64, 4), (2**20, 4), (2**20 + 2**19, 3), (2**21, 2), (2**24, 2)]
+    ("documents", "removed", "tiers"),
+    [
+        *((64, 0, 4), (2**20, 0, 4), (2**20 + 2**19, 0, 3), (2**21, 0, 2), (2**24, 0, 2)),
+        (2**24, 1, 2.5),  # segments that are mostly dead are rewritten on top of what tiers take
+    ],
 )
-def test_a_small_index_lets_commits_merge_more(documents: int, tiers: int) -> None:
-    written = documents // 64
-    segments = tuple(entries_of(documents))
-    assert (
-        step_budget(8, Manifest(num_documents=documents, segments=segments), written, 1_000) == tiers * 1_000
-    )
+def test_a_small_index_and_removed_documents_let_commits_merge_more(
+    documents: int, removed: int, tiers: float
+) -> None:
+    manifest = Manifest(num_documents=documents, segments=tuple(entries_of(documents, *[removed] * removed)))
+    assert step_budget(8, manifest, documents // 64, 1_000) == tiers * 1_000
 
 
 def test_runs_to_compact_are_as_few_as_numbers_and_sources_allow() -> None:

@@ -101,12 +101,14 @@ def test_close_inside_a_transaction_rolls_it_back(tmp_path: Path) -> None:
 
 def test_change_without_documents_commits_nothing(tmp_path: Path) -> None:
     with simindex.open(tmp_path / "i", "x", SMALL) as index:
+        index.insert("stored", "some words of a text")
         with index._store.reading() as txn:
             before = txn.id
         with index.transaction():
             pass
         assert index._session.change(lambda _, pending, __: pending.size) == 0
         assert index.remove_many(["absent"]) == 0
+        index.insert("stored", "other words than those", on_conflict="skip")
         with index._store.reading() as txn:
             assert txn.id == before
 

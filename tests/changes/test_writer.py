@@ -49,13 +49,6 @@ def test_key_that_comes_twice_in_one_call_is_skipped_or_the_last_one_stays(
         assert {key: index[key].metadata for key in index} == kept
 
 
-def test_conflict_that_is_an_error_adds_nothing(index: Index) -> None:
-    with pytest.raises(KeyExistsError) as caught:
-        index.insert_many([("new", CAR), ("fox", FOX)])
-    assert caught.value.key == "fox"
-    assert (len(index), "new" in index) == (2, False)
-
-
 def test_commit_counts_documents_and_copies(index: Index) -> None:
     with index.transaction():
         index.insert_many([("copy", FOX), ("fox", "other words by now")], on_conflict="replace")

@@ -109,20 +109,12 @@ def test_bytes_of_a_segment_are_those_of_its_columns_without_seals(
     assert geometry.segment_bytes(entry) == sum(sum(column.widths) * column.total for column in columns)
 
 
-@pytest.mark.parametrize(
-    ("num_keys", "num_sketches", "fits"), [(40, 40, True), (101, 0, False), (40, 100, False)]
-)
-def test_small_segments_fit_one_value(num_keys: int, num_sketches: int, fits: bool) -> None:
-    geometry = Geometry(2, 0, Layout(2, 100, 3000))
-    assert geometry.fits_one_value(SegmentEntry(0, 0, 200, num_keys, 0, 40, 0, num_sketches)) == fits
-
-
-@pytest.mark.parametrize("table", range(4))
-def test_any_table_can_be_too_long_for_one_value(table: int) -> None:
-    geometry = Geometry(2, 4, Layout(2, 3, 1 << 20))
-    for longest, fits in (3, True), (4, False):
-        counts = [longest if at == table else 0 for at in range(4)]
-        assert geometry.fits_one_value(SegmentEntry._make([1, 0, 9, *counts, 3, 0, b"", 0])) is fits
+@pytest.mark.parametrize("table", range(5))
+def test_segment_fits_one_value_unless_a_table_or_all_of_it_is_too_long(table: int) -> None:
+    geometry = Geometry(2, 4, Layout(2, 3, 100))
+    for longest, fits in (1, True), (3, table != 3), (4, False):
+        counts = [longest if at == table else 0 for at in range(5)]
+        assert geometry.fits_one_value(SegmentEntry._make([1, 0, 9, *counts, 0, b"", 0])) is fits
 
 
 def test_table_names_tell_what_is_damaged() -> None:

@@ -51,21 +51,6 @@ def test_match_has_the_figures_that_both_sides_have(tmp_path: Path) -> None:
         assert figures(index.query_simhash(FOX)) == {"text": (None, 0)}
 
 
-def test_matches_are_a_list_with_what_may_be_missing() -> None:
-    match = Match("a", 0.5, 3)
-    matches = Matches([match], truncated=True, candidates=7)
-    assert matches == [match]
-    assert (matches.truncated, matches.candidates) == (True, 7)
-    assert (Matches(), Matches().truncated, Matches().candidates) == ([], False, None)
-
-
-def test_matches_take_any_iterable_and_no_other_attribute() -> None:
-    matches = Matches(Match(key, None, None) for key in "ab")
-    assert [match.key for match in matches] == ["a", "b"]
-    with pytest.raises(AttributeError):
-        matches.truncatd = True  # type: ignore[attr-defined] # that is what is refused
-
-
 def test_match_carries_the_metadata_of_its_document(tmp_path: Path) -> None:
     pages = {"a": {"page": 7, "tags": ["x", b"y"]}, "b": None, "c": "text"}
     with simindex.open(tmp_path / "i", "x", BOTH) as index:
@@ -128,13 +113,11 @@ def test_matches_stay_matches_in_slices_copies_and_pickles() -> None:
     assert [match.key for match in matches[::-2]] == ["c", "a"]
     assert matches[-1] == Match("c", 1.0, None)
     assert matches.to_dicts() == [match.to_dict() for match in matches]
-
-
-def test_matches_show_that_they_are_truncated() -> None:
-    match = Match("a", 1.0, None)
-    assert repr(Matches([match])) == repr([match])
-    assert repr(Matches([match], truncated=True)) == f"Matches({[match]!r}, truncated=True)"
-    assert repr(Matches(truncated=True)) == "Matches([], truncated=True)"
+    assert repr(matches[:1]) == f"Matches([{matches[0]!r}], truncated=True)"
+    assert repr(Matches(matches)) == repr(list(matches))
+    assert (Matches(), Matches().truncated, Matches().candidates) == ([], False, None)
+    with pytest.raises(AttributeError):
+        matches.truncatd = True  # type: ignore[attr-defined] # that is what is refused
 
 
 def test_estimate_of_one_has_an_error_and_no_claim_to_be_exact(tmp_path: Path) -> None:

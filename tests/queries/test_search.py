@@ -9,7 +9,6 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,7 @@ from support.truth import (
 )
 
 import simindex
-from simindex import Config, Index, Layout, Match, Matches, Sketch, Sketcher, textbook
+from simindex import Config, Index, Layout, Match, Matches, Sketch, Sketcher
 
 MASK = 2**64 - 1
 
@@ -193,18 +192,6 @@ def test_query_simhash_finds_every_kind_of_document_by_every_kind(tmp_path: Path
 # ---- arguments ----
 
 
-def test_query_simhash_limit_gives_the_nearest_first(tmp_path: Path) -> None:
-    near = np.array([0, 1, 3, 7, 7, 7, 15], dtype=np.uint64)
-    with open_with(tmp_path / "i", near, simhash_only(3)) as index:
-        query = Sketch.from_fingerprint(0)
-        everything = index.query_simhash(query)
-        assert [match.distance for match in everything] == [0, 1, 2, 3, 3, 3]
-        for limit in range(1, 8):
-            limited = index.query_simhash(query, limit=limit)
-            assert list(limited) == list(everything)[:limit]
-            assert not limited.truncated, "a limit that the caller set is no loss"
-
-
 # ---- the worked example of seed 004 ----
 
 EIGHT = {1: 37586, 2: 50086, 3: 2648, 4: 934, 5: 40957, 6: 2650, 7: 64475, 8: 40955}
@@ -226,24 +213,6 @@ def test_query_simhash_finds_the_near_pairs_of_seed_004(tmp_path: Path, widen: C
             if isinstance(match.key, int) and number < match.key
         }
     assert pairs == {(2, 4, 2), (3, 6, 1), (5, 8, 2)}
-
-
-@pytest.mark.parametrize("widen", [int, spread])
-def test_query_simhash_gives_the_distances_of_seed_004(tmp_path: Path, widen: Callable[[int], int]) -> None:
-    with simindex.open(tmp_path / "i", "x", simhash_only(8)) as index:
-        index.insert_many((number, Sketch.from_fingerprint(widen(f))) for number, f in EIGHT.items())
-        found = {
-            (number, match.key): match.distance
-            for number, f in EIGHT.items()
-            for match in index.query_simhash(Sketch.from_fingerprint(widen(f)))
-            if isinstance(match.key, int) and number < match.key
-        }
-    assert found == {
-        (a, b): textbook.hamming(EIGHT[a], EIGHT[b])
-        for a, b in combinations(EIGHT, 2)
-        if textbook.hamming(EIGHT[a], EIGHT[b]) <= 8
-    }
-    assert (found[1, 2], found[6, 7], found[7, 8]) == (7, 7, 4)
 
 
 # ---- clustered fingerprints ----
@@ -337,15 +306,6 @@ def test_query_of_a_stored_document_leaves_itself_out_and_not_its_copies(
         assert foxes.query_key(key, limit=limit, **options) == matches[:limit]
     with pytest.raises(KeyError, match="'absent'"):
         foxes.query_key("absent", **options)
-
-
-def test_nearest_gives_the_most_similar_of_all_that_share_a_row(foxes: Index) -> None:
-    for k in (1, 3, 4, 5, 100):
-        matches = foxes.nearest(FOX, k)
-        assert len(matches) <= k
-        assert keys_of(matches)[:4] == ["fox", "copy", "copy too", "cat"][:k]
-        assert [m.similarity for m in matches] == sorted((m.similarity or 0.0 for m in matches), reverse=True)
-    assert foxes.nearest("", 3) == []
 
 
 def test_exact_query_compares_kept_shingles_and_not_estimates(tmp_path: Path) -> None:

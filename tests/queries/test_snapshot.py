@@ -37,55 +37,30 @@ def watched(path: Path, chunk_bytes: int = 1 << 20) -> Iterator[tuple[Index, Wat
         yield index, Watched(index._session.scheme)
 
 
-def test_unchanged_state_is_the_same_snapshot(tmp_path: Path) -> None:
-    with watched(tmp_path / "i") as (index, cache):
-        with index._store.reading() as txn:
-            snapshot = cache.current(txn)
-        assert loaded == [0, 1, 2] == list(snapshot.segments)
-        with index._store.reading() as txn:
-            assert cache.current(txn) is snapshot
-        assert loaded == [0, 1, 2]
-        assert [shape.id for shape in snapshot.manifest.segments] == [0, 1, 2]
-        assert snapshot.directory.segments == list(snapshot.segments.values())
-
-
 @pytest.mark.parametrize("chunk_bytes", [1, 1 << 20])
 def test_only_new_segments_are_loaded(tmp_path: Path, chunk_bytes: int) -> None:
     with watched(tmp_path / "i", chunk_bytes) as (index, cache):
         with index._store.reading() as txn:
             before = cache.current(txn)
-        loaded.clear()
-        insert(index, 3)
-        with index._store.reading() as txn:
-            after = cache.current(txn)
-        assert loaded == [3]
-        assert [after.segments[place] for place in range(3)] == list(before.segments.values())
+            assert cache.current(txn) is before
+        assert loaded == [0, 1, 2] == list(before.segments)
+        index._store.commit(lambda txn: txn.put("groups", b"key", b"value"))  # of no manifest
+        with index._store.reading() as older:
+            same = cache.current(older)
+            assert same.transaction_id == older.id > before.transaction_id
+            assert (loaded, same.directory) == ([0, 1, 2], before.directory)
+            insert(index, 3)
+            with index._store.reading() as txn:
+                after = cache.current(txn)
+                assert loaded == [0, 1, 2, 3] == list(after.segments)
+                assert [after.segments[place] for place in range(3)] == list(before.segments.values())
+                assert list(cache.current(older).segments) == [0, 1, 2]
+                assert list(cache.current(txn).segments) == [0, 1, 2, 3]
         index.compact()
         loaded.clear()
         with index._store.reading() as txn:
             assert len(cache.current(txn).segments) == 1
         assert len(loaded) == 1
-
-
-def test_commit_that_changes_no_manifest_loads_nothing(tmp_path: Path) -> None:
-    with watched(tmp_path / "i") as (index, cache):
-        with index._store.reading() as txn:
-            before = cache.current(txn)
-        loaded.clear()
-        index._store.commit(lambda txn: txn.put("groups", b"key", b"value"))
-        with index._store.reading() as txn:
-            after = cache.current(txn)
-            assert after.transaction_id == txn.id > before.transaction_id
-        assert (loaded, after.directory) == ([], before.directory)
-
-
-def test_snapshot_of_an_older_transaction_is_its_own(tmp_path: Path) -> None:
-    with watched(tmp_path / "i") as (index, cache), index._store.reading() as before:
-        insert(index, 3)
-        with index._store.reading() as after:
-            assert list(cache.current(after).segments) == [0, 1, 2, 3]
-            assert list(cache.current(before).segments) == [0, 1, 2]
-            assert list(cache.current(after).segments) == [0, 1, 2, 3]
 
 
 def test_documents_that_a_handle_has_inserted_are_taken_over_unread(

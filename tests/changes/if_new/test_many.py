@@ -384,17 +384,6 @@ def test_transaction_holds_back_and_can_take_back_everything(tmp_path: Path) -> 
         assert list(reader) == ["fox", "c"]
 
 
-def test_many_copies_of_a_page_are_one_document(tmp_path: Path) -> None:
-    """So many alike that they are not compared all with all."""
-    copies = [(f"copy {n}", FOX) for n in range(300)]
-    with simindex.open(tmp_path / "i") as index:
-        with bound(ALL_WITH_ALL, 64):
-            assert index.insert_many_if_new([*copies, ("car", CAR)]) == (2, 0, 299)
-        assert list(index) == ["copy 0", "car"]
-        assert index.insert_many_if_new(copies[1:]) == (0, 0, 299)
-        assert index.insert_many_if_new([]) == (0, 0, 0)
-
-
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [

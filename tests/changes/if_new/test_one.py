@@ -60,17 +60,6 @@ def test_own_key_is_known_inside_a_transaction(tmp_path: Path, on_conflict: Any)
         assert len(index) == 1
 
 
-def test_matches_of_equal_figures_come_in_order_of_age_whatever_is_a_copy(tmp_path: Path) -> None:
-    """A replaced page keeps its sketch, under which its copies are found; age is that of the document."""
-    with simindex.open(tmp_path / "i") as index:
-        index.insert_many([("a", FOX), ("b", FOX), ("c", FOX)])
-        index.replace("a", FOX)
-        assert keys_of(index.insert_if_new("d", FOX)) == ["b", "c", "a"]
-        index.remove("b")
-        assert keys_of(index.insert_if_new("d", FOX)) == ["c", "a"]
-        assert keys_of(index.insert_if_new("d", f"{FOX}\n{FOX}", 0.5)) == ["c", "a"]
-
-
 def test_simhash_compares_fingerprints(tmp_path: Path) -> None:
     with simindex.open(tmp_path / "i") as index:
         index.insert("zero", Sketch.from_fingerprint(0))
