@@ -164,7 +164,8 @@ class NewDocuments:
         if kept is not None:
             rests = rests_with_kept(rests, kept)
         special = set(leaders)
-        special.update(at for at, last in enumerate(self.seen_at or ()) if last is not None)
+        if self.seen_at is not None:
+            special.update(at for at, last in enumerate(self.seen_at) if last is not None)
         for at in special:
             own, (first, last) = None if kept is None else kept[at], self._times(at, inserted_at)
             packed = None if own is None else encode_kept(own)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -47,7 +48,7 @@ many more. A larger index may not be in memory, and its commits would feel it.""
 
 def tiers_of(segments: Collection[SegmentEntry], factor: int) -> list[int]:
     """Return the tier of each segment: the power of the factor that its size reaches."""
-    return [_tier(_size(entry), factor) for entry in segments]
+    return [_tier(max(entry.num_keys, entry.num_sketches), factor) for entry in segments]
 
 
 @lru_cache(maxsize=4096)
@@ -241,12 +242,16 @@ class Merges:
         self._abandoned.clear()
 
     def advance(
-        self, manifest: Manifest, committed: Sequence[SegmentEntry], budget: Callable[[], int], view: View
+        self,
+        manifest: Manifest,
+        committed: Sequence[SegmentEntry],
+        budget: Callable[[], int] | None,
+        view: View,
     ) -> Merged:
         """Do about as many bytes of merging among `committed` segments as `budget` returns, which is called
-        where any is due."""
-        merged, is_due = self.pause(manifest), self.is_due(committed)
-        if not is_due and not self.under_way and not self._debt:
+        where any is due; ``None``: do none."""
+        merged, is_due = Merged(manifest, self._dead.copy(), self._abandoned.copy()), self.is_due(committed)
+        if budget is None or not (is_due or self.under_way or self._debt):
             return merged
         # A step can be larger than what a commit of few documents is to do; the rest is a debt that the
         # next commits work off.
@@ -264,10 +269,6 @@ class Merges:
                 self.under_way.remove(merge)
         self._debt = max(0, -left)
         return merged
-
-    def pause(self, manifest: Manifest) -> Merged:
-        """Do no merging with a commit; see `advance`."""
-        return Merged(manifest, self._dead.copy(), self._abandoned.copy())
 
     def _start(self, manifest: Manifest, committed: set[int], view: View) -> Manifest:
         """Begin the merges that are due among committed segments."""
@@ -290,9 +291,10 @@ class Merges:
         """Whether a tier may have enough segments for a run, or a segment is mostly dead."""
         if self._dead and any(2 * self._dead.get(entry.id, 0) > entry.num_keys for entry in segments):
             return True
-        factor, tiers = self._factor, self._tiers
-        busy = [tier for merge in self.under_way for tier in tiers_of(merge.sources, factor)]
-        return any(tiers.count(tier) - busy.count(tier) >= factor for tier in set(tiers))
+        idle = Counter(self._tiers)
+        for merge in self.under_way:
+            idle.subtract(tiers_of(merge.sources, self._factor))
+        return max(idle.values(), default=0) >= self._factor
 
     def _begin(self, manifest: Manifest, sources: list[SegmentEntry], view: View) -> Manifest:
         """Begin a merge; returns the manifest without its segment id."""

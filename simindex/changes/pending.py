@@ -126,7 +126,8 @@ class Pending:
 
     def require_fit(self, documents: NewDocuments) -> None:
         """Refuse documents that cannot be added, before anything is done with them."""
-        require_alike(self.sources, documents.sketches.sources)
+        if self.sources != documents.sketches.sources:
+            require_alike(self.sources, documents.sketches.sources)
         if self.max_bytes is not None and self.num_bytes + _bytes_of(documents) > self.max_bytes:
             raise SimIndexError(
                 f"transaction: expected at most {self.max_bytes:,} bytes of documents that wait for its end, "

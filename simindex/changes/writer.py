@@ -111,11 +111,6 @@ class Prepared:
     newest: bytes = b""
     before: Manifest | None = None
 
-    @property
-    def frees(self) -> bool:
-        """Whether it stores no new document, and so makes space free, now or when merges end."""
-        return not self.records and not self.touched
-
     def store(self, txn: WriteTransaction) -> None:
         """Store it; the manifest comes last and makes it visible."""
         if self.records:
@@ -263,11 +258,7 @@ class Writer:
             written = num_bytes([*puts, *records, *touched])
             return step_budget(scheme.tables.layout.tier_factor, manifest, pending.size, written)
 
-        merged = (
-            self.merges.advance(manifest, committed.segments, budget, view)
-            if merging
-            else self.merges.pause(manifest)
-        )
+        merged = self.merges.advance(manifest, committed.segments, budget if merging else None, view)
         if flags:
             merged.count_dead(number for number, flag in flags.items() if flag & REMOVED_SKETCH)
         # What a merge has put among the segments is read anew.
@@ -279,7 +270,8 @@ class Writer:
 
     def commit(self, prepared: Prepared) -> None:
         """Make a prepared change durable. No read transaction of this thread may be open."""
-        self._store.commit(prepared.store, prepared.frees)
+        # What stores no document makes space free, now or when merges end.
+        self._store.commit(prepared.store, not prepared.records and not prepared.touched)
         self.manifest = prepared.merged.manifest
         self.merges.note_stored(prepared.merged)
         if prepared.done is not None:

@@ -511,7 +511,7 @@ class Geometry:
         """Whether a segment is one value; sketches outlive keys, so any table may be the longest."""
         return (
             self.segment_bytes(entry) <= self.layout.chunk_bytes
-            and max(entry.counts) <= self.entries_per_chunk
+            and max(*entry[3:7], entry.num_shingles) <= self.entries_per_chunk
             and entry.num_sketches <= self.sketches_per_chunk
         )
 
