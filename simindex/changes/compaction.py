@@ -126,7 +126,7 @@ class _Compaction:
         segment, behind = self.manifest.next_segment, self.done + self._bytes_of(run)
         with self._reading() as txn:
             removed = _removed_in(run, self._session.reader.committed_view(txn))
-        merge = Merge.start(self._tables, run, segment, removed)
+        merge = Merge(self._tables, run, segment, removed)
         self._dropped.update(map(number_key, merge.dead))
         self.manifest = self.manifest._replace(next_segment=segment + 1)
         while not merge.done:

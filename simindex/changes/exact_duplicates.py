@@ -105,25 +105,10 @@ def _twins(words: np.ndarray, fingerprints: np.ndarray) -> list[tuple[int, int]]
     shared = ordered[1:][ordered[1:] == ordered[:-1]]
     if not len(shared):
         return []
-    alike = np.flatnonzero(np.isin(parts, shared))
-    places = alike.tolist()
-    return [(places[row], places[first]) for row, first in _twins_among(words[alike], fingerprints[alike])]
-
-
-def _twins_among(words: np.ndarray, fingerprints: np.ndarray) -> list[tuple[int, int]]:
-    factors = np.arange(3, 2 * words.shape[1] + 3, 2, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    with np.errstate(over="ignore"):
-        # Mixed before they are added up, or small numbers in different words would often have equal sums.
-        mixed = (words + factors) * np.uint64(0xC2B2AE3D27D4EB4F)
-        mixed = (mixed ^ mixed >> np.uint64(29)) * factors
-        hashes = (mixed ^ mixed >> np.uint64(32)).sum(axis=1, dtype=np.uint64) + fingerprints
-    order = np.argsort(hashes, kind="stable")
-    same = np.flatnonzero(hashes[order[1:]] == hashes[order[:-1]])
-    if not len(same):
-        return []
-    # A run of equal hashes begins where the one before is not next to it; its first row leads.
-    begins = np.diff(same, prepend=-2) != 1
-    firsts = order[same[np.maximum.accumulate(np.where(begins, np.arange(len(same)), 0))]]
-    rows = order[same + 1]
-    equal = (fingerprints[rows] == fingerprints[firsts]) & (words[rows] == words[firsts]).all(axis=1)
-    return list(zip(rows[equal].tolist(), firsts[equal].tolist(), strict=True))
+    firsts: dict[bytes, int] = {}
+    twins: list[tuple[int, int]] = []
+    for row in np.flatnonzero(np.isin(parts, shared)).tolist():
+        first = firsts.setdefault(words[row].tobytes() + fingerprints[row].tobytes(), row)
+        if first != row:
+            twins.append((row, first))
+    return twins

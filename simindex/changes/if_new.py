@@ -184,7 +184,10 @@ class Batch:
         self._view_of_all = self._view_over(segments)
         found, compared = self._found_by_all()
         answers = np.frombuffer(found.matches, dtype=MATCHES)
-        self._compared = _Compared(answers[compared], self._first, len(self._documents))
+        rows = answers[compared]
+        # Of its own batch each document was compared with these, out of crowded buckets.
+        self._compared = (rows["number"] - np.uint64(self._first)).astype(np.int64)
+        self._compared_ends = np.searchsorted(rows["query"], np.arange(len(self._documents) + 1))
         is_before = answers["number"] < answers["query"] + np.uint64(self._first)
         answers = answers[is_before & ~compared]
         self._answers = answers
@@ -246,9 +249,9 @@ class Batch:
         self._owners[key] = self._first + place
 
     def _is_asked_alone(self, place: int) -> bool:
-        if place in self._alone:
-            return True
-        return place in self._crowded and not self._stored[self._compared.with_place(place)].all()
+        first, behind = self._compared_ends[place : place + 2]
+        is_crowded = place in self._crowded and not self._stored[self._compared[first:behind]].all()
+        return is_crowded or place in self._alone
 
     def _remove(self, place: int) -> None:
         """Remove the older version of a document."""
@@ -299,19 +302,6 @@ class Batch:
             return number
         found = self._view.find_key(key)
         return self._first + self._documents.keys.index(key) if found is None else found[0]
-
-
-class _Compared:
-    """The documents of its batch that each document was compared with, out of crowded buckets."""
-
-    def __init__(self, rows: np.ndarray, first: int, count: int) -> None:
-        self._starts = np.searchsorted(rows["query"], np.arange(count + 1)).tolist()
-        self._places = (rows["number"] - np.uint64(first)).astype(np.int64)
-
-    def with_place(self, place: int) -> np.ndarray:
-        """Return the places of those that the one at a place was compared with."""
-        places: np.ndarray = self._places[self._starts[place] : self._starts[place + 1]]
-        return places
 
 
 def _alike(

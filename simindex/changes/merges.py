@@ -299,6 +299,6 @@ class Merges:
     def _begin(self, manifest: Manifest, sources: list[SegmentEntry], view: View) -> Manifest:
         """Begin a merge; returns the manifest without its segment id."""
         removed = view.removed_between(sources[0].base, sources[-1].base + sources[-1].span)
-        merge = Merge.start(self._tables, sources, manifest.next_segment, removed)
+        merge = Merge(self._tables, sources, manifest.next_segment, removed)
         self.under_way.append(merge)
         return manifest._replace(next_segment=manifest.next_segment + 1)

@@ -11,10 +11,9 @@ for the merge leaves the memory behind it. One that was there before stays: othe
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -40,32 +39,21 @@ _PAGE_BYTES = 4096
 """Of LMDB's pages. The first one of a chunk is not let go: LMDB reads it when the chunk is deleted."""
 
 
-class System(NamedTuple):
-    """A call of madvise for some bytes of the map, by (address, length)."""
-
-    missing: Callable[[int, int], int] = _kernel.missing_pages
-    stream: Callable[[int, int], None] = _kernel.stream_ahead
-    touch: Callable[[np.ndarray], None] = _kernel.ask_for_pages
-
-
 class SourceStreams:
     """The sources of one merge, as streams of chunks; `passes` where what was asked for last was mostly not
     in memory."""
 
-    def __init__(self, num_columns: int, system: System | None = None) -> None:
+    def __init__(self, num_columns: int) -> None:
         """Begin to read tables and sketch column; not fences, filters and bitmaps."""
         self.passes = False
         self._num_columns = num_columns
-        self._system = system or System()
         self._segments: Sequence[Segment] = ()
         self._file: MappedFile | None = None
         self._ahead = _AHEAD
-        self._reading: dict[int, int] = {}
-        """Source -> the chunk that is read, of all its chunks."""
-        self._asked: dict[int, int] = {}
-        """Source -> the first chunk that was not asked for yet."""
-        self._brought: set[tuple[int, int]] = set()
-        """(source, chunk) that were not in memory when they were asked for."""
+        self._asked: defaultdict[int, int] = defaultdict(int)
+        """Source -> the first chunk, of all its chunks, that was not asked for yet."""
+        self._brought: defaultdict[int, deque[int]] = defaultdict(deque)
+        """Source -> chunks that were not in memory when they were asked for, and are not let go yet."""
 
     def follow(self, segments: Sequence[Segment], file: MappedFile | None) -> None:
         """Go on with the sources as they lie in the map now."""
@@ -79,87 +67,45 @@ class SourceStreams:
         if places is None:
             return
         at = min(int(places.firsts[column]) + chunk, int(places.firsts[column + 1]))
-        before = self._reading.get(source, at)
-        if before == at and source in self._reading:
-            return
-        self._reading[source] = at
-        for number in range(before, at):
-            self._let_go(source, places, number)
-        first = max(at, self._asked.get(source, 0))
+        brought = self._brought[source]
+        while brought and brought[0] < at:
+            self._let_go(places, brought.popleft())
         behind = min(at + self._ahead + 1, int(places.firsts[self._num_columns]))
-        for number in range(first, behind):
-            self._ask(source, places, number)
-        self._asked[source] = max(first, behind)
+        for number in range(max(at, self._asked[source]), behind):
+            address, size = int(places.addresses[number]), int(places.sizes[number])
+            missing = _kernel.missing_pages(address, size)
+            self.passes = 2 * missing * _PAGE_BYTES > size
+            if missing:
+                _kernel.stream_ahead(address, size)
+            if self.passes:
+                brought.append(number)
+        self._asked[source] = max(at, self._asked[source], behind)
 
     def finish(self) -> None:
         """Take note that all is read, and that the sources are about to be deleted."""
-        for source, number in sorted(self._brought):
-            self._let_go(source, cast("Places", self._segments[source].places), number)
-        for segment in self._segments:
+        for source, segment in enumerate(self._segments):
             if segment.places is not None:
-                self._system.touch(segment.places.addresses)
+                for number in self._brought[source]:
+                    self._let_go(segment.places, number)
+                _kernel.ask_for_pages(segment.places.addresses)
 
-    def _ask(self, source: int, places: Places, number: int) -> None:
+    def _let_go(self, places: Places, number: int) -> None:
         address, size = int(places.addresses[number]), int(places.sizes[number])
-        missing = self._system.missing(address, size)
-        self.passes = 2 * missing * _PAGE_BYTES > size
-        if missing:
-            self._system.stream(address, size)
-        if self.passes:
-            self._brought.add((source, number))
-
-    def _let_go(self, source: int, places: Places, number: int) -> None:
-        if (source, number) in self._brought:
-            self._brought.remove((source, number))
-            address, size = int(places.addresses[number]), int(places.sizes[number])
-            second_page = (address // _PAGE_BYTES + 1) * _PAGE_BYTES
-            if self._file is not None and second_page < address + size:
-                self._file.let_go(second_page, address + size - second_page)
+        second_page = (address // _PAGE_BYTES + 1) * _PAGE_BYTES
+        if self._file is not None and second_page < address + size:
+            self._file.let_go(second_page, address + size - second_page)
 
 
 _COUNTS = {name: attrgetter(name) for name in SegmentEntry._fields if name.startswith("num_")}
 
 
-@dataclass(eq=False)
 class Merge:
     """One merge of neighbouring segments, step by step; `dead` are numbers left out for good. Not thread-safe
     by itself."""
 
-    geometry: Geometry
-    sources: list[SegmentEntry]
-    entry: SegmentEntry
-    dead_documents: np.ndarray | None
-    dead_sketches: np.ndarray | None
-    dead: list[int]
-    done: bool = False
-    _steps: Iterator[Puts] | None = field(default=None, repr=False)
-    _passes: bool = False
-    _directory: Directory = field(init=False, repr=False)
-    source_bytes: int = field(init=False)
-    _streams: SourceStreams = field(init=False, repr=False)
-    _offsets: list[int] = field(init=False, repr=False)
-    _is_whole: bool = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        self.source_bytes = self.geometry.segment_bytes(self.entry)
-        self._streams = SourceStreams(self.geometry.count + 1)
-        self._offsets = [source.base - self.entry.base for source in self.sources]
-        are_chunked = any(source.chunked for source in self.sources)
-        self._is_whole = not are_chunked and self.geometry.fits_one_value(self.entry)
-
-    @property
-    def passes(self) -> bool:
-        """Whether its sources are mostly not in memory, and what it has returned need not stay there."""
-        return self._passes
-
-    @classmethod
-    def start(
-        cls,
-        geometry: Geometry,
-        sources: list[SegmentEntry],
-        segment: int,
-        removed: dict[int, int],
-    ) -> Merge:
+    def __init__(
+        self, geometry: Geometry, sources: list[SegmentEntry], segment: int, removed: dict[int, int]
+    ) -> None:
         """Prepare a merge into a segment id; `removed`: number -> REMOVED flags in the sources' range."""
         base, last = sources[0].base, sources[-1].base + sources[-1].span
         marks = np.zeros((2, (last - base + 7) // 8), dtype=np.uint8)
@@ -167,44 +113,53 @@ class Merge:
             byte, bit = divmod(number - base, 8)
             marks[0, byte] |= (flags & REMOVED_DOCUMENT) << bit
             marks[1, byte] |= (flags >> 1 & 1) << bit
+        self._dead_documents, self._dead_sketches = (m if removed and m.any() else None for m in marks)
+        self.dead = [number for number, flags in removed.items() if flags == 3]
         counts = {name: sum(map(count, sources)) for name, count in _COUNTS.items()}
-        entry = SegmentEntry(segment, base, last - base, **counts)
-        dead = [number for number, flags in removed.items() if flags == 3]
-        documents, sketches = (mark if removed and mark.any() else None for mark in marks)
-        return cls(geometry, sources, entry, documents, sketches, dead)
+        self.geometry, self.sources, self.done = geometry, sources, False
+        self.entry = SegmentEntry(segment, base, last - base, **counts)
+        self.source_bytes = geometry.segment_bytes(self.entry)
+        self._offsets = [source.base - base for source in sources]
+        are_chunked = any(source.chunked for source in sources)
+        self._is_whole = not are_chunked and geometry.fits_one_value(self.entry)
+        self._streams = SourceStreams(geometry.count + 1)
+        self._steps = filter(None, self._run())
+        self._directory: Directory
+
+    @property
+    def passes(self) -> bool:
+        """Whether its sources are mostly not in memory, and what it has returned need not stay there."""
+        return self._streams.passes
 
     def advance(
         self, budget: int, load: Callable[[SegmentEntry], Segment], file: MappedFile | None = None
     ) -> tuple[Puts, int]:
-        """Do up to about `budget` bytes of work, a step at least, on segments that `load` returns; (values,
-        their bytes)."""
+        """Do about `budget` bytes of work, a step at least, on segments that `load` returns, valid meanwhile.
+        Returns (values, their bytes)."""
+        segments = [load(entry) for entry in self.sources]
+        self._directory = Directory(self.geometry, segments)
         if self._is_whole:
             self.done = True
-            puts = self._merge_whole(Directory(self.geometry, [load(entry) for entry in self.sources]))
+            puts = self._merge_whole()
             return puts, num_bytes(puts)
-        puts = []
-        spent = 0
-        is_following = False
-        while spent < budget:
-            if not is_following:
-                self._follow(load, file)
-                is_following = True
-            step = self._step()
+        self._streams.follow(segments, file)
+        puts, spent = [], 0
+        while spent < budget and not self.done:
+            step = next(self._steps, None)
             if step is None:
-                self.done = True
-                break
-            puts += step
-            spent += num_bytes(step)
-            self._passes = self._streams.passes
+                self._streams.finish()
+            self.done = step is None
+            puts += step or []
+            spent += num_bytes(step or [])
         return puts, spent
 
-    def _merge_whole(self, directory: Directory) -> Puts:
+    def _merge_whole(self) -> Puts:
         """Merge sources of one value each into one value: steps of streams would cost a few documents as much
         as thousands."""
         geometry = self.geometry
         content, counts = np.empty(self.source_bytes, np.uint8), np.empty(geometry.count + 1, np.uint64)
         dead = self._dead(KEY_TABLE), self._dead(FIRST_BAND_TABLE)
-        size = directory.run(
+        size = self._directory.run(
             _kernel.merge_whole, self._table_sources(KEY_TABLE), FIRST_BAND_TABLE, *dead, content, counts
         )
         *of_tables, num_sketches = counts.tolist()
@@ -218,22 +173,8 @@ class Merge:
         key = whole_segment_key(self.entry.id)
         return [(key, encode_whole_segment(key, [content[:size]]))]
 
-    def _follow(self, load: Callable[[SegmentEntry], Segment], file: MappedFile | None) -> None:
-        """Go on with the sources as they lie in the map now."""
-        segments = [load(entry) for entry in self.sources]
-        self._directory = Directory(self.geometry, segments)
-        self._streams.follow(segments, file)
-        if self._steps is None:
-            self._steps = filter(None, self._run())
-
-    def _step(self) -> Puts | None:
-        puts = next(self._steps, None) if self._steps is not None else None
-        if puts is None:
-            self._streams.finish()
-        return puts
-
     def _dead(self, table: int) -> np.ndarray | None:
-        return self.dead_documents if table < FIRST_BAND_TABLE else self.dead_sketches
+        return self._dead_documents if table < FIRST_BAND_TABLE else self._dead_sketches
 
     def _table_sources(self, table: int) -> np.ndarray:
         """Return where each source's part of a table begins: MERGE_SOURCE, one a source."""

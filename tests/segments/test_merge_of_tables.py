@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.stored import crowded, load, table_only
 
-from simindex import Layout
+from simindex import Layout, _kernel
 from simindex.errors import CorruptIndexError
 from simindex.format.layout import Geometry
 from simindex.format.seals import SEAL_BYTES, seal
 from simindex.segments.build import SegmentData, segment_puts
 from simindex.segments.directory import Places, Segment
-from simindex.segments.merge import Merge, SourceStreams, System
+from simindex.segments.merge import Merge
 from simindex.storage.page_file import MappedFile
 
 CHUNK = 5 * 339
@@ -30,7 +30,6 @@ class Recorder:
         self.events: list[tuple[str, int]] = []
         self.missing = missing
         self.touched: list[int] = []
-        self.system = System(self._missing, self._stream, lambda found: self.touched.extend(found.tolist()))
         self.sizes: dict[int, int] = {}
         self.names = {
             int(address): number
@@ -74,11 +73,14 @@ def sources() -> list[Segment]:
 
 def merged(segments: list[Segment], recorder: Recorder) -> Merge:
     loaded = {segment.entry.id: segment for segment in segments}
-    merge = Merge.start(GEOMETRY, [segment.entry for segment in segments], 9, {})
-    merge._streams = SourceStreams(GEOMETRY.count + 1, recorder.system)
-    while not merge.done:
-        recorder.events.append(("step", 0))
-        merge.advance(1, lambda entry: loaded[entry.id], cast("MappedFile", recorder))
+    merge = Merge(GEOMETRY, [segment.entry for segment in segments], 9, {})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_kernel, "missing_pages", recorder._missing)
+        patch.setattr(_kernel, "stream_ahead", recorder._stream)
+        patch.setattr(_kernel, "ask_for_pages", lambda found: recorder.touched.extend(found.tolist()))
+        while not merge.done:
+            recorder.events.append(("step", 0))
+            merge.advance(1, lambda entry: loaded[entry.id], cast("MappedFile", recorder))
     return merge
 
 
@@ -158,7 +160,7 @@ def test_merge_of_values_gives_what_streams_give(
     removed = data.draw(st.dictionaries(numbers, st.integers(1, 3)))
     merged = []
     for is_whole in (True, False):
-        merge = Merge.start(geometry, [segment.entry for segment in segments], 99, removed)
+        merge = Merge(geometry, [segment.entry for segment in segments], 99, removed)
         assert merge._is_whole
         merge._is_whole = is_whole
         puts = []
@@ -183,7 +185,7 @@ def test_merge_of_values_with_numbers_of_no_document_ends_in_an_error(table: str
         load(geometry, 0, harmful._replace(base=0, numbers=right, tables=[(keys, right), *tables[1:]]))
     ]
     segments.append(load(geometry, 1, harmful))
-    merge = Merge.start(geometry, [segment.entry for segment in segments], 99, {1: 3})
+    merge = Merge(geometry, [segment.entry for segment in segments], 99, {1: 3})
     with pytest.raises(CorruptIndexError, match=f"segment 1, table {table}, chunk 0"):
         merge.advance(1, lambda entry: segments[entry.id])
 
@@ -199,6 +201,6 @@ def test_merge_of_values_whose_tables_differ_in_length_ends_in_an_error() -> Non
     numbers_at = 2 * 24 + 16  # of the second permutation table, behind two tables and its keys
     changed[numbers_at : numbers_at + 8] = np.array([1, 1], np.uint32).tobytes()
     segment = Segment(geometry, entry, {key: seal("segments", key, bytes(changed))}.get)
-    merge = Merge.start(geometry, [entry], 99, {0: 3})
+    merge = Merge(geometry, [entry], 99, {0: 3})
     with pytest.raises(CorruptIndexError, match="expected as many live entries in each table of a kind"):
         merge.advance(1, lambda _: segment)

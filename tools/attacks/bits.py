@@ -175,7 +175,7 @@ def questions_of(directory: Directory, data: SegmentData, number: int) -> list[Q
 def merge(segments: list[Segment], dead: dict[int, int], budget: int) -> dict[bytes, bytes]:
     """Return the values of a merge."""
     loaded = {segment.entry.id: segment for segment in segments}
-    under_way = Merge.start(GEOMETRY, [segment.entry for segment in segments], 99, dead)
+    under_way = Merge(GEOMETRY, [segment.entry for segment in segments], 99, dead)
     values: dict[bytes, bytes] = {}
     while not under_way.done:
         puts, _ = under_way.advance(budget, lambda entry: loaded[entry.id])
