@@ -171,6 +171,8 @@ def test_a_folder_is_of_one_job_and_an_input_that_changes_is_named(tmp_path: Pat
     assert job.finish().read == 120
     with pytest.raises(UnsupportedError, match="the path of an output"):
         plan_dedup([tmp_path / "1.jsonl"], print, work=tmp_path / "other")  # type: ignore[arg-type]
+    with pytest.raises(UnsupportedError, match="found an iterable or standard input"):
+        plan_dedup(iter([("a", "a text")]), str(tmp_path / "out.jsonl"), work=tmp_path / "other")
 
 
 def test_the_command_says_what_is_wrong_with_a_share(run: Run) -> None:

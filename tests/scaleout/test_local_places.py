@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from support.commands import Run
 
-import simindex
 from simindex import Config, scaleout
 
 CONFIG = Config(num_perm=64, seed=1)
@@ -25,31 +24,6 @@ def _no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def places(folder: Path, names: str = "ab") -> dict[str, str]:
     return {f"local:{name}": str(folder / name) for name in names}
-
-
-def figures(found: Any) -> list[tuple[Any, ...]]:
-    return sorted((match.key, match.similarity, match.distance) for match in found)
-
-
-def test_answers_are_those_of_one_index(tmp_path: Path) -> None:
-    with (
-        scaleout.create(tmp_path / "c", CONFIG, partitions=5, places=places(tmp_path)) as many,
-        simindex.open(tmp_path / "one", config=CONFIG) as one,
-    ):
-        for index in (many, one):
-            index.insert_many(enumerate(TEXTS))
-            index.remove_many(range(0, 120, 7))
-            assert (
-                index.insert_many_if_new([("new", TEXTS[1]), ("other", "unlike all of them")]).inserted == 1
-            )
-        for text, found, expected in zip(TEXTS, many.query_many(TEXTS), one.query_many(TEXTS), strict=True):
-            assert figures(found) == figures(expected) == figures(many.query(text))
-        assert figures(many.query_simhash(TEXTS[8], 3)) == figures(one.query_simhash(TEXTS[8], 3))
-        assert set(many) == set(one)
-        assert {status["node"] for status in many.status().values()} != set()
-    with scaleout.open(tmp_path / "c") as again:
-        assert len(again) == len(set(again)) == 103
-        assert again.check()
 
 
 def test_partitions_move_and_are_restored_under_open_handles(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from support.hosts import LocalTasks, rows_of, written
 from simindex import Config, scaleout
 from simindex.corpus import DedupReport, deduplicate
 from simindex.inputs import InputError
-from simindex.scaleout import ScaleOutError, UnsupportedError, dedup, stages
+from simindex.scaleout import ScaleOutError, dedup, stages
 
 
 def both(
@@ -60,16 +60,6 @@ def both(
     return tasks
 
 
-@pytest.mark.parametrize(
-    ("keep", "mode"),
-    [("first", "remove"), ("newest", "annotate"), ("longest", "annotate"), ("field:rank", "remove")],
-)
-def test_the_bytes_are_those_of_one_machine(keep: str, mode: Any, tmp_path: Path) -> None:
-    sources = [written(tmp_path / f"{seed}.jsonl", rows_of(seed, 150)) for seed in (1, 2)]
-    tasks = both(tmp_path, sources, keep=keep, mode=mode, threshold=0.7)
-    assert tasks.num_jobs["sketch_part"] > 5
-
-
 @pytest.mark.parametrize(("keep", "threshold"), [("first", 0.4), ("first", 0.7), ("longest", 0.4)])
 def test_long_runs_end_as_on_one_machine(keep: str, threshold: float, tmp_path: Path) -> None:
     sources = [written(tmp_path / "a.jsonl", rows_of(3, 300, newest=0))]
@@ -91,11 +81,6 @@ def test_many_unlike_fingerprints_that_share_a_prefix_decide_as_on_one_machine(t
     rows = [{"id": number, "text": text} for number, text in enumerate(texts)]
     tasks = both(tmp_path, [written(tmp_path / "a.jsonl", rows)], by="simhash", max_run=16)
     assert tasks.waiting > 500
-
-
-def test_both_halves_are_told_of(tmp_path: Path) -> None:
-    sources = [written(tmp_path / "a.jsonl", rows_of(5, 300))]
-    both(tmp_path, sources, threshold=0.6, config=Config(), mode="annotate")
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.zst"])
@@ -192,8 +177,3 @@ def test_a_node_that_does_not_see_the_folder_is_named(tmp_path: Path) -> None:
         pytest.raises(ScaleOutError, match=r"node .*: expected the folder .*nowhere/.*, .* give work="),
     ):
         scaleout.deduplicate([source], tmp_path / "out.jsonl")
-
-
-def test_what_is_no_file_is_refused() -> None:
-    with pytest.raises(UnsupportedError, match="found an iterable or standard input"):
-        scaleout.deduplicate(iter([("a", "a text")]), None)
