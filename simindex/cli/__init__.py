@@ -114,6 +114,6 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             # A key that the terminal's encoding lacks is shown escaped; it is no reason to stop.
             stream.reconfigure(errors="backslashreplace")
-    # The threads of NumPy's BLAS, which is not used, would cost each command 0.1 s of processor time.
+    # NumPy's BLAS has little to multiply here; its threads would cost each command 0.1 s of processor time.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     app(prog_name="simindex")
