@@ -7,13 +7,13 @@ Invariant: beside the value that ends it, a part holds at most `PART_BYTES`, as 
 from __future__ import annotations
 
 import os
-import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing
 from functools import partial
-from itertools import islice
+from itertools import islice, repeat
 from sys import getsizeof
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from simindex.checks import require_int
 
@@ -112,9 +112,6 @@ _CONTAINERS = dict, list, tuple, set, frozenset
 _PLAIN = {str, bytes, int, float, bool, type(None)}
 
 
-_LOOK_SECONDS = 0.5
-"""How often a thread that is ahead looks whether the program has ended."""
-
 Value = TypeVar("Value")
 Result = TypeVar("Result")
 
@@ -147,7 +144,7 @@ def in_order(
     ready: int,
     num_bytes: Callable[[Value], int] = lambda _: 0,
     is_python: Callable[[Value], bool] = lambda _: False,
-) -> Iterator[Result]:
+) -> Generator[Result, None, None]:
     """Yield function(part) of each part in order, made by `workers` threads, which end with the iterator.
 
     At most workers + ready parts are taken ahead of the consumer, fewer where these have `AHEAD_BYTES`. Where
@@ -189,50 +186,13 @@ def in_order(
 
 def ahead(values: Iterable[Value], most: int) -> Iterator[Value]:
     """Yield values that a thread of their own takes from their iterator, at most so many before they are
-    wanted. Where it raises, the values before it are yielded first.
-
-    The thread ends with this iterator, so a value must not be long in coming; or with the program, where an
-    error that a caller keeps holds the iterator: Python waits for its threads before it lets go of anything.
-    """
-    found: deque[Value] = deque()
-    changed = threading.Condition()
-    ends: list[BaseException | None] = []
-    is_wanted = True
-
-    def take() -> None:
-        failure: BaseException | None = None
-        try:
-            for value in values:
-                with changed:
-                    found.append(value)
-                    del value  # it is the consumer's now
-                    changed.notify_all()
-                    while len(found) >= most and is_wanted and threading.main_thread().is_alive():
-                        changed.wait(_LOOK_SECONDS)
-                    if len(found) >= most or not is_wanted:
-                        break
-        except BaseException as exc:
-            failure = exc
-        with changed:
-            ends.append(failure)
-            changed.notify_all()
-
-    thread = threading.Thread(target=take, name="simindex-ahead")
-    thread.start()
-    try:
-        while True:
-            with changed:
-                changed.wait_for(lambda: found or ends)
-                if not found:
-                    break
-                value = found.popleft()
-                changed.notify_all()
-            yield value
+    wanted. Where it raises, the values before it are yielded first. The thread ends with this iterator, so a
+    value must not be long in coming."""
+    iterator, end = iter(values), object()
+    following = in_order(lambda _: next(iterator, end), repeat(None), 1, most - 1)
+    with closing(following):
+        for value in following:
+            if value is end:
+                return
+            yield cast("Value", value)
             del value
-    finally:
-        with changed:
-            is_wanted = False
-            changed.notify_all()
-        thread.join()
-    if ends[0] is not None:
-        raise ends[0]
