@@ -204,9 +204,8 @@ BETWEEN_FILES = "its data file could not be opened again"
 
 
 class FoundMap(NamedTuple):
-    """Where the map of a generation lies, and its file; ``None`` where another one has taken its path."""
+    """Where the map lies, and its file; ``None`` where another one has taken its path."""
 
-    generation: int
     pages: PageMap
     mapped: MappedFile | None
 
@@ -275,16 +274,11 @@ class Environment:
             raise
         return True
 
-    @property
-    def is_map_known(self) -> bool:
-        """Whether `look` needs no transaction of views."""
-        return self.found_map is not None and self.found_map.generation == self.map_generation
-
     def look(self, txn: lmdb.Transaction) -> FoundMap:
-        """Return where the map lies, as the address of a key shows it."""
-        found = self.found_map
-        if found is not None and found.generation == self.map_generation:
-            return found
+        """Return where the map lies; the first time since it moved, the address of a key that `txn` views
+        shows it."""
+        if self.found_map is not None:
+            return self.found_map
         info = self.env.info()
         with txn.cursor(db=self.databases["meta"]) as cursor:
             cursor.first()
@@ -292,14 +286,14 @@ class Environment:
             pages = PageMap.around(key, self.env.stat()["psize"], info["last_pgno"] + 1)
         path = os.path.join(self.folder, DATA_FILE)
         mapped = MappedFile.open(path, self.identity, pages.base, info["map_size"])
-        self.found_map = found = FoundMap(self.map_generation, pages, mapped)
+        self.found_map = found = FoundMap(pages, mapped)
         return found
 
     def prove_records(self, txn: lmdb.Transaction) -> None:
         """Prove the branch pages of the records, before LMDB follows them for the first time."""
         # Opening does not: of 6.8 million documents they are 344 of the 528 pages that it would
         # read. What comes later LMDB has made.
-        _, pages, mapped = self.look(txn)
+        pages, mapped = self.look(txn)
         num_pages = self.env.info()["last_pgno"] + 1
         if mapped is not None:
             num_pages = min(num_pages, mapped.length() // pages.page_bytes)
@@ -349,7 +343,7 @@ class Alone(Visitor):
         try:
             self._environment.stop(holder=self)
             # Before the map is touched: a thread that comes in later must not use addresses from before.
-            self._environment.map_generation = next(_generations)
+            self._environment.map_generation, self._environment.found_map = next(_generations), None
             return self
         except BaseException:
             self._environment.gate.go_on()

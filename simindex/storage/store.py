@@ -392,7 +392,7 @@ class Store:
                     visitor.pin = None
                     txn = self._take_pin(environment, visitor)
                 else:
-                    txn = begun(environment.env, buffers=buffers or not environment.is_map_known)
+                    txn = begun(environment.env, buffers=buffers or environment.found_map is None)
                 is_known = txn.id() == environment.checked_id
                 if is_known and time.monotonic() - environment.looked_at < _LOOK_AGAIN_SECONDS:
                     return txn

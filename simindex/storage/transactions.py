@@ -61,7 +61,7 @@ class ReadTransaction(Visitor):
             environment = self.environment
             self.id: int = txn.id()
             self.map_generation = environment.map_generation
-            self._pages = environment.look(txn).pages
+            self._pages = (environment.found_map or environment.look(txn)).pages
             return self
         except BaseException as exc:
             self.__exit__(None, None, None)
@@ -148,7 +148,11 @@ class ReadTransaction(Visitor):
             self.environment.prove_records(self._txn)
         with self._txn.cursor(db=self.environment.databases[database]) as cursor:
             while True:
-                found, is_damaged = self._sound_entries(database, wanted, most)
+                num_pages, tree = self._tree(database)
+                where = self._pages.base, num_pages, self._pages.page_bytes, tree.root, tree.depth
+                found = _kernel.sound_entries(*where, wanted, most)
+                is_damaged = found < 0
+                found = -1 - found if is_damaged else found
                 if not found and is_damaged:
                     raise CorruptIndexError(
                         f"{database}: expected tree pages that fit together, found a damaged one behind key "
@@ -163,13 +167,6 @@ class ReadTransaction(Visitor):
                 if not key or (found != most and not is_damaged):
                     return
                 wanted, most = key + b"\0", _PART_ENTRIES
-
-    def _sound_entries(self, database: str, first: bytes, most: int) -> tuple[int, bool]:
-        """Return how many entries sound pages have from a key on, up to `most`; whether damage ends them."""
-        num_pages, tree = self._tree(database)
-        where = self._pages.base, num_pages, self._pages.page_bytes
-        found = _kernel.sound_entries(*where, tree.root, tree.depth, first, most) if tree.depth else 0
-        return (found, False) if found >= 0 else (-1 - found, True)
 
     def parts(self, database: str, first: bytes = b"") -> Iterator[list[tuple[bytes, bytes]]]:
         """Yield what `items` does as copies, some hundred at a time: for millions a third of the time."""
