@@ -272,18 +272,16 @@ class Difference(NamedTuple):
 
 def difference(database: str, index: Iterator[Items], backup: Iterator[Items]) -> Difference:
     """Compare the entries of both, which come in order of keys, some at a time."""
-    keys, theirs, backup = list[bytes](), Items(), _ascending(database, backup)
-    for part in _ascending(database, index):
-        last = part[-1][0]
-        while (not theirs or theirs[-1][0] <= last) and (more := next(backup, None)):
-            theirs += more
-        if not theirs:
-            return Difference(keys, part[0][0])
-        end = bisect_right(theirs, last, key=itemgetter(0))
-        if theirs[:end] != part:
-            keys += sorted({key for key, _ in {*part} ^ {*theirs[:end]}})
-        del theirs[:end]
-    return Difference([*keys, *(key for key, _ in chain(theirs, *backup))], None)
+    index, backup = _ascending(database, index), _ascending(database, backup)
+    keys, ours, theirs = list[bytes](), Items(), Items()
+    while (ours := ours or next(index, [])) and (theirs := theirs or next(backup, [])):
+        last = min(ours[-1][0], theirs[-1][0])
+        here, there = (bisect_right(items, last, key=itemgetter(0)) for items in (ours, theirs))
+        if ours[:here] != theirs[:there]:
+            keys += sorted({key for key, _ in {*ours[:here]} ^ {*theirs[:there]}})
+        ours, theirs = ours[here:], theirs[there:]
+    gone = chain(theirs, chain.from_iterable(backup))
+    return Difference(keys + [key for key, _ in gone], ours[0][0] if ours else None)
 
 
 def _ascending(database: str, parts: Iterator[Items]) -> Iterator[Items]:

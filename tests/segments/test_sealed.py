@@ -90,6 +90,26 @@ def test_difference_makes_one_the_other(
     assert made == index
 
 
+class Counted(bytes):
+    """A value that knows how many there are."""
+
+    alive = most = 0
+
+    def __init__(self, _: bytes) -> None:
+        Counted.alive += 1
+        Counted.most = max(Counted.most, Counted.alive)
+
+    def __del__(self) -> None:
+        Counted.alive -= 1
+
+
+def test_difference_holds_few_values_of_what_is_gone() -> None:
+    gone: Iterator[list[tuple[bytes, bytes]]] = ([(b"%06d" % n, Counted(b"value"))] for n in range(1_000))
+    left = [(b"000000", b"value"), (b"000999", b"value")]
+    assert difference("documents", iter([left]), gone) == ([b"%06d" % n for n in range(1, 999)], None)
+    assert Counted.most < 10
+
+
 @pytest.mark.parametrize("size", [1, 2, 6])
 def test_walk_in_a_circle_ends(size: int) -> None:
     """Pages of a tree that lead back have no end."""
