@@ -102,7 +102,11 @@ def test_a_format_is_told_by_its_suffix_in_any_case(
         assert set(opened) == {(name, str(path))}
 
 
-PACKED = {"bzip2": bz2.compress(b"text"), "gzip": gzip.compress(b"text"), "xz": lzma.compress(b"text")}
+PACKED = {
+    "bzip2": bz2.compress(b"text"),
+    "gzip": gzip.compress(b"text", mtime=0),
+    "xz": lzma.compress(b"text"),
+}
 PACKED["zip"] = b"PK\x03\x04and so on"
 PACKERS: dict[str, Any] = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress}
 
