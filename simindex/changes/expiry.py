@@ -139,8 +139,6 @@ class _Sweep:
         """Remove the old ones of these documents; returns a run of those that no other run holds."""
         pending, kept = self._pending, list[tuple[int, int]]()
         for number, record in found:
-            if number in pending.removed:
-                continue  # it lies in two runs, of its insert and of its touch
             if record.age_from < self._limit:
                 pending.remove_number(number, record)
                 self.removed += 1

@@ -21,63 +21,6 @@ import simindex
 from simindex import CorruptIndexError, Index
 
 
-def filled(path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Index, list[datetime]]:
-    """An index of ten documents inserted a second apart, and those times."""
-    index = simindex.open(path, "x", SMALL)
-    start = datetime(2020, 1, 1, tzinfo=UTC)
-    times = [start + timedelta(seconds=number) for number in range(10)]
-    for number, time in enumerate(times):
-        monkeypatch.setattr("time.time_ns", lambda time=time: int(time.timestamp()) * 10**9)
-        index.insert(number, [str(number)])
-    assert [index[number].inserted_at for number in range(10)] == times
-    return index, times
-
-
-@pytest.mark.parametrize("batch_size", [1, 2, 3, 10, 100])
-@pytest.mark.parametrize("behind", [0, 1, 4, 10])
-def test_documents_before_a_time_go_and_the_one_at_it_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch_size: int, behind: int
-) -> None:
-    index, times = filled(tmp_path / "i", monkeypatch)
-    with index:
-        before = times[behind] if behind < 10 else times[-1] + timedelta(microseconds=1)
-        assert index.expire(before, batch_size=batch_size) == behind
-        assert list(index) == list(range(behind, 10))
-        assert index.expire(before, batch_size=batch_size) == 0
-
-
-def test_time_counts_by_the_microsecond_and_in_any_zone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    index, times = filled(tmp_path / "i", monkeypatch)
-    with index:
-        assert index.expire(times[3] + timedelta(microseconds=1)) == 4
-        east = times[6].astimezone(datetime.fromisoformat("2020-01-01T00:00:00+09:00").tzinfo)
-        assert index.expire(east) == 2
-
-
-def test_each_batch_is_a_commit_oldest_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A call that is broken off has removed the oldest."""
-    index, times = filled(tmp_path / "i", monkeypatch)
-    with index:
-        broken_off(monkeypatch, "commit", 3, KeyboardInterrupt())
-        with pytest.raises(KeyboardInterrupt):
-            index.expire(times[-1], batch_size=2)
-        assert list(index) == list(range(4, 10))
-
-
-def test_expiry_inside_a_transaction_takes_its_own_documents_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    index, _ = filled(tmp_path / "i", monkeypatch)
-    with index:
-        with index.transaction():
-            index.insert("new", ["new"])
-            assert index.expire(datetime.now(UTC) + timedelta(days=1), batch_size=4) == 11
-            assert list(index) == []
-        assert len(index) == 0
-
-
 @pytest.mark.parametrize("seconds", [-1, -(10**9), 10**12])
 def test_clock_outside_of_the_years_that_are_stored_counts_as_the_nearest_of_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: int
@@ -93,9 +36,6 @@ def test_clock_outside_of_the_years_that_are_stored_counts_as_the_nearest_of_the
         assert {index[key].inserted_at.year for key in ("one", "many", "new")} == {year}
         assert index.expire(older_than=timedelta(days=1)) == (seconds > 0)
     assert not problems_of(tmp_path / "i")
-
-
-# ---- ages of their own order ----
 
 
 class Clock:
@@ -126,6 +66,21 @@ def index(tmp_path: Path, clock: Clock) -> Iterator[Index]:
             index.insert(number, [str(number)])
         clock.seconds = 10
         yield index
+
+
+def test_time_counts_by_the_microsecond_and_in_any_zone(index: Index, clock: Clock) -> None:
+    assert index.expire(clock.at(3) + timedelta(microseconds=1)) == 4
+    east = clock.at(6).astimezone(datetime.fromisoformat("2020-01-01T00:00:00+09:00").tzinfo)
+    assert index.expire(east) == 2
+
+
+def test_each_batch_is_a_commit_oldest_first(
+    index: Index, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken_off(monkeypatch, "commit", 3, KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        index.expire(clock.at(9), batch_size=2)
+    assert list(index) == list(range(4, 10))
 
 
 def stored_runs(index: Index) -> list[tuple[int, int, int]]:
@@ -305,16 +260,6 @@ def test_document_touched_every_day_has_one_run(index: Index, clock: Clock) -> N
     assert index[8].seen_at == clock.at(14)
 
 
-def test_batches_pass_by_what_was_touched_meanwhile(index: Index, clock: Clock) -> None:
-    index.touch(*range(0, 10, 2))
-    assert index.expire(clock.at(10), batch_size=1) == 5
-    assert list(index) == [0, 2, 4, 6, 8]
-    clock.seconds = 11
-    index.touch(4)
-    assert index.expire(clock.at(11), batch_size=2) == 4
-    assert list(index) == [4]
-
-
 def test_touch_inside_a_transaction_is_seen_there_and_rolled_back_with_it(
     index: Index, clock: Clock, tmp_path: Path
 ) -> None:
@@ -344,25 +289,21 @@ def test_touch_inside_a_transaction_is_seen_there_and_rolled_back_with_it(
 def test_expire_takes_a_time_or_a_duration_and_nothing_else(index: Index, clock: Clock) -> None:
     assert index.expire(older_than=timedelta(seconds=7)) == 3
     assert index.expire(older_than=timedelta(days=100_000)) == 0
-    both = r"either before= or older_than=, found "
-    with pytest.raises(TypeError, match=both + "neither"):
-        index.expire()
-    with pytest.raises(TypeError, match=both + "both"):
-        index.expire(clock.at(5), older_than=timedelta(1))
-    with pytest.raises(TypeError, match="found a timedelta; give a duration as older_than="):
-        index.expire(timedelta(days=1))  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="before: expected a datetime, found str"):
-        index.expire("2020-01-01")  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="older_than: expected a timedelta, found int"):
-        index.expire(older_than=30)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="older_than: expected a duration of 0 or more"):
-        index.expire(older_than=timedelta(days=-1))
-    with pytest.raises(ValueError, match="with a time zone"):
-        index.expire(datetime(2020, 1, 1))
-    with pytest.raises(ValueError, match="batch_size"):
-        index.expire(clock.at(5), batch_size=0)
-    with pytest.raises(TypeError, match="touch: expected keys, found a list"):
-        index.touch([1, 2])  # type: ignore[arg-type]
+    both = "either before= or older_than=, found "
+    day: Any = timedelta(days=1)
+    wrong: list[tuple[dict[str, Any], type[Exception], str]] = [
+        ({}, TypeError, both + "neither"),
+        ({"before": clock.at(5), "older_than": day}, TypeError, both + "both"),
+        ({"before": day}, TypeError, "found a timedelta; give a duration as older_than="),
+        ({"before": "2020-01-01"}, TypeError, "before: expected a datetime, found str"),
+        ({"older_than": 30}, TypeError, "older_than: expected a timedelta, found int"),
+        ({"older_than": -day}, ValueError, "older_than: expected a duration of 0 or more"),
+        ({"before": datetime(2020, 1, 1)}, ValueError, "with a time zone"),
+        ({"before": clock.at(5), "batch_size": 0}, ValueError, "batch_size"),
+    ]
+    for options, error, message in wrong:
+        with pytest.raises(error, match=message):
+            index.expire(**options)
     assert len(index) == 7
 
 

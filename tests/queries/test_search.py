@@ -7,7 +7,6 @@ import math
 import subprocess
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ from support.samples import sample_of
 from support.texts import permutation_plans, uint64s
 from support.truth import (
     CAT,
-    CONFIGS,
     FOX,
     SEED,
     assert_matches,
@@ -160,33 +158,6 @@ def test_query_simhash_searches_any_number_of_tables(tmp_path: Path, max_distanc
         check=False,
     )
     assert (done.returncode, done.stdout.strip()) == (0, str(list(range(max_distance + 1)))), done.stderr
-
-
-def kinds_of_documents(config: Config) -> dict[str, Any]:
-    """kind -> a document whose fingerprint, where it has one, is that of the words of FOX by count."""
-    words = FOX.split()
-    sketch = Sketcher(config).sketch(FOX)
-    kinds = {"text": FOX, "list": words, "mapping": Counter(words), "sketch": sketch}
-    if config.simhash:
-        assert sketch.fingerprint is not None
-        kinds["fingerprint"] = Sketch.from_fingerprint(sketch.fingerprint)
-    return kinds
-
-
-@pytest.mark.parametrize("name", ["both", "simhash"])
-def test_query_simhash_finds_every_kind_of_document_by_every_kind(tmp_path: Path, name: str) -> None:
-    config = CONFIGS[name]
-    kinds = kinds_of_documents(config)
-    with simindex.open(tmp_path / "i", "x", config) as index:
-        index.insert_many(kinds.items())
-        index.insert("other", "nothing that anybody would call alike")
-        for document in kinds.values():
-            matches = index.query_simhash(document)
-            assert_matches(matches, dict.fromkeys(kinds, 0))
-        assert index.query_simhash("") == []
-        index.insert("empty", "")
-        assert index.query_simhash("") == []
-        assert index["empty"].sketch.fingerprint is None
 
 
 # ---- arguments ----
