@@ -19,7 +19,7 @@ from simindex.config import Config
 from simindex.format.chunks import shingle_keys
 from simindex.format.keys import Key
 from simindex.jsonable import plain
-from simindex.queries.containment import meeting_probability, require_samples
+from simindex.queries.containment import meeting_probability, places_of_rarest, require_samples
 from simindex.queries.matches import Results
 from simindex.queries.view import EVERY, View
 from simindex.sketching.common_runs import common_runs
@@ -27,8 +27,6 @@ from simindex.sketching.document import Texts, document_under
 from simindex.sketching.sample import mixed_hashes, sample_top
 from simindex.sketching.shingles import document_hashes
 from simindex.sketching.spans import Tokens, shingle_numbers, tokens_of
-
-_ENTRIES_EACH = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,14 +161,12 @@ class PassageQuery(NamedTuple):
         sampled = np.flatnonzero(hashes <= np.uint64(sample_top(config.containment)))
         distinct, which = np.unique(hashes[sampled], return_inverse=True)
         keys = shingle_keys(distinct)
-        counts = view.directory.count_keys(table, keys)
-        order = np.argsort(counts, kind="stable")
-        asked = order[np.cumsum(counts[order]) <= np.uint64(self.max_candidates * _ENTRIES_EACH)]
+        asked = places_of_rarest(view, keys, self.max_candidates)
         met = view.directory.find_entries(table, np.ascontiguousarray(keys[asked]), EVERY)
         numbers, owners = np.unique(met["number"], return_inverse=True)
         hits = np.bincount(owners, minlength=len(numbers))
         best = np.sort(np.argsort(-hits, kind="stable")[: self.max_candidates])
-        found.truncated = len(asked) < len(order) or len(best) < len(numbers)
+        found.truncated = len(asked) < len(keys) or len(best) < len(numbers)
         by_owner = asked[met["query"]][np.argsort(owners, kind="stable")]
         ends = np.cumsum(hits)
         return (
