@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.truth import extract
+from support.truth import extract, extract_truth
 
 import simindex
 from simindex import Config, ConfigMismatchError, Index, Pair
@@ -24,6 +24,23 @@ def halves(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Index, In
         a.insert_many(texts[::2], batch_size=30)
         b.insert_many(texts[1::2])
         yield a, b
+
+
+def test_exact_pairs_are_those_of_the_truth_that_lie_across(halves: tuple[Index, Index]) -> None:
+    a, b = halves
+    truth = {
+        (x, y)
+        for pair in extract_truth()
+        for x, y in ((pair.a, pair.b), (pair.b, pair.a))
+        if x in a and y in b
+    }
+    pairs = list(join(a, b, 0.5, exact=True, recall=0.99))
+    found = {(str(pair.a), str(pair.b)) for pair in pairs}
+    assert len(found) == len(pairs)
+    assert len(truth) > 300
+    assert len(found & truth) >= 0.99 * len(truth)
+    assert len(found - truth) <= 1
+    assert all(pair.exact for pair in pairs)
 
 
 @pytest.mark.parametrize("by", ["minhash", "simhash"])
