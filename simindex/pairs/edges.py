@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import IO, Any, Self
@@ -40,6 +40,19 @@ def ends_of(edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     (array([9], dtype=uint64), array([7], dtype=uint64))
     """
     return edges >> np.uint64(32), edges & np.uint64(2**32 - 1)
+
+
+def edges_without(edges: Iterator[np.ndarray], known: Iterator[np.ndarray]) -> Iterator[np.ndarray]:
+    """Yield the edges that are not among others; both ascend."""
+    others = np.empty(0, dtype=np.uint64)
+    for some in edges:
+        left = some[~np.isin(some, others)]
+        while len(some) and (not len(others) or others[-1] < some[-1]):
+            if (more := next(known, None)) is None:
+                break
+            others = more
+            left = left[~np.isin(left, others)]
+        yield left
 
 
 class Forest:
@@ -119,6 +132,11 @@ class SortedEdges:
             first += len(some)
             if self._num_held == self._capacity:
                 self._spill()
+
+    def add_all(self, batches: Iterable[np.ndarray]) -> None:
+        """Take the edges of some batches."""
+        for some in batches:
+            self.add(some)
 
     def _spill(self) -> None:
         run = self._sorted_held()

@@ -5,9 +5,11 @@ Typed as those of `Match`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self, TypeVar
+
+import numpy as np
 
 from simindex.format.keys import Key
 from simindex.jsonable import plain
@@ -95,3 +97,9 @@ class Bounded(NamedTuple):
 
     runs: int = 0
     entries: int = 0
+
+    @classmethod
+    def of(cls, cursors: Iterable[np.ndarray]) -> Self:
+        """Return the sum over tables, each by its PAIR_CURSOR."""
+        counts = [(int(one["bounded_runs"][0]), int(one["bounded_entries"][0])) for one in cursors]
+        return cls(*map(sum, zip((0, 0), *counts, strict=True)))

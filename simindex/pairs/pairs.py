@@ -21,7 +21,7 @@ from simindex.format.records import decode_kept
 from simindex.format.rows import NO_VALUE
 from simindex.pairs.pair import Bounded, Pair, SnapshotIterator
 from simindex.pairs.plan import DEFAULT_MEMORY_BYTES, PairPlan
-from simindex.pairs.table_walk import EqualSketches, SketchesAtHand, TableWalk
+from simindex.pairs.table_walk import EqualSketches, SketchesAtHand, table_walks
 from simindex.pairs.tables import EVERY_KEY, Piece, PinnedTables, set_bits
 from simindex.queries.container import Walk
 from simindex.queries.scheme import Scheme
@@ -35,7 +35,6 @@ from simindex.sketching.common_shingles import (
 )
 from simindex.sketching.document import Texts, document_under
 from simindex.sketching.estimate import best_estimate, row_estimates
-from simindex.sketching.permutations import FINGERPRINT_BITS
 from simindex.sketching.shingles import document_hashes
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE
 from simindex.storage.store import Store
@@ -175,8 +174,7 @@ class Pairs(SnapshotIterator[Pair]):
     @property
     def bounded(self) -> Bounded:
         """What was not compared all with all so far; see `Bounded`."""
-        figures = ("bounded_runs", "bounded_entries")
-        return Bounded(*(sum(int(cursor[name][0]) for cursor in self._cursors) for name in figures))
+        return Bounded.of(self._cursors)
 
     def bucket_sizes(self) -> Counter[int]:
         """Return size -> buckets: how many sketches share a prefix, over all tables that are walked.
@@ -240,19 +238,16 @@ class Pairs(SnapshotIterator[Pair]):
             for rows in EqualSketches(plan, entries, sketches).steps():
                 set_bits(left_out, rows["b"])
                 yield map(_Found, *self._columns_of(rows), repeat(False), rows["b"].tolist())
-        longs, count = list[np.ndarray](), len(plan.bits)
-        for table in range(2 * count):
-            if table == count:
-                if plan.method == "simhash" or not any(map(len, longs)) or min(plan.bits) == FINGERPRINT_BITS:
-                    return
-                plan = plan.of_whole_words()
+
+        def entries_of(table: int) -> Iterator[Piece]:
+            return self._entries(self._tables[table], plan.capacity // 2, self._left_out)
+
+        for place, walk in enumerate(table_walks(plan, entries_of, sketches)):
+            if place == len(plan.bits):
                 self.total += sum(self._num_entries[table] for table in self._tables)
-            entries = self._entries(self._tables[table % count], plan.capacity // 2, self._left_out)
-            walk = TableWalk(plan, table, entries, sketches, longs)
             self._cursors.append(walk.cursor)
             for rows in walk.steps():
                 yield map(_Found, *self._columns_of(self._reaching(rows)))
-            longs.append(np.sort(walk.long_runs, order="prefix"))
 
     def _entries(self, table: int, capacity: int, left_out: np.ndarray) -> Iterator[Piece]:
         """Yield the entries of a table, and count what was read."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial
-from itertools import groupby
+from itertools import groupby, islice
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -19,11 +19,12 @@ from simindex.batching import ahead
 from simindex.config import Config
 from simindex.format.layout import Geometry, Layout
 from simindex.format.rows import LONG_RUN, PAIR_ROW
-from simindex.pairs.candidates import edges_of_runs, first_met, places_within, verified
+from simindex.pairs.candidates import PAIRS, edges_of_runs, first_met, places_within, verified
 from simindex.pairs.edges import Forest, SortedEdges, edges_between
+from simindex.pairs.pair import Bounded
 from simindex.pairs.plan import PairPlan, WalkPlan
-from simindex.pairs.table_walk import NO_LONG_RUNS, SketchesAtHand, TableWalk
-from simindex.pairs.tables import Piece, SketchSource, Tables
+from simindex.pairs.table_walk import NO_LONG_RUNS, SketchesAtHand, TableWalk, table_walks
+from simindex.pairs.tables import EVERY_KEY, Piece, SketchSource, Tables
 from simindex.queries.scheme import Scheme
 from simindex.segments.directory import Directory
 from simindex.segments.memory import sketch_segment
@@ -129,8 +130,8 @@ class Sketches(SketchesAtHand):
         return np.where(self.numbers[places] == numbers, places, ABSENT).astype(np.uint32)
 
     def numbers_of(self, ranks: np.ndarray) -> np.ndarray:
-        """Return the numbers at some places."""
-        numbers: np.ndarray = self.numbers[ranks]
+        """Return the numbers at some places, `ABSENT` for that."""
+        numbers: np.ndarray = np.append(self.numbers, np.uint32(ABSENT))[np.minimum(ranks, len(self.numbers))]
         return numbers
 
 
@@ -245,3 +246,93 @@ def _joined(some: list[np.ndarray], forests: bool) -> Edges:
     pairs = np.zeros(int(is_joined.sum()), dtype=PAIR_ROW)
     pairs["a"], pairs["b"] = numbers[roots[is_joined]], numbers[is_joined]
     return Edges(pairs)
+
+
+# ---- long runs ----
+
+
+def compare_crowded(
+    walk: WalkPlan, source: Tables, numbers: np.ndarray, ages: np.ndarray, edges: SortedEdges
+) -> Bounded:
+    """Add the pairs that one index finds among documents that ranges have put off, all with all of them.
+
+    One index has equal sketches as copies of the oldest: it alone is in runs, and stands for its copies.
+
+    Args:
+        numbers: of the documents, ascending: whole runs.
+        ages: place of each number by age.
+    """
+    plan, bands = walk.plan, walk.scheme.tables.bands
+    leaders = _oldest_equal(source.columns_of(numbers), numbers, ages)
+    copies = _Copies(leaders, numbers)
+    if plan.copies == "all":
+        edges.add_all(copies.between(np.unique(leaders), np.unique(leaders)))
+    else:
+        edges.add(edges_between(leaders, numbers)[leaders != numbers])
+        compared = islice(
+            source.columns_of(numbers), *((bands,) if plan.method == "minhash" else (bands, None))
+        )
+        firsts, is_leader = _oldest_equal(compared, numbers, ages), leaders == numbers
+        edges.add(edges_between(firsts, numbers)[is_leader & (firsts != numbers)])
+        leaders, copies = firsts, _Copies(numbers, numbers)
+    stays = np.zeros(source.total, dtype=bool)
+    stays[numbers[leaders == numbers]] = True
+
+    def entries(table: int) -> Iterator[Piece]:
+        pieces = source.pieces(plan.first_table + table, 0, EVERY_KEY, plan.capacity)
+        own = [(keys[here], some[here]) for keys, some in pieces for here in [stays[some]]]
+        keys, some = map(np.concatenate, zip(*own, strict=True))
+        order = np.lexsort((ages[some], keys))
+        for first in range(0, len(order), BLOCK):
+            here = order[first : first + BLOCK]
+            yield keys[here], some[here]
+
+    def sketches(some: np.ndarray, more: np.ndarray) -> Sketches:
+        return Sketches(source, walk.scheme.tables, some, more[more != ABSENT])
+
+    cursors = list[np.ndarray]()
+    for walked in table_walks(plan, entries, sketches):
+        cursors.append(walked.cursor)
+        for rows in walked.steps():
+            edges.add_all(copies.between(rows["a"], rows["b"]))
+    return Bounded.of(cursors)
+
+
+def _oldest_equal(columns: Iterable[np.ndarray], numbers: np.ndarray, ages: np.ndarray) -> np.ndarray:
+    """Return for each number the oldest of those that are equal to it in all columns."""
+    groups = np.zeros(len(numbers), dtype=np.uint64)
+    for column in columns:
+        _, own = np.unique(column, return_inverse=True)
+        wide = groups.astype(np.uint64) << np.uint64(32) | own.astype(np.uint64)
+        _, groups = np.unique(wide, return_inverse=True)
+    order = np.lexsort((ages[numbers], groups))
+    _, firsts = np.unique(groups[order], return_index=True)
+    oldest: np.ndarray = numbers[order][firsts][groups]
+    return oldest
+
+
+class _Copies:
+    """Numbers by the one that stands for them."""
+
+    def __init__(self, leaders: np.ndarray, numbers: np.ndarray) -> None:
+        order = np.argsort(leaders, kind="stable")
+        self._numbers = numbers[order]
+        self._leaders, self._begins, self._sizes = np.unique(
+            leaders[order], return_index=True, return_counts=True
+        )
+
+    def between(self, a: np.ndarray, b: np.ndarray) -> Iterator[np.ndarray]:
+        """Yield the edges between all that leaders stand for, of each with the one beside it."""
+        at_once = max(PAIRS // int(self._sizes.max()) ** 2, 1)
+        for first in range(0, len(a), at_once):
+            here = slice(first, first + at_once)
+            left, right = (np.searchsorted(self._leaders, some[here]) for some in (a, b))
+            sizes = self._sizes[left] * self._sizes[right]
+            within = places_within(np.zeros_like(sizes), sizes)
+            left, right = np.repeat(left, sizes), np.repeat(right, sizes)
+            turns = np.divmod(within, self._sizes[right])
+            one, other = (
+                self._numbers[self._begins[leader] + turn]
+                for leader, turn in zip((left, right), turns, strict=True)
+            )
+            yield edges_between(one, other)[one != other]

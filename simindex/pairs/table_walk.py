@@ -18,6 +18,7 @@ from simindex import _kernel
 from simindex.format.rows import COPY_CURSOR, LONG_RUN, PAIR_CURSOR, PAIR_ROW
 from simindex.pairs.plan import PairPlan
 from simindex.pairs.tables import Piece
+from simindex.sketching.permutations import FINGERPRINT_BITS
 
 _FOUND = 4_096
 """Pairs that a step returns at most."""
@@ -164,6 +165,22 @@ class TableWalk(_Walk):
             new = slice(known, int(self.cursor["num_longs"][0]))
             self._longs[new] = self._local_longs[new]
             self._longs["ranks"][new] = at_hand.numbers_of(self._local_longs["ranks"][new])
+
+
+def table_walks(
+    plan: PairPlan, entries: Callable[[int], Iterator[Piece]], sketches: SketchReader
+) -> Iterator[TableWalk]:
+    """Yield a walk of the entries of each table, to be used up before the next; after long runs the tables
+    come once more, by whole band words."""
+    longs, count = list[np.ndarray](), len(plan.bits)
+    for table in range(2 * count):
+        if table == count:
+            if plan.method == "simhash" or not any(map(len, longs)) or min(plan.bits) == FINGERPRINT_BITS:
+                return
+            plan = plan.of_whole_words()
+        walk = TableWalk(plan, table, entries(table % count), sketches, longs)
+        yield walk
+        longs.append(np.sort(walk.long_runs, order="prefix"))
 
 
 def _local_runs(at_hand: SketchesAtHand, longs: np.ndarray) -> np.ndarray:

@@ -29,6 +29,7 @@ __all__ = [
     "Query",
     "RestoreReport",
     "ScaleOutError",
+    "ScaledClusters",
     "ScaledIndex",
     "ScaledPairs",
     "SeenBefore",

@@ -14,9 +14,9 @@ import pickle
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, suppress
 from functools import partial
-from itertools import combinations, product
+from itertools import chain, combinations, product
 from tempfile import TemporaryDirectory
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 
@@ -25,17 +25,17 @@ from simindex.config import Config
 from simindex.corpus.dedup.comparison import config_for
 from simindex.corpus.dedup.journal import JobError, digest_of
 from simindex.corpus.outputs.output import replacing
-from simindex.errors import SimIndexError
 from simindex.format.keys import Key
 from simindex.format.rows import NO_VALUE
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.jsonable import plain
+from simindex.pairs.candidates import verified
 from simindex.pairs.clusters import Linkage, group, require_linkage
-from simindex.pairs.edges import Forest, edges_between
-from simindex.pairs.pair import Pair, SnapshotIterator
+from simindex.pairs.edges import Forest, SortedEdges, edges_between, edges_without
+from simindex.pairs.pair import Bounded, Pair, SnapshotIterator
 from simindex.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES, Copies, HandsOn
 from simindex.pairs.plan import plan_pairs as plan_of
-from simindex.pairs.ranges import scheme_of_config
+from simindex.pairs.ranges import Edges, compare_crowded, scheme_of_config
 from simindex.pairs.tables import Document, DocumentTables, MergedTables, PinnedTables
 from simindex.queries.search import Method, require_comparable
 from simindex.remote import is_remote
@@ -55,7 +55,7 @@ from simindex.scaleout.planned import (
     require_files,
     write_plan,
 )
-from simindex.scaleout.stages import Stages, compare_range
+from simindex.scaleout.stages import Stages, compare_range, read_found, write_found
 from simindex.sketching.estimate import row_estimates
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE
 
@@ -63,6 +63,8 @@ _AT_ONCE = 16_384
 """Pairs, or members of clusters, whose documents are looked up in one go."""
 
 _EVERY = 2**62
+
+_T = TypeVar("_T")
 
 
 class Compared:
@@ -80,22 +82,47 @@ class Compared:
         self._count = stages.walk(self._total).count
         self._agree = stages.config.num_perm or NO_VALUE
         self._estimates = row_estimates(stages.config.num_perm)
+        self._bounded: Bounded | None = None
+
+    @property
+    def bounded(self) -> Bounded:
+        """What was not compared all with all, once all ranges are there."""
+        return self._bounded or Bounded()
 
     # ---- sketches ----
 
     def _found(self) -> Iterator[np.ndarray]:
         """Yield the pairs of sketches of all ranges, PAIR_ROW; once more where it is called again."""
         walked, self._walked = self._walked, range(self._count)
-        most = self._stages.plan.max_run
-        for place in walked:
-            for some in self._stages.found(place, self._count):
-                if len(some.waiting):
-                    raise SimIndexError(
-                        f"expected at most {most:,} documents of one prefix, found more; give a larger "
-                        "max_run, or merge the partitions into one index: it compares such a group with the "
-                        "oldest of it"
-                    )
-                yield some.pairs
+        is_crowded = np.zeros(self._total, dtype=bool)
+        for some in self._handed_on(walked):
+            is_crowded[some.waiting] = True
+            yield some.pairs
+        if is_crowded.any():
+            yield from self._crowded(is_crowded)
+
+    def _handed_on(self, walked: Iterable[int]) -> Iterator[Edges]:
+        return chain.from_iterable(self._stages.found(place, self._count) for place in walked)
+
+    def _crowded(self, is_crowded: np.ndarray) -> Iterator[np.ndarray]:
+        """Yield the pairs of documents in long runs that no range has handed on."""
+        stages, path = self._stages, os.path.join(self._stages.sketches, "crowded")
+        if self._bounded is None:
+            walk, (_, ages) = stages.walk(self._total), self._by_age()
+            leaders, copies = self._source.copies()
+            np.minimum.at(ages, leaders, ages[copies])  # of one that is removed its sketch is the copies'
+            sorted_edges = partial(SortedEdges, stages.memory_bytes, folder=stages.folder)
+            with sorted_edges() as edges, sorted_edges() as known:
+                for rows in (some.pairs for some in self._handed_on(range(self._count))):
+                    are_both = is_crowded[rows["a"]] & is_crowded[rows["b"]]
+                    known.add(edges_between(rows["a"], rows["b"])[are_both])
+                numbers = np.flatnonzero(is_crowded).astype(np.uint32)
+                bounded = compare_crowded(walk, self._source, numbers, ages, edges)
+                new = edges_without(edges.ascending(), known.ascending())
+                found = verified(self._source, stages.plan, walk.scheme.tables.bands, new)
+                write_found(path, map(Edges, found))
+            self._bounded = bounded
+        yield from (some.pairs for some in read_found(path))
 
     def _are_equal(self, rows: np.ndarray) -> np.ndarray:
         """Return whether the sketches of pairs are equal in what is compared."""
@@ -238,7 +265,18 @@ class Compared:
                 yield edges_between(ages[some["a"]], ages[some["b"]]), are_copies
 
 
-class ScaledPairs(SnapshotIterator[Pair]):
+class _OfSnapshots(SnapshotIterator[_T]):
+    def __init__(self, values: Iterator[_T], compared: Compared, ends: ExitStack) -> None:
+        self._compared = compared
+        super().__init__(values, ends.close)
+
+    @property
+    def bounded(self) -> Bounded:
+        """What was not compared all with all, as of `Index.pairs`; known at the end."""
+        return self._compared.bounded
+
+
+class ScaledPairs(_OfSnapshots[Pair]):
     """All similar pairs of an index over many machines, each once; see `simindex.scaleout.pairs`.
 
     Not thread-safe. The snapshots that are walked are let go of at the end, by `close`, or at the end of a
@@ -246,9 +284,8 @@ class ScaledPairs(SnapshotIterator[Pair]):
     """
 
 
-def _until_end(found: Iterator[list[Key]], ends: ExitStack) -> Iterator[list[Key]]:
-    with ends:
-        yield from found
+class ScaledClusters(_OfSnapshots[list[Key]]):
+    """All clusters of an index over many machines; see `simindex.scaleout.clusters`, and `ScaledPairs`."""
 
 
 def pairs(
@@ -276,9 +313,8 @@ def pairs(
     Args:
         uri: of the catalog.
         threshold, by, max_distance, recall: as in `Index.pairs`.
-        max_run: documents of one prefix, at most, all of which are compared with each other. One index
-            compares those of a longer run with the oldest; here it is an error. A sketch counts once in each
-            partition that has it.
+        max_run: as there; the calling process finds the pairs of longer runs, at the end, with some 30 bytes
+            a document.
         copies: as there; with "first" the calling process has 24 bytes a document.
         memory_bytes: of buffers of each task.
         progress: called as ``progress(done, total)`` with ranges of tables.
@@ -293,12 +329,11 @@ def pairs(
 
     Raises:
         ValueError: as `Index.pairs`.
-        SimIndexError: a run is longer than `max_run`; pairs that came before are right.
         PlaceMissingError: a place does not answer.
         ScaleOutError: a node does not see `work`, or none is left.
     """
     compared, ends = _compared("pairs", locals(), copies)
-    return ScaledPairs(compared.pairs(), ends.close)
+    return ScaledPairs(compared.pairs(), compared, ends)
 
 
 def clusters(
@@ -316,7 +351,7 @@ def clusters(
     work: str | os.PathLike[str] | None = None,
     address: str | None = None,
     ray: Mapping[str, Any] | None = None,
-) -> Iterator[list[Key]]:
+) -> ScaledClusters:
     """Stream the clusters of similar documents of an index over many machines: lists of two keys or more.
 
     They are those of `Index.clusters`, as far as the clocks of drivers agree: stars take documents by the
@@ -329,19 +364,20 @@ def clusters(
             `pairs`. The calling process has 8 bytes a document, and 8 a copy; of stars 16 more a document.
         memory_bytes: of buffers of each task, and of the pairs of stars; what does not fit lies on the disk.
 
-    Yields:
-        Keys: of components in the order of partitions, and of age in each; of stars by age, the centre first.
+    Returns:
+        An iterator of lists of keys: of components in the order of partitions, and of age in each; of stars
+        by age, the centre first.
 
     Raises:
-        ValueError, SimIndexError, PlaceMissingError, ScaleOutError: as `pairs`.
+        ValueError, PlaceMissingError, ScaleOutError: as `pairs`.
     """
     require_linkage(linkage)
-    compared, ends = _compared("clusters", locals(), hands_on=_hands_on(linkage))
-    return _until_end(compared.clusters(linkage), ends)
+    compared, ends = _compared("clusters", locals(), "first", hands_on=_hands_on(linkage))
+    return ScaledClusters(compared.clusters(linkage), compared, ends)
 
 
 def _compared(
-    call: str, given: Mapping[str, Any], copies: Copies = "all", *, hands_on: HandsOn = "each pair once"
+    call: str, given: Mapping[str, Any], copies: Copies, *, hands_on: HandsOn = "each pair once"
 ) -> tuple[Compared, ExitStack]:
     """Open the partitions; returns what compares them, and what is to be closed at its end."""
     progress = given["progress"]
@@ -462,13 +498,11 @@ class StagedPairs(PlannedJob):
 
         Raises:
             JobError: a range is not compared, or the inputs have changed since they were planned.
-            SimIndexError: a group of documents is longer than `max_run`.
         """
         require_callable("progress", progress)
         stages, (sink, find), count = self._open_stages(), pickle.loads(self.plan.arguments), 0
         if stages is None:
-            with open(os.path.join(self.work, "done"), "rb") as file:
-                return int(pickle.load(file))
+            return self._result()[0]
         with stages.opened() as tables, replacing(sink) as output:
             compared = Compared(stages, tables, range(stages.num_ranges(tables)))
             lines = map(Pair.to_dict, compared.pairs()) if find == "pairs" else _of_clusters(compared, find)
@@ -476,8 +510,18 @@ class StagedPairs(PlannedJob):
                 output.write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
                 if progress is not None and count % _AT_ONCE == 0:
                     progress(count)
-        self._done(count)
+        self._done((count, compared.bounded))
         return count
+
+    @property
+    def bounded(self) -> Bounded:
+        """What was not compared all with all, as of `Index.pairs`; known when the job is done."""
+        return self._result()[1] if self.is_done else Bounded()
+
+    def _result(self) -> tuple[int, Bounded]:
+        with open(os.path.join(self.work, "done"), "rb") as file:
+            count, bounded = pickle.load(file)
+        return count, bounded
 
 
 def _of_clusters(compared: Compared, linkage: Linkage) -> Iterator[dict[str, Any]]:
@@ -515,9 +559,8 @@ def plan_pairs(
         sink: the path of the output, JSON lines as of ``simindex pairs --json`` or ``clusters --json``.
         find: "pairs", or clusters: "components" or "star".
         config: how rows are compared; default: `Config()`, and of that the half that is compared.
-        threshold, by, max_distance, recall, copies: as of `Index.pairs`.
-        max_run: rows of one prefix that are compared two by two, at most; more are an error. A sketch counts
-            once in each part that has it.
+        threshold, by, max_distance, recall, copies, max_run: as of `Index.pairs`; `finish` compares the
+            rows of longer runs.
         work, parallel, skip_bad_rows, force, memory_bytes, part_bytes: as of `plan_dedup`.
 
     Raises:
@@ -531,7 +574,7 @@ def plan_pairs(
     require_int("part_bytes", part_bytes, 1)
     config = config_for(config, (), by, max_distance, False, False)
     method = by, max_distance, recall, False, False
-    copies = copies if find == "pairs" else "all"
+    copies = copies if find == "pairs" else "first"
     plan = plan_of(scheme_of_config(config), threshold, *method, copies, max_run, memory_bytes, "plan_pairs")
     entries = require_files(sources, "plan_pairs", takes_bad_rows=skip_bad_rows)
     work, sink = os.fspath(work), os.path.abspath(local_path(sink))

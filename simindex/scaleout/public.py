@@ -30,6 +30,7 @@ from simindex.scaleout.errors import ScaleOutError as ScaleOutError
 from simindex.scaleout.errors import UnsupportedError as UnsupportedError
 from simindex.scaleout.index import ScaledIndex as ScaledIndex
 from simindex.scaleout.moving import Move as Move
+from simindex.scaleout.pair_job import ScaledClusters as ScaledClusters
 from simindex.scaleout.pair_job import ScaledPairs as ScaledPairs
 from simindex.scaleout.pair_job import StagedPairs as StagedPairs
 from simindex.scaleout.pair_job import clusters as clusters

@@ -18,10 +18,11 @@ CONFIG = Config(num_perm=64, simhash=SimHashConfig(3, shingles=simindex.WordShin
 
 
 def rows(seed: int = 1) -> list[dict[str, Any]]:
-    """Rows of which many are alike and some equal, each with an id of its own."""
-    return [
-        row | {"id": f"r{number}"} for number, row in enumerate(rows_of(seed, 80) + rows_of(seed + 1, 80))
-    ]
+    """Rows of which many are alike and some equal, those of a template too, each with an id of its own."""
+    shared = " ".join(f"s{number}" for number in range(40))
+    pages: list[dict[str, Any]] = [{"text": f"{shared} o{number % 40}"} for number in range(60)]
+    some = rows_of(seed, 80) + pages + rows_of(seed + 1, 80)
+    return [row | {"id": f"r{number}"} for number, row in enumerate(some)]
 
 
 def planned(tmp_path: Path, **how: Any) -> StagedPairs:
@@ -36,18 +37,21 @@ def lines_of(path: Path) -> list[Any]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def expected(folder: Path, find: str, how: dict[str, Any]) -> list[Any]:
-    """What one index of the same rows finds, as lines."""
+def expected(folder: Path, find: str, how: dict[str, Any]) -> tuple[list[Any], Any]:
+    """What one index of the same rows finds, as lines, and what it bounds."""
     with simindex.open(folder / "one", config=CONFIG) as one:
         one.insert_many((row["id"], row["text"]) for row in rows())
         if find == "pairs":
-            return [pair.to_dict() for pair in one.pairs(**how)]
+            pairs = one.pairs(**how)
+            return [pair.to_dict() for pair in pairs], pairs.bounded
         found = one.clusters(linkage=find, **how)  # type: ignore[arg-type]
-        return [{"documents": len(keys), "keys": keys} for keys in found]
+        return [{"documents": len(keys), "keys": keys} for keys in found], found.bounded
 
 
 @pytest.mark.parametrize("find", ["pairs", "components", "star"])
-@pytest.mark.parametrize("how", [{"threshold": 0.6}, {"by": "simhash"}], ids=["minhash", "simhash"])
+@pytest.mark.parametrize(
+    "how", [{"threshold": 0.6}, {"threshold": 0.5, "max_run": 16}, {"by": "simhash"}], ids=repr
+)
 def test_stages_find_what_one_index_finds_however_they_are_shared(
     find: Any, how: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -58,9 +62,11 @@ def test_stages_find_what_one_index_finds_however_they_are_shared(
         random.shuffle(shares)
         assert sum(stage(share, of) for share in shares) > 2
     assert (job.decide(), job.write()) == (0, 0)
-    wanted, count = expected(tmp_path, find, how), job.finish()
+    (wanted, bounded), count = expected(tmp_path, find, how), job.finish()
     found = lines_of(tmp_path / "out.jsonl")
     assert count == len(found) == len(wanted) > 5
+    assert job.bounded == bounded
+    assert bounded.runs or "max_run" not in how
     if find == "star":
         assert found == wanted
     assert sorted(map(repr, found)) == sorted(map(repr, wanted))
@@ -73,7 +79,7 @@ def test_of_equal_rows_the_first_alone_is_in_other_pairs_where_that_is_asked_for
     job.sketch()
     job.compare()
     job.finish()
-    wanted = expected(tmp_path, "pairs", {"threshold": 0.6, "copies": "first"})
+    wanted, _ = expected(tmp_path, "pairs", {"threshold": 0.6, "copies": "first"})
     assert sorted(map(repr, lines_of(tmp_path / "out.jsonl"))) == sorted(map(repr, wanted))
 
 
@@ -102,7 +108,7 @@ def test_a_search_that_dies_anywhere_is_gone_on_with(tmp_path: Path, monkeypatch
     assert calls == [2]
     assert not (tmp_path / "out.jsonl").exists()
     assert planned(tmp_path, find="components").finish() == len(
-        expected(tmp_path, "components", {"threshold": 0.8})
+        expected(tmp_path, "components", {"threshold": 0.8})[0]
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from support.faults import set_bound
 from support.hosts import LocalTasks, catalog_at, partition_of
 
 import simindex
@@ -180,43 +181,63 @@ def test_components_of_copies_whose_first_one_is_removed(seed: int, tmp_path: Pa
     assert expected
 
 
-def boilerplate() -> list[tuple[Key, str]]:
-    """Texts that share most of their words, a third of them also equal to another."""
-    random, shared = Random(7), " ".join(f"s{number}" for number in range(30))
-    owns = (random.choice("abcdefghij") if random.random() < 0.3 else f"o{key}" for key in range(240))
-    return [(key, f"{shared} {own}") for key, own in enumerate(owns)]
+def boilerplate() -> list[tuple[int, str]]:
+    """Pages of some templates: equal ones, some with few words of their own, some alike in these, too."""
+    random, pages = Random(7), list[tuple[int, str]]()
+    shared = [[f"s{template}w{number}" for number in range(30)] for template in range(3)]
+    for key in range(450):
+        template, kind = random.choice(shared[:1] * 3 + shared), random.random()
+        own = [f"{letter}{key // 20}" for letter in "tuv"]
+        own = [f"o{key}"] if kind < 0.4 else [random.choice("abcdefghij")] if kind < 0.7 else own
+        text = " ".join([*template, *own])
+        pages.append((key, f"{text} {key % 7}" if kind > 0.85 else text))
+    return pages
 
 
-@pytest.mark.parametrize("by", ["minhash", "simhash"])
-def test_a_group_longer_than_max_run_is_refused_and_else_answered_as_by_one_index(
-    by: Any, tmp_path: Path
+@pytest.fixture(scope="module")
+def of_templates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, simindex.Index]]:
+    """Such pages in an index over partitions and in one index. Some of both are removed, but none early
+    that equal ones came after: one index keeps its place for them."""
+    first_of_text = {text: key for key, text in reversed(boilerplate())}
+    last_of_text = {text: key for key, text in boilerplate()}
+    late = {key for text, key in first_of_text.items() if 200 < key < last_of_text[text]}
+    folder = tmp_path_factory.mktemp("templates")
+    places = {f"local:{number}": str(folder / str(number)) for number in range(2)}
+    with (
+        simindex.open(folder / "one", config=CONFIG) as one,
+        scaleout.create(folder / "catalog", CONFIG, partitions=4, places=places) as many,
+    ):
+        for index in (one, many):
+            index.insert_many(boilerplate())
+            index.remove_many({*list(last_of_text.values())[::5], *late})
+        yield str(folder / "catalog"), one
+
+
+@pytest.mark.parametrize("max_run", [40, 70, 100])
+@pytest.mark.parametrize("how", [{"threshold": 0.7}, {"threshold": 0.25}, {"by": "simhash"}], ids=repr)
+def test_long_runs_are_treated_and_counted_as_in_one_index(
+    of_templates: tuple[str, simindex.Index],
+    how: dict[str, Any],
+    max_run: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Equal texts of several partitions make groups longer than those of one index, which stores them as
-    copies; and what a longer group is compared with would be others than there."""
-    paths = [str(tmp_path / name) for name in "abc"]
-    for number, path in enumerate(paths):
-        with simindex.open(path, config=CONFIG) as index:
-            index.insert_many(item for item in boilerplate() if item[0] % 3 == number)
-    how, uri = of_method(by), str(tmp_path / "catalog")
-    calls: list[Any] = [
-        lambda **given: figures(scaleout.pairs(uri, **how, **given)),
-        lambda **given: figures(scaleout.pairs(uri, copies="first", **how, **given)),
-        lambda **given: list(scaleout.clusters(uri, **how, **given)),
-    ]
-    with catalog_of(tmp_path, paths):
-        for call in calls:
-            with pytest.raises(
-                simindex.SimIndexError, match="at most 16 documents of one prefix, found more"
-            ):
-                call(max_run=16)
-            call(max_run=240)
-        found = calls[0](max_run=240)
-    with simindex.open(tmp_path / "one", config=CONFIG) as one:
-        one.insert_many(boilerplate())
-        pairs = one.pairs(max_run=16, **how)
-        assert len(list(pairs)) <= len(found)
-        assert pairs.bounded.runs > 0
-        assert set(found) == set(figures(one.pairs(max_run=240, **how)))
+    set_bound(monkeypatch, "entries whose sketches are in memory", 50)
+    uri, one = of_templates
+    for copies in ("all", "first"):
+        given: dict[str, Any] = {**how, "max_run": max_run, "copies": copies}
+        pairs, wanted = scaleout.pairs(uri, **given), one.pairs(**given)
+        found, expected = figures(pairs), figures(wanted)
+        assert len(found) == len(expected) > 100
+        assert set(found) == set(expected)
+        assert pairs.bounded == wanted.bounded
+        assert wanted.bounded.runs or max_run > 40
+    for linkage in ("components", "star"):
+        given = {**how, "max_run": max_run, "linkage": linkage}
+        clusters, of_one = scaleout.clusters(uri, **given), one.clusters(**given)
+        groups, stars = list(clusters), list(of_one)
+        assert {frozenset(keys) for keys in groups} == {frozenset(keys) for keys in stars}
+        assert groups == stars or linkage == "components"
+        assert clusters.bounded == of_one.bounded
 
 
 def test_ranges_hand_on_no_more_pairs_than_hold_documents_together(tmp_path: Path) -> None:

@@ -60,6 +60,7 @@ BOUNDS = {
     "documents of a run of ages": "format.records:RUN_DOCUMENTS",
     "bytes of metadata": "format.records:MAX_METADATA_BYTES",
     "members of a cluster in memory": "pairs.clusters:_MEMBERS_AT_ONCE",
+    "entries whose sketches are in memory": "pairs.ranges:BLOCK",
     "bytes of a frame": "corpus.dedup.writer_loop:FRAME_BYTES",
     "rows of a frame": "corpus.dedup.writer_loop:FRAME_ROWS",
     "seconds between journals of kept rows": "corpus.dedup.writer_loop:_SECONDS_A_MARK",

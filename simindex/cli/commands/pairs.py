@@ -37,7 +37,7 @@ CopyChoice = Annotated[
         "first: list each group of equal documents once, through its oldest; all: list every pair.",
     ),
 ]
-_MaxRun = Annotated[
+MaxRun = Annotated[
     int,
     options.number("In a group of more than N candidates, compare each with only 16 others.", 16),
 ]
@@ -114,7 +114,7 @@ def pairs(
     *,
     similar: OwnPairOptions,
     copies: CopyChoice = "all",
-    max_run: _MaxRun = DEFAULT_MAX_RUN,
+    max_run: MaxRun = DEFAULT_MAX_RUN,
     limit: options.FirstPairs = None,
     as_json: options.JsonLines = False,
 ) -> None:
@@ -136,7 +136,7 @@ def clusters(
     *,
     similar: OwnPairOptions,
     linkage: LinkageChoice = "components",
-    max_run: _MaxRun = DEFAULT_MAX_RUN,
+    max_run: MaxRun = DEFAULT_MAX_RUN,
     limit: options.FirstClusters = None,
     largest: options.AtLeast1 | None = None,
     as_json: options.JsonLines = False,

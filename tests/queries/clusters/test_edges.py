@@ -2,6 +2,7 @@
 
 import errno
 import tempfile
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from support.texts import uint64s
 
 from simindex import IndexFullError
 from simindex.pairs import edges as edges_module
-from simindex.pairs.edges import SortedEdges
+from simindex.pairs.edges import SortedEdges, edges_without
 
 
 def sorted_by(parts: list[np.ndarray], memory_bytes: int) -> tuple[list[np.ndarray], int]:
@@ -44,6 +45,20 @@ def test_edges_with_figures_keep_them(parts: list[list[tuple[int, int]]], memory
         found = [row for some in edges.ascending() for row in some.tolist()]
     assert [edge for edge, _ in found] == sorted(edge for part in parts for edge, _ in part)
     assert sorted(found) == sorted(row for part in parts for row in part)
+
+
+few_parts = st.lists(st.lists(st.integers(0, 60), max_size=20), max_size=5)
+
+
+@given(few_parts, few_parts, st.integers(0, 400))
+def test_edges_without_known_ones_are_those_of_sets(
+    parts: list[list[int]], known: list[list[int]], memory: int
+) -> None:
+    of_both = (
+        sorted_by([np.array(part, dtype=np.uint64) for part in some], memory)[0] for some in (parts, known)
+    )
+    found = [edge for some in edges_without(*map(iter, of_both)) for edge in some.tolist()]
+    assert found == sorted(edge for part in parts for edge in part if edge not in {*chain(*known)})
 
 
 def test_many_runs_are_merged_block_by_block() -> None:

@@ -8,7 +8,15 @@ from typing import Annotated
 import typer
 
 from simindex.cli import options
-from simindex.cli.commands.pairs import CopyChoice, LinkageChoice, PairOptions, print_clusters, print_pairs
+from simindex.cli.commands.pairs import (
+    CopyChoice,
+    LinkageChoice,
+    MaxRun,
+    PairOptions,
+    note_bounded,
+    print_clusters,
+    print_pairs,
+)
 from simindex.cli.options import Address, Uri
 from simindex.cli.output import work_bar
 from simindex.pairs.plan import DEFAULT_MAX_RUN
@@ -26,10 +34,6 @@ _Work = Annotated[
         "CATALOG.work).",
     ),
 ]
-_MaxRun = Annotated[
-    int,
-    options.number("Fail where more than N documents of all partitions are candidates of one another.", 16),
-]
 
 
 def pairs(
@@ -37,7 +41,7 @@ def pairs(
     *,
     similar: PairOptions,
     copies: CopyChoice = "all",
-    max_run: _MaxRun = DEFAULT_MAX_RUN,
+    max_run: MaxRun = DEFAULT_MAX_RUN,
     limit: options.FirstPairs = None,
     work: _Work = None,
     address: Address = None,
@@ -50,6 +54,7 @@ def pairs(
     how = similar.arguments() | {"copies": copies, "max_run": max_run, "work": work, "address": address}
     with scaleout.pairs(catalog, **how) as found, work_bar("pairs", prints_results=True) as advance:
         print_pairs(found, limit, as_json, lambda count: advance(count, count))
+    note_bounded(found.bounded, max_run, "pairs")
 
 
 def clusters(
@@ -57,7 +62,7 @@ def clusters(
     *,
     similar: PairOptions,
     linkage: LinkageChoice = "components",
-    max_run: _MaxRun = DEFAULT_MAX_RUN,
+    max_run: MaxRun = DEFAULT_MAX_RUN,
     limit: options.FirstClusters = None,
     work: _Work = None,
     address: Address = None,
@@ -68,4 +73,6 @@ def clusters(
     from simindex import scaleout
 
     how = similar.arguments() | {"linkage": linkage, "max_run": max_run, "work": work, "address": address}
-    print_clusters(islice(scaleout.clusters(catalog, **how), limit), as_json)
+    with scaleout.clusters(catalog, **how) as found:
+        print_clusters(islice(found, limit), as_json)
+    note_bounded(found.bounded, max_run, "documents")

@@ -65,6 +65,11 @@ def _finish(job: PlannedJob, as_json: bool) -> None:
         dedup, bad_rows = scaleout.StagedDedup(job.work), Reports("bad row")
         run_to_end(lambda tell: dedup.finish(tell, passed_over(bad_rows)), bad_rows, as_json)
         return
+    pairs = scaleout.StagedPairs(job.work)
     with work_bar("lines") as advance:
-        count = scaleout.StagedPairs(job.work).finish(lambda done: advance(done, done))
+        count = pairs.finish(lambda done: advance(done, done))
+    if pairs.bounded.runs:
+        from simindex.cli.commands.pairs import note_bounded
+
+        note_bounded(pairs.bounded, job.plan.stages.plan.max_run, "pairs")
     print_summary({"lines": count}, f"{counted(count, 'line')} written", as_json)
