@@ -1,9 +1,10 @@
 """Jobs over whole corpora: `deduplicate`, `decontaminate`, `join`, `explain` and the report.
 
 `deduplicate` writes a corpus without its near duplicates, `decontaminate` without the rows that hold items of
-others, `join` streams the similar pairs of two, `explain`
-says in which passages two texts are alike. Must not print. Importing `simindex` does not load this room, for
-it reads files, and importing this room loads nothing of it: the first of its names that is used does.
+others, `join` streams the similar pairs of two, `explain` says in which passages two texts are alike.
+
+Must not print. Importing `simindex` does not load this room, for it reads files, and importing this room
+loads nothing of it: the first of its names that is used does.
 """
 
 import importlib as _importlib
