@@ -248,7 +248,7 @@ FUNCTION(merge_whole, 7) {
         for (size_t s = 0; s < num_sources; s++) {
             const table_row *table = table_at(dir, sources[s].segment, t);
             entries += table->num_entries;
-            if (table->num_entries) bytes += table->num_entries * (number_bits((const chunk_row *)table->chunks) ? 8 : 12);
+            bytes += table->num_entries * (number_bits(table) ? 8 : 12);
         }
         if (entries > capacity) capacity = entries;
     }

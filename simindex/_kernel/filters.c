@@ -376,9 +376,8 @@ size_t plan_equal(const directory *dir, uint64_t table_number, const uint64_t *k
             if (held > 0 && next_keys) held = next_may_hold(dir, segment, table_number, next_keys[q], where);
             if (held < 0) return SIZE_MAX;
             if (held)
-                lookups[planned++] = (lookup){.target = keys[q], .tail = number_bits((const chunk_row *)table->chunks),
-                                              .table = table, .segment = segment,
-                                              .table_number = (uint32_t)table_number, .query = (uint32_t)q};
+                lookups[planned++] = (lookup){.target = keys[q], .tail = number_bits(table), .table = table,
+                                              .segment = segment, .table_number = (uint32_t)table_number, .query = (uint32_t)q};
         }
     }
     return planned;

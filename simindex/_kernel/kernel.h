@@ -402,15 +402,17 @@ static inline uint64_t table_key(const directory *dir, const table_row *table, u
     return load64(key_address(dir, table, entry));
 }
 
-/* The bits of a key that are the number: none but of the shingle table, whose chunks have no array of numbers. */
-static inline uint64_t number_bits(const chunk_row *chunk) {
-    return chunk->numbers ? 0 : ((uint64_t)1 << SHORT_NUMBER_BITS) - 1;
+#define SHORT_NUMBERS ((1u << SHORT_NUMBER_BITS) - 1)
+
+/* The bits of keys that are numbers: none but of the shingle table, whose chunks have no array of numbers. */
+static inline uint64_t number_bits(const table_row *table) {
+    return !table->num_entries || ((const chunk_row *)table->chunks)->numbers ? 0 : SHORT_NUMBERS;
 }
 
 static inline uint32_t table_number(const directory *dir, const table_row *table, uint64_t entry) {
     uint64_t at;
     const chunk_row *chunk = entry_chunk(dir, table, entry, &at);
-    return chunk->numbers ? load32(number_in(chunk, at)) : (uint32_t)(load64(key_in(chunk, at)) & number_bits(chunk));
+    return chunk->numbers ? load32(number_in(chunk, at)) : load32(key_in(chunk, at)) & SHORT_NUMBERS;
 }
 
 /* Entries of a block of a table, but for its last: fence f is the key of entry f x block_entries. */

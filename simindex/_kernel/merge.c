@@ -34,11 +34,9 @@ static void merge_two(const uint64_t *keys_a, const uint32_t *numbers_a, size_t 
  * step's ends are found, so these go by the bits before; entries whose bits before are equal are in the order of the
  * sources, as in a table whose numbers lie apart. */
 static uint64_t bits_of_numbers(const directory *dir, const merge_source *sources, size_t num_sources) {
-    for (size_t s = 0; s < num_sources; s++) {
-        const table_row *table = table_of(dir, sources + s);
-        if (table->num_entries) return number_bits((const chunk_row *)table->chunks);
-    }
-    return 0;
+    uint64_t bits = 0;
+    for (size_t s = 0; s < num_sources; s++) bits |= number_bits(table_of(dir, sources + s));
+    return bits;
 }
 
 /* The numbers of entries that lie side by side in a block: in the keys, of which they are the low bits, or apart. */
@@ -50,7 +48,7 @@ typedef struct {
 
 static inline number_run numbers_of(const chunk_row *chunk, uint64_t at) {
     if (chunk->numbers) return (number_run){number_in(chunk, at), 4, UINT32_MAX};
-    return (number_run){key_in(chunk, at), 8, (uint32_t)number_bits(chunk)};
+    return (number_run){key_in(chunk, at), 8, SHORT_NUMBERS};
 }
 
 static inline uint32_t number_of(const number_run *run, uint64_t i) { return load32(run->first + i * run->step) & run->bits; }
@@ -104,7 +102,7 @@ static size_t copy_entries(const directory *dir, const merge_source *source, uin
         if (!may_copy(chunk, at, n, previous, span)) return SIZE_MAX;
         const uint8_t *from_keys = key_in(chunk, at);
         number_run from = numbers_of(chunk, at);
-        uint64_t added = number_bits(chunk) ? source->offset : 0;
+        uint64_t added = chunk->numbers ? 0 : source->offset;
         for (uint64_t i = 0; i < n; i++) {
             uint32_t number = number_of(&from, i) + (uint32_t)source->offset;
             keys[written] = load64(from_keys + i * 8) + added;

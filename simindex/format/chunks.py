@@ -113,11 +113,12 @@ def whole_segment_rows(geometry: Geometry, entry: SegmentEntry) -> np.ndarray:
     """Return the kernel's rows of a one-value segment, as if its value lay at address 0: CHUNK_ROW, one a
     table, then the sketch column's. There are no seals, for the value has one of its own."""
     counts = np.array(geometry.entry_counts(entry), dtype=np.uint64)
-    widths = np.array([geometry.widths(table) for table in range(geometry.count)], dtype=np.uint64)
-    ends = np.cumsum(counts * widths.sum(axis=1))
+    widths = np.array(geometry.widths, dtype=np.uint64)
+    table_bytes = counts * widths.sum(axis=1)
+    ends = np.cumsum(table_bytes)
     rows = chunk_rows(geometry.count + 1, geometry.bands, geometry.sketches_per_block)
     sorted_tables, sketches = rows[:-1], rows[-1]
-    sorted_tables["keys"] = ends - counts * widths.sum(axis=1)
+    sorted_tables["keys"] = ends - table_bytes
     behind_keys = sorted_tables["keys"] + counts * np.uint64(KEY_BYTES)
     sorted_tables["numbers"] = np.where(widths[:, 2], behind_keys, 0)
     sorted_tables["count"] = counts

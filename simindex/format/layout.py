@@ -321,9 +321,10 @@ class Geometry:
         """Number of the shingle table, where there is one: the last of the sorted tables."""
         return self.count - 1
 
-    def widths(self, table: int) -> tuple[int, int, int]:
-        """Return the bytes of an entry of a sorted table in each of its arrays."""
-        return SHINGLE_WIDTHS if self.has_shingles and table == self.shingle_table else ENTRY_WIDTHS
+    @cached_property
+    def widths(self) -> list[tuple[int, int, int]]:
+        """The bytes of an entry of each sorted table in each of its arrays."""
+        return self._for_each([*[ENTRY_WIDTHS] * 4, SHINGLE_WIDTHS])
 
     @property
     def max_span(self) -> int:
@@ -454,7 +455,7 @@ class Geometry:
     def columns(self, entry: SegmentEntry) -> list[Column]:
         """Return what a chunked segment is: sorted tables, the sketch column, fences, filters, bitmaps."""
         entries, counts = self.entries_per_chunk, self.entry_counts(entry)
-        columns = [Column(t, n, entries, self.widths(t)) for t, n in enumerate(counts)]
+        columns = [Column(t, n, entries, self.widths[t]) for t, n in enumerate(counts)]
         widths = KEY_BYTES * self.bands, FINGERPRINT_BYTES, NUMBER_BYTES
         columns.append(Column(self.count, entry.num_sketches, self.sketches_per_chunk, widths))
         for table, count in enumerate(counts):
@@ -511,7 +512,7 @@ class Geometry:
         """Whether a segment is one value; sketches outlive keys, so any table may be the longest."""
         return (
             self.segment_bytes(entry) <= self.layout.chunk_bytes
-            and max(*entry[3:7], entry.num_shingles) <= self.entries_per_chunk
+            and max(entry.counts) <= self.entries_per_chunk
             and entry.num_sketches <= self.sketches_per_chunk
         )
 

@@ -317,7 +317,7 @@ def is_flat(metadata: object) -> bool:
 
 
 def encode_kept(hashes: np.ndarray) -> bytes:
-    """Return kept shingle hashes, ascending, below 2**28, as docs/format.md says (Elias 1974, Fano 1971)."""
+    """Return kept shingle hashes, ascending, below 2**38, as docs/format.md says (Elias 1974, Fano 1971)."""
     (packed,) = _kernel.pack_kept([b""], [hashes])
     return cast("bytes", unpack(cast("bytes", packed)))
 

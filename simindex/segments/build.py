@@ -45,7 +45,7 @@ have them in them."""
 
 NO_NUMBERS = np.empty(0, dtype=np.uint32)
 
-NO_ENTRIES: Entries = np.empty((1, 0), dtype=np.uint64), np.empty(0, dtype=np.uint32)
+NO_ENTRIES: Entries = np.empty((1, 0), dtype=np.uint64), NO_NUMBERS
 """Of a kind that has one table, which is empty."""
 
 
@@ -83,9 +83,12 @@ class SegmentData(NamedTuple):
             ordered = np.empty(keys.shape, np.uint64)
             positions = np.empty(keys.shape, np.uint32) if len(numbers) else None
             _kernel.sort_tables(keys, keys.shape[1], ordered, positions)
+            if positions is None:
+                yield ordered, numbers
+                continue
             # Of documents without gaps a position is its number.
             is_gapless = numbers is self.tables[0][1] and len(numbers) == self.span
-            yield ordered, numbers if positions is None else positions if is_gapless else numbers[positions]
+            yield ordered, positions if is_gapless else numbers[positions]
 
     def laid_out(self) -> list[np.ndarray]:
         """Return the arrays of a segment that is one value: keys and numbers of each table; sketches."""
@@ -148,7 +151,7 @@ class SegmentWriter:
         """Take entries of the table under way, in order of key and number; all calls but the last bring whole
         chunks."""
         table, capacity = len(self._counts), self._geometry.entries_per_chunk
-        columns = [keys, numbers] if self._geometry.widths(table)[2] else [keys]
+        columns = [keys, numbers] if self._geometry.widths[table][2] else [keys]
         if self.is_whole:
             self._added += len(keys)
             self._arrays += columns

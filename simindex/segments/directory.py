@@ -73,7 +73,7 @@ def whole_form(geometry: Geometry, counts: tuple[Any, ...]) -> WholeForm:
     table_rows["bitmap_words"][mapped] = bitmaps["keys"]
 
     sketch_row = stored.nbytes - CHUNK_ROW.itemsize
-    has_numbers = np.array([bool(geometry.widths(table)[2]) for table in range(geometry.count)] + [True])
+    has_numbers = [*(width > 0 for _, _, width in geometry.widths), True]
     in_value = [
         _places(stored, 0, "keys"),
         _places(stored, 0, "numbers")[has_numbers],
