@@ -676,7 +676,7 @@ size_t scan_distances(const uint8_t *keys, size_t count, uint64_t target, uint32
 
 /* ---- sort.c ---- */
 
-/* Sort ascending. work: as long as values. */
+/* Sort ascending, at most 2^32 - 1. work: as long as values. */
 void sort_u64(uint64_t *values, uint64_t *work, size_t count);
 
 /* Sort keys with their positions, stable: out_numbers[i] is where out_keys[i] was, or NULL. At most 2^32 - 1. */

@@ -23,6 +23,26 @@ INLINED void insertion_sort(uint64_t *keys, uint32_t *numbers, size_t count) {
     }
 }
 
+/* Make numbers of each digit into where its keys begin. */
+static void begin_at(uint32_t *counts, size_t digits) {
+    uint32_t total = 0;
+    for (size_t digit = 0; digit < digits; digit++) {
+        uint32_t n = counts[digit];
+        counts[digit] = total;
+        total += n;
+    }
+}
+
+/* Move keys in the order of a digit, with their numbers; with their positions where only `to` has numbers. */
+INLINED void move_by_digit(const uint64_t *keys, const uint32_t *numbers, size_t count, int shift, uint64_t mask,
+                           uint32_t *starts, uint64_t *to_keys, uint32_t *to_numbers) {
+    for (size_t i = 0; i < count; i++) {
+        uint32_t at = starts[keys[i] >> shift & mask]++;
+        to_keys[at] = keys[i];
+        if (to_numbers) to_numbers[at] = numbers ? numbers[i] : (uint32_t)i;
+    }
+}
+
 INLINED void radix_sort(uint64_t *keys, uint32_t *numbers, uint64_t *work_keys, uint32_t *work_numbers,
                         size_t count) {
     uint64_t all_or = 0, all_and = ~0ULL, *from_keys = keys, *to_keys = work_keys;
@@ -30,18 +50,10 @@ INLINED void radix_sort(uint64_t *keys, uint32_t *numbers, uint64_t *work_keys, 
     for (size_t i = 0; i < count; i++) all_or |= keys[i], all_and &= keys[i];
     for (int shift = 0; shift < 64; shift += 8) {
         if (((all_or ^ all_and) >> shift & 0xFF) == 0) continue;
-        size_t starts[256] = {0}, total = 0;
+        uint32_t starts[256] = {0};
         for (size_t i = 0; i < count; i++) starts[from_keys[i] >> shift & 0xFF]++;
-        for (int digit = 0; digit < 256; digit++) {
-            size_t n = starts[digit];
-            starts[digit] = total;
-            total += n;
-        }
-        for (size_t i = 0; i < count; i++) {
-            size_t at = starts[from_keys[i] >> shift & 0xFF]++;
-            to_keys[at] = from_keys[i];
-            if (numbers) to_numbers[at] = from_numbers[i];
-        }
+        begin_at(starts, 256);
+        move_by_digit(from_keys, from_numbers, count, shift, 0xFF, starts, to_keys, to_numbers);
         uint64_t *swap_keys = from_keys;
         uint32_t *swap_numbers = from_numbers;
         from_keys = to_keys, to_keys = swap_keys;
@@ -62,16 +74,6 @@ INLINED void sort_run(uint64_t *keys, uint32_t *numbers, uint64_t *work_keys, ui
 
 void sort_u64(uint64_t *values, uint64_t *work, size_t count) { sort_run(values, NULL, work, NULL, count); }
 
-/* Make numbers of each digit into where its keys begin. */
-static void begin_at(uint32_t *counts, size_t digits) {
-    uint32_t total = 0;
-    for (size_t digit = 0; digit < digits; digit++) {
-        uint32_t n = counts[digit];
-        counts[digit] = total;
-        total += n;
-    }
-}
-
 enum { LEAST_DIGIT = 4, MOST_DIGIT = 13, CELLS = 16 }; /* bits of a digit; what two digits distinguish, a key */
 
 /* Keys are hashes: by two digits in front, the second one first, nearly all of them are in order. The runs that are not
@@ -88,16 +90,8 @@ INLINED void sort_by_front(const uint64_t *keys, size_t count, uint64_t *out_key
     for (size_t i = 0; i < count; i++) first_of[keys[i] >> first_shift]++, second_of[keys[i] >> second_shift & mask]++;
     begin_at(first_of, digits);
     begin_at(second_of, digits);
-    for (size_t i = 0; i < count; i++) {
-        uint32_t at = second_of[keys[i] >> second_shift & mask]++;
-        work_keys[at] = keys[i];
-        if (out_numbers) work_numbers[at] = (uint32_t)i;
-    }
-    for (size_t i = 0; i < count; i++) {
-        uint32_t at = first_of[work_keys[i] >> first_shift]++;
-        out_keys[at] = work_keys[i];
-        if (out_numbers) out_numbers[at] = work_numbers[i];
-    }
+    move_by_digit(keys, NULL, count, second_shift, mask, second_of, work_keys, work_numbers);
+    move_by_digit(work_keys, work_numbers, count, first_shift, mask, first_of, out_keys, out_numbers);
     for (size_t i = 1, first; i < count; i++) {
         uint64_t front = out_keys[i] >> second_shift;
         if (out_keys[i - 1] >> second_shift != front) continue;
