@@ -123,6 +123,16 @@ def test_passages_stand_side_by_side_and_in_json_as_the_library_finds_them(run: 
         assert found == [passage | {"truncated": False} for passage in expected]
 
 
+def test_texts_of_documents_that_share_too_few_words_are_read_for_passages_too(run: Run, pages: str) -> None:
+    """By its sampled shingles alone such a document has no passage, and its text was not read."""
+    near = {"id": "noon", "text": "Who comes back at noon is hungry."}
+    rows = json_lines([*PAGES, near])
+    assert run("insert", pages, "-", stdin=json_lines([near])).code == 0
+    Path("all.jsonl").write_bytes(rows)
+    (found,) = matches_of(run("passages", pages, "--file", "text.txt", "--texts", "all.jsonl", "--json"))
+    assert (found["key"], found["words"]) == ("shore", 13)
+
+
 def test_passages_that_cannot_be_found_are_said(run: Run, pages: str) -> None:
     assert "no passage" in run("passages", pages, "--file", "-", stdin=b"nothing of this").err
     told(run("passages", pages, "--file", "text.txt", "--texts", "text.txt"), "found none of 'shore'")

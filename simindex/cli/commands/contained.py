@@ -112,16 +112,17 @@ def passages(
         raise typer.BadParameter("--output takes --texts, and does not go with --json")
     text = read_text(file, reads.limits, reads.encoding)
     with open_index(index, "r", max_candidates=max_candidates) as stored:
-        found = stored.passages(text, min_words=min_words, limit=None if texts else limit)
-        by_key: Mapping[Key, str] = {}
+        by_key: dict[Key, str] = {}
         if texts:
             from simindex.corpus.report.report import texts_of
 
-            by_key = texts_of(reads.inputs(texts), {passage.key for passage in found})
-            try:
-                found = stored.passages(text, texts=by_key, min_words=min_words, limit=limit)
-            except KeyError as missing:
-                raise CommandError(f"--{missing.args[0]}") from missing
+            # Empty texts say which keys are asked for; the inputs are read for them once.
+            stored.passages(text, texts=lambda key: by_key.setdefault(key, ""), min_words=min_words)
+            by_key = texts_of(reads.inputs(texts), by_key)
+        try:
+            found = stored.passages(text, texts=by_key if texts else None, min_words=min_words, limit=limit)
+        except KeyError as missing:
+            raise CommandError(f"--{missing.args[0]}") from missing
         if output is not None:
             from simindex.corpus.report.report import page_of_passages
 
