@@ -86,3 +86,8 @@ def test_stats_common_shows_the_passages_that_many_documents_have(run: Run) -> N
     asked = "stats", "pages", "--common", 0.5, "--texts", "pages.jsonl"
     assert run(*asked).out.splitlines()[-1].split() == ["5", *template.split()]
     assert json.loads(run(*asked, "--json").out)["common"] == [[5, template]]
+    rows[0]["text"] = rows[1]["text"] = f"{template}. bring a coat with you today"
+    Path("pages.jsonl").write_bytes(json_lines(rows))
+    assert run("insert", "pages", "pages.jsonl", "--on-conflict", "replace").code == 0
+    shorter, longer = run("stats", "pages", "--common", 0.3, "--texts", "pages.jsonl").out.splitlines()[-2:]
+    assert shorter.index("all") == longer.index("all") < 20

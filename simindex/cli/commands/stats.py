@@ -170,4 +170,4 @@ def _print_common(passages: list[tuple[int, str]]) -> None:
     if passages:
         print()
         shown = [(figure(count), shortened(text, False)) for count, text in passages]
-        print_table(("documents", "passage"), shown, left=0)
+        print_table(("documents", "passage"), shown, left=2)
