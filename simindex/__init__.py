@@ -92,18 +92,20 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    """Load what is asked for: a package, or all that `simindex.public` has. The version is looked up in
-    what is installed."""
-    if name in ("compat", "corpus", "scaleout", "textbook", "tuning"):
-        return _importlib.import_module(f"simindex.{name}")
-    if name == "__version__":
-        return _importlib.import_module("importlib.metadata").version("simindex")
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = vars(_importlib.import_module("simindex.public"))
-    globals().update({public: found[public] for public in __all__ if public in found})
-    return found[name]
+if not _typing.TYPE_CHECKING:  # or a type checker takes every name for one of these
+
+    def __getattr__(name: str) -> object:
+        """Load what is asked for: a package, or all that `simindex.public` has. The version is looked up in
+        what is installed."""
+        if name in ("compat", "corpus", "scaleout", "textbook", "tuning"):
+            return _importlib.import_module(f"simindex.{name}")
+        if name == "__version__":
+            return _importlib.import_module("importlib.metadata").version("simindex")
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = vars(_importlib.import_module("simindex.public"))
+        globals().update({public: found[public] for public in __all__ if public in found})
+        return found[name]
 
 
 def __dir__() -> list[str]:

@@ -57,6 +57,16 @@ def test_rooms_that_load_late_list_their_names_and_no_others(room: ModuleType) -
         room.__getattr__("nothing")
 
 
+def test_name_that_is_none_is_an_error_for_type_checkers_too() -> None:
+    """mypy complains of each of these, or it would complain of the comment that allows it."""
+    with pytest.raises(AttributeError):
+        _ = simindex.nothing  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError):
+        _ = corpus.nothing  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError):
+        _ = scaleout.nothing  # type: ignore[attr-defined]
+
+
 @pytest.fixture(scope="module")
 def values(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     """A value of each public class that can be pickled, by the name of its class."""

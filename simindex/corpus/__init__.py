@@ -30,11 +30,13 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    """Load the public names."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(_importlib.import_module("simindex.corpus.public"), name)
+if not _typing.TYPE_CHECKING:  # or a type checker takes every name for one of these
+
+    def __getattr__(name: str) -> object:
+        """Load the public names."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(_importlib.import_module("simindex.corpus.public"), name)
 
 
 def __dir__() -> list[str]:
