@@ -133,6 +133,17 @@ def test_a_folder_is_of_one_search_and_an_input_that_changes_is_named(tmp_path: 
         planned(tmp_path, find="stars")
 
 
+@pytest.mark.parametrize(("find", "what"), [("pairs", "pairs"), ("star", "documents")])
+def test_what_was_bounded_is_said_with_the_argument_that_sets_the_limit(
+    find: str, what: str, run: Run, tmp_path: Path
+) -> None:
+    job = planned(tmp_path, find=find, threshold=0.5, max_run=16)
+    for stage in ("sketch", "compare", "finish"):
+        done = run("scaleout", "stage", stage, tmp_path / "work")
+    assert f"simindex: {what} may be missing: {job.bounded.runs} groups of documents" in done.err
+    assert done.err.splitlines()[-2].endswith("; max_run of plan_pairs sets the limit")
+
+
 def test_commands_plan_and_run_a_search(run: Run, tmp_path: Path) -> None:
     written(tmp_path / "in.jsonl", rows())
     work, output = tmp_path / "work", tmp_path / "pairs.jsonl"

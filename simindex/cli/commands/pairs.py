@@ -212,14 +212,14 @@ def _side(side: str, reads: reading.FileOptions) -> str | Inputs:
         raise CommandError(f"{side}: no index, file or folder there") from exc
 
 
-def note_bounded(bounded: Bounded, max_run: int, what: str) -> None:
+def note_bounded(bounded: Bounded, max_run: int, what: str, set_by: str = "--max-run") -> None:
     """Say what was not compared all with all, if anything, and what may be missing."""
     runs, entries = bounded
     if runs:
         note(
             f"simindex: {what} may be missing: {counted(runs, 'group')} of documents that share a prefix had "
             f"more than {max_run:,} members ({entries:,} in all), and were compared with 16 of these only; "
-            "--max-run sets the limit"
+            f"{set_by} sets the limit"
         )
 
 

@@ -19,27 +19,27 @@ simindex scaleout stage decide /shared/work
 """
 
 _SHARED = {"sketch": "part", "compare": "range", "write": "part"}
-STAGES = ("sketch", "compare", "decide", "write", "finish")
+_STAGES = ("sketch", "compare", "decide", "write", "finish")
 
 
 def stage(
-    stage: Annotated[
-        str, typer.Argument(metavar="STAGE", help="One of sketch, compare, decide, write, finish.")
-    ],
-    work: Annotated[str, typer.Argument(metavar="WORK", help="The folder that plan was given.")],
-    share: Annotated[
-        str,
-        typer.Argument(metavar="SHARE", help="Of sketch, compare and write: 3/64 is the third of 64 shares."),
-    ] = "1/1",
+    stage: str,
+    work: str,
+    share: str = "1/1",
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as one JSON line.")] = False,
 ) -> None:
     """Run a stage of what was planned, once all of the stage before it is done; finish writes the output.
 
     What is there is not done again: run a stage that was killed once more. Pairs and clusters have nothing to
     decide and write.
+
+    Arguments:
+        stage STAGE: One of sketch, compare, decide, write, finish.
+        work WORK: The folder that plan was given.
+        share SHARE: Of sketch, compare and write: 3/64 is the third of 64 shares.
     """
-    if stage not in STAGES:
-        raise typer.BadParameter(f"STAGE: expected one of {', '.join(STAGES)}; found {stage!r}")
+    if stage not in _STAGES:
+        raise typer.BadParameter(f"STAGE: expected one of {', '.join(_STAGES)}; found {stage!r}")
     number, _, of = share.partition("/") if re.fullmatch("[0-9]{1,9}/[0-9]{1,9}", share) else "0/0"
     if not 1 <= int(number) <= int(of):
         raise typer.BadParameter(f"SHARE: expected one like 3/64, found {share!r}")
@@ -65,11 +65,11 @@ def _finish(job: PlannedJob, as_json: bool) -> None:
         dedup, bad_rows = scaleout.StagedDedup(job.work), Reports("bad row")
         run_to_end(lambda tell: dedup.finish(tell, passed_over(bad_rows)), bad_rows, as_json)
         return
+    from simindex.cli.commands.pairs import note_bounded
+
     pairs = scaleout.StagedPairs(job.work)
     with work_bar("lines") as advance:
         count = pairs.finish(lambda done: advance(done, done))
-    if pairs.bounded.runs:
-        from simindex.cli.commands.pairs import note_bounded
-
-        note_bounded(pairs.bounded, job.plan.stages.plan.max_run, "pairs")
+    what = "pairs" if job.plan.job["find"] == "pairs" else "documents"
+    note_bounded(pairs.bounded, job.plan.stages.plan.max_run, what, "max_run of plan_pairs")
     print_summary({"lines": count}, f"{counted(count, 'line')} written", as_json)
