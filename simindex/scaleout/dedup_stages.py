@@ -13,6 +13,7 @@ from heapq import merge
 from io import FileIO
 from itertools import chain
 from operator import itemgetter
+from typing import Any
 
 import numpy as np
 
@@ -108,27 +109,34 @@ def _verdict_file(folder: str, number: int) -> str:
 
 def verdicts_on(stages: Stages, parts: Sequence[int]) -> VerdictReader:
     """Return what reads the verdicts on the rows of some parts, which follow one another."""
-    counts = counts_of(stages)["rows"]
-    first, count = int(counts[: parts[0]].sum()) if parts else 0, int(counts[parts].sum())
+    counts = counts_of(stages)
+    rows, removed = counts["rows"], counts["removed"]
+    first, count = int(rows[: parts[0]].sum()) if parts else 0, int(rows[parts].sum())
     bounded = np.fromfile(os.path.join(stages.decided, _BOUNDED), dtype=np.uint32)
     stay = bounded[slice(*np.searchsorted(bounded, (first, first + count)))].tolist()
-    gone = chain.from_iterable(_verdicts_of_part(stages, number) for number in parts)
-    read = [PartRead(stages.parts[number], stages.lines[number], int(counts[number])) for number in parts]
+    gone = chain.from_iterable(_verdicts_of_part(stages, number, int(removed[number])) for number in parts)
+    read = [PartRead(stages.parts[number], stages.lines[number], int(rows[number])) for number in parts]
     return VerdictReader(read, merge(gone, ((number, None) for number in stay), key=itemgetter(0)))
 
 
-def _verdicts_of_part(stages: Stages, number: int) -> Iterator[NumberedVerdict]:
-    left, names = int(counts_of(stages)["removed"][number]), list[tuple[Key, Place, int]]()
-    num_perm, has_bits = stages.config.num_perm, stages.config.simhash is not None
-    if not left:
+def _verdicts_of_part(stages: Stages, number: int, removed: int) -> Iterator[NumberedVerdict]:
+    """Yield the verdicts on the rows of a part that go; where none does there is no file."""
+    if not removed:
         return
     with open(_verdict_file(stages.decided, number), "rb") as file:
-        while left:
+        while removed:
             edges, packed = pickle.load(file)
-            names[:] = [(key, Place(*place), has) for key, place, has in packed]
-            outcome = Outcome(iter([edges]), np.empty(0, dtype=np.uint32))
-            yield from verdicts_of(outcome, stages.plan, num_perm, lambda _: names, has_bits=has_bits)
-            left -= len(edges)
+            yield from _unpacked(stages, edges, packed)
+            removed -= len(edges)
+
+
+def _unpacked(
+    stages: Stages, edges: np.ndarray, packed: list[tuple[Key, tuple[Any, ...], int]]
+) -> Iterator[NumberedVerdict]:
+    names = [(key, Place(*place), has) for key, place, has in packed]
+    outcome = Outcome(iter([edges]), np.empty(0, dtype=np.uint32))
+    has_bits = stages.config.simhash is not None
+    return verdicts_of(outcome, stages.plan, stages.config.num_perm, lambda _: names, has_bits=has_bits)
 
 
 def report_file(stages: Stages, number: int) -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import pickle
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
-from itertools import islice
 from typing import Any, NamedTuple
 
 from simindex.checks import require_int
@@ -149,14 +148,14 @@ class PlannedJob:
 
 
 def _shared(
-    stage: Callable[[Stages, Any], object], stages: Stages, jobs: Iterable[Any], share: int, of: int
+    stage: Callable[[Stages, int], object], stages: Stages, numbers: range, share: int, of: int
 ) -> int:
-    """Run a stage for the jobs of a share; returns how many they are."""
+    """Run a stage for the parts or ranges of a share; returns how many they are."""
     require_int("of", of, 1)
     require_int("share", share, 1, of)
-    own = list(islice(jobs, share - 1, None, of))
-    for job in own:
-        stage(stages, job)
+    own = numbers[share - 1 :: of]
+    for number in own:
+        stage(stages, number)
     return len(own)
 
 
