@@ -2,7 +2,8 @@
 
 The entries of several partitions are cut into runs of one prefix. Their pairs are written down and sorted, so
 that each is compared once, by columns; where chance makes them too many, runs are compared where they stand.
-Invariant: a piece of the range is in memory, and a run up to `max_run`, however long the runs are.
+Invariant: a piece of the range is in memory, and a run up to `max_run`, however long the runs are; what was
+put off is then walked with the entries of one table in memory.
 """
 
 from __future__ import annotations
@@ -131,8 +132,7 @@ class Sketches(SketchesAtHand):
 
     def numbers_of(self, ranks: np.ndarray) -> np.ndarray:
         """Return the numbers at some places, `ABSENT` for that."""
-        numbers: np.ndarray = np.append(self.numbers, np.uint32(ABSENT))[np.minimum(ranks, len(self.numbers))]
-        return numbers
+        return np.where(ranks == ABSENT, np.uint32(ABSENT), self.numbers.take(ranks, mode="clip"))
 
 
 HANDED_ON = 1 << 16
