@@ -111,17 +111,17 @@ _ENTRY = re.compile(r"^ {4}(\w+)(?: (\S+))?: (.+(?:\n {8}.+)*)", re.MULTILINE)
 def _docstring(documented: Any) -> str:
     """Return a docstring; where Python has stripped it (-OO) that of the source."""
     text = documented.__doc__ or ""
-    if sys.flags.optimize > 1 and documented.__module__ != "builtins":
+    if sys.flags.optimize > 1:
         (node,) = ast.parse(textwrap.dedent(inspect.getsource(documented))).body
         text = ast.get_docstring(node) or ""  # type: ignore[arg-type] # a function or a class
     return f"{inspect.cleandoc(text)}\n"
 
 
-def _described(documented: Any) -> dict[str, tuple[str, str, str]]:
-    """Return option -> (heading, metavar, help) as docstrings have them, below `Options:` and others."""
+def _described(docstring: str) -> dict[str, tuple[str, str, str]]:
+    """Return option -> (heading, metavar, help) as a docstring has them, below `Options:` and others."""
     return {
         name: (heading, metavar, " ".join(text.split()))
-        for heading, entries in _SECTION.findall(_docstring(documented))
+        for heading, entries in _SECTION.findall(docstring)
         for name, metavar, text in _ENTRY.findall(entries)
     }
 
@@ -140,21 +140,23 @@ def word(words: Sequence[str], help_: str = "") -> Any:
     return typer.Option(metavar="|".join(words), parser=parse, autocompletion=complete, help=help_)
 
 
-def _declared(name: str, kind: Any, plain: Any, described: Mapping[str, tuple[str, str, str]]) -> Any:
+def _declared(name: str, kind: Any, described: Mapping[str, tuple[str, str, str]], panel: str | None) -> Any:
     """Return the type of an option with its declaration: of its type, and of the docstring beside it."""
-    parts = [kind] if get_origin(kind) is Annotated else [kind, *get_args(kind)]
-    own = [part.__metadata__[0] for part in parts if get_origin(part) is Annotated]
+    parts = kind, *get_args(kind)
+    shared = next((part for part in parts if get_origin(part) is Annotated), None)
     words = next((get_args(part) for part in parts if get_origin(part) is Literal), ())
     heading, metavar, text = described.get(name, ("Options", "", ""))
     new = typer.Argument if heading == "Arguments" else typer.Option
-    option = copy.copy(own[0]) if own else word(words) if words else new()
+    option = copy.copy(shared.__metadata__[0]) if shared else word(words) if words else new()
     option.metavar, option.help = metavar or option.metavar, text or option.help
-    if heading not in ("Options", "Arguments"):
+    if heading in ("Options", "Arguments"):
+        option.rich_help_panel = option.rich_help_panel or panel
+    else:
         option.rich_help_panel = heading
     if isinstance(option, typer.models.OptionInfo) and not isinstance(option.default, str):  # its name
         short = ["-o"] if name == "output" else []
         option.param_decls = [*short, f"--{name.rstrip('_').replace('_', '-')}"]
-    return Annotated[plain, option]
+    return Annotated[shared.__origin__ if shared else kind, option]
 
 
 @functools.cache
@@ -164,37 +166,36 @@ def with_options(run: Callable[..., None]) -> Callable[..., None]:
     An option's help stands in the docstring of its function or class, or in the type that commands share; the
     fields of a class stand below its `heading`.
     """
-    hints, plain = get_type_hints(run, include_extras=True), get_type_hints(run)
+    docstring, hints = _docstring(run), get_type_hints(run, include_extras=True)
+    described = _described(docstring)
     made: dict[str, list[str]] = {}
-    headings: dict[str, str] = {}
     kinds: dict[str, Any] = {}
     parameters: list[inspect.Parameter] = []
     for name, parameter in inspect.signature(run).parameters.items():
-        kind, described = plain[name], _described(run)
-        own = {name: (hints[name], kind, parameter.default)}
+        kind, panel = hints[name], None
+        own = {name: (kind, parameter.default)}
         if dataclasses.is_dataclass(kind):
-            extras, types = get_type_hints(kind, include_extras=True), get_type_hints(kind)
-            fields = dataclasses.fields(kind)
-            own = {field.name: (extras[field.name], types[field.name], field.default) for field in fields}
+            types, panel = get_type_hints(kind, include_extras=True), getattr(kind, "heading", None)
+            own = {field.name: (types[field.name], field.default) for field in dataclasses.fields(kind)}
             made[name] = [*own]
-            headings |= dict.fromkeys(own, getattr(kind, "heading", "Options"))
-            for base in reversed(kind.__mro__):  # type: ignore[union-attr] # a class
-                described |= _described(base)
-        for option, (extra, type_, default) in own.items():
-            kinds[option] = _declared(option, extra, type_, described)
+            for base in reversed(kind.__mro__[:-1]):  # type: ignore[union-attr] # a class
+                described |= _described(_docstring(base))
+        for option, (type_, default) in own.items():
+            kinds[option] = _declared(option, type_, described, panel)
             how: dict[str, Any] = {"default": default, "annotation": kinds[option]}
             parameters.append(inspect.Parameter(option, inspect.Parameter.KEYWORD_ONLY, **how))
+    if unknown := described.keys() - kinds.keys():
+        raise TypeError(f"{run.__name__}: docstrings describe options that it lacks: {sorted(unknown)}")
 
     @functools.wraps(run)
     def call(**values: Any) -> None:
         for name, own in made.items():
-            values[name] = plain[name](**{option: values.pop(option) for option in own})
+            values[name] = hints[name](**{option: values.pop(option) for option in own})
         run(**values)
 
-    call.__doc__ = _SECTION.sub("", _docstring(run)).strip()
+    call.__doc__ = _SECTION.sub("", docstring).strip()
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined] # what inspect looks for
     call.__annotations__ = kinds
-    call.headings = headings  # type: ignore[attr-defined] # for `Command.format_options`
     # Texts and flags have no parser, and stay as they are.
     call.parsers = {name: kind.__metadata__[0].parser for name, kind in kinds.items()}  # type: ignore[attr-defined] # for `Command.parse_args`
     return call
@@ -260,12 +261,11 @@ class Command(typer.core.TyperCommand):
             with formatter.section("Arguments"):
                 formatter.write_dl(shown)
         sections: dict[str, list[tuple[str, str]]] = {"Options": []}
-        headings = getattr(self.callback, "headings", {})
         for parameter in self.get_params(ctx):
             record = None if _is_argument(parameter) else parameter.get_help_record(ctx)
             if record is not None:
-                heading = getattr(parameter, "rich_help_panel", None) or headings.get(parameter.name)
-                sections.setdefault(heading or "Options", []).append(record)
+                heading = getattr(parameter, "rich_help_panel", None) or "Options"
+                sections.setdefault(heading, []).append(record)
         for heading, records in sections.items():
             with formatter.section(heading):
                 formatter.write_dl(records)

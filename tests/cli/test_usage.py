@@ -28,6 +28,11 @@ def test_help_speaks_of_no_types_of_python(run: Run, command: str) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
+def test_help_says_what_every_option_is(command: str) -> None:
+    assert [parameter.name for parameter in COMMANDS[command].params if not parameter.help] == []
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_help_speaks_of_options_that_the_command_has(command: str) -> None:
     found = COMMANDS[command]
     own = {option for parameter in found.params for option in parameter.opts} | {"--help"}
