@@ -17,7 +17,6 @@ from collections.abc import (
     ValuesView,
 )
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import chain
@@ -168,9 +167,7 @@ class Index:
         try:
             scheme = scheme_of(store, config, layout)
             self._config = scheme.config
-            self._sketcher = self._asking_sketcher = Sketcher(scheme.config)
-            if scheme.config.containment:  # what a query by similarity does not look at
-                self._asking_sketcher = Sketcher(replace(scheme.config, containment=0))
+            self._sketcher = Sketcher(scheme.config)
             self._store = store
             self._session = Session(store, scheme, untrusted)
             self._reader = self._session.reader
@@ -457,7 +454,7 @@ class Index:
     # ---- queries ----
 
     def _query_one(self, call: str, query: Query, document: Document) -> Matches:
-        batch = sketched(call, query, self._asking_sketcher, [document])
+        batch = sketched(call, query, self._sketcher, [document])
         with self._store.reading() as txn:
             view = self._reader.view(txn)
             if not view.sources:
@@ -467,7 +464,7 @@ class Index:
     def _query_all(
         self, call: str, query: Query, documents: Iterable[Document], workers: int | None
     ) -> Answers:
-        batch_query = BatchQuery.of(call, query, documents, self._asking_sketcher, workers)
+        batch_query = BatchQuery.of(call, query, documents, self._sketcher, workers)
         with self._store.reading() as txn:
             return Answers(batch_query.matches(self._reader.view(txn)))
 
@@ -807,7 +804,7 @@ class Index:
         floor = 1.0 if threshold is None else threshold
         prefix_bits_for(floor, self._config.bands, recall)  # refuses what is out of range
         query = BandQuery(1.0)
-        batch = sketched("nearest", query, self._asking_sketcher, [document])
+        batch = sketched("nearest", query, self._sketcher, [document])
         with self._store.reading() as txn:
             view = self._reader.view(txn)
             require_comparable(view, query.compares)

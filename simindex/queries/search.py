@@ -204,7 +204,7 @@ def half_of(query: Query) -> str:
 
 def sketched(call: str, query: Query, sketcher: Sketcher, documents: list[Document]) -> SketchBatch:
     """Return sketches to search by. One brought in without the half that is compared would find nothing."""
-    batch = sketcher.sketch_list(documents)
+    batch = sketcher.without_samples.sketch_list(documents)
     for place, document in enumerate(documents):
         if isinstance(document, Sketch) and not (
             document.origin is not None or batch.present[place] & query.compares

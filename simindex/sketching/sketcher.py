@@ -8,6 +8,8 @@ of its batch.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -101,6 +103,11 @@ class Sketcher:
     def __repr__(self) -> str:
         return f"Sketcher({self.config!r})"
 
+    @cached_property
+    def without_samples(self) -> Sketcher:
+        """What makes the same sketches but for their samples, at which queries by similarity do not look."""
+        return Sketcher(replace(self.config, containment=0))
+
     def sketch(self, document: Document) -> Sketch:
         """Return the sketch of one document.
 
@@ -164,8 +171,9 @@ class Sketcher:
             batch.fingerprints[texts] = part.fingerprints
             batch.present[texts] = part.present
             samples_of_texts = part.samples
-            for place, hashes in zip(texts, part.kept or (), strict=part.kept is not None):
-                batch.kept[place] = hashes  # type: ignore[index] # as that of the part
+            if batch.kept is not None and part.kept is not None:
+                for place, hashes in zip(texts, part.kept, strict=True):
+                    batch.kept[place] = hashes
         self._bring_in(sketches, [items[place] for place in sketches], batch)
         found = []
         for place in others:
