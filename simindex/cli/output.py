@@ -178,7 +178,7 @@ def counted(count: int, noun: str, plural: str = "") -> str:
 
 
 class Reports:
-    """Tells the first of many like messages, each about a `noun`, and at the end how many there were."""
+    """Prints the first of many like messages, each about a `noun`, and at the end how many there were."""
 
     def __init__(self, noun: str, limit: int = 20) -> None:
         self.noun = noun

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Annotated
@@ -169,14 +170,15 @@ def print_contained(
     Of a query that has no key the matches stand alone.
     """
     queries = without = candidates = 0
-    recalls: list[float] = []
+    least_recall = math.inf
     is_truncated, header = False, True
     for found in results:
         rows: list[tuple[str, ...]] = []
         for key, matches in found:
             queries += 1
             without += not matches
-            recalls += [matches.expected_recall] if matches.num_shingles else []
+            if matches.num_shingles:
+                least_recall = min(least_recall, matches.expected_recall)
             candidates += sum(match.is_candidate for match in matches)
             is_truncated |= matches.truncated
             rows += [(*([] if key is None else [shown_key(key)]), *_figures(match)) for match in matches]
@@ -190,8 +192,8 @@ def print_contained(
             header = False
     if without:
         note(f"simindex: no match for {without:,} of {counted(queries, 'query', 'queries')}")
-    if recalls:
-        note(f"simindex: a document that holds so much is met with a chance of {min(recalls):.3f} or more")
+    if least_recall < math.inf:
+        note(f"simindex: a document that holds so much is met with a chance of {least_recall:.3f} or more")
     if candidates:
         note(f"simindex: {counted(candidates, 'match', 'matches')} that an estimate does not decide")
     if is_truncated:

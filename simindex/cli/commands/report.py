@@ -33,6 +33,7 @@ from simindex.corpus.report.report import (
     texts_of,
     texts_of_job,
 )
+from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.index import open as open_index
 from simindex.inputs import Inputs
 
@@ -112,7 +113,7 @@ def _overview(
         return subject_of_job(job), overview, texts
     if not os.path.isdir(index):
         raise CommandError(f"{index}: no index, and no output of dedup")
-    least = 0.8 if threshold is None else threshold
+    least = DEFAULT_THRESHOLD if threshold is None else threshold
     stored = opened.enter_context(open_index(index, "r"))
     overview = overview_of(stored, least, bounds.clusters, bounds.members)
     found = None if inputs is None else texts_of(inputs, {member.key for member in members_of(overview)})
