@@ -9,7 +9,7 @@ from support.texts import json_lines
 from support.truth import exact_similarities, extract, texts
 
 import simindex
-from simindex import WordShingles, tuning
+from simindex import CharShingles, WordShingles, tuning
 from simindex.tuning import TuningReport
 from simindex.tuning.label_curve import Goal
 from simindex.tuning.measures import Measured
@@ -150,6 +150,12 @@ def test_tune_is_the_same_of_files_and_of_pairs_of_key_and_text(report: TuningRe
         del setting["document_seconds"]
     assert found == wanted
     assert done == list(range(1, len(LICENCES) + 1))
+
+
+def test_tune_takes_other_shingles() -> None:
+    found = tuning.tune(LICENCES[:120], shingles=CharShingles(9))
+    assert found.advice.setting.config.shingles == CharShingles(9)
+    assert found.advice.command("a.jsonl").endswith("--chars 9")
 
 
 def test_tune_thins_a_sample_with_too_many_pairs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -157,12 +157,18 @@ def test_label_stands_for_pairs_of_the_sample_where_the_sample_has_both_texts() 
 
 A, B, C = KEYS[:3]
 BAD: list[tuple[Any, str]] = [
-    ([(A, "gone", "y")], "labels:1: expected the id of one text of the sample, found 'gone', none in the"),
+    (
+        [(A, "gone", "y")],
+        "labels:1: expected the id of one text of the sample, found 'gone', none in the sample",
+    ),
     (
         [(A, B, "y"), (B, A, "n")],
-        'labels:2: expected one verdict on a pair, found "n", .* at labels:1',
+        'labels:2: expected one verdict on a pair, found "n", and "y" .* at labels:1',
     ),
-    ([(A, B, "y"), (A, C, "y")], 'expected pairs of both verdicts, found "y" alone; .* less similar'),
+    (
+        [(A, B, "y"), (A, C, "y")],
+        'labels: expected pairs of both verdicts, found "y" alone; .* less similar',
+    ),
     ([(A, B, "n")], 'found "n" alone; .* more similar, too'),
     ([], "expected pairs of both verdicts, found none"),
     ([(A, B, "maybe")], "labels:1: verdict: expected .* found 'maybe'"),
