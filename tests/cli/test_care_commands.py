@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support.commands import Run, told
+from support.commands import Run, must_say
 from support.stored import flipped, store_values, stored_values
 
 import simindex
@@ -22,7 +22,7 @@ def test_check_says_whether_something_is_wrong_and_what(run: Run, segments: str)
         ran = run("check", segments, *options)
         assert (ran.code, ran.err) == (0, "")
         assert ran.out.startswith("i: nothing is wrong (")
-    told(run("check", "none"), "simindex: none: no simindex index")
+    must_say(run("check", "none"), "simindex: none: no simindex index")
     report = json.loads(run("check", segments, "--json").out)
     assert (report["ok"], report["problems"], report["num_documents"]) == (True, [], 100)
     database, key, value = next(item for item in stored_values(Path(segments)) if item[0] == "documents")
@@ -62,5 +62,5 @@ def test_backup_copies_and_then_brings_up_to_date(run: Run) -> None:
         assert (restored["a"].metadata, list(restored)) == ({"page": 1}, ["a", "b"])
     simindex.open("other").close()
     refused = run("backup", "i", "other")
-    told(refused, "found another index; choose another path")
+    must_say(refused, "found another index; choose another path")
     assert refused.err.count("\n") == 1

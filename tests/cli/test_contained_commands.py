@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.commands import Run, data_in, matches_of, told
+from support.commands import Run, data_in, matches_of, must_say
 from support.texts import json_lines
 
 import simindex
@@ -41,7 +41,7 @@ def test_find_prints_what_the_library_finds(run: Run, pages: str) -> None:
         (expected,) = index.query_containment(ITEM, direction="in_stored").to_dicts()
     result = run("find", "-", "--in", pages, "--json", stdin=items)
     assert matches_of(result) == [{"query": 7} | expected | {"truncated": False}]
-    told(result, "no match for 1 of 2 queries", "met with a chance of 1.000 or more", code=0)
+    must_say(result, "no match for 1 of 2 queries", "met with a chance of 1.000 or more", code=0)
     lines = run("find", "-", "--in", pages, stdin=items).out.splitlines()
     assert lines[1].split() == ["7", "shore", "1.000", "0.579", "exact", "part", "of", "stored"]
 
@@ -60,11 +60,11 @@ def test_wrong_usage_of_containment_is_refused(run: Run, pages: str) -> None:
         (["--sample", 8, "--direction", "either"], "--direction in_stored"),
         (["--sample", 3], "sample"),
     ):
-        told(run("find", "text.txt", "--in", pages, *options), message, code=2)
+        must_say(run("find", "text.txt", "--in", pages, *options), message, code=2)
     for command in (["query", "plain", ITEM, "--contained"], ["passages", "plain", "--file", "text.txt"]):
         assert run(*command) == (1, "", LACKS_TABLE)
     refused = run("find", "text.txt", "--in", pages, "--exact")
-    told(
+    must_say(
         refused,
         "--exact counts kept shingle hashes, and this index keeps none; build it with --keep-shingles",
     )
@@ -103,7 +103,7 @@ def test_matches_of_rows_before_a_bad_one_are_printed(run: Run, pages: str) -> N
     rows = json_lines([{"id": number, "text": ITEM} for number in range(300)])
     result = run("find", "-", "--in", pages, "--json", stdin=rows + b"no row\n")
     assert [json.loads(line)["query"] for line in result.out.splitlines()] == list(range(300))
-    told(result, "stdin:301")
+    must_say(result, "stdin:301")
 
 
 def test_passages_stand_side_by_side_and_in_json_as_the_library_finds_them(run: Run, pages: str) -> None:
@@ -135,7 +135,7 @@ def test_texts_of_documents_that_share_too_few_words_are_read_for_passages_too(r
 
 def test_passages_that_cannot_be_found_are_said(run: Run, pages: str) -> None:
     assert "no passage" in run("passages", pages, "--file", "-", stdin=b"nothing of this").err
-    told(run("passages", pages, "--file", "text.txt", "--texts", "text.txt"), "found none of 'shore'")
+    must_say(run("passages", pages, "--file", "text.txt", "--texts", "text.txt"), "found none of 'shore'")
 
 
 def test_page_of_passages_has_the_text_and_each_document(run: Run, pages: str) -> None:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support.commands import Run, rows_of, stored, told
+from support.commands import Run, must_say, rows_of, stored
 from support.faults import around, broken_off, set_bound
 from support.texts import FOX, SHIP, json_lines
 
@@ -40,7 +40,7 @@ def test_dedup_writes_what_stays_and_says_what_it_did(run: Run, rows: Path) -> N
     assert counts.items() <= json.loads(run("dedup", "rows.jsonl", "-o", "out.jsonl", "--json").out).items()
     assert "out.jsonl: this job was done before" in run("dedup", "rows.jsonl", "-o", "out.jsonl").err
     refused = run("dedup", "rows.jsonl", "-o", "out.jsonl", "--threshold", "0.5")
-    told(
+    must_say(
         refused,
         "simindex: out.jsonl was made with --threshold 0.8, and you ask for --threshold 0.5. "
         "Choose another output, or discard this one with --force",
@@ -78,19 +78,19 @@ def test_dedup_that_a_bad_row_ends_says_how_to_go_on(
     rows.write_bytes(whole + b'{"id": 5, "text": 5}\n' + whole)
     result = run("dedup", "rows.jsonl", "-o", "out.jsonl", "--batch-size", "2")
     reason = "simindex: rows.jsonl:5: text: expected a string or a list of strings, found int; 4 rows were"
-    told(
+    must_say(
         result,
         f"{reason} looked at, and the same command goes on there; --skip-bad-rows passes over bad rows",
     )
     assert not Path("out.jsonl").exists()
     went_on = run("dedup", "rows.jsonl", "-o", "out.jsonl", "--skip-bad-rows")
-    told(went_on, "8 rows read, 2 kept, 6 removed, 1 bad row", code=0)
+    must_say(went_on, "8 rows read, 2 kept, 6 removed, 1 bad row", code=0)
 
 
 @pytest.mark.usefixtures("rows")
 def test_dedup_that_is_interrupted_says_how_to_go_on(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     broken_off(monkeypatch, "end a step of a deduplication", 1, KeyboardInterrupt())
-    told(run("dedup", "rows.jsonl", "-o", "out.jsonl"), "the same command goes on there", code=130)
+    must_say(run("dedup", "rows.jsonl", "-o", "out.jsonl"), "the same command goes on there", code=130)
 
 
 def test_dedup_counts_what_is_kept_when_the_disk_is_full(
@@ -145,7 +145,7 @@ def test_dedup_reads_web_archives(run: Run, tmp_path: Path) -> None:
     (row,) = rows_of("out.jsonl.dedup/removed.jsonl")
     assert (row["input"], row["row"], row["duplicate_of"]) == ("a.warc.gz", 3, "http://a.b/1")
     limited = run("insert", "web", "a.warc.gz", "--on-conflict", "skip", "--metadata", "--max-row", "640")
-    told(limited, "a page of at most 20 bytes")
+    must_say(limited, "a page of at most 20 bytes")
 
 
 def test_dedup_by_paragraphs_tells_documents_too(run: Run, tmp_path: Path) -> None:

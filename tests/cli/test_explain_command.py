@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from support.commands import Run, matches_of, on_terminal, told
+from support.commands import Run, matches_of, must_say, on_terminal
 from support.texts import FOX, FOX_TOO, SHIP, json_lines
 
 from simindex import CharShingles, Config, WordShingles
@@ -52,15 +52,15 @@ def test_explain_says_what_to_do_with_an_index_a_folder_or_a_text(
     run: Run, news: str, files: tuple[str, str]
 ) -> None:
     for arguments in ((news, files[0]), (files[0], news)):
-        told(
+        must_say(
             run("explain", *arguments),
             f"simindex: {news}: expected a text file, found an index, which keeps no texts; ",
             f"simindex query {news} --file {files[0]} --explain INPUT",
             f"simindex explain A B --index {news}",
         )
-    told(run("explain", ".", files[0]), "simindex: .: expected a text file, found a folder")
+    must_say(run("explain", ".", files[0]), "simindex: .: expected a text file, found a folder")
     message = "abc def: expected a text file, found none of that name; A and B are files, not the texts"
-    told(run("explain", "abc def", "abc deg"), message)
+    must_say(run("explain", "abc def", "abc deg"), message)
 
 
 def test_explain_leaves_out_long_stretches(run: Run, tmp_path: Path) -> None:
@@ -103,6 +103,6 @@ def test_query_explains_its_matches(run: Run, news: str, rows_file: str) -> None
 def test_query_says_that_a_match_has_no_text(run: Run, news: str) -> None:
     texts = Path("ship.jsonl")
     texts.write_bytes(json_lines([{"id": 7, "text": SHIP}]))
-    told(run("query", news, FOX, "--explain", texts), "simindex: fox: no text to explain it by", code=0)
+    must_say(run("query", news, FOX, "--explain", texts), "simindex: fox: no text to explain it by", code=0)
     matches = matches_of(run("query", news, FOX, "--explain", texts, "--json"))
     assert [match["explanation"] for match in matches] == [None, None]

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support.commands import Run, matches_of, stored, told
+from support.commands import Run, matches_of, must_say, stored
 from support.texts import FOX, json_lines
 
 import simindex
@@ -84,7 +84,7 @@ def test_insert_without_the_field_of_fingerprints_names_its_option(run: Run, tmp
     (tmp_path / "a.csv").write_text("id,text\n1,x\n")
     for name, kind in (("a.jsonl", "field"), ("a.csv", "column")):
         result = run("insert", "ix", name, "--fingerprint-field", "fp")
-        told(result, f"expected a {kind} 'fp', found ['id', 'text']; --fingerprint-field names another")
+        must_say(result, f"expected a {kind} 'fp', found ['id', 'text']; --fingerprint-field names another")
 
 
 SIMILAR = json_lines([{"id": "a", "fp": NUMBER}, {"id": "near", "fp": NUMBER ^ 3}, {"id": "far", "fp": 255}])
@@ -93,9 +93,9 @@ SIMILAR = json_lines([{"id": "a", "fp": NUMBER}, {"id": "near", "fp": NUMBER ^ 3
 def test_insert_if_new_compares_by_fingerprints(run: Run) -> None:
     how = ["--fingerprint-field", "fp"]
     refused = run("insert", "ix", "-", *how, "--if-new", stdin=SIMILAR)
-    told(refused, "expected MinHash rows", "brought in without; take --simhash")
+    must_say(refused, "expected MinHash rows", "brought in without; take --simhash")
     taken = run("insert", "ix", "-", *how, "--if-new", "--simhash", stdin=SIMILAR)
-    told(taken, "1 skipped (1 of them like another)", code=0)
+    must_say(taken, "1 skipped (1 of them like another)", code=0)
     assert stored("ix") == ["a", "far"]
 
 

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.commands import Run, matches_of, stored, told
+from support.commands import Run, matches_of, must_say, stored
 from support.texts import FOX, ROWS, SHIP, json_lines
 
 import simindex
@@ -37,7 +37,7 @@ def test_insert_keeps_the_batches_before_a_bad_row(run: Run, tmp_path: Path, wor
     rows = [{"id": number, "text": f"{number} {SHIP}"} for number in range(25)]
     (tmp_path / "a.jsonl").write_bytes(json_lines(rows) + b"{}\n" + json_lines(ROWS))
     result = run("insert", "news", "a.jsonl", "--batch-size", 10, "--workers", workers)
-    told(
+    must_say(
         result, "simindex: a.jsonl:26: ", "; the first 20 documents of the input are stored, none after them"
     )
     assert stored("news") == list(range(20))
@@ -59,7 +59,7 @@ def test_insert_skip_bad_rows_reports_the_first_and_counts_all(run: Run, tmp_pat
     (tmp_path / "a.jsonl").write_bytes(json_lines(ROWS) + b"{}\n" * 23 + json_lines([{"id": 8, "text": FOX}]))
     result = run("insert", "news", "a.jsonl", "--skip-bad-rows", "--batch-size", 2)
     assert result.err.count("; skipped\n") == 20
-    told(
+    must_say(
         result,
         "simindex: a.jsonl:4: expected a field 'text', found []; --text-field names another; skipped",
         "simindex: ... and 3 more (23 bad rows in all)",
@@ -73,17 +73,17 @@ def test_insert_refuses_a_cut_gzip_file_and_keeps_the_batches_before(run: Run, t
     rows = [{"id": number, "text": base64.b64encode(os.urandom(900)).decode()} for number in range(300)]
     (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(json_lines(rows))[:-20_000])
     result = run("insert", "news", "a.jsonl.gz", "--batch-size", 10)
-    told(result, "simindex: a.jsonl.gz: cannot be read beyond line ")
+    must_say(result, "simindex: a.jsonl.gz: cannot be read beyond line ")
     assert 100 < len(stored("news")) < 300
     assert len(stored("news")) % 10 == 0
 
 
 def test_insert_on_conflict_errs_skips_or_replaces(run: Run, news: str, rows_file: str) -> None:
     message = "simindex: key 'fox' is in the index already, or twice in the input; use --on-conflict skip"
-    told(run("insert", news, rows_file), message)
+    must_say(run("insert", news, rows_file), message)
     for how, counts in (("skip", "0 replaced, 3 skipped"), ("replace", "3 replaced, 0 skipped")):
         result = run("insert", news, rows_file, "--on-conflict", how)
-        told(result, f"0 documents inserted, {counts}", code=0)
+        must_say(result, f"0 documents inserted, {counts}", code=0)
 
 
 def test_insert_interrupted_says_what_is_stored(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,7 +108,7 @@ def test_insert_interrupted_says_what_is_stored(run: Run, monkeypatch: pytest.Mo
 
 
 def test_insert_reports_what_is_no_index(run: Run, tmp_path: Path, rows_file: str) -> None:
-    told(run("insert", rows_file, rows_file), "expected a folder with an index, found a file")
+    must_say(run("insert", rows_file, rows_file), "expected a folder with an index, found a file")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thing").write_text("x")
     result = run("insert", "other", rows_file)
@@ -184,4 +184,4 @@ def test_insert_if_new_leaves_the_own_key_to_on_conflict(run: Run, tmp_path: Pat
     assert run("insert", "news", "a.jsonl", "--if-new").code == 0
     assert "key 1 is in the index already" in run("insert", "news", "a.jsonl", "--if-new").err
     second = run("insert", "news", "a.jsonl", "--if-new", "--on-conflict", "replace")
-    told(second, "0 documents inserted, 2 replaced, 0 skipped (0 of them like another)", code=0)
+    must_say(second, "0 documents inserted, 2 replaced, 0 skipped (0 of them like another)", code=0)

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.commands import Run, stored, told
+from support.commands import Run, must_say, stored
 from support.texts import FOX, ROWS, SHIP, json_lines, make_folder, zstd
 
 import simindex
@@ -119,7 +119,7 @@ BAD_ROWS = [
 def test_insert_names_the_place_of_a_bad_row(run: Run, tmp_path: Path, line: bytes, reason: str) -> None:
     (tmp_path / "a.jsonl").write_bytes(json_lines(ROWS) + line)
     result = run("insert", "news", "a.jsonl")
-    told(result, f"simindex: a.jsonl:4: {reason}")
+    must_say(result, f"simindex: a.jsonl:4: {reason}")
     assert result.err.endswith("; nothing of the input is stored\n")
 
 
@@ -127,7 +127,7 @@ def test_insert_names_the_place_of_a_bad_csv_row(run: Run, tmp_path: Path) -> No
     lines = ["id,text", "a,b,c", 'x,"y"z', "x", "ok,fine"]
     (tmp_path / "a.csv").write_bytes("\n".join(lines).encode() + b"\nq,\xff\n")
     result = run("insert", "news", "a.csv", "--skip-bad-rows")
-    told(
+    must_say(
         result,
         "simindex: a.csv:2: expected 2 columns, found 3; skipped",
         "simindex: a.csv:3: ",
@@ -136,7 +136,7 @@ def test_insert_names_the_place_of_a_bad_csv_row(run: Run, tmp_path: Path) -> No
         code=0,
     )
     assert stored("news") == ["ok"]
-    told(run("insert", "news", "a.csv", "--text-field", "body"), "a.csv:1: expected a column 'body'")
+    must_say(run("insert", "news", "a.csv", "--text-field", "body"), "a.csv:1: expected a column 'body'")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
@@ -145,7 +145,7 @@ def test_insert_reports_a_file_that_it_may_not_read(run: Run, tmp_path: Path) ->
     (tmp_path / "tree" / "a.txt").chmod(0)
     (tmp_path / "tree" / "b").chmod(0)
     skipped = [f"simindex: tree/{name}: Permission denied; skipped" for name in ("a.txt", "b")]
-    told(run("insert", "news", "tree", "--skip-bad-rows"), *skipped, code=0)
+    must_say(run("insert", "news", "tree", "--skip-bad-rows"), *skipped, code=0)
     (tmp_path / "tree" / "b").chmod(0o700)
 
 
@@ -159,7 +159,7 @@ def test_insert_reports_a_file_that_it_may_not_read(run: Run, tmp_path: Path) ->
 def test_insert_looks_at_the_inputs_before_it_creates_an_index(
     run: Run, tmp_path: Path, rows_file: str, inputs: list[str], message: str
 ) -> None:
-    told(run("insert", "news", rows_file, *inputs), f"simindex: {message}")
+    must_say(run("insert", "news", rows_file, *inputs), f"simindex: {message}")
     assert not (tmp_path / "news").exists()
 
 
@@ -171,7 +171,7 @@ def test_insert_stores_the_batches_before_a_line_over_the_limit(run: Run, tmp_pa
     result = run("insert", "news", "a.jsonl", "--max-row", "1KiB", "--batch-size", 2)
     assert (result.code, result.err) == (1, f"{reason}; {kept}\n")
     assert stored("news") == ["fox", "fox too"]
-    told(
+    must_say(
         run("insert", "rest", "a.jsonl", "--max-row", "1KiB", "--skip-bad-rows"), f"{reason}; skipped", code=0
     )
     assert stored("rest") == ["fox", "fox too", 7, "last"]
@@ -186,7 +186,7 @@ def test_insert_names_the_place_and_the_option_of_what_is_over_a_limit(
     (tmp_path / "a.csv").write_text(f"id,text\nx,{SHIP}\n")
     (tmp_path / "a.txt").write_text(SHIP)
     limit = "of at most 50 bytes, found more; --max-row sets the limit"
-    told(run("insert", "news", name, "--max-row", "50"), f"simindex: {place}: expected a ", limit)
+    must_say(run("insert", "news", name, "--max-row", "50"), f"simindex: {place}: expected a ", limit)
 
 
 def test_insert_takes_a_window_and_a_ratio(run: Run, tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_insert_takes_a_window_and_a_ratio(run: Run, tmp_path: Path) -> None:
     packer = module.ZstdCompressor(options={module.CompressionParameter.window_log: 27})
     (tmp_path / "a.jsonl.zst").write_bytes(packer.compress(json_lines(ROWS)) + packer.flush())
     message = "a.jsonl.zst: cannot be read: expected a window of at most 64 MiB"
-    told(run("insert", "news", "a.jsonl.zst", "--max-row", "8MiB"), message)
+    must_say(run("insert", "news", "a.jsonl.zst", "--max-row", "8MiB"), message)
     assert run("insert", "news", "a.jsonl.zst", "--max-row", "128MiB", "--max-ratio", 1).code == 0
 
 
@@ -211,7 +211,7 @@ def test_other_commands_keep_the_limits_too(
 ) -> None:
     (tmp_path / "page.txt").write_text(SHIP)
     (tmp_path / "keys").write_text(f"fox\n{'x' * 100}\n")
-    told(run(*command.split(), "--max-row", "50"), message)
+    must_say(run(*command.split(), "--max-row", "50"), message)
     assert stored(news) == ["fox", "fox too", 7]
 
 
@@ -221,7 +221,7 @@ def test_insert_takes_a_row_with_too_deep_metadata_for_a_bad_one(run: Run, tmp_p
     lines = [f'{{"id":"{key}","text":"a b c {key}","m":{m}}}' for key, m in (("x", deepest), ("y", too_deep))]
     (tmp_path / "deep.jsonl").write_text("\n".join(lines))
     reason = "deep.jsonl:2: metadata: expected a value that msgpack can hold, found more than 1,023"
-    told(run("insert", "news", "deep.jsonl", "--metadata"), reason)
+    must_say(run("insert", "news", "deep.jsonl", "--metadata"), reason)
     assert run("insert", "more", "deep.jsonl", "--metadata", "--skip-bad-rows").code == 0
     assert stored("more") == ["x"]
     assert run("query", "more", "a b c x").code == 0
@@ -246,7 +246,7 @@ def test_insert_counts_what_it_leaves_out_of_a_folder(run: Run, tmp_path: Path) 
     counts = {"inserted": 1, "replaced": 2, "hidden": 1, "binary": 1, "mended": 0}
     assert counts.items() <= summary.items()
     binary = "simindex: tree/b.png: expected text, found a binary file (with a zero byte); "
-    told(run("insert", "ix", "tree/b.png"), binary)
+    must_say(run("insert", "ix", "tree/b.png"), binary)
 
 
 def test_insert_says_which_files_of_a_folder_have_rows_that_it_does_not_read(run: Run) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import xxhash
-from support.commands import Run, stored, told
+from support.commands import Run, must_say, stored
 from support.texts import FOX, SHIP, json_lines
 
 import simindex
@@ -48,7 +48,7 @@ def test_insert_key_from_content_makes_equal_rows_one_document_and_counts_them(
             "3 documents inserted, 0 replaced, 0 skipped, 1 row equal to another, 0 bad rows; "
         )
         assert stored(path) == [digest(FOX), digest(SHIP), "own"]
-    told(run("insert", "one", "a.jsonl", "--key-from", "content"), "key 'own' is in the index already")
+    must_say(run("insert", "one", "a.jsonl", "--key-from", "content"), "key 'own' is in the index already")
     for how, counts in (
         ("skip", {"inserted": 0, "replaced": 0, "skipped": 1, "equal": 3}),
         ("replace", {"inserted": 0, "replaced": 4, "skipped": 0, "equal": 0}),
@@ -82,7 +82,7 @@ def test_insert_keys_files_by_their_path_so_that_two_do_not_collide(run: Run, tm
     assert stored("news") == ["A/x.txt", "B/x.txt"]
     for inputs in (["."], ["A/x.txt", "./B//x.txt"]):
         result = run("insert", "news", *inputs, "--on-conflict", "skip")
-        told(result, "0 documents inserted, 0 replaced, 2 skipped", code=0)
+        must_say(result, "0 documents inserted, 0 replaced, 2 skipped", code=0)
     assert run("insert", "news", tmp_path / "A").code == 0
     assert stored("news")[2:] == [f"{tmp_path}/A/x.txt"]
 

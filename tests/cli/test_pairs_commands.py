@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support.commands import Run, matches_of, on_terminal, told
+from support.commands import Run, matches_of, must_say, on_terminal
 from support.texts import FOX, FOX_TOO, SHIP, json_lines
 
 import simindex
@@ -102,7 +102,7 @@ def test_what_was_bounded_is_said(run: Run, command: str, what: str) -> None:
         index.insert_many((key, frozenset(range(300)) | {1000 + key}) for key in range(120))
     result = run(command, "spam", "--max-run", 16)
     members = "16 groups of documents that share a prefix had more than 16 members ("
-    told(result, f"{what} may be missing: {members}", "--max-run sets the limit", code=0)
+    must_say(result, f"{what} may be missing: {members}", "--max-run sets the limit", code=0)
 
 
 @pytest.fixture
@@ -140,4 +140,4 @@ def test_join_says_what_it_lacks(run: Run, sides: tuple[str, str]) -> None:
     assert run("join", *sides, "--exact") == (1, "", LACKS_SHINGLES)
     message = "simindex: a: the same index twice; simindex pairs has the pairs within one\n"
     assert run("join", "a", "a") == (1, "", message)
-    told(run("join", "a", "nowhere"), "nowhere: no index, file or folder there")
+    must_say(run("join", "a", "nowhere"), "nowhere: no index, file or folder there")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.commands import Run, matches_of, told
+from support.commands import Run, matches_of, must_say
 from support.faults import broken_off
 from support.texts import FOX, FOX_TOO, ROWS, SHIP, json_lines
 
@@ -92,7 +92,7 @@ def test_query_key_leaves_the_document_itself_out(run: Run, news: str) -> None:
         assert keys[:1] == ["fox too"]
         assert "fox" not in keys
     assert keys_of(run, news, "--key", "7", "--int") == []
-    told(run("query", news, "--key", "7"), "news: key '7' is not in the index, but the integer 7 is")
+    must_say(run("query", news, "--key", "7"), "news: key '7' is not in the index, but the integer 7 is")
 
 
 def test_query_input_prints_a_set_for_each_row(run: Run, news: str, rows_file: str) -> None:
@@ -183,7 +183,7 @@ def test_query_of_an_index_of_one_method(run: Run, news: str, rows_file: str) ->
     assert run("query", "simhash", FOX, "--simhash", "--max-distance", 0).out.split()[3:] == ["fox", "-", "0"]
     assert keys_of(run, "simhash", FOX, "--nearest", 1) == ["fox"]
     assert run("query", "simhash", "of other words", "--nearest", 1).err == "simindex: no match\n"
-    told(run("query", "simhash", FOX), "built with --no-minhash, for --simhash or --by simhash only")
+    must_say(run("query", "simhash", FOX), "built with --no-minhash, for --simhash or --by simhash only")
 
 
 def test_query_warms_the_index_where_it_is_told_to(

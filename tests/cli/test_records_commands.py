@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support.commands import Run, matches_of, stored, told
+from support.commands import Run, matches_of, must_say, stored
 from support.texts import FOX, ROWS, SHIP, json_lines
 
 import simindex
@@ -50,12 +50,12 @@ def test_get_takes_keys_from_a_file_and_stdin(run: Run, pages: str, tmp_path: Pa
 def test_key_that_is_there_as_another_kind_is_told_with_its_option(run: Run, pages: str) -> None:
     hint = "simindex: pages: key '7' is not in the index, but the integer 7 is; --int takes keys as integers"
     for command in (["get", pages, "7"], ["query", pages, "--key", "7"], ["remove", pages, "7"]):
-        told(run(*command), hint)
+        must_say(run(*command), hint)
     assert run("get", pages, "7", "--int").code == 0
     with simindex.open(pages) as index:
         index.insert("8", SHIP)
     hint = "simindex: pages: key 8 is not in the index, but the text '8' is; without --int keys are texts"
-    told(run("get", pages, "8", "--int"), hint)
+    must_say(run("get", pages, "8", "--int"), hint)
 
 
 def test_list_prints_keys_that_remove_takes(run: Run, pages: str) -> None:
@@ -101,4 +101,4 @@ def test_metadata_too_deep_for_json_names_its_key(run: Run) -> None:
     with simindex.open("deep") as index:
         index.insert("x", FOX, deep)
     for command in (["get", "deep", "x", "--json"], ["export", "deep"], ["query", "deep", FOX, "--json"]):
-        told(run(*command), "simindex: the metadata of key 'x' is nested deeper than JSON can be written")
+        must_say(run(*command), "simindex: the metadata of key 'x' is nested deeper than JSON can be written")

@@ -5,14 +5,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from support.commands import Run, stored, told
+from support.commands import Run, must_say, stored
 from support.texts import FOX, SHIP, json_lines
 
 import simindex
 
 
 def test_remove_takes_keys_away(run: Run, news: str) -> None:
-    told(run("remove", news, "7"), "the integer 7 is; --int takes keys as integers")
+    must_say(run("remove", news, "7"), "the integer 7 is; --int takes keys as integers")
     assert run("remove", news, "7", "--int").code == 0
     result = run("remove", news, "fox", "fox too", "fox")
     assert (result.code, result.err) == (0, "2 documents removed, 0 keys missing\n")
@@ -39,7 +39,7 @@ def test_remove_reports_missing_keys_and_removes_the_others(run: Run, news: str)
     result = run("remove", news, *range(25), "--int", "--json")
     counts = json.loads(result.out)
     assert (counts["removed"], len(counts["missing"])) == (1, 24)
-    told(result, "simindex: ... and 4 more (24 missing keys in all)")
+    must_say(result, "simindex: ... and 4 more (24 missing keys in all)")
 
 
 def test_remove_rows_takes_keys_as_insert_makes_them(run: Run, tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_remove_rows_needs_keys_alone_and_all_of_them(run: Run, news: str, tmp_p
         ("keys.jsonl", "simindex: keys.jsonl:2: expected a key in the field 'id', found ['text']; "),
         ("none.csv", "none.csv:1: expected a column 'id', found ['key']; --"),
     ):
-        told(run("remove", news, "--rows", rows), message)
+        must_say(run("remove", news, "--rows", rows), message)
         assert stored(news) == ["fox too", 7]
     assert run("remove", news, 7, "--int", "--rows", "keys.csv").code == 1
     assert stored(news) == ["fox too"]

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support.commands import Run, data_in, told
+from support.commands import Run, data_in, must_say
 from support.texts import FOX, FOX_TOO, SHIP, has, json_lines
 
 import simindex
@@ -22,8 +22,8 @@ def test_report_is_a_page_on_the_duplicates(run: Run, news: str, rows_file: str)
     assert run("report", news, "-o", "page.html").code == 0
     assert data_in("page.html")["with_texts"] is False
     result = run("report", news, "-o", "page.html", "--texts", rows_file, "--threshold", 0.5)
-    told_so = "simindex: page.html: 3 documents, 1 duplicate, 1 cluster\n"
-    assert result == (0, "", told_so)
+    summary = "simindex: page.html: 3 documents, 1 duplicate, 1 cluster\n"
+    assert result == (0, "", summary)
     data = data_in("page.html")
     assert data["figures"][:2] == [["documents", "3"], ["duplicates of an earlier one", "1"]]
     assert data["with_texts"] is True
@@ -31,7 +31,7 @@ def test_report_is_a_page_on_the_duplicates(run: Run, news: str, rows_file: str)
     assert [path.name for path in Path().glob("page*")] == ["page.html"]
     Path("some.jsonl").write_bytes(json_lines([{"id": "fox", "text": FOX}]))
     result = run("report", news, "-o", "page.html", "--texts", "some.jsonl", "--threshold", 0.5)
-    assert result.err == f"{told_so}simindex: no text for 1 document; --texts takes more inputs\n"
+    assert result.err == f"{summary}simindex: no text for 1 document; --texts takes more inputs\n"
 
 
 def test_report_replaces_a_page_or_leaves_it(run: Run, news: str) -> None:
@@ -40,12 +40,12 @@ def test_report_replaces_a_page_or_leaves_it(run: Run, news: str) -> None:
     assert Path("page.html").read_text() == "old"
     assert run("report", news, "-o", "page.html").code == 0
     assert Path("page.html").read_text().startswith("<!doctype html>")
-    told(run("report", news, "-o", "nowhere/page.html"), "nowhere/page.html: No such file or directory")
+    must_say(run("report", news, "-o", "nowhere/page.html"), "nowhere/page.html: No such file or directory")
 
 
 def test_report_needs_an_index(run: Run) -> None:
     for arguments in (("nowhere", "-o", "page.html"), ("nowhere",)):
-        told(run("report", *arguments), "simindex: nowhere: no index, and no output of dedup")
+        must_say(run("report", *arguments), "simindex: nowhere: no index, and no output of dedup")
 
 
 def test_report_without_a_page_prints_its_pictures(run: Run, news: str) -> None:
@@ -138,9 +138,9 @@ def test_report_on_a_job_is_of_a_finished_one(run: Run, journal: str) -> None:
     with pytest.raises(KeyboardInterrupt):
         corpus.deduplicate("in.jsonl", "other.jsonl", 0.5, progress=interrupt)
     unfinished = run("report", "other.jsonl.dedup", "-o", "page.html")
-    told(unfinished, "expected a finished job, found one that is reading")
+    must_say(unfinished, "expected a finished job, found one that is reading")
     Path(journal, "journal.json").write_text("{}")
-    told(run("report", journal, "-o", "page.html"), "the journal is damaged")
+    must_say(run("report", journal, "-o", "page.html"), "the journal is damaged")
     assert run("report", journal, "-o", "page.html", "--threshold", 0.5).code == 2
 
 

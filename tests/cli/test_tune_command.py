@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support.commands import Run, data_in, told
+from support.commands import Run, data_in, must_say
 from support.texts import json_lines
 from support.truth import extract
 
@@ -57,12 +57,12 @@ def test_tune_prints_json_and_draws_pictures(run: Run, sample: str) -> None:
 def test_tune_names_the_option_that_does_not_go(
     run: Run, sample: str, options: list[float | str], message: str
 ) -> None:
-    told(run("tune", sample, *options), message, code=2)
+    must_say(run("tune", sample, *options), message, code=2)
 
 
 def test_tune_says_that_a_sample_is_too_small(run: Run) -> None:
     Path("a.jsonl").write_bytes(json_lines(ROWS[:10]))
-    told(run("tune", "a.jsonl"), "simindex: sample: expected 100 texts or more, found 10; ")
+    must_say(run("tune", "a.jsonl"), "simindex: sample: expected 100 texts or more, found 10; ")
 
 
 def test_tune_writes_a_page_and_takes_its_labels(run: Run, sample: str) -> None:
@@ -83,7 +83,7 @@ def test_tune_writes_a_page_and_takes_its_labels(run: Run, sample: str) -> None:
     assert {curve["name"] for curve in found["curves"]} >= {"3 words", "4 characters", "SimHash"}
     Path("pairs.jsonl").write_text('{"a": "gone", "b": "x", "verdict": "y"}\n')
     message = "simindex: pairs.jsonl:1: expected the id of one text of the sample, found 'gone'"
-    told(run("tune", sample, "--pairs", "pairs.jsonl"), message)
+    must_say(run("tune", sample, "--pairs", "pairs.jsonl"), message)
 
 
 def test_tune_says_whether_earlier_settings_hold(run: Run) -> None:
@@ -99,6 +99,6 @@ def test_tune_says_whether_earlier_settings_hold(run: Run) -> None:
     assert "shingles of a text" in [finding["name"] for finding in found["findings"] if not finding["holds"]]
     Path("bad.json").write_text("{}")
     message = "simindex: drift: expected reports as tune gives them, found one without 'shingles'"
-    told(run("tune", "one.jsonl", "--check", "bad.json"), message)
+    must_say(run("tune", "one.jsonl", "--check", "bad.json"), message)
     message = "simindex: one.jsonl: expected what simindex tune --json printed, found another file"
-    told(run("tune", "one.jsonl", "--check", "one.jsonl"), message)
+    must_say(run("tune", "one.jsonl", "--check", "one.jsonl"), message)

@@ -223,7 +223,7 @@ version | 'version' is an option: simindex --version
 
 
 @pytest.mark.parametrize(("command", "message"), [line.split(" | ") for line in REFUSED.split("\n")[1:-1]])
-def test_wrong_usage_is_told_in_plain_words_and_makes_nothing(
+def test_wrong_usage_is_named_in_plain_words_and_makes_nothing(
     run: Run, news: str, tmp_path: Path, command: str, message: str
 ) -> None:
     result = run(*shlex.split(command))

@@ -104,8 +104,8 @@ def on_terminal(arguments: Sequence[str], cwd: Path, stream: str, columns: int =
     return written.decode()
 
 
-def told(result: Ran, *messages: str, code: int = 1) -> None:
-    """Require a command to have failed and to have told so, in any of its lines."""
+def must_say(result: Ran, *messages: str, code: int = 1) -> None:
+    """Require a command to have ended with this exit code, and its lines on stderr to hold the messages."""
     assert result.code == code, result.err
     for message in messages:
         assert message in " ".join(result.err.split())
