@@ -185,12 +185,13 @@ class Agreement:
         self._seen[self._tables.count].take(rows)
         for first, _, bit in self._kinds():
             has = self._seen[first].holds(rows)
+            numbers = rows[has]
             if bit == HAS_SIGNATURE:
                 columns = words[has].T
             else:
                 columns = self._scheme.plan.permute(np.ascontiguousarray(fingerprints[has]))
             for table, column in enumerate(columns, first):
-                total = self._of_sketches[table] + self._sums.of(np.ascontiguousarray(column), rows[has])
+                total = self._of_sketches[table] + self._sums.of(np.ascontiguousarray(column), numbers)
                 self._of_sketches[table] = total % 2**64
 
     def _kinds(self) -> Iterator[tuple[int, int, int]]:

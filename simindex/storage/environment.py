@@ -538,7 +538,7 @@ def _unshare(folder: str, inode: int | None) -> bool:
     """In a forked child: put private memory where LMDB's lock file is mapped; whether that is done."""
     # To close what was inherited ends its transactions, those, too, that a thread of the parent had
     # just ended and not thrown away. The parent may have given their slots to other calls by now, whose
-    # snapshots its writer would then overwrite. In private memory nobody's slots are freed.
+    # snapshots its writer would then overwrite. In private memory no slot is freed.
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
             lines = [line.rstrip("\n").split(maxsplit=5) for line in maps]

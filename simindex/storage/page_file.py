@@ -256,7 +256,7 @@ def read_pages(path: str) -> PageFile:
 def pages_of(octets: np.ndarray, transaction: int | None = None) -> PageFile | None:
     """Return the pages as a read transaction or the newest state has them; ``None``: no meta page is its."""
     # As LMDB has it, a state is the meta page of its parity. That one's own number is smaller where
-    # somebody has put another file beside a lock file in use, which goes on counting.
+    # another file was put beside a lock file in use, which goes on counting.
     page_bytes, metas = metas_of(octets)
     known = [meta for meta in metas if meta]
     if transaction is not None:
@@ -286,7 +286,7 @@ def bare_pages(path: str) -> PageFile | None:
 def pinned_pages(path: str) -> Iterator[PageFile]:
     """Map the newest state of a folder, and keep its pages from being used again for the block."""
     # Where LMDB cannot have a place in the lock file, as on media that cannot be written to, nothing is
-    # pinned, and nobody writes either. Not for a process that has the index open otherwise.
+    # pinned, and there is no writer either. Not for a process that has the index open otherwise.
     env = _environment(path)
     try:
         for _ in range(100):

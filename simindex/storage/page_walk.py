@@ -240,18 +240,18 @@ class Usage:
     def take(self, pages: np.ndarray) -> np.ndarray:
         """Take pages of a tree; returns which of them are there and nobody had before."""
         is_there = (pages >= META_PAGES) & (pages < self._num_stored)
-        places = np.where(is_there, pages, 0)
-        # Not by np.unique, which imports a part of NumPy that takes as long as all the rest of an opening.
-        order, is_first = np.argsort(places, kind="stable"), np.ones(len(pages), dtype=bool)
-        is_first[order[1:]] = places[order[1:]] != places[order[:-1]]
-        is_taken: np.ndarray = is_there & (self._trees[places] == 0) & is_first
+        is_taken: np.ndarray = self._trees[np.where(is_there, pages, 0)] == 0
         np.add.at(self._trees, pages[is_there], 1)
+        if (self._trees[pages[is_taken]] > 1).any():  # np.unique is slow to import, and opening needs none
+            is_first = np.zeros(len(pages), dtype=bool)
+            is_first[np.unique(pages, return_index=True)[1]] = True
+            is_taken &= is_first
         return is_taken
 
     def take_runs(self, firsts: np.ndarray, counts: np.ndarray) -> None:
         """Take the pages of large values, which the file holds."""
-        self._changes += np.bincount(firsts, minlength=self.num_pages + 1).astype(np.int32)
-        self._changes -= np.bincount(firsts + counts, minlength=self.num_pages + 1).astype(np.int32)
+        np.add.at(self._changes, firsts, 1)
+        np.subtract.at(self._changes, firsts + counts, 1)
 
     def free(self, pages: np.ndarray) -> bool:
         """Put pages on the free list; whether they all exist and were not there before."""
@@ -316,8 +316,10 @@ class Tree:
 
 def entries_of(file: PageFile, nodes: np.ndarray) -> np.ndarray:
     """Return those nodes of leaves whose values are sound; `place` is where in the file each lies."""
-    entries, is_big = nodes.copy(), nodes["flags"] == BIG_VALUE
-    is_sound = np.ones(len(nodes), dtype=bool)
+    is_big = nodes["flags"] == BIG_VALUE
+    if not is_big.any():
+        return nodes
+    entries, is_sound = nodes.copy(), np.ones(len(nodes), dtype=bool)
     _, is_sound[is_big] = _pages_of_sound(file, nodes[is_big])
     entries["place"][is_big] = nodes["value_page"][is_big] * file.page_bytes + PAGE_HEADER_BYTES
     return entries[is_sound]
@@ -474,20 +476,25 @@ def _sound_leaves(
             nodes, is_sound = nodes[~is_moved[page]], is_sound & ~is_moved
         kept.append(part["page"][is_sound])
         tree.num_entries += len(nodes)
-        is_big = nodes["flags"] == BIG_VALUE
+        big, is_wrong = np.flatnonzero(nodes["flags"] == BIG_VALUE), np.zeros(len(nodes), dtype=bool)
         if reads_values:
-            counts, is_whole = _pages_of_sound(tree.file, nodes[is_big])
-            usage.take_runs(nodes["value_page"][is_big][is_whole], counts[is_whole])
-            total += int(counts[is_whole].sum())
-            is_wrong = ~is_big & (nodes["flags"] != (SUB_TREE if tree.name == MAIN else 0))
-        else:
-            is_whole, is_wrong = pages_of_values(tree.file, nodes[is_big])[1], np.zeros(len(nodes), bool)
-        is_wrong[np.flatnonzero(is_big)[~is_whole]] = True
+            is_wrong = nodes["flags"] != (SUB_TREE if tree.name == MAIN else 0)
+            is_wrong[big], num_pages = _take_values(tree.file, nodes[big], usage)
+            total += num_pages
+        elif len(big):
+            is_wrong[big] = ~pages_of_values(tree.file, nodes[big])[1]
         for node in nodes[is_wrong]:
             message, page = "expected a value on sound pages of its own, found damage", node["page"]
             first = node["octets"][: node["key_bytes"]].tobytes()
             tree.findings.append(Finding(message, tree.name, int(part["page"][page]), first, first + b"\0"))
     return np.concatenate(kept), total
+
+
+def _take_values(file: PageFile, big: np.ndarray, usage: Usage) -> tuple[np.ndarray, int]:
+    """Take the pages of large values; returns which are damaged, and how many pages the others take."""
+    counts, is_whole = _pages_of_sound(file, big)
+    usage.take_runs(big["value_page"][is_whole], counts[is_whole])
+    return ~is_whole, int(counts[is_whole].sum())
 
 
 def records_of(main: Tree, values: Iterable[tuple[bytes, memoryview]]) -> dict[str, DatabaseRecord]:

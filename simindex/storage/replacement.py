@@ -146,7 +146,7 @@ def replace_file(store: Store, expected_bytes: int, build: Callable[[NewFile], b
 
 @contextlib.contextmanager
 def new_file(folder: Path, expected_bytes: int) -> Iterator[NewFile]:
-    """Build the data file of a new index, durable at the end of the block, in a folder that nobody else ha"""
+    """Build the data file of a new index, durable at the end of the block, in a folder of its own."""
     with _translating(str(folder)):
         with _open(folder, expected_bytes, DEFAULT_PERMISSIONS) as env:
             file = NewFile(env, str(folder / DATA_FILE))

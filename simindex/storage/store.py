@@ -425,7 +425,7 @@ class Store:
             environment.gate.enter(visitor)
 
     def _moved_away(self, environment: Environment, txn: lmdb.Transaction) -> bool:
-        """Whether a compaction has put another file in its place; ClosedError where somebody else has."""
+        """Whether a compaction has put another file in its place; ClosedError where another process has."""
         # It leaves its mark in the old file just before, which counts for nothing while that is in
         # its place.
         if not environment.databases or environment.bytes_in_place(self.data) is not None:

@@ -64,9 +64,7 @@ class ReadTransaction(Visitor):
             self._pages = (environment.found_map or environment.look(txn)).pages
             return self
         except BaseException as exc:
-            self.__exit__(None, None, None)
-            if isinstance(exc, lmdb.Error):
-                raise translated(exc, self._path) from exc
+            self.__exit__(type(exc), exc, None)
             raise
 
     def __exit__(
@@ -116,7 +114,9 @@ class ReadTransaction(Visitor):
         """Return the number of pages of the map, and the tree of a database."""
         tree = DatabaseRecord.of(bytes(self._txn.get(database.encode()) or b""))
         if tree is None:
-            raise CorruptIndexError(f"{database}: expected the record of a database, found damage")
+            raise CorruptIndexError(
+                f"{database}: expected the record of a database, found damage; restore a backup"
+            )
         return self.environment.env.info()["last_pgno"] + 1, tree
 
     def _large_values(self, database: str, keys: Iterable[bytes]) -> Iterator[tuple[int, int]]:

@@ -108,6 +108,22 @@ def test_value_of_a_page_in_the_place_of_another_is_an_error(tmp_path: Path) -> 
     reader.close()
 
 
+def test_damage_that_is_met_on_entering_a_transaction_names_the_index(tmp_path: Path) -> None:
+    path = tmp_path / "i"
+    bare_store(path).close()
+    reader = Store(path, "r")
+    page = lmdb_pages.leaves((path / "data.mdb").read_bytes(), "meta")[0]
+    with open(path / "data.mdb", "rb+") as file:
+        os.pwrite(file.fileno(), bytes(8), page * PAGE)  # its number
+    with (
+        pytest.raises(CorruptIndexError, match=r"leaf page of LMDB.*restore a backup") as caught,
+        reader.reading(),
+    ):
+        pass
+    assert caught.value.path == str(path)
+    reader.close()
+
+
 @pytest.mark.parametrize("key", [b"a", b"b", b"c"])
 def test_append_before_or_at_the_last_key_is_damage_and_nothing_is_kept(tmp_path: Path, key: bytes) -> None:
     store = bare_store(tmp_path / "i")
