@@ -147,7 +147,8 @@ class Stages(NamedTuple):
     @contextmanager
     def opened(self) -> Iterator[list[DocumentTables]]:
         """Give all partitions, open to be read. Raises JobError where one is not there yet."""
-        _allow_files(len(self.parts) * (self.config.bands + _FILES_OF_A_PART))
+        count = len(self.indexes) + len(self.parts)
+        _allow_files(count * (self.config.bands + _FILES_OF_A_PART))
         with ExitStack() as stack:
             yield [stack.enter_context(closing(tables)) for tables in self._tables()]
 

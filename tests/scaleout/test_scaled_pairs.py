@@ -1,5 +1,8 @@
 """Pairs and clusters of partitions against those of one index, without Ray."""
 
+import resource
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -238,6 +241,20 @@ def test_long_runs_are_treated_and_counted_as_in_one_index(
         assert {frozenset(keys) for keys in groups} == {frozenset(keys) for keys in stars}
         assert groups == stars or linkage == "components"
         assert clusters.bounded == of_one.bounded
+
+
+def test_many_partitions_need_no_more_files_than_a_system_allows_at_first(tmp_path: Path) -> None:
+    places = {"local:a": str(tmp_path / "a")}
+    with scaleout.create(tmp_path / "c", CONFIG, partitions=64, places=places) as many:
+        many.insert_many((key, "the same words") for key in range(64))
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    code = f"""if True:
+        import resource
+        from simindex import scaleout
+        resource.setrlimit(resource.RLIMIT_NOFILE, (150, {hard}))
+        print(*map(len, scaleout.clusters({str(tmp_path / "c")!r})))"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "64\n"
 
 
 def test_ranges_hand_on_no_more_pairs_than_hold_documents_together(tmp_path: Path) -> None:
