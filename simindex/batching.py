@@ -189,7 +189,7 @@ def ahead(values: Iterable[Value], most: int) -> Iterator[Value]:
     wanted. Where it raises, the values before it are yielded first. The thread ends with this iterator, so a
     value must not be long in coming."""
     iterator, end = iter(values), object()
-    following = in_order(lambda _: next(iterator, end), repeat(None), 1, most - 1)
+    following = in_order(lambda _: next(iterator, end), repeat(None), 1, most)
     with closing(following):
         for value in following:
             if value is end:

@@ -80,6 +80,18 @@ def test_values_of_another_thread_come_in_order_and_its_error_behind_them() -> N
     assert found == list(range(100))
 
 
+def test_next_value_is_made_while_its_consumer_works_on_the_one_before() -> None:
+    begun = [threading.Event() for _ in range(3)]
+
+    def values() -> Iterator[int]:
+        for number, event in enumerate(begun):
+            event.set()
+            yield number
+
+    for number in ahead(values(), 1):
+        assert begun[min(number + 1, 2)].wait(timeout=10)
+
+
 def test_thread_ahead_takes_no_more_than_said_and_ends_with_who_takes_its_values() -> None:
     taken: list[int] = []
 
