@@ -6,7 +6,7 @@ only.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, product, repeat
@@ -54,11 +54,11 @@ _NO_COMMON = CommonShingles(np.empty(0, dtype=np.uint64))
 
 
 class _TextHashes:
-    """The shingle hashes of documents by their keys, of which so many bytes are remembered."""
+    """The shingle hashes of documents by their keys; those used last are remembered, so many bytes of them."""
 
     def __init__(self, texts: Texts, config: Config, max_bytes: int) -> None:
         self._texts, self._config, self._max_bytes = texts, config, max_bytes
-        self._known: dict[Key, np.ndarray] = {}
+        self._known: OrderedDict[Key, np.ndarray] = OrderedDict()
         self._num_bytes = 0
 
     def __call__(self, key: Key) -> np.ndarray:
@@ -67,10 +67,11 @@ class _TextHashes:
         if found is None:
             document = document_under(self._texts, key)
             found = np.unique(document_hashes(document, self._config.shingles, self._config.hash_seed))
-            self._num_bytes += found.nbytes
-            if self._num_bytes > self._max_bytes:
-                self._known, self._num_bytes = {}, found.nbytes
             self._known[key] = found
+            self._num_bytes += found.nbytes
+            while self._num_bytes > self._max_bytes and len(self._known) > 1:
+                self._num_bytes -= self._known.popitem(last=False)[1].nbytes
+        self._known.move_to_end(key)
         return found
 
 
