@@ -47,8 +47,8 @@ _CALLS = {
 """What the library's messages advise, as options."""
 
 _OF_A_JOB = re.compile(
-    r"\b(against|by|exact|explain|into|keep|level|max_distance|min_words|mode|recall|removed|split|threshold)"
-    r"=('[^']*'|\w+(?:\.\w+)*)"
+    r"\b(against|by|exact|explain|into|keep|level|max_distance|min_words|mode|recall|removed|sink|split"
+    r"|threshold)=('[^']*'|\w+(?:\.\w+)*)"
 )
 """An argument with its value, as messages about jobs have it."""
 
@@ -68,7 +68,11 @@ def wrong_option(error: BaseException) -> tuple[str, str] | None:
     name = name.rpartition(".")[2]
     if not _ARGUMENTS.fullmatch(name):
         return None
-    return _OPTIONS.get(name, "--" + name.replace("_", "-")), in_options(reason)
+    return _option_of(name), in_options(reason)
+
+
+def _option_of(argument: str) -> str:
+    return _OPTIONS.get(argument, "--" + argument.replace("_", "-"))
 
 
 def describe(error: BaseException) -> str:
@@ -97,10 +101,10 @@ def describe(error: BaseException) -> str:
 def _as_option(argument: re.Match[str]) -> str:
     """Return an argument of a call as an option.
 
-    >>> _OF_A_JOB.sub(_as_option, "with threshold=0.8, exact=True, by=None")
-    'with --threshold 0.8, --exact, no --by'
+    >>> _OF_A_JOB.sub(_as_option, "with threshold=0.8, exact=True, by=None, sink='a.jsonl'")
+    'with --threshold 0.8, --exact, no --by, --output a.jsonl'
     """
-    option, value = "--" + argument[1].replace("_", "-"), argument[2].strip("'")
+    option, value = _option_of(argument[1]), argument[2].strip("'")
     if value in ("None", "False"):
         return f"no {option}"
     return option if value == "True" else f"{option} {value}"

@@ -126,3 +126,14 @@ def test_changed_job_is_refused_in_the_words_of_the_command(
     assert result.code == 1
     assert result.err.startswith("simindex: out.jsonl was made ")
     assert message in result.err
+
+
+def test_job_that_was_moved_is_refused_with_both_outputs(run: Run, journal: bytes, tmp_path: Path) -> None:
+    assert journal
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    for name in ("out.jsonl", "out.jsonl.dedup"):
+        (tmp_path / name).rename(moved / name)
+    result = run("dedup", "a.jsonl", "-o", moved / "out.jsonl", "--threshold", "0.5")
+    outputs = f"with --output {tmp_path}/out.jsonl, and you ask for --output {moved}/out.jsonl. Choose"
+    assert outputs in result.err

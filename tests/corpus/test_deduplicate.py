@@ -237,6 +237,18 @@ def test_done_job_is_done_and_another_one_is_refused(tmp_path: Path) -> None:
         deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl")
 
 
+@pytest.mark.parametrize("removed", [None, "gone.jsonl"])
+def test_journal_of_a_job_with_another_output_says_which(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, removed: str | None
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_lines(Path("a.jsonl"), TEXTS[:5])
+    deduplicate("a.jsonl", "out.jsonl", removed=removed, journal="j")
+    message = r"j was made with sink='.*/out\.jsonl', and you ask for sink='.*/other\.jsonl'\. Choose"
+    with pytest.raises(SimIndexError, match=message):
+        deduplicate("a.jsonl", "other.jsonl", removed=removed, journal="j")
+
+
 def test_file_of_others_is_not_replaced(tmp_path: Path) -> None:
     write_lines(tmp_path / "a.jsonl", TEXTS[:5])
     (tmp_path / "out.jsonl").write_text("mine")

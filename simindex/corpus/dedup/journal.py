@@ -136,9 +136,10 @@ def read_journal(path: str) -> dict[str, Any]:
 def _another(folder: str, found: dict[str, Any], job: dict[str, Any]) -> str:
     """Return how the job of a journal differs from the one that was asked for."""
     there, now, others = list[str](), list[str](), list[str]()
-    for name in sorted({**found["job"], **job}, key=("inputs", "reading", "config").__contains__):
-        before: Any = found["job"].get(name)
-        after: Any = job.get(name)
+    arguments, asked = _arguments(found["job"]), _arguments(job)
+    for name in sorted({**arguments, **asked}, key=("inputs", "reading", "config").__contains__):
+        before: Any = arguments.get(name)
+        after: Any = asked.get(name)
         if before == after or (name == "config" and there):
             continue  # a configuration that follows from the other arguments says nothing more
         if name == "inputs":
@@ -167,10 +168,13 @@ def _another(folder: str, found: dict[str, Any], job: dict[str, Any]) -> str:
     )
 
 
+def _arguments(job: dict[str, Any]) -> dict[str, Any]:
+    """Return what identifies a job, its outputs by the arguments that name them."""
+    return {**dict(zip(("sink", "removed"), job["outputs"], strict=True)), **job, "outputs": None}
+
+
 def _argument(name: str, value: Any) -> str:
     """Return an argument of `deduplicate` as a call has it."""
-    if name == "outputs":
-        return f"removed={value[1]!r}"
     if name == "paragraphs" and value is None:
         return "level='document'"
     if name == "paragraphs":
