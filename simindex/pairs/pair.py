@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
+from simindex.errors import ClosedError
 from simindex.format.keys import Key
 from simindex.jsonable import plain
 
@@ -24,10 +25,14 @@ class SnapshotIterator(Iterator[_T]):
         self._values, self._let_go = values, let_go
 
     def __next__(self) -> _T:
+        values = self._values
         try:
-            return next(self._values)
-        except BaseException:
+            return next(values)
+        except BaseException as exc:
+            is_closed = self._values is not values
             self.close()
+            if is_closed and isinstance(exc, ClosedError):  # by `progress`, which it has called
+                raise StopIteration from None
             raise
 
     def close(self) -> None:

@@ -365,6 +365,15 @@ def test_what_pairs_cannot_answer_is_refused(tmp_path: Path) -> None:
         assert list(both.pairs()) == list(rows.pairs()) == list(both.pairs(by="simhash")) == []
 
 
+@pytest.mark.parametrize("jobs", ["pairs", "clusters"])
+def test_walk_that_its_progress_closes_is_at_its_end(tmp_path: Path, jobs: str) -> None:
+    with simindex.open(tmp_path / "i") as index:
+        index.insert_many([(n, f"one two three four {n}") for n in range(9)])
+        walk: Any = getattr(index, jobs)(0.3, progress=lambda *_: walk.close())
+        assert len(list(walk)) < 36
+        assert list(walk) == []
+
+
 def test_progress_ends_at_the_total(tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
     with simindex.open(tmp_path / "i", "x") as index:
