@@ -57,7 +57,8 @@ class TextFile:
     def __init__(self, path: str, config: Config) -> None:
         self._path, self._config, self._opened = path, config, ExitStack()
         self._db = self._opened.enter_context(opened_sqlite(path))
-        self._db.execute("create table if not exists texts (number integer primary key, text blob)")
+        with naming_file(path):
+            self._db.execute("create table if not exists texts (number integer primary key, text blob)")
 
     def close(self) -> None:
         """Let go of the file."""

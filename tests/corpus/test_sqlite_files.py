@@ -1,12 +1,14 @@
 """A file of SQLite names itself when the disk does not take more."""
 
 import errno
+import resource
 import sqlite3
 from pathlib import Path
 
 import pytest
 
-from simindex.corpus.sqlite_files import opened_sqlite
+from simindex import Config
+from simindex.corpus.sqlite_files import TextFile, opened_sqlite
 
 
 def fill(path: str) -> None:
@@ -22,3 +24,14 @@ def test_full_disk_is_named(tmp_path: Path) -> None:
     assert (failure.value.errno, failure.value.filename) == (errno.ENOSPC, path)
     with pytest.raises(sqlite3.OperationalError, match="no such table"), opened_sqlite(path) as file:
         file.execute("select * from none")
+
+
+def test_disk_that_takes_no_texts_at_all_is_named(tmp_path: Path) -> None:
+    path, limits = str(tmp_path / "texts.sqlite"), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        with pytest.raises(OSError, match="disk I/O error") as failure:
+            TextFile(path, Config())
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (failure.value.errno, failure.value.filename) == (errno.EIO, path)
