@@ -52,9 +52,7 @@ class Limits:
     """How much of an input may be held in memory at once. Working on it takes a multiple of that."""
 
     row: int = 256 * _MIB  # bytes of a row: of a line, a cell, a text file, a .json
-    ratio: int = (
-        100  # how often its compressed size a row of a compressed file may have, from `ratio_from` on
-    )
+    ratio: int = 100  # how often its compressed size an unpacked row may have, from `ratio_from` on
 
     @property
     def page(self) -> int:

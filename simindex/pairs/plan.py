@@ -46,9 +46,7 @@ class PairPlan:
     copies: Copies = "all"
     max_run: int = DEFAULT_MAX_RUN  # documents of one prefix that are compared all with all
     capacity: int = DEFAULT_MEMORY_BYTES // _ENTRY_BYTES  # entries that are in memory at a time
-    ignore_common: float | None = (
-        None  # shingles that more of the documents have are left out of similarities
-    )
+    ignore_common: float | None = None  # shingles that more of the documents have are left out
 
     @property
     def is_by_chance(self) -> bool:

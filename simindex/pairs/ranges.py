@@ -264,14 +264,13 @@ def compare_crowded(
     """
     plan, bands = walk.plan, walk.scheme.tables.bands
     leaders = _oldest_equal(source.columns_of(numbers), numbers, ages)
-    copies = _Copies(leaders, numbers)
     if plan.copies == "all":
-        edges.add_all(copies.between(np.unique(leaders), np.unique(leaders)))
+        copies = _Copies(leaders, numbers)
+        edges.add_all(copies.between(copies.leaders, copies.leaders))
     else:
         edges.add(edges_between(leaders, numbers)[leaders != numbers])
-        compared = islice(
-            source.columns_of(numbers), *((bands,) if plan.method == "minhash" else (bands, None))
-        )
+        begin, end = (0, bands) if plan.method == "minhash" else (bands, None)
+        compared = islice(source.columns_of(numbers), begin, end)
         firsts, is_leader = _oldest_equal(compared, numbers, ages), leaders == numbers
         edges.add(edges_between(firsts, numbers)[is_leader & (firsts != numbers)])
         leaders, copies = firsts, _Copies(numbers, numbers)
@@ -317,7 +316,7 @@ class _Copies:
     def __init__(self, leaders: np.ndarray, numbers: np.ndarray) -> None:
         order = np.argsort(leaders, kind="stable")
         self._numbers = numbers[order]
-        self._leaders, self._begins, self._sizes = np.unique(
+        self.leaders, self._begins, self._sizes = np.unique(
             leaders[order], return_index=True, return_counts=True
         )
 
@@ -326,7 +325,7 @@ class _Copies:
         at_once = max(PAIRS // int(self._sizes.max()) ** 2, 1)
         for first in range(0, len(a), at_once):
             here = slice(first, first + at_once)
-            left, right = (np.searchsorted(self._leaders, some[here]) for some in (a, b))
+            left, right = (np.searchsorted(self.leaders, some[here]) for some in (a, b))
             sizes = self._sizes[left] * self._sizes[right]
             within = places_within(np.zeros_like(sizes), sizes)
             left, right = np.repeat(left, sizes), np.repeat(right, sizes)

@@ -20,7 +20,7 @@ from simindex import _kernel
 from simindex.corpus.dedup.orders import KeepOrder
 from simindex.corpus.dedup.sketches import SketchFiles
 from simindex.format.rows import NO_VALUE
-from simindex.pairs.candidates import equal_rows
+from simindex.pairs.candidates import equal_rows, places_within
 from simindex.pairs.edges import SortedEdges, ends_of
 from simindex.pairs.plan import DEFAULT_MEMORY_BYTES, PairPlan
 from simindex.pairs.ranges import Edges
@@ -359,11 +359,9 @@ class _Groups:
         own = np.arange(len(numbers))
         if not leads.any():
             return own, numbers
-        counts = np.where(leads, np.diff(self._begins)[groups], 0) if len(self._leaders) else own * 0
-        places = np.repeat(own, counts)
-        starts = np.repeat(self._begins[groups] - (np.cumsum(counts) - counts), counts)
-        copies = self._copies[starts + np.arange(len(places))]
-        return np.concatenate([own, places]), np.concatenate([numbers, copies])
+        counts = np.where(leads, np.diff(self._begins)[groups], 0)
+        copies = self._copies[places_within(self._begins[groups], counts)]
+        return np.concatenate([own, np.repeat(own, counts)]), np.concatenate([numbers, copies])
 
 
 _AT_HAND = 4_096

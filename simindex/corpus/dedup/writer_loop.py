@@ -150,11 +150,7 @@ class Work:
         )
         outputs = (
             (self._output, memoryview(kept), kept_bytes),
-            (
-                self._report,
-                memoryview(b"".join(reported)),
-                report_bytes,
-            ),
+            (self._report, memoryview(b"".join(reported)), report_bytes),
         )
         state, all_bytes, at = self._state, kept_bytes + report_bytes, 0
         while at < len(ends):
