@@ -54,7 +54,7 @@ _NO_COMMON = CommonShingles(np.empty(0, dtype=np.uint64))
 
 
 class _TextHashes:
-    """The shingle hashes of documents by their keys; those used last are remembered, so many bytes of them."""
+    """The shingle hashes of documents by their keys; those used last are remembered."""
 
     def __init__(self, texts: Texts, config: Config, max_bytes: int) -> None:
         self._texts, self._config, self._max_bytes = texts, config, max_bytes
