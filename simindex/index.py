@@ -634,7 +634,7 @@ class Index:
         """Return how many stored documents have each sampled shingle of a document.
 
         Args:
-            document: a text, whose shingles are told as they are cut, or ready shingles.
+            document: a text, whose shingles are named as they are cut, or ready shingles.
 
         Returns:
             shingle -> documents, those that were removed counted until a merge or `compact` leaves them

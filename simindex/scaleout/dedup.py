@@ -278,7 +278,7 @@ class StagedDedup(PlannedJob):
     shared out: of so many processes each does its share, none waits for another, and what is there already
     is not done again; so whatever died is run once more with the same arguments. All have to see the inputs,
     the folder and the output under the same paths, and to have the same version of simindex. Files in the
-    folder are pickles: nobody else is to write there.
+    folder are pickles: no other user may write there.
 
     Args:
         work: the folder.

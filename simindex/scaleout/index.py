@@ -358,7 +358,7 @@ class ScaledIndex:
         Args and Returns: as of `Index.insert_many_if_new`.
 
         Raises:
-            PlaceMissingError: a place did not answer: what is new cannot be told by some of the partitions.
+            PlaceMissingError: a place did not answer: some of the partitions do not show what is new.
             KeyExistsError, TypeError, ValueError: as `Index.insert_many_if_new`.
         """
         query = self._questions.query_by("insert_many_if_new", by, threshold, max_distance)

@@ -100,7 +100,7 @@ def _is_whole(env: lmdb.Environment, path: str, file: int) -> bool:
         if found >= needed or not found:
             return True
         time.sleep(_PAUSE_SECONDS)
-    # Pages of a state that somebody reads are not used again, so a writer cannot change them under the walk.
+    # Pages of a state with readers are not used again, so a writer cannot change them under the walk.
     with env.begin() as txn:
         pages = pages_of(mapped(file, path, mmap.MADV_RANDOM), txn.id())
         findings = [] if pages is None else walk_file(pages).findings
@@ -127,7 +127,7 @@ def prove_meta_pages(file: int, path: str) -> None:
 def prove_entrance(env: lmdb.Environment, file: int, path: str) -> None:
     """Prove the pages that opening will touch, before LMDB follows a tree. Raises CorruptIndexError."""
     for _ in range(_ATTEMPTS):
-        # While somebody reads a state, its pages are not used again.
+        # While a state has readers, its pages are not used again.
         with env.begin() as txn:
             if os.fstat(file).st_size < META_PAGES * mmap.PAGESIZE:
                 return  # nothing was ever committed

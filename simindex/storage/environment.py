@@ -1,8 +1,8 @@
 """The open LMDB environments of a process, each shared by its handles on that file: gate and pins; and what
 fork() does to them.
 
-The gate counts threads inside of a transaction, and keeps all threads out for growth, closing, changing
-files and fork. Invariant: a thread inside keeps the map where it is.
+The gate counts the threads that are in a transaction, and is closed for growth, for closing or changing files
+and for fork. Invariant: while a thread is inside, the map stays where it is.
 
 A second environment of one file would break LMDB's locks, and a forked child must not touch the one that it
 has inherited: it forgets every environment without closing it, unless it opens the same file, or uses a
@@ -38,9 +38,9 @@ _LOOKS = 3
 
 
 class Visitor:
-    """A user of the gate, to be bound to a local variable for as long as it is inside.
+    """What a thread shows at the gate, to be bound to a local variable for as long as it is inside.
 
-    A visitor in no running function's variables was lost to a Ctrl-C: a traceback may keep it alive for ever.
+    One that is in no variable of a running function was lost to a Ctrl-C; a traceback may keep it alive.
     """
 
     __slots__ = ("__weakref__",)
@@ -67,71 +67,71 @@ class Visit(Visitor):
 
 
 class Gate:
-    """Counts visitors; anybody may keep them out. Safe to share between threads."""
+    """Counts the visitors inside; who closes it waits until it is empty. Safe to share between threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._inside: dict[int, tuple[weakref.ref[Visitor], int]] = {}
         """By id: the visitor, and the thread that it came with."""
-        self._stopped_by: int | None = None
+        self._closed_by: int | None = None
         self._holder: weakref.ref[Visitor] | None = None
 
     def enter(self, visitor: Visitor) -> None:
-        """Come inside; waits while everybody is kept out."""
+        """Let a visitor in; waits while the gate is closed."""
         # Ctrl-C can come between any two steps, so a visitor may be gone without having left: only
         # those that are alive, and in the variables of a running function, count.
         thread = threading.get_ident()
         with self._lock:
-            if self._stopped_by == thread:
-                self._go_on_if_lost()  # it was broken off itself, so nobody is to be waited for
-            while self._stopped_by is not None:
+            if self._closed_by == thread:
+                self._open_if_lost()  # it was interrupted itself, so there is no thread to wait for
+            while self._closed_by is not None:
                 if not self._changed.wait(_LOOK_AGAIN_SECONDS):
-                    self._go_on_if_lost()
+                    self._open_if_lost()
             self._inside[id(visitor)] = weakref.ref(visitor), thread
 
     def leave(self, visitor: Visitor) -> None:
-        """Go out again; without effect for somebody who is not inside."""
+        """Let a visitor out; without effect for one that is not inside."""
         with self._lock:
             self._inside.pop(id(visitor), None)
-            if self._stopped_by is not None and not self._inside:
+            if self._closed_by is not None and not self._inside:
                 self._changed.notify_all()
 
     @property
     def is_empty(self) -> bool:
-        """Whether nobody is inside."""
+        """Whether no visitor is inside."""
         return all(visitor() is None for visitor, _ in list(self._inside.values()))
 
     @property
-    def is_stopped(self) -> bool:
-        """Whether somebody keeps everybody out, or waits for it."""
-        return self._stopped_by is not None
+    def is_closed(self) -> bool:
+        """Whether a thread has closed it, or waits for that."""
+        return self._closed_by is not None
 
-    def stop(self, timeout: float | None = None, holder: Visitor | None = None) -> bool:
-        """Keep everybody out once nobody is inside; False after a timeout. The holder lives until `go_on`."""
-        # In a local variable, so that a Ctrl-C before that does not keep everybody out for ever.
+    def close(self, timeout: float | None = None, holder: Visitor | None = None) -> bool:
+        """Close the gate once no visitor is inside; False after a timeout. The holder lives until `open`."""
+        # The caller has the holder in a local variable: where Ctrl-C takes that away, the gate opens again.
         deadline = None if timeout is None else time.monotonic() + timeout
         with self._lock:
-            while self._stopped_by is not None:
+            while self._closed_by is not None:
                 if not self._wait(deadline):
                     return False
-                self._go_on_if_lost()
+                self._open_if_lost()
             try:
                 self._holder = None if holder is None else weakref.ref(holder)
-                self._stopped_by = threading.get_ident()
+                self._closed_by = threading.get_ident()
                 while not self.is_empty:
                     if not self._wait(deadline):
-                        self._go_on()
+                        self._open()
                         return False
                     self._forget_lost(may_wait=timeout is not None)
                 self._inside.clear()
             except BaseException:
-                self._go_on()
+                self._open()
                 raise
         return True
 
     def _forget_lost(self, *, may_wait: bool) -> None:
-        """Forget visitors whom nobody runs with any more. The lock is held."""
+        """Forget visitors that no running function has any more. The lock is held."""
         running = _running_visitors()
         for key, (visitor, thread) in list(self._inside.items()):
             alive = visitor()
@@ -143,13 +143,13 @@ class Gate:
                     "such as a signal handler's; close or compact when that one is done"
                 )
 
-    def _go_on_if_lost(self) -> None:
-        """Let everybody in again where nobody runs any more who would. The lock is held."""
-        if self._stopped_by is not None and self._holder is not None:
+    def _open_if_lost(self) -> None:
+        """Open the gate where no running function is left that would. The lock is held."""
+        if self._closed_by is not None and self._holder is not None:
             running = _running_visitors()  # before `holder` is one of these variables
             holder = self._holder()
             if holder is None or (running is not None and id(holder) not in running):
-                self._go_on()
+                self._open()
 
     def _wait(self, deadline: float | None) -> bool:
         """Wait for a change, or a little; False behind the deadline. The lock is held."""
@@ -161,15 +161,15 @@ class Gate:
         self._changed.wait(left)
         return True
 
-    def _go_on(self) -> None:
-        self._stopped_by = None
+    def _open(self) -> None:
+        self._closed_by = None
         self._changed.notify_all()
 
-    def go_on(self) -> None:
-        """Let everybody in again, if this thread keeps them out: Ctrl-C may come while it waits for one."""
+    def open(self) -> None:
+        """Open the gate, if this thread has closed it: Ctrl-C may come while it waits for another thread."""
         with self._lock:
-            if self._stopped_by == threading.get_ident():
-                self._go_on()
+            if self._closed_by == threading.get_ident():
+                self._open()
 
 
 def _running_visitors() -> set[int] | None:
@@ -214,8 +214,9 @@ class Environment:
     """One open LMDB environment.
 
     Attributes:
-        env: LMDB's, for visitors and holders of the gate alone: py-lmdb counts the calls under way, and a
-            child that is forked in the middle of one would wait for ever when it closes what it inherits.
+        env: LMDB's, for visitors and for the thread that has closed the gate: py-lmdb counts the calls
+            under way, and a child that is forked in the middle of one would wait for ever when it
+            closes what it inherits.
         lock_inode: of its lock file; ``None`` where there is none.
         handles: the stores that share it.
         databases: LMDB's handles by name; none where the file holds nothing yet.
@@ -243,7 +244,7 @@ class Environment:
     def change(
         self, env: lmdb.Environment, identity: tuple[int, int], databases: dict[str, lmdb._Database]
     ) -> None:
-        """Go on with another file. Everybody is kept out."""
+        """Go on with another file. The gate is closed."""
         self.env, self.identity, self.databases = env, identity, databases
         try:
             self.lock_inode: int | None = os.stat(self._lock_file).st_ino
@@ -258,19 +259,19 @@ class Environment:
         return self.failure == BETWEEN_FILES
 
     def info(self, field: Literal["map_size", "last_txnid"]) -> int:
-        """Return a figure of LMDB's. The caller is not inside."""
+        """Return a figure of LMDB's. The caller is no visitor."""
         with Visit(self.gate) as _visit:
             return int(self.env.info()[field])
 
-    def stop(self, timeout: float | None = None, holder: Visitor | None = None) -> bool:
-        """Keep everybody out once nobody is inside, and end pinned snapshots; see `Gate.stop`."""
-        if not self.gate.stop(timeout, holder):
+    def close_gate(self, timeout: float | None = None, holder: Visitor | None = None) -> bool:
+        """Close the gate once no visitor is inside, and end pinned snapshots; see `Gate.close`."""
+        if not self.gate.close(timeout, holder):
             return False
         try:
             for pin in list(self.pins):
                 pin.drop()
         except BaseException:
-            self.gate.go_on()
+            self.gate.open()
             raise
         return True
 
@@ -318,7 +319,7 @@ class Environment:
 
     def move_map(self, size: int) -> None:
         """Set the map size (0: what the file says). SimIndexError: no address space."""
-        with Alone(self) as _alone:
+        with Exclusive(self) as _exclusive:
             try:
                 self.env.set_mapsize(size)
             except lmdb.Error as exc:
@@ -331,7 +332,7 @@ class Environment:
                 ) from exc
 
 
-class Alone(Visitor):
+class Exclusive(Visitor):
     """Keeps every transaction of this process out for a ``with`` block; addresses from before it are void."""
 
     __slots__ = ("_environment",)
@@ -339,18 +340,18 @@ class Alone(Visitor):
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
 
-    def __enter__(self) -> Alone:
+    def __enter__(self) -> Exclusive:
         try:
-            self._environment.stop(holder=self)
+            self._environment.close_gate(holder=self)
             # Before the map is touched: a thread that comes in later must not use addresses from before.
             self._environment.map_generation, self._environment.found_map = next(_generations), None
             return self
         except BaseException:
-            self._environment.gate.go_on()
+            self._environment.gate.open()
             raise
 
     def __exit__(self, *_: object) -> None:
-        self._environment.gate.go_on()
+        self._environment.gate.open()
 
 
 class Pin:
@@ -436,7 +437,7 @@ class Registry:
             whether they were quiet, so that closing one takes nothing from the parent.
         building: held for every step in a file that a compaction builds.
         unseen: LMDB's environments of such files. A child closes what it has inherited: when the file has got
-            its place it could not open it otherwise, and nobody but the writer has locks in it.
+            its place it could not open it otherwise, and only the writer has locks in it.
     """
 
     def __init__(self) -> None:
@@ -458,13 +459,13 @@ class Registry:
                     environment.handles.discard(leaving)
                 if not environment.handles:
                     # Calls of other threads end first: their addresses lie in the map.
-                    with Alone(environment) as _alone:
+                    with Exclusive(environment) as _exclusive:
                         self.environments.pop(identity, None)
                         environment.env.close()
 
     def give_up(self, dead: Environment) -> None:
         """Close an environment that was left between two files, if that is still to be done."""
-        with self.lock, Alone(dead) as _alone:
+        with self.lock, Exclusive(dead) as _exclusive:
             if self.environments.get(dead.identity) is dead:
                 del self.environments[dead.identity]
             dead.env.close()
@@ -503,14 +504,14 @@ class Registry:
         # For a while only: a signal handler may fork in the middle of one on its own thread.
         self._is_held = self.lock.acquire(timeout=_FORK_WAIT_SECONDS)
         for environment in list(self.environments.values()):
-            if environment.stop(_FORK_WAIT_SECONDS):
+            if environment.close_gate(_FORK_WAIT_SECONDS):
                 self._paused.append(environment)
-        # The last: who is inside of a gate may be about to take a step in a file that is being built.
+        # The last: a visitor may be about to take a step in a file that is being built.
         self._is_building_held = self.building.acquire(timeout=_FORK_WAIT_SECONDS)
 
     def _go_on(self) -> None:
         for environment in self._paused:
-            environment.gate.go_on()
+            environment.gate.open()
         self._paused.clear()
         if self._is_held:
             self.lock.release()
@@ -546,7 +547,7 @@ def _unshare(folder: str, inode: int | None) -> bool:
         return False
     shared = [line for line in lines if len(line) == 6 and "s" in line[1] and LMDB_LOCK_FILE in line[5]]
     here = [line for line in shared if line[5] == os.path.join(folder, LMDB_LOCK_FILE)]
-    # Renamed or removed meanwhile it has another path. On a disk that nobody may write to there is none.
+    # Renamed or removed meanwhile it has another path. On a disk that is read-only there is none.
     found = here or [line for line in shared if int(line[4]) == inode]
     system = ctypes.CDLL(None, use_errno=True).mmap
     system.restype = ctypes.c_void_p

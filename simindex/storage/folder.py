@@ -49,7 +49,7 @@ def require_permissions(permissions: int | None) -> None:
     require_int("permissions", permissions, 0, 0o777)
     if permissions & 0o600 != 0o600 or permissions & 0o111:
         raise ValueError(
-            f"permissions: expected those of a file that its owner reads and writes and nobody executes, "
+            f"permissions: expected those of a file that its owner reads and writes and no user executes, "
             f"as 0o600 or 0o640, found {permissions:#o}"
         )
 
@@ -180,7 +180,7 @@ def open_plain(file: Path, permissions: int | None) -> int:
         if permissions is not None:
             os.fchmod(made, permissions)
         return made
-    return os.open(file, flags)  # somebody else was first
+    return os.open(file, flags)  # another process was first
 
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.001, 0.05

@@ -158,7 +158,7 @@ def open_lmdb(
     try:
         if permissions is not None:
             for file in missing:
-                with contextlib.suppress(FileNotFoundError, PermissionError):  # not made, or by somebody else
+                with contextlib.suppress(FileNotFoundError, PermissionError):  # not made, or another user's
                     os.chmod(file, permissions)
         env.reader_check()
     except BaseException:
@@ -219,7 +219,7 @@ def databases_of(env: lmdb.Environment, path: str) -> dict[str, lmdb._Database]:
 
 
 def databases_alone(env: lmdb.Environment, path: str) -> dict[str, lmdb._Database]:
-    """Return what `databases_of` does, for an environment that nobody else uses yet: its map may be moved."""
+    """Return what `databases_of` does, for an environment that no other thread uses: its map may be moved."""
     while True:
         try:
             return databases_of(env, path)
@@ -231,7 +231,7 @@ def _opened(env: lmdb.Environment) -> dict[str, lmdb._Database]:
     """Open the databases in a write transaction that writes nothing."""
     # A handle opened in a read transaction is void once that has ended, and py-lmdb's own transaction
     # waits for the writer with the GIL held: for ever, where that one is a thread of this process.
-    if env.flags()["readonly"]:  # then it waits for nobody
+    if env.flags()["readonly"]:  # then it does not wait
         return {name: env.open_db(name.encode(), create=False) for name in DATABASES}
     with env.begin(write=True) as txn:
         return {name: env.open_db(name.encode(), txn=txn, create=False) for name in DATABASES}

@@ -363,7 +363,7 @@ class FoundValues(NamedTuple):
 
 
 class MappedFile:
-    """A descriptor of the file behind a map, open for as long as somebody has this object.
+    """A descriptor of the file behind a map, open for as long as this object lives.
 
     What is read through LMDB's map does not count as used: it is advised as random, and since Linux 6.3 such
     pages leave the cache in the order in which they came, however often they are read. What is read through a

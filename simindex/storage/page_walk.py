@@ -209,7 +209,7 @@ class Finding(NamedTuple):
     """Something wrong with pages.
 
     Attributes:
-        database: whose tree it is; empty where it is nobody's.
+        database: whose tree it is; empty where it is of none.
         page: number of the page, -1: several.
         first, behind: keys that lie there, as far as the pages above say: from the first to before the other;
             empty: not known.
@@ -238,7 +238,7 @@ class Usage:
         self._free = np.zeros(num_pages, dtype=bool)
 
     def take(self, pages: np.ndarray) -> np.ndarray:
-        """Take pages of a tree; returns which of them are there and nobody had before."""
+        """Take pages of a tree; returns which of them exist and were not taken before."""
         is_there = (pages >= META_PAGES) & (pages < self._num_stored)
         is_taken: np.ndarray = self._trees[np.where(is_there, pages, 0)] == 0
         np.add.at(self._trees, pages[is_there], 1)
@@ -266,7 +266,7 @@ class Usage:
         return np.flatnonzero(self._uses() + self._free > 1)
 
     def unused(self) -> np.ndarray:
-        """Return the numbers of pages that nobody takes."""
+        """Return the numbers of pages that no tree takes."""
         return np.flatnonzero(self._uses() == 0)
 
     def lost(self) -> np.ndarray:
@@ -384,7 +384,7 @@ def walk_file(file: PageFile) -> Walked:
 
 
 def _account(usage: Usage) -> Iterator[Finding]:
-    """Say which pages two take, and which nobody has."""
+    """Report the pages that two trees take, and those that none has."""
     for pages, what in ((usage.used_twice(), "used twice"), (usage.lost(), "neither used nor free")):
         if len(pages):
             some = ", ".join(map(str, pages[:8].tolist()))

@@ -47,7 +47,7 @@ _START_WRITING = 2  # SYNC_FILE_RANGE_WRITE
 
 
 class NewFile:
-    """The file that is being built. Nothing of it is durable before it is whole, and nobody else sees it."""
+    """The file that is being built: neither durable nor seen by other handles before it is whole."""
 
     def __init__(self, env: lmdb.Environment, data: str) -> None:
         self._env = env

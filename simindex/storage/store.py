@@ -7,7 +7,7 @@ Locking rules.
 * A write transaction begins and ends inside `Store.commit`, on one thread. (Committed on another
   thread it would block every later writer for ever.)
 * Every transaction lives inside the gate of its environment. Growing, closing and fork() wait until
-  nobody is inside; addresses into the map are valid inside `Store.reading` only.
+  no thread is inside; addresses into the map are valid inside `Store.reading` only.
 
 Invariant of space: an ordinary commit leaves as much free as the ballast has, in the ballast's file, in free
 pages of the data file or in what is left of the limit; only a commit that frees space uses it.
@@ -33,8 +33,8 @@ from simindex.errors import ClosedError, FormatError, IndexFullError, IndexLocke
 from simindex.storage.check_at_open import is_unfinished, open_proven
 from simindex.storage.environment import (
     BETWEEN_FILES,
-    Alone,
     Environment,
+    Exclusive,
     Pin,
     Visit,
     Visitor,
@@ -146,7 +146,7 @@ class Store:
             if self.writable:
                 self._lock = WriterLock(self.path, permissions_of(Path(self.path), permissions), timeout)
                 if self._lock.waited_seconds:
-                    require_place(Path(self.path), mode, permissions)  # somebody may have made it meanwhile
+                    require_place(Path(self.path), mode, permissions)  # it may have been made meanwhile
             if is_unfinished(self.path):
                 if mode != "a":
                     raise never_completed(self.path)
@@ -288,7 +288,7 @@ class Store:
             if self._was_inherited and not self.is_closed:
                 return self._open_again()
             raise closed(self.path, f"{self._reason or 'the index is closed'}; open it again")
-        if environment.failure and not environment.gate.is_stopped:
+        if environment.failure and not environment.gate.is_closed:
             if environment.is_between_files:
                 return self._open_again()
             raise self._lost(environment)
@@ -339,7 +339,7 @@ class Store:
             self._pin.drop()
         if self._lock is not None:
             self._lock.release()
-            message = f"{self.path}: an index was open for writing and nobody closed it"
+            message = f"{self.path}: an index was open for writing and was not closed"
             warnings.warn(message, ResourceWarning, stacklevel=2)
 
     # ---- reading ----
@@ -364,12 +364,12 @@ class Store:
             while self._pin is None or (txn := self._pin.enter(visitor)) is None:
                 self._pin = Pin(environment)
             visitor.pin = self._pin
-            if self.is_closed:  # since the call began, and nobody else would end it
+            if self.is_closed:  # since the call began, and nothing else would end it
                 self._pin.end()
             return txn
 
     def _begin_read(self, visitor: ReadTransaction, buffers: bool) -> lmdb.Transaction:
-        """Come inside and begin to read; the visitor goes out, and ends it if it is not pinned."""
+        """Enter the gate and begin to read; the visitor leaves, and ends a transaction that is not pinned."""
         environment = self._environment
         if environment is None or environment.failure:
             environment = self.environment()
@@ -378,9 +378,9 @@ class Store:
         for attempt in range(6):
             while environment.failure:
                 if not environment.is_between_files:
-                    if environment.gate.is_stopped:
+                    if environment.gate.is_closed:
                         break
-                    raise self._lost(environment)  # while everybody was kept out
+                    raise self._lost(environment)  # while the gate was closed
                 environment.gate.leave(visitor)
                 visitor.environment = environment = self.environment()
                 environment.gate.enter(visitor)
@@ -388,7 +388,7 @@ class Store:
                 if self.is_pinned:
                     pin = visitor.pin = self._pin
                     if pin is not None and (kept := pin.enter(visitor)) is not None:
-                        return kept  # nobody writes into a file that was replaced, and it stays open
+                        return kept  # no process writes into a file that was replaced, and it stays open
                     visitor.pin = None
                     txn = self._take_pin(environment, visitor)
                 else:
@@ -441,17 +441,17 @@ class Store:
         return False
 
     def _lose(self, environment: Environment) -> None:
-        """Let go of a file that is not the one that everybody else sees. Raises ClosedError."""
+        """Give up a file that is not the one at the path any more. Raises ClosedError."""
         environment.failure = (
             environment.failure or f"{environment.missing} was replaced or removed while it was open"
         )
-        if not environment.gate.is_stopped:
+        if not environment.gate.is_closed:
             raise self._lost(environment)
 
     def _reopen(self) -> None:
         """Change over to the file that now lies at the path."""
         environment = self.environment()
-        with registry.lock, Alone(environment) as _alone:
+        with registry.lock, Exclusive(environment) as _exclusive:
             identity = identity_of(self.data)
             if identity == environment.identity and not environment.is_broken:
                 return  # another thread was first
@@ -514,7 +514,7 @@ class Store:
         environment = self.environment()
         now = time.monotonic()
         if now - self._checked_readers > _READER_CHECK_SECONDS:
-            # Slots of killed readers pin pages until somebody looks.
+            # Slots of killed readers pin pages until LMDB is made to look for them.
             self._checked_readers = now
             with Visit(environment.gate) as _visit:
                 environment.env.reader_check()
@@ -539,7 +539,7 @@ class Store:
                         if usable is not None and used_bytes(env, txn, environment.databases) > usable:
                             raise self._space.full(usable)
                     self.last_commit = number
-                    if not frees:  # nobody but a compaction leaves the mark, and it frees
+                    if not frees:  # only a compaction leaves the mark, and it frees
                         environment.checked_id = number
                     self._lengthen_file(env, file_bytes or 0)
                     return result

@@ -71,7 +71,7 @@ class ReadTransaction(Visitor):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         # As long as anything refers to LMDB's transaction, it keeps its place among the readers, and a
-        # traceback that somebody keeps refers to this.
+        # traceback that is kept refers to this.
         try:
             txn = getattr(self, "_txn", None)  # it may not have begun
             if txn is not None:

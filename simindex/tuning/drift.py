@@ -23,7 +23,7 @@ _SIMILARITIES, _SMIRNOV = 0.05, 1.36
 
 
 class Finding(NamedTuple):
-    """One thing that settings rest on, in both samples, and whether it is the same, as far as can be told."""
+    """What settings rest on, one figure in both samples, and whether they show it to be the same."""
 
     name: str
     earlier: str

@@ -1,4 +1,4 @@
-"""`tune`: settings found from a sample of somebody's own texts."""
+"""`tune`: settings found from a sample of the user's own texts."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ from simindex import (
     SimIndexError,
 )
 from simindex.storage import check_at_open, lmdb_file
-from simindex.storage.environment import BETWEEN_FILES, Alone, registry
+from simindex.storage.environment import BETWEEN_FILES, Exclusive, registry
 from simindex.storage.folder import Mode
 from simindex.storage.lmdb_file import open_lmdb
 
@@ -355,7 +355,7 @@ def test_index_that_takes_the_place_of_another_while_all_are_kept_out_is_not_rea
         look, keepers = environment.bytes_in_place, list[threading.Thread]()
 
         def keep_out() -> None:
-            with Alone(environment) as _alone:
+            with Exclusive(environment) as _exclusive:
                 pass
 
         def replace_and_look(data: str) -> int | None:
@@ -364,7 +364,7 @@ def test_index_that_takes_the_place_of_another_while_all_are_kept_out_is_not_rea
                 (path.parent / "other").rename(path)
                 keepers.append(threading.Thread(target=keep_out))
                 keepers[0].start()
-                while not environment.gate.is_stopped:
+                while not environment.gate.is_closed:
                     pass
             return look(data)
 
@@ -566,14 +566,14 @@ def test_reader_follows_a_compaction_at_every_look(path: Path, monkeypatch: pyte
     assert errors == []
 
 
-# ---- handles that nobody closed ----
+# ---- handles that were not closed ----
 
 
 def test_writing_handle_that_nobody_closed_warns_and_lets_the_next_writer_in(path: Path) -> None:
     index = simindex.open(path)
     kept = [index]
     del index
-    with pytest.warns(ResourceWarning, match="open for writing and nobody closed it"):
+    with pytest.warns(ResourceWarning, match="open for writing and was not closed"):
         kept.clear()
     with simindex.open(path) as index:
         index.insert(20, document(20))

@@ -1,4 +1,4 @@
-"""Gate: who is inside, how everybody is kept out for a while, and pinned snapshots."""
+"""Gate: who is inside, how it is closed for a while, and pinned snapshots."""
 
 import sys
 import threading
@@ -13,7 +13,7 @@ from support.processes import run_in_threads
 from support.stored import bare_store, held, put
 
 import simindex
-from simindex.storage.environment import Alone, Gate, Visitor
+from simindex.storage.environment import Exclusive, Gate, Visitor
 from simindex.storage.store import Store
 
 
@@ -32,8 +32,8 @@ def test_call_that_was_broken_off_does_not_stay_inside(
         with index._store.reading(), monkeypatch.context() as patch:
             patch.setattr(Gate, "_wait", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
             with pytest.raises(KeyboardInterrupt):
-                environment.stop()
-            with pytest.raises(KeyboardInterrupt), Alone(environment) as _alone:
+                environment.close_gate()
+            with pytest.raises(KeyboardInterrupt), Exclusive(environment) as _exclusive:
                 pass
         check(index, [0])
 
@@ -41,46 +41,46 @@ def test_call_that_was_broken_off_does_not_stay_inside(
 def test_stop_gives_up_after_its_timeout_and_lets_others_in_again() -> None:
     gate, visitor = Gate(), Visitor()
     gate.enter(visitor)
-    assert not gate.stop(0.01)
-    assert not gate.is_stopped
+    assert not gate.close(0.01)
+    assert not gate.is_closed
     gate.enter(late := Visitor())
     gate.leave(late)
     gate.leave(visitor)
-    assert gate.stop(0.01)
-    assert gate.is_stopped
-    gate.go_on()
-    assert not gate.is_stopped
+    assert gate.close(0.01)
+    assert gate.is_closed
+    gate.open()
+    assert not gate.is_closed
 
 
 def test_stop_gives_up_after_its_timeout_while_another_thread_keeps_everybody_out() -> None:
     gate, stopped, over = Gate(), threading.Event(), threading.Event()
 
     def stop() -> None:
-        assert gate.stop()
+        assert gate.close()
         stopped.set()
         over.wait(20)
-        gate.go_on()
+        gate.open()
 
     def wait() -> None:
         stopped.wait(20)
         try:
-            assert gate.is_stopped  # by another thread
-            assert not gate.stop(0.01)
+            assert gate.is_closed  # by another thread
+            assert not gate.close(0.01)
         finally:
             over.set()
-        assert gate.stop(20)
-        gate.go_on()
+        assert gate.close(20)
+        gate.open()
 
     run_in_threads(stop, wait)
 
 
 def test_holder_that_only_a_traceback_keeps_keeps_nobody_out() -> None:
-    """Ctrl-C comes before `go_on`, and what is done on the way out enters while the error lives."""
+    """Ctrl-C comes before `open`, and what is done on the way out enters while the error lives."""
     gate, kept = Gate(), list[Visitor]()
 
     def stop_and_keep() -> None:
         holder = Visitor()
-        assert gate.stop(20, holder)
+        assert gate.close(20, holder)
         kept.append(holder)
 
     def enter() -> None:
@@ -93,7 +93,7 @@ def test_holder_that_only_a_traceback_keeps_keeps_nobody_out() -> None:
     thread.join(20)
     assert kept
     assert not thread.is_alive()
-    assert not gate.is_stopped
+    assert not gate.is_closed
 
 
 def test_visitor_whose_thread_goes_on_while_it_is_looked_for_is_not_forgotten(
@@ -127,11 +127,11 @@ def test_visitor_whose_thread_goes_on_while_it_is_looked_for_is_not_forgotten(
     walker = threading.Thread(target=walk)
     walker.start()
     has_begun.wait(20)
-    assert not gate.stop(0.1)
+    assert not gate.close(0.1)
     assert not gate.is_empty
     is_over.set()
     walker.join(20)
-    assert gate.stop(20)
+    assert gate.close(20)
 
 
 def test_wait_for_another_holder_that_is_broken_off_does_not_let_everybody_in(
@@ -143,7 +143,7 @@ def test_wait_for_another_holder_that_is_broken_off_does_not_let_everybody_in(
     is_alone, end_now = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with Alone(environment) as _alone:
+        with Exclusive(environment) as _exclusive:
             is_alone.set()
             end_now.wait(20)
 
@@ -155,12 +155,12 @@ def test_wait_for_another_holder_that_is_broken_off_does_not_let_everybody_in(
     assert is_alone.wait(20)
     with monkeypatch.context() as patch:
         patch.setattr(environment.gate, "_wait", interrupt)
-        with pytest.raises(KeyboardInterrupt), Alone(environment) as _alone:
+        with pytest.raises(KeyboardInterrupt), Exclusive(environment) as _exclusive:
             pass
-    assert environment.gate.is_stopped
+    assert environment.gate.is_closed
     end_now.set()
     holder.join()
-    assert not environment.gate.is_stopped
+    assert not environment.gate.is_closed
     store.close()
 
 

@@ -177,7 +177,7 @@ def test_files_that_are_made_later_are_as_private_as_the_data_file(path: Path, m
         (-1, ValueError, "permissions: expected 0..511, found -1"),
         (0o1600, ValueError, "permissions: expected 0..511, found 896"),
         (0o400, ValueError, "owner reads and writes"),
-        (0o700, ValueError, "nobody executes"),
+        (0o700, ValueError, "no user executes"),
         (600, ValueError, "found 0o1130|0..511"),
     ],
 )

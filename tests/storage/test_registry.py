@@ -106,7 +106,7 @@ def test_lmdb_is_asked_nothing_that_a_fork_would_not_wait_for(
     outside = list[str]()
 
     def env_of(environment: Environment) -> lmdb.Environment:
-        if environment.gate.is_empty and not environment.gate.is_stopped:
+        if environment.gate.is_empty and not environment.gate.is_closed:
             outside.append(sys._getframe(1).f_code.co_qualname)
         return cast("lmdb.Environment", vars(environment)["env"])
 
