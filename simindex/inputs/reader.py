@@ -20,7 +20,7 @@ from simindex.errors import InputError, optional_module
 from simindex.inputs import folder
 from simindex.inputs.formats import csv, json, parquet, text, warc
 from simindex.inputs.rows import BadRowError, Fields, Row, sound
-from simindex.inputs.source import Columns, Extent, Found, Limits, Source, Tally, gathered
+from simindex.inputs.source import Columns, Extent, Found, Limits, Source, Tally, columns_of, gathered
 from simindex.inputs.streams import is_utf8, require_unpacker, without_packing
 from simindex.remote import is_remote
 
@@ -162,17 +162,19 @@ class Inputs:
         self, place: int, numbers: Sequence[int], lines: Sequence[bytes]
     ) -> tuple[list[Any], list[Any]]:
         """Return the keys and the documents of lines, which were read as rows before."""
-        source = self._open(self._paths[place])
-        usual = json.usual(source, self._fields, numbers, lines)
-        if usual is not None:
-            return usual[:2]
+        source, keys, documents = self._open(self._paths[place]), list[Any](), list[Any]()
         empty = "expected a row, found an empty line"
-        found = (
-            json.row_of(source, self._fields, number, line) or BadRowError(f"{source.name}:{number}", empty)
-            for number, line in zip(numbers, lines, strict=True)
-        )
-        rows = list(sound(found))
-        return [row.key for row in rows], [row.document for row in rows]
+        values = json.values_of(source, numbers, lines)
+        found = [
+            BadRowError(f"{source.name}:{number}", empty) if value is None else value
+            for number, value in zip(numbers, values, strict=True)
+        ]
+        for some in columns_of(source.name, self._fields, numbers, lines, found):
+            if some.error is not None:
+                raise some.error
+            keys += some.keys
+            documents += some.documents
+        return keys, documents
 
     def has_lines(self, path: str) -> bool:
         """Whether an input is a file of this machine with a row a line."""

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 import xxhash
 
@@ -86,16 +86,6 @@ class Row(NamedTuple):
     metadata: Any
 
 
-class RowByContent(Row):
-    """A row whose key was made of its document: another one of this key is the same document."""
-
-    __slots__ = ()
-
-
-Usual = tuple[list[Any], list[Any], list[Any] | None]
-"""Keys, documents and metadata of some rows; ``None``: none of them has any."""
-
-
 KeyFrom = Literal["content", "line"]
 """What a key is made of where a row has none: its document (`content_key`), or its input's path and line."""
 
@@ -154,32 +144,30 @@ class Fields:
         >>> print(Fields().row("a.jsonl", 4, {"id": 8}))
         a.jsonl:4: expected a field 'text', found ['id']; --text-field names another
         """
-        key: Any = values.get(self.id)
-        document: Any = "" if self.keys_only and key is not None else values.get(self.document)
-        is_short = type(key) is str and len(key) <= _SHORT_KEY
-        is_usual = is_short or (type(key) is int and key.bit_length() < 64)
-        if not is_usual or type(document) is not str or self.fingerprint is not None:
-            try:
-                key, document = self._checked(f"{name}:{number}", key, document, values)
-            except BadRowError as error:
-                return error
-        made = values.get(self.id) is None and self.key_from == "content"
-        metadata = self._metadata(values) if self._keeps_metadata else None
-        if metadata is not None and not (isinstance(metadata, dict) and is_flat(metadata)):
-            try:
+        place, key, document = f"{name}:{number}", values.get(self.id), cast("RowDocument", "")
+        try:
+            if not self.keys_only or (key is None and self.key_from == "content"):
+                document = self._document(place, values)
+            key = self._made_key(place, document, values) if key is None else self._key(place, key)
+            metadata = self._metadata(values) if self._keeps_metadata else None
+            if not is_flat(metadata):
                 pack_metadata(metadata)
-            except (TypeError, ValueError) as exc:
-                return BadRowError(f"{name}:{number}", str(exc))
-        return (RowByContent if made else Row)(key, document, metadata)
+        except BadRowError as error:
+            return error
+        except (TypeError, ValueError) as exc:
+            return BadRowError(place, str(exc))
+        return Row(key, document, metadata)
 
-    def usual(self, name: str, numbers: Sequence[int], rows: list[dict[str, Any]]) -> Usual | None:
-        """Return what rows are of which each is as nearly all are; ``None`` where one may not be, and `row`
-        says what it is.
+    def usual(
+        self, name: str, numbers: Sequence[int], rows: Sequence[Any]
+    ) -> tuple[list[Any], list[Any], list[Any] | None] | None:
+        """Return the keys, documents and metadata, if any, of rows that are each as nearly all are; ``None``
+        where one may not be, and `row` says what it is.
 
         >>> Fields().usual("a.jsonl", [3, 4], [{"id": 7, "text": "a ship"}, {"id": 8, "text": "left"}])
         ([7, 8], ['a ship', 'left'], None)
         """
-        if self.keys_only or self.fingerprint is not None:
+        if self.keys_only or self.fingerprint is not None or set(map(type, rows)) != {dict}:
             return None
         keys: list[Any] = [row.get(self.id) for row in rows]
         documents = [row.get(self.text) for row in rows]
@@ -225,13 +213,7 @@ class Fields:
     def _another(self) -> str:
         return f"; --{'text' if self.fingerprint is None else 'fingerprint'}-field names another"
 
-    def _checked(
-        self, place: str, key: Any, document: Any, values: dict[str, Any]
-    ) -> tuple[str | int | bytes, RowDocument]:
-        needs_document = not self.keys_only or (key is None and self.key_from == "content")
-        checked = self._checked_document(place, document, values) if needs_document else ""
-        if key is None:
-            return self._made_key(place, checked, values), checked
+    def _key(self, place: str, key: Any) -> str | int | bytes:
         key = from_json(key)
         if isinstance(key, bool) or not isinstance(key, str | int | bytes):
             found = type(key).__name__
@@ -240,12 +222,13 @@ class Fields:
             encode_key(key)
         except ValueError as exc:
             raise BadRowError(place, f"{self.id}: {exc}") from None
-        return key, checked
+        return key
 
-    def _checked_document(self, place: str, document: Any, values: dict[str, Any]) -> RowDocument:
+    def _document(self, place: str, values: dict[str, Any]) -> RowDocument:
         if self.document not in values:
             found = f"{sorted(values)!s:.100}{self._another()}"
             raise BadRowError(place, f"expected a field {self.document!r}, found {found}")
+        document = values[self.document]
         if self.fingerprint is not None:
             try:
                 return Sketch.from_fingerprint(parse_fingerprint(document, self.fingerprint_base))

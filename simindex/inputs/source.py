@@ -11,18 +11,17 @@ import codecs
 import io
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
-from itertools import repeat
+from itertools import compress, count, repeat
 from typing import Any, NamedTuple, cast
 
 from simindex import remote
-from simindex.batching import bytes_of
+from simindex.batching import bytes_of, in_parts
 from simindex.checks import require_int
 from simindex.errors import InputError, reason_of
-from simindex.inputs.rows import BadRowError, Fields, NoTextError, Row, RowByContent, tidy_path
+from simindex.inputs.rows import BadRowError, Fields, NoTextError, Row, tidy_path
 from simindex.inputs.streams import MAX_READ_AHEAD, PACKINGS, Stream, is_utf8
 from simindex.remote import is_remote
 
@@ -254,24 +253,20 @@ class Lines:
         self._stream, self._name, self._limits = stream, name, limits
 
     def __iter__(self) -> Iterator[bytes | BadRowError]:
-        stream = self._stream
-        is_packed, enough = stream.is_packed, self.careful_from + 1
-        try:
-            for line in iter(partial(stream.file.readline, enough), b""):
+        for some in self.groups():
+            if isinstance(some, BadRowError):
+                yield some
+                continue
+            self.number -= len(some)
+            for line in some:
                 self.number += 1
-                yield line if len(line) < enough else self._long_line(line)
-                if is_packed:
-                    self.mark = stream.packed_bytes
-        except Exception as exc:
-            raise self._unreadable(exc) from exc
+                yield line
 
     def groups(self) -> Iterator[list[bytes] | BadRowError]:
         """Yield the same lines some at a time, which is faster; `number` is that of the newest one."""
-        if self.careful_from <= _PIECE + GROUP_BYTES:
-            yield from (line if isinstance(line, BadRowError) else [line] for line in self)
-            return
         for piece in self.pieces(GROUP_BYTES):
             if isinstance(piece, BadRowError):
+                self.number += 1
                 yield piece
             else:
                 lines = io.BytesIO(piece).readlines()
@@ -279,23 +274,24 @@ class Lines:
                 yield lines
 
     def pieces(self, size: int) -> Iterator[bytes | BadRowError]:
-        """Yield about `size` bytes of whole lines at a time, of a limit above `_PIECE`; the last line of a
-        file may have no end. `number` counts bad rows alone."""
-        stream, rest = self._stream, b""
+        """Yield up to `size` bytes of whole lines at a time, of a long line more; the last line of a file may
+        have no end. `number` stays what it is."""
+        stream, rest, before = self._stream, b"", 0
+        size = max(1, min(size, self.careful_from // 2))
+        longest = min(_PIECE, max(0, self.careful_from - size))
         read1: Callable[[int], bytes] = cast("io.BufferedReader", stream.file).read1
         try:
             while piece := read1(size):
                 end = piece.rfind(b"\n") + 1
                 if end:
                     yield b"".join((rest, memoryview(piece)[:end]))
-                rest = piece[end:] if end else rest + piece
-                if len(rest) > _PIECE:
-                    self.number += 1
-                    line, rest = self._long_line(rest), b""
-                    self.number -= isinstance(line, bytes)
-                    yield line
-                if not rest:
-                    self.mark = stream.packed_bytes
+                    rest, self.mark = piece[end:], before
+                else:
+                    rest += piece
+                if len(rest) > longest:
+                    yield self._long_line(rest)
+                    rest, self.mark = b"", stream.packed_bytes
+                before = stream.packed_bytes
         except Exception as exc:
             raise self._unreadable(exc) from exc
         if rest:
@@ -334,7 +330,7 @@ class Lines:
                 pieces.clear()
                 while piece and not piece.endswith(b"\n"):
                     piece = readline(_PIECE)
-                return BadRowError(f"{self._name}:{self.number}", reason)
+                return BadRowError(f"{self._name}:{self.number + 1}", reason)
             if not piece:
                 return b"".join(pieces)
             pieces.append(piece)
@@ -382,50 +378,39 @@ Found = tuple[int, Any, dict[str, Any] | BadRowError]
 
 
 def gathered(rows: Iterable[Found], name: str, fields: Fields) -> Iterator[Columns]:
-    """Yield the rows of an input as columns."""
-    some, room = list[tuple[int, Any, dict[str, Any]]](), _COLUMN_BYTES
-    try:
-        for number, content, values in rows:
-            is_bad = isinstance(values, BadRowError)
-            if not isinstance(values, BadRowError):
-                some.append((number, content, values))
-                document = values.get(fields.document)
-                room -= len(document) if type(document) is str else bytes_of(document)
-            if is_bad or room <= 0 or len(some) == _COLUMN_ROWS:
-                yield from _columns(some, name, fields, values if isinstance(values, BadRowError) else None)
-                some, room = [], _COLUMN_BYTES
-    except Exception:
-        yield from _columns(some, name, fields)  # what came before the place from which it cannot be read on
-        raise
-    yield from _columns(some, name, fields)
+    """Yield the rows of an input as columns; those before what cannot be read on, too."""
+
+    def num_bytes(found: Found) -> int:
+        return bytes_of(found[2].get(fields.document)) if isinstance(found[2], dict) else 0
+
+    for part in in_parts(rows, _COLUMN_ROWS, num_bytes, _COLUMN_BYTES, keeps_rest=True):
+        yield from columns_of(name, fields, *zip(*part.values, strict=True))
 
 
-def _columns(
-    some: list[tuple[int, Any, dict[str, Any]]], name: str, fields: Fields, error: BadRowError | None = None
+def columns_of(
+    name: str, fields: Fields, numbers: Sequence[int], contents: Sequence[Any], values: Sequence[Any]
 ) -> Iterator[Columns]:
-    """Yield some rows, and what stands behind them and is none."""
-    if some:
-        numbers, contents, values = map(list, zip(*some, strict=True))
-        usual = fields.usual(name, numbers, values)
-        if usual is not None:
-            yield Columns([name] * len(some), numbers, *usual[:2], contents, error, usual[2])
-            return
-    rows: list[tuple[int, Any, Row]] = []
-    for number, content, of_row in some:
-        row = fields.row(name, number, of_row)
+    """Yield rows as columns; `values`: what each has, or why it is none, or ``None`` for an empty line."""
+    if (usual := fields.usual(name, numbers, values)) is not None:
+        keys, documents, metadata = usual
+        yield Columns([name] * len(keys), list(numbers), keys, documents, list(contents), None, metadata)
+        return
+    rows = list[tuple[Any, ...]]()
+    for number, content, found in zip(numbers, contents, values, strict=True):
+        row = fields.row(name, number, found) if isinstance(found, dict) else found
         if isinstance(row, BadRowError):
-            yield _unusual(name, rows, row)
+            yield _columns(name, rows, row)
             rows = []
-        else:
-            rows.append((number, content, row))
-    if rows or error is not None:
-        yield _unusual(name, rows, error)
+        elif row is not None:
+            is_made = fields.key_from == "content" and found.get(fields.id) is None
+            rows.append((number, *row[:2], content, row.metadata, is_made))
+    if rows:
+        yield _columns(name, rows)
 
 
-def _unusual(name: str, some: list[tuple[int, Any, Row]], error: BadRowError | None) -> Columns:
-    if not some:
+def _columns(name: str, rows: list[tuple[Any, ...]], error: BadRowError | None = None) -> Columns:
+    if not rows:
         return Columns.without_rows(error)
-    numbers, contents, rows = map(list, zip(*some, strict=True))
-    keys, documents, metadata = map(list, zip(*rows, strict=True))
-    made = frozenset(place for place, row in enumerate(rows) if isinstance(row, RowByContent))
-    return Columns([name] * len(rows), numbers, keys, documents, contents, error, metadata, made)
+    numbers, keys, documents, contents, metadata, made = map(list, zip(*rows, strict=True))
+    names, places = [name] * len(rows), frozenset(compress(count(), made))
+    return Columns(names, numbers, keys, documents, contents, error, metadata, places)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.texts import good
 
 from simindex.inputs import BadRowError, Fields, InputError, Inputs, Limits, Row
 
@@ -22,6 +23,7 @@ FIELDS = [
     Fields(metadata_from="more"),
 ]
 
+ENCODABLE = st.characters(exclude_categories=["Cs"])
 LINES = st.one_of(
     st.fixed_dictionaries({"id": st.text(max_size=3) | st.integers(0, 9), "text": st.text(max_size=9)}).map(
         json.dumps
@@ -68,41 +70,49 @@ def _by_columns(inputs: Inputs) -> list[Any]:
 
 
 @settings(max_examples=30, deadline=None)
-@given(lines=st.lists(LINES, max_size=20), closed=st.booleans(), place=st.integers(0, 4), small=st.booleans())
+@given(
+    lines=st.lists(LINES, max_size=20),
+    closed=st.booleans(),
+    fields=st.sampled_from(FIELDS),
+    limits=st.sampled_from([Limits(), Limits(row=40), Limits(row=1_100_000)]),
+)
 def test_columns_hold_the_rows_one_by_one(
-    tmp_path_factory: pytest.TempPathFactory, lines: list[str], closed: bool, place: int, small: bool
+    tmp_path_factory: pytest.TempPathFactory, lines: list[str], closed: bool, fields: Fields, limits: Limits
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "columns.jsonl"
     path.write_text("\n".join(lines) + "\n" * closed)
-    limits = Limits(row=40) if small else Limits()
-    inputs = Inputs([str(path), str(path)], FIELDS[place], limits=limits)
-    assert _by_columns(inputs) == 2 * _one_by_one(path, FIELDS[place], limits)
+    inputs = Inputs([str(path), str(path)], fields, limits=limits)
+    assert _by_columns(inputs) == 2 * _one_by_one(path, fields, limits)
 
 
-def test_line_that_is_long_and_longer_than_the_limit(tmp_path: Path) -> None:
-    path = tmp_path / "long.jsonl"
-    long = json.dumps({"id": 2, "text": "y" * (6 << 20)})
-    path.write_text(f'{{"id": 1, "text": "a"}}\n{long}\n{{"id": 3, "text": "b"}}\n{long}')
-    for limits in (Limits(), Limits(row=3 << 20)):
-        inputs = Inputs([str(path)], limits=limits)
-        found = _by_columns(inputs)
-        assert found == _one_by_one(path, Fields(), limits)
-        assert [type(row) is str for row in found] == [False, limits.row < 6 << 20] * 2
+@given(
+    st.lists(
+        st.tuples(st.integers(-(2**63), 2**63 - 1) | st.text(ENCODABLE, max_size=99), st.text(ENCODABLE))
+    ),
+    st.booleans(),
+)
+def test_json_lines_give_what_was_written(
+    tmp_path_factory: pytest.TempPathFactory, pairs: list[tuple[int | str, str]], escaped: bool
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "written.jsonl"
+    lines = [json.dumps({"id": key, "text": text}, ensure_ascii=escaped) for key, text in pairs]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    assert list(Inputs([str(path)])) == [Row(key, text, None) for key, text in pairs]
 
 
 def test_torn_file_gives_the_rows_before_the_tear_and_their_number(tmp_path: Path) -> None:
     lines = [json.dumps({"id": number, "text": f"{number} " * 300}) for number in range(2_000)]
     packed = gzip.compress("\n".join(lines).encode(), mtime=0)
-    (tmp_path / "torn.jsonl.gz").write_bytes(packed[: len(packed) // 2])
-    found: list[list[Any]] = [[], []]
-    inputs = Inputs([str(tmp_path / "torn.jsonl.gz")])
-    with pytest.raises(InputError, match=r"cannot be read beyond line [\d,]+") as one_by_one:
-        found[0] += inputs
-    with pytest.raises(InputError) as by_columns:
-        found[1] += (row for some in inputs.columns() for row in zip(some.keys, some.documents, strict=True))
-    assert str(by_columns.value) == str(one_by_one.value)
-    assert [row[:2] for row in found[0]] == found[1]
-    assert 0 < len(found[1]) < 2_000
+    for content, least in ((packed[: len(packed) // 2], 1), (b"no gzip", 0)):
+        (tmp_path / "torn.jsonl.gz").write_bytes(content)
+        found: list[Row | BadRowError] = []
+        with pytest.raises(InputError) as failure:
+            found += Inputs([str(tmp_path / "torn.jsonl.gz")])
+        assert [row.key for row in good(found)] == list(range(len(found)))
+        assert least <= len(found) < 2_000
+        beyond = f" beyond line {len(found):,}" if found else ""
+        assert failure.value.place == str(tmp_path / "torn.jsonl.gz")
+        assert failure.value.reason.startswith(f"cannot be read{beyond}: ")
 
 
 def test_other_formats_come_as_columns_too(tmp_path: Path) -> None:

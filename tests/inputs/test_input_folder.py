@@ -6,7 +6,7 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from support.texts import ROWS, good, json_lines, make_folder
+from support.texts import good, make_folder
 
 from simindex.inputs import BadRowError, Inputs, Limits, Reading, Row, Tally
 
@@ -104,12 +104,3 @@ def test_pattern_that_begins_with_a_dot_takes_hidden_files(globs: tuple[str, ...
 @pytest.mark.usefixtures("mixed")
 def test_hidden_folder_that_is_named_is_read() -> None:
     assert keys_of(Inputs(["mixed/.git", "mixed/.hidden"])) == [".git/HEAD", ".git/config", ".hidden"]
-
-
-def test_folder_is_read_in_the_format_that_is_named(tmp_path: Path) -> None:
-    (tmp_path / "part-1").write_bytes(json_lines(ROWS[:1]) + b"{}\n")
-    (tmp_path / "part-2").write_bytes(json_lines(ROWS[1:]))
-    first, bad, *rest = Inputs([str(tmp_path)], reading=Reading(format="jsonl"))
-    assert isinstance(bad, BadRowError)
-    assert bad.place == f"{tmp_path}/part-1:2"
-    assert [row.key for row in good([first, *rest])] == ["fox", "fox too", 7]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from simindex.inputs.rows import BadRowError, Fields, Row, Usual
-from simindex.inputs.source import BYTE_ORDER_MARK, Columns, Found, Source, gathered
+from simindex.inputs.rows import BadRowError, Fields
+from simindex.inputs.source import BYTE_ORDER_MARK, Columns, Found, Source, columns_of
 
 _REMEDY = "--format jsonl takes an object a line, --format text the file as one document"
 
@@ -54,31 +54,6 @@ def _no_json(source: Source, place: str, content: bytes, expected: str) -> BadRo
 # ---- lines ----
 
 
-def row_of(source: Source, fields: Fields, number: int, line: bytes) -> Row | BadRowError | None:
-    """Return the row of a line; ``None`` where it is empty."""
-    values = _values(source, number, line)
-    return fields.row(source.name, number, values) if isinstance(values, dict) else values
-
-
-def _values(source: Source, number: int, line: bytes) -> dict[str, Any] | BadRowError | None:
-    import orjson
-
-    content = line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
-    if content.isspace() or not content:
-        return None
-    try:
-        values = orjson.loads(content)
-    except orjson.JSONDecodeError as exc:
-        expected = f"a JSON object, found no JSON ({exc.msg}, column {exc.colno})"
-        return _no_json(source, f"{source.name}:{number}", content, expected)
-    if isinstance(values, dict):
-        return values
-    reason = f"expected a JSON object, found {type(values).__name__}"
-    if number == 1 and isinstance(values, list):
-        reason += "; --format json takes an array of objects"
-    return BadRowError(f"{source.name}:{number}", reason)
-
-
 def read_lines(source: Source, fields: Fields) -> Iterator[Columns]:
     """Yield the rows of a source of JSON lines."""
     with source.lines() as lines:
@@ -87,28 +62,36 @@ def read_lines(source: Source, fields: Fields) -> Iterator[Columns]:
                 yield Columns.without_rows(some)
                 continue
             numbers = range(lines.number - len(some) + 1, lines.number + 1)
-            found = usual(source, fields, numbers, some)
-            if found is not None:
-                keys, documents, metadata = found
-                names = [source.name] * len(some)
-                yield Columns(names, list(numbers), keys, documents, some, None, metadata)
-            else:
-                yield from gathered(_each(source, numbers, some), source.name, fields)
+            if numbers[0] == 1:
+                some[0] = some[0].removeprefix(BYTE_ORDER_MARK)
+            yield from columns_of(source.name, fields, numbers, some, values_of(source, numbers, some))
 
 
-def _each(source: Source, numbers: Sequence[int], lines: Sequence[bytes]) -> Iterator[Found]:
-    for number, line in zip(numbers, lines, strict=True):
-        values = _values(source, number, line)
-        if values is not None:
-            yield number, line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line, values
-
-
-def usual(source: Source, fields: Fields, numbers: Sequence[int], lines: Sequence[bytes]) -> Usual | None:
-    """Return what lines are, each a row as nearly all are; ``None`` where one may not be."""
+def values_of(source: Source, numbers: Sequence[int], lines: Sequence[bytes]) -> list[Any]:
+    """Return the object of each line, or why it has none; ``None`` where it is empty."""
     import orjson
 
     try:
         values = list(map(orjson.loads, lines))
+        if set(map(type, values)) == {dict}:
+            return values
     except orjson.JSONDecodeError:
+        pass
+    return [_value(source, number, line) for number, line in zip(numbers, lines, strict=True)]
+
+
+def _value(source: Source, number: int, line: bytes) -> dict[str, Any] | BadRowError | None:
+    import orjson
+
+    place = f"{source.name}:{number}"
+    if line.isspace() or not line:
         return None
-    return fields.usual(source.name, numbers, values) if set(map(type, values)) == {dict} else None
+    try:
+        value = orjson.loads(line)
+    except orjson.JSONDecodeError as exc:
+        expected = f"a JSON object, found no JSON ({exc.msg}, column {exc.colno})"
+        return _no_json(source, place, line, expected)
+    if isinstance(value, dict):
+        return value
+    remedy = "; --format json takes an array of objects" if number == 1 and isinstance(value, list) else ""
+    return BadRowError(place, f"expected a JSON object, found {type(value).__name__}{remedy}")

@@ -59,14 +59,6 @@ def test_csv_leaves_the_limit_of_the_module_as_it_is(tmp_path: Path) -> None:
         csv.field_size_limit(before)
 
 
-def test_csv_row_over_the_limit_is_a_bad_row_and_reading_goes_on(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    content = f"id,text\na,{'x' * 20}\nb,{'x' * 21}\nc,{'Ж' * 11}\nd,fine\n".encode()
-    reason = "expected a line of at most 22 bytes, found more; --max-row (Limits.row) sets the limit"
-    expected = ["x" * 20, f"{path}:3: {reason}", f"{path}:4: {reason}", "fine"]
-    assert rows_of(path, content, Limits(row=22)) == expected
-
-
 def test_csv_quote_that_is_not_closed_costs_its_own_line(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     rows = [f"{number},document {number:03}" for number in range(100)]
@@ -95,14 +87,6 @@ def test_csv_cell_over_the_limit_does_not_cost_the_rows_behind_it(tmp_path: Path
     assert rows_of(path, content, Limits(row=100))[-2:] == ["two", "three"]
     assert rows_of(path, content.replace(b"a line", b'""'), Limits(row=100))[-2:] == ["two", "three"]
     assert rows_of(path, content, Limits())[1:] == ["two", "three"]
-
-
-def test_csv_row_of_many_small_cells_does_not_grow_without_end(tmp_path: Path) -> None:
-    content = b"id,text\n1,one\n" + b'"\n",' * 1_000 + b'"\n2,two\n'
-    found = rows_of(tmp_path / "a.csv", content, Limits(row=100))
-    assert found[0] == "one"
-    assert found[-1] == "two"
-    assert any("expected a row of at most 100 bytes" in str(row) for row in found)
 
 
 def test_csv_row_of_a_compressed_file_is_bound_by_the_ratio(tmp_path: Path) -> None:

@@ -42,14 +42,6 @@ def test_parquet_keeps_the_other_columns_when_asked(tmp_path: Path) -> None:
     assert str(bad).startswith(f"{source.path}:1: expected a key in the field 'id', found null; --id-field")
 
 
-def test_parquet_gives_a_bad_row_its_place_and_reads_on(tmp_path: Path) -> None:
-    source = write(tmp_path / "a.parquet", [{"id": 1, "text": None}, {"id": 2, "text": "x"}])
-    bad, good = read(source, Fields())
-    assert isinstance(bad, BadRowError)
-    assert bad.place == f"{source.path}:1"
-    assert good == Row(2, "x", None)
-
-
 def test_parquet_that_cannot_be_read_is_an_error_with_its_place(tmp_path: Path) -> None:
     source = write(tmp_path / "a.parquet", [{"id": 1, "text": "x"}])
     with pytest.raises(InputError, match=r"a\.parquet: expected a column 'body', found "):
