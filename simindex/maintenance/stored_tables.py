@@ -138,7 +138,7 @@ class StoredSamples:
 
     def of(self, txn: ReadTransaction, view: View, numbers: np.ndarray, counts: Counts) -> Samples:
         """Return the samples of documents. CorruptIndexError: an entry is damaged or missing."""
-        parts = [Samples.none(self._one_in)]
+        parts = [Samples.of([], self._one_in)]
         segments = np.array([entry.base for entry in view.manifest.segments], dtype=np.uint64)
         own = np.searchsorted(segments, numbers, side="right") - 1
         for place in np.unique(own).tolist():

@@ -81,12 +81,6 @@ class Samples:
     num_sampled: np.ndarray
     one_in: int
 
-    @classmethod
-    def none(cls, one_in: int) -> Samples:
-        """Return the samples of no documents."""
-        count = np.empty(0, dtype=np.uint32)
-        return cls(np.empty(0, dtype=np.uint64), count, count, one_in)
-
     @property
     def ends(self) -> np.ndarray:
         """Where the hashes of each document end: int64."""
@@ -120,16 +114,10 @@ class Samples:
     @classmethod
     def of(cls, samples: Sequence[Sample], one_in: int) -> Samples:
         """Return the samples of single documents, none of them coarser than asked for, as a batch."""
-        parts = [
-            Samples(
-                sample.hashes,
-                np.array([sample.num_shingles], dtype=np.uint32),
-                np.array([sample.num_sampled], dtype=np.uint32),
-                sample.one_in,
-            ).coarser(one_in)
-            for sample in samples
-        ]
-        return cls.joined([cls.none(one_in), *parts])
+        hashes = np.concatenate([np.empty(0, dtype=np.uint64), *[sample.hashes for sample in samples]])
+        counts = [(sample.num_shingles, sample.num_sampled) for sample in samples]
+        num_shingles, num_sampled = np.array(counts, dtype=np.uint32).reshape(-1, 2).T.copy()
+        return cls(hashes, num_shingles, num_sampled, 1).coarser(one_in)
 
     def coarser(self, one_in: int) -> Samples:
         """Return what one in `one_in` shingles gives, of the same documents: no finer than these are."""

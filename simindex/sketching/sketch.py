@@ -77,9 +77,6 @@ HAS_SIGNATURE, HAS_FINGERPRINT = 1, 2
 OF_DOCUMENTS, OF_ROWS = 1, 2
 """Bits of `SketchBatch.sources`."""
 
-_PAIR = np.full(1, HAS_SIGNATURE | HAS_FINGERPRINT, dtype=np.uint8)
-_PAIR.flags.writeable = False
-
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Sketch:
@@ -332,17 +329,6 @@ class SketchBatch(Sequence[Sketch]):
         self.origin = origin
         self.samples: Samples | None = None
 
-    @classmethod
-    def of_pair(cls, words: np.ndarray, fingerprint: int, num_perm: int, origin: bytes) -> SketchBatch:
-        """Return a document's sketch as a batch of one, with the words as they are."""
-        batch = cls.__new__(cls)
-        batch.num_perm, batch.sources, batch.origin = num_perm, OF_DOCUMENTS, origin
-        batch.kept = batch.samples = None
-        batch.words = words.reshape(1, -1)
-        batch.fingerprints = np.array((fingerprint,), dtype=np.uint64)
-        batch.present = _PAIR
-        return batch
-
     def taken(self, places: Sequence[int]) -> SketchBatch:
         """Return the sketches at some places, in that order."""
         taken = SketchBatch(0, self.num_perm, self.kept is not None, self.origin)
@@ -358,8 +344,9 @@ class SketchBatch(Sequence[Sketch]):
     @classmethod
     def joined(cls, batches: Sequence[SketchBatch]) -> SketchBatch:
         """Return the sketches of one batch or more, of one configuration, in order."""
-        first = batches[0]
-        joined = cls(0, first.num_perm, first.kept is not None, first.origin)
+        first, origins = batches[0], {batch.origin for batch in batches}
+        origin = first.origin if len(origins) == 1 else None
+        joined = cls(0, first.num_perm, first.kept is not None, origin)
         joined.words = np.concatenate([batch.words for batch in batches])
         joined.fingerprints = np.concatenate([batch.fingerprints for batch in batches])
         joined.present = np.concatenate([batch.present for batch in batches])

@@ -7,7 +7,7 @@ of its batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -22,7 +22,7 @@ from simindex.sketching import alphabet
 from simindex.sketching.document import Document, shingles_in
 from simindex.sketching.hash_family import hash_functions
 from simindex.sketching.normalization import prepare, steps_before
-from simindex.sketching.sample import Sample, Samples, sample_of_hashes
+from simindex.sketching.sample import Samples, sample_of_hashes
 from simindex.sketching.shingles import cutting_fields, ready_hashes, weighted_hashes
 from simindex.sketching.sketch import (
     HAS_FINGERPRINT,
@@ -64,7 +64,6 @@ class _Pass(NamedTuple):
 
 
 _NO_COUNTS = np.empty(0, dtype=np.uint32)
-_WORD = np.dtype(np.uint64)
 
 
 class Sketcher:
@@ -93,8 +92,6 @@ class Sketcher:
         has_rows, has_fingerprint = config.num_perm > 0, config.simhash is not None
         self._passes = [_Pass.of(config, has_rows, has_fingerprint)]
         self._plan = self._passes[0].plan
-        self._is_pair = has_rows and has_fingerprint and not (config.keep_shingles or config.containment)
-        self._shape = (config.num_perm // 8,)
         # One pass over a text serves both, unless they come to the kernel by other steps.
         steps = {steps_before(of.shingles) for of in (config, config.simhash) if of}
         if has_rows and len(steps) > 1:
@@ -142,73 +139,31 @@ class Sketcher:
 
     def sketch_list(self, items: list[Any]) -> SketchBatch:
         """Return what `sketch_many` does, of a list."""
-        config = self.config
-        if len(items) == 1 and type(items[0]) is Sketch and (taken := self._taken_over(items[0])) is not None:
-            return taken
-        batch = SketchBatch(len(items), config.num_perm, config.keep_shingles > 0, self.origin)
-        kinds = set(map(type, items))
-        if kinds == {str}:
-            batch.sources = OF_DOCUMENTS
-            self._sketch_texts(items, batch)
-        elif kinds == {Sketch}:
-            self._bring_in(range(len(items)), items, batch)
-            self._take_samples([item.sample for item in items], batch)
-        else:
-            self._sketch_mixed(items, batch)
+        if set(map(type, items)) == {str}:
+            return self._of_texts(items)
+        places: dict[Callable[[list[Any]], SketchBatch], list[int]] = {}
+        for place, item in enumerate(items):
+            is_ready = self._of_sketches if isinstance(item, Sketch) else self._of_shingles
+            places.setdefault(self._of_texts if isinstance(item, str) else is_ready, []).append(place)
+        if len(places) <= 1:
+            return next(iter(places), self._of_sketches)(items)
+        parts = [make([items[place] for place in some]) for make, some in places.items()]
+        order = np.argsort(np.concatenate([*places.values()]))
+        return SketchBatch.joined(parts).taken(order.tolist())
+
+    def _empty(self, count: int, sources: int) -> SketchBatch:
+        batch = SketchBatch(count, self.config.num_perm, self.config.keep_shingles > 0, self.origin)
+        batch.sources = sources
         return batch
 
-    def _sketch_mixed(self, items: list[Any], batch: SketchBatch) -> None:
-        """Sketch documents of several kinds, or of another one than texts."""
-        texts = [place for place, item in enumerate(items) if isinstance(item, str)]
-        others = [place for place, item in enumerate(items) if not isinstance(item, str)]
-        sketches = [place for place in others if isinstance(items[place], Sketch)]
-        batch.sources = OF_DOCUMENTS if len(sketches) < len(items) else 0
-        samples_of_texts = None
-        if texts:
-            part = SketchBatch(len(texts), self.config.num_perm, batch.kept is not None, None)
-            self._sketch_texts([items[place] for place in texts], part)
-            batch.words[texts] = part.words
-            batch.fingerprints[texts] = part.fingerprints
-            batch.present[texts] = part.present
-            samples_of_texts = part.samples
-            if batch.kept is not None and part.kept is not None:
-                for place, hashes in zip(texts, part.kept, strict=True):
-                    batch.kept[place] = hashes
-        self._bring_in(sketches, [items[place] for place in sketches], batch)
-        found = []
-        for place in others:
-            item = items[place]
-            is_sketch = isinstance(item, Sketch)
-            found.append(item.sample if is_sketch else self._sketch_shingles(item, batch, place))
-        self._take_samples(found, batch)
-        if batch.samples is not None and samples_of_texts is not None:
-            order = np.argsort(np.array(texts + others))
-            batch.samples = Samples.joined([samples_of_texts, batch.samples]).taken(order)
-
-    def _take_samples(self, samples: Sequence[Sample | None], batch: SketchBatch) -> None:
-        """Take the samples of documents into a batch, where each has one that is fine enough."""
-        one_in = self.config.containment
-        if not one_in:
-            return
-        fine = [sample for sample in samples if sample is not None and sample.one_in <= one_in]
-        if len(fine) == len(samples):
-            batch.samples = Samples.of(fine, one_in)
-
-    def _taken_over(self, sketch: Sketch) -> SketchBatch | None:
-        """Return a sketch of these settings with all that they compare as a batch that shares its words."""
-        words, fingerprint = sketch.words, sketch.fingerprint
-        if sketch.origin != self.origin or words is None or fingerprint is None or not self._is_pair:
-            return None
-        if words.shape != self._shape or words.dtype != _WORD or not words.flags.c_contiguous:
-            return None
-        return SketchBatch.of_pair(words, fingerprint, self.config.num_perm, self.origin)
-
-    def _sketch_texts(self, texts: list[str], batch: SketchBatch) -> None:
+    def _of_texts(self, texts: list[str]) -> SketchBatch:
+        batch = self._empty(len(texts), OF_DOCUMENTS)
         self._run(self._passes[0], texts, batch, batch.present)
         for step in self._passes[1:]:
             present = np.empty_like(batch.present)
             self._run(step, texts, batch, present)
             batch.present |= present
+        return batch
 
     def _run(self, step: _Pass, texts: list[str], batch: SketchBatch, present: np.ndarray) -> None:
         """Make one pass over texts; what each has goes to `present`, all else to the batch."""
@@ -238,46 +193,53 @@ class Sketcher:
             num_shingles, num_sampled = np.ascontiguousarray(sample_counts.T)
             batch.samples = Samples(hashes, num_shingles, num_sampled, step.one_in)
 
-    def _sketch_shingles(self, document: Document, batch: SketchBatch, at: int) -> Sample | None:
-        """Sketch a document that is neither a text nor a sketch; returns its sample."""
-        config, weights = self.config, None
-        if isinstance(document, Mapping):
-            hashes, weights = weighted_hashes(document, config.hash_seed)
-        else:
-            hashes = ready_hashes(shingles_in(document, config.shingles), config.hash_seed)
-        fingerprint, present = batch.fingerprints[at : at + 1], batch.present[at : at + 1]
-        _kernel.sketch_hashes(self._plan, self._functions, hashes, batch.words[at], fingerprint, present)
-        if weights is not None and batch.present[at] & HAS_FINGERPRINT:
-            batch.fingerprints[at] = _kernel.weighted_simhash(hashes, weights)
-        if batch.kept is not None:
-            smallest = _kernel.smallest_hashes(hashes, config.keep_shingles)
-            batch.kept[at] = np.frombuffer(smallest, dtype=np.uint64)
-        return sample_of_hashes(hashes, config.containment) if config.containment else None
+    def _of_shingles(self, documents: list[Any]) -> SketchBatch:
+        """Sketch documents that are neither texts nor sketches."""
+        config, batch, samples = self.config, self._empty(len(documents), OF_DOCUMENTS), []
+        for place, document in enumerate(documents):
+            weights = None
+            if isinstance(document, Mapping):
+                hashes, weights = weighted_hashes(document, config.hash_seed)
+            else:
+                hashes = ready_hashes(shingles_in(document, config.shingles), config.hash_seed)
+            at = slice(place, place + 1)
+            halves = batch.words[place], batch.fingerprints[at], batch.present[at]
+            _kernel.sketch_hashes(self._plan, self._functions, hashes, *halves)
+            if weights is not None and batch.present[place] & HAS_FINGERPRINT:
+                batch.fingerprints[place] = _kernel.weighted_simhash(hashes, weights)
+            if batch.kept is not None:
+                smallest = _kernel.smallest_hashes(hashes, config.keep_shingles)
+                batch.kept[place] = np.frombuffer(smallest, dtype=np.uint64)
+            if config.containment:
+                samples.append(sample_of_hashes(hashes, config.containment))
+        if config.containment:
+            batch.samples = Samples.of(samples, config.containment)
+        return batch
 
-    def _bring_in(self, places: Sequence[int], sketches: list[Sketch], batch: SketchBatch) -> None:
+    def _of_sketches(self, sketches: list[Sketch]) -> SketchBatch:
         """Take ready sketches into a batch, as far as this configuration has use for them."""
-        num_perm, has_simhash, origin = self.config.num_perm, self.config.simhash is not None, self.origin
-        for place, sketch in zip(places, sketches, strict=True):
-            present, fingerprint = 0, sketch.fingerprint if has_simhash else None
+        config, batch = self.config, self._empty(len(sketches), 0)
+        for place, sketch in enumerate(sketches):
+            present, fingerprint = 0, sketch.fingerprint if config.simhash else None
             if sketch.origin is not None:
-                if sketch.origin != origin:
+                if sketch.origin != self.origin:
                     raise ConfigMismatchError(
                         "sketch: expected one made with this index's settings, found one made with others; "
                         "sketch the document again, or use Sketch.from_rows for signatures made elsewhere"
                     )
                 batch.sources |= OF_DOCUMENTS
-            elif num_perm and sketch.num_perm:
+            elif config.num_perm and sketch.num_perm:
                 batch.sources |= OF_ROWS
                 batch.origin = None
             elif fingerprint is None:
-                named = {"MinHash rows": num_perm, "a fingerprint": has_simhash}
+                named = {"MinHash rows": config.num_perm, "a fingerprint": config.simhash}
                 wanted = " or ".join(name for name, is_on in named.items() if is_on)
                 raise ValueError(
                     f"sketch: expected {wanted}, which this configuration compares, found {sketch!r}"
                 )
-            if num_perm and sketch.words is not None:
-                if sketch.num_perm != num_perm:
-                    raise ValueError(f"sketch: expected num_perm {num_perm}, found {sketch.num_perm}")
+            if config.num_perm and sketch.words is not None:
+                if sketch.num_perm != config.num_perm:
+                    raise ValueError(f"sketch: expected num_perm {config.num_perm}, found {sketch.num_perm}")
                 batch.words[place] = sketch.words
                 present = HAS_SIGNATURE
             if fingerprint is not None:
@@ -286,6 +248,11 @@ class Sketcher:
             batch.present[place] = present
             if batch.kept is not None:
                 batch.kept[place] = sketch.kept
+        one_in = config.containment
+        samples = [sketch.sample for sketch in sketches if sketch.sample]
+        if one_in and len(samples) == len(sketches) and all(sample.one_in <= one_in for sample in samples):
+            batch.samples = Samples.of(samples, one_in)
+        return batch
 
 
 def all_shingles(config: Config, texts: list[Any]) -> Samples:

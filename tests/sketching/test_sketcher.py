@@ -3,7 +3,6 @@
 import math
 from collections import Counter
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -117,30 +116,8 @@ def test_two_passes_make_what_each_half_makes_alone(texts: list[str]) -> None:
     assert both.present.tolist() == (signatures.present | fingerprints.present).tolist()
 
 
-@pytest.mark.parametrize(
-    "config", [Config(), Config(simhash=None), Config(num_perm=0), Config(keep_shingles=4)]
-)
-@pytest.mark.parametrize("text", ["a text of a few words", "", "?"])
-def test_one_ready_sketch_is_taken_over_as_one_of_many_is(config: Config, text: str) -> None:
-    """One that has all that is compared goes a way of its own, as far as its array allows."""
-    sketcher = Sketcher(config)
-    made = sketcher.sketch(text)
-    arrays = [made.words]
-    if made.words is not None:
-        arrays += [np.repeat(made.words, 2)[::2], made.words.astype(">u8")]
-    for words in arrays:
-        sketch = Sketch(made.num_perm, words, made.fingerprint, made.kept, made.origin)
-        one, two = sketcher.sketch_many([sketch]), sketcher.sketch_many([sketch, "another text"])
-        assert one[0] == two[0] == made
-        assert (one.origin, one.sources, one.num_perm) == (two.origin, two.sources, two.num_perm)
-        for array, other in ((one.words, two.words), (one.fingerprints, two.fingerprints)):
-            assert (array.dtype, array.shape) == (other.dtype, (1, *other.shape[1:]))
-            assert array.flags.c_contiguous
-        assert one.present.tolist() == two.present[:1].tolist()
-
-
 @pytest.mark.parametrize("fingerprint", [-1, 2**64])
-def test_one_ready_sketch_with_a_fingerprint_out_of_range_is_refused(fingerprint: int) -> None:
+def test_ready_sketch_with_a_fingerprint_out_of_range_is_refused(fingerprint: int) -> None:
     sketcher = Sketcher()
     made = sketcher.sketch("a text of a few words")
     with pytest.raises(OverflowError):
