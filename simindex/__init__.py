@@ -13,6 +13,7 @@ public name that is used loads the rest.
 
 import importlib as _importlib
 import typing as _typing
+from collections.abc import Callable as _Callable
 
 from simindex import _kernel
 
@@ -92,22 +93,25 @@ __all__ = [
 ]
 
 
+def _late(package: str, names: list[str]) -> tuple[_Callable[[str], object], _Callable[[], list[str]]]:
+    """Return `__getattr__` of a package whose names its module `public` has, and `__dir__`, which lists them
+    and not the modules that happen to be loaded."""
+
+    def load(name: str) -> object:
+        if name not in names:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(_importlib.import_module(f"{package}.public"), name)
+
+    return load, lambda: sorted(names)
+
+
+_load, __dir__ = _late(__name__, __all__)
+
 if not _typing.TYPE_CHECKING:  # or a type checker takes every name for one of these
 
     def __getattr__(name: str) -> object:
-        """Load what is asked for: a package, or all that `simindex.public` has. The version is looked up in
-        what is installed."""
         if name in ("compat", "corpus", "scaleout", "textbook", "tuning"):
             return _importlib.import_module(f"simindex.{name}")
-        if name == "__version__":
+        if name == "__version__":  # of what is installed
             return _importlib.import_module("importlib.metadata").version("simindex")
-        if name not in __all__:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        found = vars(_importlib.import_module("simindex.public"))
-        globals().update({public: found[public] for public in __all__ if public in found})
-        return found[name]
-
-
-def __dir__() -> list[str]:
-    """List the public names, not the modules that happen to be loaded."""
-    return sorted(__all__)
+        return globals().setdefault(name, _load(name))

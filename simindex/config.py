@@ -235,7 +235,13 @@ class Config:
         >>> Config.from_dict(Config(num_perm=64).to_dict()) == Config(num_perm=64)
         True
         """
-        return config_to_dict(self)
+        simhash = self.simhash
+        of_simhash = simhash and vars(simhash) | {"shingles": _shingles_to_dict(simhash.shingles)}
+        parts = {"shingles": _shingles_to_dict(self.shingles), "simhash": of_simhash}
+        stored = {"hashing": HASHING_VERSION} | vars(self) | parts
+        if not self.containment:
+            del stored["containment"]  # an index without it stays readable to versions that do not know it
+        return stored
 
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> Config:
@@ -244,7 +250,30 @@ class Config:
         Raises:
             FormatError: an unknown field or value, or another version of the hashing contract.
         """
-        return config_from_dict(stored)
+        if not isinstance(stored, dict):
+            raise FormatError(f"stored configuration: expected a map, found {stored!r:.100}")
+        if stored.get("hashing") != HASHING_VERSION:
+            raise FormatError(
+                f"hashing contract: expected version {HASHING_VERSION}, "
+                f"found {stored.get('hashing')!r:.100}; build the index anew from its texts, or open it with "
+                "the simindex version that wrote it"
+            )
+        names = [field.name for field in fields(cls)]
+        if unknown := stored.keys() - {"hashing", *names}:
+            raise FormatError(
+                f"stored configuration: unknown fields {sorted(map(str, unknown))!s:.300}; "
+                "open the index with the simindex version that wrote it"
+            )
+        try:
+            values: dict[str, Any] = {"containment": 0} | stored
+            simhash = stored["simhash"]
+            values["shingles"] = _shingles_from_dict(stored["shingles"])
+            if simhash is not None:
+                of_simhash = simhash | {"shingles": _shingles_from_dict(simhash["shingles"])}
+                values["simhash"] = SimHashConfig(**of_simhash)
+            return cls(**{name: values[name] for name in names})
+        except (KeyError, TypeError, ValueError, OverflowError) as exc:
+            raise FormatError(f"stored configuration: expected known fields, found {stored!r:.1000}") from exc
 
 
 def _shingles_to_dict(shingles: Shingles) -> dict[str, Any]:
@@ -255,44 +284,6 @@ def _shingles_to_dict(shingles: Shingles) -> dict[str, Any]:
 def _shingles_from_dict(stored: dict[str, Any]) -> Any:
     kinds: dict[str, Any] = {"words": WordShingles, "characters": CharShingles}
     return kinds[stored["kind"]](stored["size"], tuple(stored["normalize"]))
-
-
-def config_to_dict(config: Config) -> dict[str, Any]:
-    """Return the stored form of `config`: plain dicts, lists, strings and integers."""
-    simhash = config.simhash
-    of_simhash = simhash and vars(simhash) | {"shingles": _shingles_to_dict(simhash.shingles)}
-    parts = {"shingles": _shingles_to_dict(config.shingles), "simhash": of_simhash}
-    stored = {"hashing": HASHING_VERSION} | vars(config) | parts
-    if not config.containment:
-        del stored["containment"]  # an index without it stays readable to versions that do not know it
-    return stored
-
-
-def config_from_dict(stored: dict[str, Any]) -> Config:
-    """Return the Config of a stored form; FormatError of an unknown one, or of another hashing contract."""
-    if not isinstance(stored, dict):
-        raise FormatError(f"stored configuration: expected a map, found {stored!r:.100}")
-    if stored.get("hashing") != HASHING_VERSION:
-        raise FormatError(
-            f"hashing contract: expected version {HASHING_VERSION}, found {stored.get('hashing')!r:.100}; "
-            "build the index anew from its texts, or open it with the simindex version that wrote it"
-        )
-    names = [field.name for field in fields(Config)]
-    if unknown := stored.keys() - {"hashing", *names}:
-        raise FormatError(
-            f"stored configuration: unknown fields {sorted(map(str, unknown))!s:.300}; "
-            "open the index with the simindex version that wrote it"
-        )
-    try:
-        values: dict[str, Any] = {"containment": 0} | stored
-        simhash = stored["simhash"]
-        values["shingles"] = _shingles_from_dict(stored["shingles"])
-        if simhash is not None:
-            of_simhash = simhash | {"shingles": _shingles_from_dict(simhash["shingles"])}
-            values["simhash"] = SimHashConfig(**of_simhash)
-        return Config(**{name: values[name] for name in names})
-    except (KeyError, TypeError, ValueError, OverflowError) as exc:
-        raise FormatError(f"stored configuration: expected known fields, found {stored!r:.1000}") from exc
 
 
 def differing_fields(one: Config, other: Config) -> dict[str, tuple[object, object]]:

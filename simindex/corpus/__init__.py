@@ -7,8 +7,9 @@ Must not print. Importing `simindex` does not load this room, for it reads files
 loads nothing of it: the first of its names that is used does.
 """
 
-import importlib as _importlib
 import typing as _typing
+
+import simindex as _simindex
 
 if _typing.TYPE_CHECKING:
     from simindex.corpus.public import *
@@ -29,16 +30,7 @@ __all__ = [
     "join",
 ]
 
+_load, __dir__ = _simindex._late(__name__, __all__)
 
 if not _typing.TYPE_CHECKING:  # or a type checker takes every name for one of these
-
-    def __getattr__(name: str) -> object:
-        """Load the public names."""
-        if name not in __all__:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(_importlib.import_module("simindex.corpus.public"), name)
-
-
-def __dir__() -> list[str]:
-    """List the public names."""
-    return sorted(__all__)
+    __getattr__ = _load

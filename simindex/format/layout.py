@@ -9,7 +9,7 @@ value of a segment says anything about itself.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple, TypeVar
@@ -458,19 +458,14 @@ class Geometry:
         columns = [Column(t, n, entries, self.widths[t]) for t, n in enumerate(counts)]
         widths = KEY_BYTES * self.bands, FINGERPRINT_BYTES, NUMBER_BYTES
         columns.append(Column(self.count, entry.num_sketches, self.sketches_per_chunk, widths))
-        for table, count in enumerate(counts):
-            if count:
-                words = KEY_BYTES, 0, 0
-                columns.append(Column(FENCES + table, self.num_fences(count), self.fences_per_chunk, words))
-        for table, shape in enumerate(self.filter_shapes(entry)):
-            if shape.lines:
-                each = shape.lines * _kernel.LINE_WORDS
-                columns.append(Column(FILTERS + table, shape.chunks * each, each, (KEY_BYTES, 0, 0)))
+        fences, words = self.fences_per_chunk, _kernel.LINE_WORDS
+        derived = [(FENCES + table, self.num_fences(n), fences) for table, n in enumerate(counts)]
+        for table, (_, chunks, lines) in enumerate(self.filter_shapes(entry)):
+            derived.append((FILTERS + table, chunks * lines * words, lines * words))
         for table, bits in enumerate(self.bitmap_bits(entry)):
-            if bits:
-                each = 1 << bits - _kernel.MIN_BITMAP_BITS
-                columns.append(Column(BITMAPS + table, each, each, (KEY_BYTES, 0, 0)))
-        return columns
+            each = 1 << bits - _kernel.MIN_BITMAP_BITS if bits else 0
+            derived.append((BITMAPS + table, each, each))
+        return columns + [Column(*column, (KEY_BYTES, 0, 0)) for column in derived if column[1]]
 
     def segment_bytes(self, entry: SegmentEntry) -> int:
         """Return the bytes of all entries and sketches of a segment, seals left out."""
@@ -479,20 +474,9 @@ class Geometry:
         of_tables = sum(ENTRY_WIDTHS) * entries + sum(SHINGLE_WIDTHS) * entry.num_shingles
         return of_tables + self.sketch_bytes * entry.num_sketches
 
-    def stored_bytes(self, entries: Collection[SegmentEntry]) -> int:
+    def stored_bytes(self, entries: Iterable[SegmentEntry]) -> int:
         """Return the bytes of segments with their stored fences and filters, seals left out."""
-        if not entries:
-            return 0
-        # `segment_bytes` is linear in the counts: one call for the sums.
-        columns = list(zip(*entries, strict=True))
-        counts = [*map(sum, columns[3:8]), 0, b"", sum(columns[10])]
-        total = self.segment_bytes(SegmentEntry._make([0, 0, 0, *counts]))
-        for entry in entries:
-            if entry.chunked:
-                total += KEY_BYTES * sum(map(self.num_fences, self.entry_counts(entry)))
-                total += sum(LINE_BYTES * shape.chunks * shape.lines for shape in self.filter_shapes(entry))
-                total += sum(1 << bits >> 3 for bits in self.bitmap_bits(entry) if bits)
-        return total
+        return sum(_stored_bytes(self, entry) for entry in entries)
 
     def paged_bytes(self, entries: Iterable[SegmentEntry], alive: float) -> int:
         """Return about the bytes of segments in pages when they are one, where that share of their entries is
@@ -532,3 +516,10 @@ class Geometry:
             return "sketches"
         kind, of = divmod(table - self.count - 1, self.count)
         return f"{('filter', 'bitmap', 'fences')[kind]} of {self.name(of)}"
+
+
+@lru_cache(maxsize=1_024)  # most segments of a manifest were in the one before
+def _stored_bytes(geometry: Geometry, entry: SegmentEntry) -> int:
+    if not entry.chunked:
+        return geometry.segment_bytes(entry)
+    return sum(column.total * sum(column.widths) for column in geometry.columns(entry))

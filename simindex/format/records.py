@@ -353,14 +353,8 @@ def encode_flags(number: int, flags: int) -> bytes:
 
 def decode_flags(number: int, value: bytes | memoryview) -> int:
     """Return the REMOVED flags of `encode_flags`. Raises CorruptIndexError for anything else."""
-    what = f"removal mark {number}"
-    flags = _decode_count("removed", number, value, what)
-    if flags not in _STORED_FLAGS:
-        raise CorruptIndexError(
-            f"{what}: expected flags {_STORED_FLAGS}, found {flags}; restore a backup or rebuild the index",
-            key=number_key(number),
-        )
-    return flags
+    expected = f"flags {_STORED_FLAGS}"
+    return _decode_count("removed", number, value, "removal mark", expected, _STORED_FLAGS.__contains__)
 
 
 _STORED_FLAGS = REMOVED_DOCUMENT, REMOVED_DOCUMENT | REMOVED_SKETCH
@@ -373,28 +367,29 @@ def encode_group_size(leader: int, size: int) -> bytes:
 
 def decode_group_size(leader: int, value: bytes | memoryview) -> int:
     """Return the size of `encode_group_size`, 1 or more. Raises CorruptIndexError for anything else."""
-    what = f"group {leader}"
-    size = _decode_count("groups", leader, value, what)
-    if not size:
-        raise CorruptIndexError(
-            f"{what}: expected a size of 1 or more, found 0; restore a backup or rebuild the index",
-            key=number_key(leader),
-        )
-    return size
+    return _decode_count("groups", leader, value, "group", "a size of 1 or more", bool)
 
 
 _COUNT_BYTES = 8
 
 
-def _decode_count(database: str, number: int, value: bytes | memoryview, what: str) -> int:
-    content = unseal(database, number_key(number), value, what)
-    if len(content) != _COUNT_BYTES:
+def _decode_count(
+    database: str,
+    number: int,
+    value: bytes | memoryview,
+    what: str,
+    expected: str,
+    is_valid: Callable[[int], bool],
+) -> int:
+    content = unseal(database, number_key(number), value, f"{what} {number}")
+    count = int.from_bytes(content, "little")
+    if len(content) != _COUNT_BYTES or not is_valid(count):
         raise CorruptIndexError(
-            f"{what}: expected {_COUNT_BYTES} bytes and a seal, found {len(content)} and a seal; "
-            "restore a backup or rebuild the index",
+            f"{what} {number}: expected {expected} in {_COUNT_BYTES} bytes and a seal, found {count} in "
+            f"{len(content)}; restore a backup or rebuild the index",
             key=number_key(number),
         )
-    return int.from_bytes(content, "little")
+    return count
 
 
 RUN_DOCUMENTS = 1_024

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from simindex.config import Config, SimHashConfig, config_from_dict, config_to_dict, require_equal
+from simindex.config import Config, SimHashConfig, require_equal
 from simindex.errors import FormatError, SimIndexError
 from simindex.format.layout import Geometry, Layout
 from simindex.format.meta import (
@@ -59,7 +59,7 @@ class Scheme:
     def header(self) -> Header:
         """What is stored of it."""
         layout, blocks, kinds = self.tables.layout, len(self.plan.widths), self.tables.kinds
-        return Header(layout, blocks, kinds, config_to_dict(self.config), self.identity)
+        return Header(layout, blocks, kinds, self.config.to_dict(), self.identity)
 
     @cached_property
     def whole_sketch(self) -> int:
@@ -125,7 +125,7 @@ def _possible_blocks(simhash: SimHashConfig | None) -> Collection[int]:
 
 def scheme_of_header(header: Header, where: str) -> Scheme:
     """Return the scheme of a stored header. Raises FormatError when its parts contradict one another."""
-    config, blocks = config_from_dict(header.config), header.blocks
+    config, blocks = Config.from_dict(header.config), header.blocks
     if isinstance(config.seed, str):
         raise FormatError(f"{where}: header: expected a number as the seed, found {config.seed!r}")
     if blocks not in _possible_blocks(config.simhash):

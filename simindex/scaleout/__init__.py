@@ -12,8 +12,9 @@ and `StagedPairs` find pairs and clusters.
 `BuildPart` are callables over batches of rows, for Ray Data, Dask, Spark and the like.
 """
 
-import importlib as _importlib
 import typing as _typing
+
+import simindex as _simindex
 
 if _typing.TYPE_CHECKING:
     from simindex.scaleout.public import *
@@ -57,16 +58,7 @@ __all__ = [
     "restore_index",
 ]
 
+_load, __dir__ = _simindex._late(__name__, __all__)
 
 if not _typing.TYPE_CHECKING:  # or a type checker takes every name for one of these
-
-    def __getattr__(name: str) -> object:
-        """Load the public names."""
-        if name not in __all__:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(_importlib.import_module("simindex.scaleout.public"), name)
-
-
-def __dir__() -> list[str]:
-    """List the public names."""
-    return sorted(__all__)
+    __getattr__ = _load

@@ -17,7 +17,7 @@ import numpy as np
 import xxhash
 
 from simindex import _kernel
-from simindex.config import Config, config_to_dict
+from simindex.config import Config
 from simindex.errors import ConfigMismatchError
 from simindex.formulas.estimator import similarity_table
 from simindex.sketching.hash_family import band_words
@@ -26,7 +26,7 @@ from simindex.sketching.sample import Sample, Samples
 
 def origin_of(config: Config) -> bytes:
     """Return a digest of the settings that a sketch depends on."""
-    stored = config_to_dict(config)
+    stored = config.to_dict()
     simhash, rest = stored["simhash"], (config.num_perm, config.hash_seed)
     parts = (stored["hashing"], stored["shingles"], simhash and simhash["shingles"], *rest)
     return xxhash.xxh3_64_digest(repr(parts).encode())

@@ -6,14 +6,13 @@ from hypothesis import strategies as st
 from support.texts import uint64s
 
 from simindex import Config, FormatError, Layout, SimHashConfig, WordShingles
-from simindex.config import config_from_dict, config_to_dict
 from simindex.format.layout import Geometry
 from simindex.format.meta import CONFIG_KEY, FORMAT_VERSION, MAGIC, Header, decode_header, encode_header
 from simindex.format.seals import pack, seal, unpack, unseal
 
 layouts = st.builds(Layout, st.integers(2, 100), st.integers(1, 2**20), st.integers(1, 2**28))
 
-HEADER = Header(Layout(), 4, Geometry(16, 4, Layout()).kinds, config_to_dict(Config()), bytes(range(16)))
+HEADER = Header(Layout(), 4, Geometry(16, 4, Layout()).kinds, Config().to_dict(), bytes(range(16)))
 
 
 def changed(place: int, value: object) -> bytes:
@@ -29,10 +28,10 @@ def test_header_comes_back_as_it_was_encoded(
 ) -> None:
     simhash = None if distance is None and bands else SimHashConfig(distance or 0)
     config = Config(WordShingles(2, ()), 8 * bands, simhash, 5 if bands else 0, seed)
-    header = Header(layout, blocks, Geometry(bands, blocks, layout).kinds, config_to_dict(config), bytes(16))
+    header = Header(layout, blocks, Geometry(bands, blocks, layout).kinds, config.to_dict(), bytes(16))
     found = decode_header(encode_header(header), "test")
     assert found == header
-    assert config_from_dict(found.config) == config
+    assert Config.from_dict(found.config) == config
 
 
 @given(st.binary(max_size=60))
