@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import partial
 
 from simindex.inputs.rows import BadRowError, NoTextError
 from simindex.inputs.source import Columns, Source, Tally
@@ -85,28 +84,23 @@ def read(
     source: Source, selection: Selection, read_file: ReadFile, named_table: Callable[[str], bool]
 ) -> Iterator[Columns]:
     """Yield the rows of each file of a folder; a file that `named_table` knows is counted as a table."""
-    done = 0
     for file in selection.files(source.path, source.tally):
         if isinstance(file, BadRowError):
             yield Columns.without_rows(file)
             continue
         inner = source.inner(file)
         source.tally.tables += named_table(file)
-        source.follow(partial(_so_far, done, inner))
+        before = source.bytes_read
         try:
             for some in read_file(inner):
+                source.bytes_read = before + inner.bytes_read
                 if isinstance(some.error, NoTextError):
                     source.tally.binary += 1
                 else:
                     yield some
         except OSError as exc:
             yield Columns.without_rows(_unreadable(file, exc))
-        done += _num_bytes(file)
-    source.follow(lambda: done)
-
-
-def _so_far(done: int, inner: Source) -> int:
-    return done + inner.bytes_read
+        source.bytes_read = before + _num_bytes(file)
 
 
 def _unreadable(path: str, error: OSError) -> BadRowError:

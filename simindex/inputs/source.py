@@ -148,21 +148,12 @@ class Source:
         self.limits = limits or Limits()
         self.tally = Tally() if tally is None else tally
         self.name = "stdin" if path == "-" else path
-        self._position: Callable[[], int] = int
+        self.bytes_read = 0  # so far, as they lie on disk; 0 of standard input and pipes
 
     @property
     def key(self) -> str:
         """What its document is called, where it is one: its path as it was given, "." and "//" left out."""
         return self.path if is_remote(self.path) else tidy_path(self.name)
-
-    @property
-    def bytes_read(self) -> int:
-        """Bytes read so far, as they lie on disk; 0 for standard input and pipes."""
-        return self._position()
-
-    def follow(self, position: Callable[[], int]) -> None:
-        """Let `position` tell from now on how many bytes have been read."""
-        self._position = position
 
     def total_bytes(self) -> int | None:
         """Return the bytes of the file, or ``None`` where they are unknown, as with a pipe."""
@@ -176,18 +167,16 @@ class Source:
     @contextmanager
     def _opened(self) -> Iterator[Stream]:
         with Stream(self.path, self.limits.window, self.encoding) as stream:
-            self.follow(stream.position)
-            yield stream
+            try:
+                yield stream
+            finally:
+                self.bytes_read = stream.position()
 
     @contextmanager
     def lines(self) -> Iterator[Lines]:
         """Open the file for the length of the block; gives its lines, decompressed and in UTF-8."""
         with self._opened() as stream:
-            lines = Lines(stream, self.name, self.limits)
-            if self.extent is not None:
-                stream.narrow(self.extent.begin, self.extent.end)
-                lines.number = self.extent.lines_before
-            yield lines
+            yield Lines(self, stream)
 
     def inner(self, path: str) -> Source:
         """Return a file of this folder as an input that is read in the same way."""
@@ -247,10 +236,14 @@ class Lines:
     over a limit, the rest of which is read and not held. It raises `InputError` where the file cannot be read
     on, and names the line after which that was."""
 
-    def __init__(self, stream: Stream, name: str, limits: Limits) -> None:
+    def __init__(self, source: Source, stream: Stream) -> None:
         self.number = 0  # of the newest line, from 1
         self.mark = 0  # what `excess` takes, of the time before that line
-        self._stream, self._name, self._limits = stream, name, limits
+        self._source, self._stream = source, stream
+        self._name, self._limits, self._end = source.name, source.limits, _MOST
+        if source.extent is not None:
+            stream.file.seek(source.extent.begin)
+            _, self._end, self.number = source.extent
 
     def __iter__(self) -> Iterator[bytes | BadRowError]:
         for some in self.groups():
@@ -276,12 +269,13 @@ class Lines:
     def pieces(self, size: int) -> Iterator[bytes | BadRowError]:
         """Yield up to `size` bytes of whole lines at a time, of a long line more; the last line of a file may
         have no end. `number` stays what it is."""
-        stream, rest, before = self._stream, b"", 0
+        source, stream, rest, before = self._source, self._stream, b"", 0
         size = max(1, min(size, self.careful_from // 2))
         longest = min(_PIECE, max(0, self.careful_from - size))
         read1: Callable[[int], bytes] = cast("io.BufferedReader", stream.file).read1
         try:
-            while piece := read1(size):
+            while piece := read1(max(0, min(size, self._end - stream.position()))):
+                source.bytes_read = stream.position()
                 end = piece.rfind(b"\n") + 1
                 if end:
                     yield b"".join((rest, memoryview(piece)[:end]))

@@ -12,7 +12,6 @@ import gzip
 import importlib
 import io
 import sys
-import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any, BinaryIO, cast
@@ -138,19 +137,6 @@ class _Recoded(_Readable):
         return size
 
 
-class _Narrowed(_Readable):
-    """The next bytes of a file, so many of them."""
-
-    def __init__(self, file: BinaryIO, num_bytes: int) -> None:
-        self._file, self._left = file, num_bytes
-
-    def readinto(self, buffer: Any) -> int:
-        data = self._file.read(min(len(buffer), self._left))
-        self._left -= len(data)
-        buffer[: len(data)] = data
-        return len(data)
-
-
 def is_utf8(encoding: str) -> bool:
     """Return whether this is a name of UTF-8.
 
@@ -167,9 +153,7 @@ class Stream:
 
     def __init__(self, path: str, max_window: int = 1 << 31, encoding: str = "utf-8") -> None:
         self._raw: Any = None
-        self._closing = threading.RLock()
         self._has_position = False
-        self._last_position = 0
         self.is_packed = False
         self.file = standard_input() if path == "-" else self._opened(path, max_window)
         if not is_utf8(encoding):
@@ -198,32 +182,22 @@ class Stream:
             unpacked = _Unpacked(self._counted, partial(unpacker.ZstdDecompressor, options=options))
         return cast("BinaryIO", io.BufferedReader(unpacked, _UNPACK_BYTES))
 
-    def narrow(self, begin: int, end: int) -> None:
-        """Read nothing but some bytes of a file that is neither compressed nor recoded."""
-        self._raw.seek(begin)
-        self.file = cast("BinaryIO", io.BufferedReader(_Narrowed(self._raw, end - begin), _READ_BYTES))
-
     @property
     def packed_bytes(self) -> int:
         """Compressed bytes read so far; 0 for a file that is not compressed."""
         return self._counted.num_bytes if self.is_packed else 0
 
     def position(self) -> int:
-        """Return how many bytes of the file have been read, also when it is closed; 0 for standard input and
-        for a pipe that is not compressed. Another thread may read and close the file meanwhile."""
+        """Return how many bytes of the file have been read; 0 of standard input, and of a pipe that is not
+        compressed."""
         if self.is_packed:
             return self._counted.num_bytes
-        with self._closing:
-            if self._has_position and not self._raw.closed:
-                self._last_position = int(self._raw.tell())
-            return self._last_position
+        return int(self._raw.tell()) if self._has_position else 0
 
     def close(self) -> None:
         """Close the file; standard input stays open."""
         if self._raw is not None:
-            with self._closing:
-                self.position()
-                self._raw.close()
+            self._raw.close()
 
     def __enter__(self) -> Stream:
         return self

@@ -1,12 +1,10 @@
 """`simindex.compat.datasketch` beside datasketch: its hash values, its bytes, its answers, its methods."""
 
-import ast
 import os
 import pickle
 import random
 import shutil
 import sys
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -253,39 +251,6 @@ def test_program_runs_with_one_import_changed_and_a_path_keeps_what_it_stored(
         assert set(lsh.keys) == set(forest.keys) == {"m2", "m3"}
         assert lsh.query(minhash) == forest.query(minhash, 1) == ["m2"]
     assert all(simindex.check(tmp_path / name).ok for name in paths)
-
-
-def examples() -> Iterator[str]:
-    """The examples in the docstrings of the datasketch that is installed, of what is offered here."""
-    for module in ("minhash", "lean_minhash", "lsh", "lshforest"):
-        source = Path(datasketch.__file__).with_name(f"{module}.py").read_text(encoding="utf-8")
-        for node in ast.walk(ast.parse(source)):
-            if not isinstance(node, ast.FunctionDef | ast.ClassDef):
-                continue
-            for block in (ast.get_docstring(node) or "").split(".. code-block:: python\n")[1:]:
-                lines = block.split("\n")
-                end = next(
-                    (n for n, line in enumerate(lines) if line.strip() and line[:1] != " "), len(lines)
-                )
-                code = [line for line in lines[:end] if line.strip()]
-                indent = len(code[0]) - len(code[0].lstrip())
-                whole = [line for line in code if line.startswith(" " * indent)]
-                yield textwrap.dedent(
-                    "\n".join(whole[: len(code) if whole == code else code.index(whole[-1]) + 1])
-                )
-
-
-def test_examples_of_datasketch_run_with_one_import_changed() -> None:
-    ran = 0
-    for example in examples():
-        if "import" not in example or any(word in example for word in ("redis", "farmhash", "gpu", "Output")):
-            continue
-        exec(
-            example.replace("from datasketch ", "from simindex.compat.datasketch "),
-            {"print": lambda *_: None},
-        )
-        ran += 1
-    assert ran >= 4
 
 
 @given(

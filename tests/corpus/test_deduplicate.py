@@ -3,7 +3,6 @@
 import gc
 import gzip
 import json
-import lzma
 import os
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 import orjson
 import pytest
 from support.faults import around, set_bound
-from support.texts import zstd
 from support.truth import kept_by_index, lines, texts, write_lines
 
 import simindex
@@ -24,24 +22,6 @@ TEXTS = texts(600)
 
 def json_rows(path: Path) -> list[Any]:
     return [orjson.loads(line) for line in path.read_bytes().splitlines()]
-
-
-@pytest.mark.parametrize("packing", [".gz", ".xz", ".zst"])
-def test_output_is_packed_as_it_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packing: str
-) -> None:
-    set_bound(monkeypatch, "bytes of a frame", 10_000)
-    all_lines = write_lines(tmp_path / "a.jsonl", TEXTS)
-    out = tmp_path / f"out.jsonl{packing}"
-    report = deduplicate(tmp_path / "a.jsonl", out)
-    unpack: Any = {".gz": gzip, ".xz": lzma}.get(packing) or zstd()
-    content = unpack.decompress(out.read_bytes())
-    assert content.splitlines(keepends=True) == [
-        all_lines[place] for place in kept_by_index(tmp_path / "i", TEXTS)
-    ]
-    again = deduplicate(out, tmp_path / "again.jsonl")
-    assert again[:3] == (report.kept, report.kept, 0)
-    assert (tmp_path / "again.jsonl").read_bytes() == content
 
 
 def test_report_has_a_line_for_each_row_that_goes(tmp_path: Path) -> None:

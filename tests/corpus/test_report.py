@@ -3,7 +3,6 @@
 import html.parser
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -150,19 +149,6 @@ def test_page_is_bounded(tmp_path: Path) -> None:
     assert cluster["members"][0]["cut"] == len(FIRST) + 2
 
 
-def test_page_without_texts_says_so(tmp_path: Path) -> None:
-    with simindex.open(tmp_path / "i") as index:
-        fill(index, {"a": FIRST, "b": FIRST})
-        data = data_of(report_of(subject_of(index, 0.8), overview_of(index, 0.8, 10, 10), None, Bounds()))
-    assert data["with_texts"] is False
-    assert "form" not in data["clusters"][0]["members"][0]
-
-
-def test_page_refuses_numbers_that_json_has_not() -> None:
-    with pytest.raises(ValueError, match="JSON compliant"):
-        page_of({"share": float("nan")})
-
-
 either = st.one_of(
     st.builds(WordShingles, st.integers(1, 3), normalize_steps),
     st.builds(CharShingles, st.integers(1, 4), normalize_steps),
@@ -191,13 +177,6 @@ def test_shared_form_unpacks_to_the_shingles(texts: list[str], shingles: WordShi
 
 
 # ---- in a browser ----
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    opened = Browser(tmp_path_factory.mktemp("profile"))
-    yield opened
-    opened.close()
 
 
 @pytest.fixture

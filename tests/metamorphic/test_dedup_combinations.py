@@ -47,7 +47,7 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
     "by": ("minhash", "simhash"),
     "exact": (False, True),
     "explain": (False, True),
-    "output": ("out.jsonl", "out.jsonl.zst", "out.csv", "out.tsv.gz", "out.parquet"),
+    "output": ("out.jsonl", "out.jsonl.zst", "out.csv.xz", "out.tsv.gz", "out.parquet"),
     "against": (False, True),
     "into": (False, True),
 }

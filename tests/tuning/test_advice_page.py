@@ -2,7 +2,6 @@
 
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,13 +19,6 @@ TEXTS[0] = (2**60 + 1, f"</script><script>document.title = 'taken'</script> {TEX
 @pytest.fixture(scope="module")
 def report() -> TuningReport:
     return tuning.tune(TEXTS)
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    opened = Browser(tmp_path_factory.mktemp("profile"))
-    yield opened
-    opened.close()
 
 
 @pytest.fixture(scope="module")

@@ -32,9 +32,9 @@ def read(source: Source, _fields: Fields) -> Iterator[Found]:
         found = type(values).__name__
         yield 0, None, BadRowError(source.name, f"expected a JSON array of objects, found {found}; {_REMEDY}")
         return
-    num_bytes, num_rows, number = source.bytes_read, len(values), 0
-    source.follow(lambda: num_bytes * number // max(num_rows, 1))
+    num_bytes = source.bytes_read
     for number, value in enumerate(values, 1):
+        source.bytes_read = num_bytes * number // len(values)
         if isinstance(value, dict):
             yield number, value, value
         else:

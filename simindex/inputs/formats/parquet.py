@@ -38,7 +38,6 @@ def read(source: Source, fields: Fields) -> Iterator[Found]:
             fields.require_column(source.name, names)
             wanted = [name for name in names if name in (fields.id, fields.document, fields.metadata_from)]
             num_bytes, num_rows = source.total_bytes() or 0, file.metadata.num_rows
-            source.follow(lambda: num_bytes * number // max(num_rows, 1))
             columns = None if fields.metadata or fields.whole_rows else wanted
             selects = fields.whole_rows and not fields.metadata
             for group in range(file.num_row_groups):
@@ -47,6 +46,7 @@ def read(source: Source, fields: Fields) -> Iterator[Found]:
                     looked_at = batch.select(wanted) if selects else batch
                     for at, values in enumerate(_values(looked_at, source.limits.row)):
                         number += 1
+                        source.bytes_read = num_bytes * number // num_rows
                         if values is None:
                             place, reason = f"{source.name}:{number}", source.limits.refusal("a cell")
                             yield number, None, BadRowError(place, reason)

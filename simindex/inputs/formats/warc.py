@@ -45,7 +45,6 @@ def read(source: Source, fields: Fields) -> Iterator[Found]:
 
     number = 0
     with Stream(source.path, source.limits.window) as stream:
-        source.follow(stream.position)
         guarded = _Guarded(stream.file)
         try:
             archive = ArchiveIterator(guarded, no_record_parse=True)
@@ -55,6 +54,7 @@ def read(source: Source, fields: Fields) -> Iterator[Found]:
                 _read_http_head(archive, record)
                 found = _page(source, number + 1, record)
                 _require_whole(record)
+                source.bytes_read = stream.position()
                 number += 1
                 if isinstance(found, BadRowError):
                     yield number, None, found
