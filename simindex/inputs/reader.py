@@ -77,21 +77,11 @@ class Reading:
 
 
 class Inputs:
-    """The rows of several inputs, in the order given.
+    """The rows of several inputs, in the order given: files, folders, "-", patterns, and URLs of `fsspec`.
 
-    Paths are files, folders, "-" for standard input, patterns of `glob`, and URLs, or patterns of such, that
-    `fsspec` opens; a folder may be left out within others. One that is missing, of another format or without
-    the package that it needs is refused at once.
-
-    Iterating yields `Row` and `BadRowError`; it raises `InputError` where an input cannot be read on, and
-    ``OSError`` where one cannot be opened. Each iteration begins anew, except for standard input, and its
-    `place` is that of the input that it reads. One thread at a time; between iterations it can be pickled.
-    One row is held in memory (of .parquet a thousand, of .json the file); what is over a limit is a
-    `BadRowError`.
-
-    >>> inputs = Inputs([os.path.dirname(__file__)], reading=Reading(globs=("rows.py",)))
-    >>> [row.key for row in inputs]  # doctest: +ELLIPSIS
-    ['...inputs/rows.py']
+    One that is missing, of another format or without the package that it needs is refused at once. Iterating
+    yields `Row` and `BadRowError`, and raises `InputError` where an input cannot be read on. Each iteration
+    begins anew, except for standard input. One thread at a time; between iterations it can be pickled.
     """
 
     def __init__(

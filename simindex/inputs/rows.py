@@ -51,10 +51,6 @@ _FORMS = {
 def parse_fingerprint(value: object, base: int = 16) -> int:
     """Return a fingerprint, 0..2**64-1, from an integer of 64 bits, signed or not, or from its digits.
 
-    Args:
-        value: the integer, or a text.
-        base: of the digits of a text: 16 or 10.
-
     >>> parse_fingerprint("00000000000000ff"), parse_fingerprint(-1) == parse_fingerprint("f" * 16)
     (255, True)
     """
@@ -134,13 +130,8 @@ class Fields:
     whole_rows: bool = False  # whether the content of a row of Parquet has all columns, not only the wanted
 
     def row(self, name: str, number: int, values: dict[str, Any]) -> Row | BadRowError:
-        """Return the row of these values.
+        """Return the row of these values, whose place is ``name:number``.
 
-        Args:
-            number: of the row or line in it; the place is ``name:number``.
-
-        >>> Fields().row("a.jsonl", 3, {"id": 7, "text": "a ship left"})
-        Row(key=7, document='a ship left', metadata=None)
         >>> print(Fields().row("a.jsonl", 4, {"id": 8}))
         a.jsonl:4: expected a field 'text', found ['id']; --text-field names another
         """
@@ -162,11 +153,7 @@ class Fields:
         self, name: str, numbers: Sequence[int], rows: Sequence[Any]
     ) -> tuple[list[Any], list[Any], list[Any] | None] | None:
         """Return the keys, documents and metadata, if any, of rows that are each as nearly all are; ``None``
-        where one may not be, and `row` says what it is.
-
-        >>> Fields().usual("a.jsonl", [3, 4], [{"id": 7, "text": "a ship"}, {"id": 8, "text": "left"}])
-        ([7, 8], ['a ship', 'left'], None)
-        """
+        where one may not be, and `row` says what it is."""
         if self.keys_only or self.fingerprint is not None or set(map(type, rows)) != {dict}:
             return None
         keys: list[Any] = [row.get(self.id) for row in rows]

@@ -74,11 +74,7 @@ class Limits:
             require_int(name, getattr(self, name), 1, _MOST)
 
     def refusal(self, what: str) -> str:
-        """Return why something that takes too much memory is refused.
-
-        >>> Limits().refusal("a line")
-        'expected a line of at most 256 MiB, found more; --max-row (Limits.row) sets the limit'
-        """
+        """Return why something that takes too much memory is refused."""
         share = ", 32 times as much," if what == "a page" else ""
         size = _size({"a page": self.page, "a window": self.window}.get(what, self.row))
         return f"expected {what} of at most {size}, found more; --max-row (Limits.row){share} sets the limit"
@@ -183,11 +179,7 @@ class Source:
         return Source(path, self.limits, self.encoding, self.delimiter, self.tally)
 
     def whole(self) -> bytes:
-        """Return the whole file, decompressed and in UTF-8.
-
-        Raises NoTextError where it begins with something binary, BadRowError where it is over the limit or
-        cannot be unpacked, OSError where it cannot be opened.
-        """
+        """Return the whole file, decompressed and in UTF-8; raises BadRowError where it is no such text."""
         with self._opened() as stream:
             try:
                 content = self._whole(stream)

@@ -33,11 +33,7 @@ MAX_READ_AHEAD = 1 << 18
 
 
 def without_packing(path: str) -> str:
-    """Return a path without the suffix that says how the file is compressed.
-
-    >>> without_packing("a.jsonl.gz"), without_packing("a.jsonl")
-    ('a.jsonl', 'a.jsonl')
-    """
+    """Return a path without the suffix that says how the file is compressed."""
     suffix = _packing(path)
     return path[: len(path) - len(suffix)]
 
@@ -138,11 +134,7 @@ class _Recoded(_Readable):
 
 
 def is_utf8(encoding: str) -> bool:
-    """Return whether this is a name of UTF-8.
-
-    >>> is_utf8("U8"), is_utf8("latin-1")
-    (True, False)
-    """
+    """Return whether this is a name of UTF-8, as "U8" is."""
     return codecs.lookup(encoding).name == "utf-8"
 
 

@@ -89,11 +89,10 @@ def points_of(
     thresholds: Sequence[float],
     counting: float = 1.0,
 ) -> tuple[Point, ...]:
-    """Return a point for each threshold: a pair is taken where its score is at least that.
+    """Return a point for each threshold, from which on pairs are taken; of a distance it is negative.
 
-    A pair stands for so many as its weight says. Thresholds of a distance are negative, as its scores, and
-    stand in the points without the sign. The intervals are made for the share `counting` of the labels: not
-    for all where the same labels chose the threshold, which looks better on them than on others.
+    The intervals are made for the share `counting` of the labels: not for all where the same labels chose the
+    threshold, which looks better on them than on others.
     """
     found = []
     for threshold in thresholds:

@@ -40,10 +40,7 @@ class Labels:
         return LabelFigures(tuple(yes), tuple(no), self.skipped)
 
     def weights(self, similarities: np.ndarray, histogram: tuple[int, ...]) -> np.ndarray:
-        """Return how many pairs of the sample each label stands for: those of its tenth are shared out.
-
-        A pair of other texts, or one that is less similar than all that were looked for, stands for itself.
-        """
+        """Return how many pairs of the sample each label stands for: its share of those of its tenth."""
         tenths = _tenths_of(similarities)
         drawn = self.of_sample & (similarities >= LEAST_SIMILARITY)
         labelled = np.bincount(tenths[drawn], minlength=10)

@@ -26,15 +26,10 @@ class TextPairs(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """Numbers of different shingles that pairs have by one shingling: arrays of int64, shape (n,).
+    """Numbers of different shingles that pairs have by one shingling: arrays of int64, shape (n,)."""
 
-    Attributes:
-        shared: those that both texts have.
-        smaller, larger: those of the text that has fewer, and those of the other one.
-    """
-
-    shared: np.ndarray
-    smaller: np.ndarray
+    shared: np.ndarray  # those that both texts have
+    smaller: np.ndarray  # those of the text that has fewer
     larger: np.ndarray
 
     @property

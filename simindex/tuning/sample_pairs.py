@@ -47,11 +47,7 @@ class SamplePairs:
 
 
 def pairs_of_sample(sample: Sample, shingles: Shingles) -> SamplePairs:
-    """Return the similar pairs; of equal texts the first one is in pairs with unlike ones.
-
-    Where there are more than a million, a random quarter of the texts is taken in place of all, and the
-    sample's notes say so.
-    """
+    """Return the similar pairs; where there are too many, those of a random quarter of the texts."""
     places = [place for place, text in enumerate(sample.texts) if text]
     while True:
         found = _pairs_among(sample, places, shingles)
@@ -123,11 +119,8 @@ def _pair(sample: Sample, pairs: SamplePairs, place: int) -> SamplePair:
 
 
 def valley_of(histogram: tuple[int, ...]) -> float | None:
-    """Return where a histogram is lowest between two heaps, or ``None`` where it has one only.
-
-    Bars of a twentieth are compared. There is a valley where the lower one of the two heaps beside it stands
-    over it by more than three times what chance moves both.
-    """
+    """Return where a histogram is lowest, by twentieths, between two heaps that stand over it by more than
+    three times what chance moves both; ``None``: nowhere."""
     bars = np.array(histogram).reshape(-1, 5).sum(axis=1)
     depths = []
     for place in range(1, len(bars) - 1):

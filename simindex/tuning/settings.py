@@ -49,16 +49,12 @@ _NEARLY = 0.01
 
 @dataclass(frozen=True)
 class Wanted:
-    """Pairs that are to be found, and others that are not: arrays of shape (n,).
+    """Pairs that are to be found, and others that are not: arrays of shape (n,)."""
 
-    What they have by the shingles of the settings, the distances of their fingerprints, whether each is to be
-    found, and how many pairs each stands for.
-    """
-
-    measured: Measured
-    distances: np.ndarray
-    are: np.ndarray
-    weights: np.ndarray
+    measured: Measured  # by the shingles of the settings
+    distances: np.ndarray  # of their fingerprints
+    are: np.ndarray  # whether each is to be found
+    weights: np.ndarray  # how many pairs each stands for
 
     def shares(self, odds: np.ndarray) -> tuple[float, float]:
         """Return the shares that are missed, and that are wrong, where each is returned with these odds."""

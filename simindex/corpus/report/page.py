@@ -27,14 +27,7 @@ _REPORT = "simindex.corpus.report"
 
 
 def page_of(data: dict[str, Any], package: str = _REPORT) -> str:
-    """Return the page that shows `data`, the value that page.js reads.
-
-    Args:
-        package: whose page.html and page.js it is; a page.css of its own comes after the report's.
-
-    >>> "<b>" in page_of({"title": "<b>"})
-    False
-    """
+    """Return the page that shows `data`, by the page.html and page.js of a package."""
     script, style = _part(_REPORT, "shared.js") + _part(package, "page.js"), _part(_REPORT, "page.css")
     if package != _REPORT:
         style += _part(package, "page.css")

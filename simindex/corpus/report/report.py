@@ -178,16 +178,7 @@ def members_of(overview: Overview) -> list[Member]:
 
 
 def texts_of(rows: Iterable[Row | BadRowError], keys: Collection[Key]) -> dict[Key, str]:
-    """Return the texts of the rows with these keys; of several with one key the first.
-
-    Reading ends where all are found. Ready shingles and fingerprints are no texts and are passed over.
-
-    Raises:
-        BadRowError: a row before that end is no document.
-
-    >>> texts_of([Row("a", "one", None), Row("b", "two", None)], {"b"})
-    {'b': 'two'}
-    """
+    """Return the texts of the rows with these keys, of several with one key the first; raise bad rows."""
     wanted = set(keys)
     found: dict[Key, str] = {}
     if not wanted:
@@ -202,7 +193,7 @@ def texts_of(rows: Iterable[Row | BadRowError], keys: Collection[Key]) -> dict[K
 
 
 def texts_of_job(inputs: Inputs, job: Finished, members: Collection[Member]) -> dict[Name, str]:
-    """Return the texts of members of a job, by their names; reading and errors are those of `texts_of`.
+    """Return the texts of members of a job, by their names, as `texts_of` reads them.
 
     A member has the text of its key and place. Where its input is now elsewhere the file's name counts; what
     is of none of the files that are read, as a document of an index, has the first text of its key that is of

@@ -66,11 +66,8 @@ def _is_utf8(cell: str) -> bool:
 
 
 def _parser() -> Any:
-    """Return the csv module's parser, in a copy of its own without its limit on cells: rows have one.
-
-    The limit, 128 KiB, is one for the whole process, and is not ours to change; but it is a part
-    of the extension module's state, of which each loading makes a new one (PEP 489).
-    """
+    """Return a copy of the csv module's parser without its limit on cells, 128 KiB for the whole process: a
+    part of the extension module's state, of which each loading makes a new one (PEP 489)."""
     spec = cast("Any", importlib.util.find_spec("_csv"))
     parser: Any = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(parser)

@@ -36,11 +36,8 @@ MODULES = (
 
 
 def read(source: Source, fields: Fields) -> Iterator[Found]:
-    """Yield the pages of an archive, each with the place ``name:record``, from 1.
-
-    A page is an HTTP response of status 200 to 299 with HTML or plain text, or a text that was made of one
-    before (a record "conversion", as .wet files have). Other records, and pages without text, are counted.
-    """
+    """Yield the pages of an archive: responses of status 200 to 299 with HTML or plain text, and texts that
+    were made of some before (records "conversion", as .wet files have). Other records are counted."""
     from warcio.archiveiterator import ArchiveIterator
 
     number = 0
