@@ -145,15 +145,16 @@ def _prove(file: PageFile, path: str) -> None:
     for page, message in wrong_numbers(file):
         raise _damaged(path, "", message, page)
     usage = Usage(file.num_known, file.num_used)
-    main = _sound(walk_tree(file, MAIN, file.meta.main, usage, MOST_DEPTH), path)
+    main = walk_tree(file, MAIN, file.meta.main, usage, MOST_DEPTH)
     values = dict(main.values())
-    if values.keys() != {name.encode() for name in DATABASES}:
+    if main.is_whole and values.keys() != {name.encode() for name in DATABASES}:
         return  # nothing was ever committed, or it is another program's file
     databases = records_of(main, values.items())
-    _sound(main, path)
-    for name, record in databases.items():
+    trees = [main]
+    for name, record in databases.items() if main.is_whole else ():
         levels = min(record.depth - 1, 1) if name == RECORDS else record.depth - (name not in _READ_WHOLE)
-        _sound(walk_tree(file, name, record, usage, levels), path)
+        trees.append(walk_tree(file, name, record, usage, levels))
+    _require_sound(trees, path)
     for page, message in wrong_last_page(file, databases.values()):
         raise _damaged(path, "", message, page)
 
@@ -166,14 +167,13 @@ def prove_records(base: int, num_pages: int, page_bytes: int, record: bytes, pat
     mapped = (ctypes.c_uint8 * (num_pages * page_bytes)).from_address(base)
     octets = np.frombuffer(memoryview(mapped), dtype=np.uint8)
     file = PageFile(octets, page_bytes, num_pages, Meta(tree, tree, num_pages - 1, 0))
-    _sound(walk_tree(file, RECORDS, tree, Usage(num_pages, num_pages), tree.depth - 1), path)
+    _require_sound([walk_tree(file, RECORDS, tree, Usage(num_pages, num_pages), tree.depth - 1)], path)
 
 
-def _sound(tree: Tree, path: str) -> Tree:
-    """Return a tree with nothing wrong. Raises CorruptIndexError."""
-    for finding in tree.findings:
-        raise _damaged(path, tree.name, finding.message, finding.page)
-    return tree
+def _require_sound(trees: list[Tree], path: str) -> None:
+    for tree in trees:
+        for finding in tree.findings:
+            raise _damaged(path, tree.name, finding.message, finding.page)
 
 
 def _damaged(path: str, tree: str, what: str, page: int = -1) -> CorruptIndexError:

@@ -25,7 +25,6 @@ from simindex.storage.folder import (
     DATA_FILE,
     DEFAULT_PERMISSIONS,
     LMDB_LOCK_FILE,
-    identity_of,
     permissions_of,
 )
 
@@ -183,7 +182,7 @@ def kept_open(path: str) -> Iterator[int | None]:
 def is_in_place(file: int, path: str) -> bool:
     """Whether an open file is still what lies at the path."""
     try:
-        return identity_of(path) == identity_of(file)
+        return os.path.samestat(os.stat(path), os.fstat(file))
     except FileNotFoundError:
         return False
 

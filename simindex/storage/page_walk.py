@@ -16,6 +16,7 @@ import dataclasses
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -310,8 +311,7 @@ class Tree:
 
     def values(self) -> Iterator[tuple[bytes, memoryview]]:
         """Yield keys and values, in order of keys."""
-        for entries in self.entries():
-            yield from values_of(self.file, entries)
+        return chain.from_iterable(values_of(self.file, entries) for entries in self.entries())
 
 
 def entries_of(file: PageFile, nodes: np.ndarray) -> np.ndarray:
@@ -327,9 +327,9 @@ def entries_of(file: PageFile, nodes: np.ndarray) -> np.ndarray:
 
 def values_of(file: PageFile, entries: np.ndarray) -> Iterator[tuple[bytes, memoryview]]:
     """Yield the key and the value of each entry; values are not copied."""
-    columns = (entries[name].tolist() for name in ("key_bytes", "place", "length"))
+    columns, pages = [entries[name].tolist() for name in ("key_bytes", "place", "length")], file.octets.data
     for octets, size, place, length in zip(entries["octets"], *columns, strict=True):
-        yield octets[:size].tobytes(), file.value(place, length)
+        yield octets[:size].tobytes(), pages[place : place + length]
 
 
 def _pages_of_sound(file: PageFile, big: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
