@@ -138,7 +138,7 @@ class _StagedJob(Job):
             self._entries.inputs,
             self._keep,
             self._entries.takes_bad_rows,
-            copies_lines=is_plain and self._copies_lines and self._on_removed is None,
+            copies_lines=is_plain and self.copies_lines and self._on_removed is None,
         )
         return cut_into_parts(stages, self._part_bytes, tasks)
 
@@ -163,7 +163,7 @@ class _StagedJob(Job):
     def _decisions(self, folder: str, into: Index | None) -> Iterator[Iterator[DecidedRows]]:  # noqa: ARG002
         """Yield the rows that are not done yet, with what was decided."""
         assert isinstance(self._entries, PathEntries)
-        by_lines, stages = self._copies_lines, self._stages
+        by_lines, stages = self.copies_lines, self._stages
         verdicts = verdicts_on(stages, range(len(stages.parts)))
         parts = rows_of_parts(
             self._entries.inputs,
@@ -174,10 +174,6 @@ class _StagedJob(Job):
             by_lines=by_lines,
         )
         yield verdicts.decided_rows(parts if by_lines else ahead(parts, READ_AHEAD), self._entries.take_bad)
-
-    @property
-    def _copies_lines(self) -> bool:
-        return isinstance(self._output, LinesOutput) and self._output.keeps_lines and self._mode != "annotate"
 
     def _write_parts(
         self, stages: Stages, tasks: Tasks, files: tuple[Output, Output, Output], journal: Journal | None

@@ -26,7 +26,7 @@ from simindex.corpus.dedup.deduplicate import Job
 from simindex.corpus.dedup.journal import Journal
 from simindex.corpus.dedup.output_files import Mode, Sink
 from simindex.corpus.dedup.rows import READ_AHEAD, Rows, rows_of
-from simindex.corpus.dedup.writer_loop import Annotator, DecidedRows
+from simindex.corpus.dedup.writer_loop import DecidedRows
 from simindex.corpus.entries import Entries, Entry, PathEntries, Place, entries_of
 from simindex.corpus.outputs.rows import Note
 from simindex.format.keys import Key
@@ -187,16 +187,6 @@ class Contaminated(NamedTuple):
         return found | {"number": self.number, "items": [item.to_dict() for item in self.items]}
 
 
-class _Annotator(Annotator):
-    def removed(self, entry: Entry, verdict: list[Held]) -> Contaminated:
-        return Contaminated(entry.key, Place(entry.name, entry.row), entry.number, verdict)
-
-    def note(self, _: Entry, removed: Contaminated | None) -> Note:
-        items = [] if removed is None else removed.items
-        share = items[0].share if items else 0.0
-        return {"contamination": share, "items": [item.to_dict() for item in items]}
-
-
 class Decontamination(Job):
     """A job with its arguments; see `decontaminate`. `num_items` of which `num_short` are of fewer words than
     a shingle has."""
@@ -234,8 +224,15 @@ class Decontamination(Job):
             described["against"] = self._items.digest()
         return described
 
-    def _annotator(self) -> Annotator:
-        return _Annotator(annotates=self._mode == "annotate")
+    def reported(self, entry: Entry, verdict: list[Held]) -> Contaminated:
+        """Return the report entry of a row that holds items."""
+        return Contaminated(entry.key, Place(entry.name, entry.row), entry.number, verdict)
+
+    def note(self, _: Entry, removed: Contaminated | None) -> Note:
+        """Return what is written behind a row where all are written."""
+        items = [] if removed is None else removed.items
+        share = items[0].share if items else 0.0
+        return {"contamination": share, "items": [item.to_dict() for item in items]}
 
     @contextmanager
     def _decisions(self, folder: str, into: Index | None) -> Iterator[Iterator[DecidedRows]]:

@@ -21,13 +21,13 @@ from simindex.corpus.dedup.other_indexes import store_kept
 from simindex.corpus.dedup.output_files import Mode, Sink, Writing
 from simindex.corpus.dedup.paragraphs import Cut, Gathering, Level, Paragraphs, Split, cut_for
 from simindex.corpus.dedup.results import DedupReport, Removed
-from simindex.corpus.dedup.writer_loop import Annotator, DecidedRows, Work
-from simindex.corpus.entries import PathEntries, entries_of
+from simindex.corpus.dedup.writer_loop import DecidedRows, Work, note_of, removed_of
+from simindex.corpus.entries import Entry, PathEntries, entries_of
 from simindex.corpus.outputs.distinct import require_distinct
 from simindex.corpus.outputs.lines import LinesOutput
 from simindex.corpus.outputs.output import Output
 from simindex.corpus.outputs.parquet import ParquetOutput
-from simindex.corpus.outputs.rows import UnfitRowError
+from simindex.corpus.outputs.rows import Note, UnfitRowError
 from simindex.corpus.outputs.upload import absolute, upload
 from simindex.corpus.sqlite_files import TextFile
 from simindex.formulas.curve import DEFAULT_THRESHOLD
@@ -217,7 +217,8 @@ class Job:
         self._query, self._config = comparison_for(
             threshold, by, max_distance, exact, recall, config, self._others, paths.get("into")
         )
-        self._mode, self._cut, self._batch_size, self._workers = mode, cut, batch_size, workers
+        self._mode, self.annotates, self._cut = mode, mode == "annotate", cut
+        self._batch_size, self._workers = batch_size, workers
         self._progress, self._on_removed, self._force = progress, on_removed, force
         self._keep, self._explain, self._ignore_common = keep, explain, ignore_common
         self.state = State()
@@ -345,17 +346,12 @@ class Job:
         with self._decisions(folder, into) as decided:
             gathering = None if self._cut is None else Gathering(self._entries.text_field)
             texts = self._texts if self._keep == "first" else None
-            Work(self, self._annotator(), files, journal, gathering, texts).read(decided)
-
-    def _annotator(self) -> Annotator:
-        """Return what makes report entries and annotations of rows."""
-        return Annotator(annotates=self._mode == "annotate", texts=self._texts)
+            Work(self, files, journal, gathering, texts).read(decided)
 
     @contextmanager
     def _decisions(self, folder: str, into: Index | None) -> Iterator[Iterator[DecidedRows]]:
         """Yield the rows that are not done yet, with their verdicts."""
-        keeps_lines = isinstance(self._output, LinesOutput) and self._output.keeps_lines
-        by_lines = keeps_lines and self._mode != "annotate" and not self._explain
+        by_lines = self.copies_lines and not self._explain
         with self._sorting(folder, into).decided(self.state.read, by_lines=by_lines) as decided:
             yield decided
 
@@ -384,6 +380,19 @@ class Job:
         self.on_looked(count)
 
     # ---- called by the writer loop ----
+
+    @property
+    def copies_lines(self) -> bool:
+        """Whether the output has rows as the lines that they were."""
+        return isinstance(self._output, LinesOutput) and self._output.keeps_lines and not self.annotates
+
+    def reported(self, entry: Entry, verdict: Any) -> Any:
+        """Return the report entry of a row that goes, which has `to_dict`."""
+        return removed_of(entry, verdict, self._texts)
+
+    def note(self, entry: Entry, removed: Any) -> Note:
+        """Return what is written behind a row where all are written."""
+        return note_of(entry, removed, self._explain)
 
     def on_removed(self, removed: Any) -> None:
         """Call the caller's function with a row that goes."""

@@ -67,15 +67,11 @@ def verdicts_of(
 
 def write_verdicts(path: str, read: Any, *verdicts: Iterable[NumberedVerdict]) -> None:
     """Write verdicts, each of `verdicts` ascending, whole or not at all."""
+    ascending = merge(*verdicts, key=itemgetter(0))
     with replacing(path) as file:
         pickle.dump(read, file)
-        dump_verdicts(file, merge(*verdicts, key=itemgetter(0)))
-
-
-def dump_verdicts(file: IO[bytes], ascending: Iterator[NumberedVerdict]) -> None:
-    """Write ascending verdicts into a file."""
-    while some := list(islice(ascending, _ROWS_AT_ONCE)):
-        pickle.dump([(number, _packed(verdict)) for number, verdict in some], file)
+        while some := list(islice(ascending, _ROWS_AT_ONCE)):
+            pickle.dump([(number, _packed(verdict)) for number, verdict in some], file)
 
 
 def _packed(verdict: Verdict | None) -> tuple[Any, ...] | None:
@@ -83,13 +79,12 @@ def _packed(verdict: Verdict | None) -> tuple[Any, ...] | None:
     return None if verdict is None else (verdict.duplicate_of, tuple(verdict.kept_place), *verdict[2:])
 
 
-def read_verdicts(file: Any) -> tuple[Any, Iterator[NumberedVerdict]]:
+def read_verdicts(file: IO[bytes]) -> tuple[Any, Iterator[NumberedVerdict]]:
     """Return what was `read`, and the verdicts, of an open file of `write_verdicts`."""
-    return pickle.load(file), load_verdicts(file)
+    return pickle.load(file), _verdicts_in(file)
 
 
-def load_verdicts(file: IO[bytes]) -> Iterator[NumberedVerdict]:
-    """Yield the verdicts that `dump_verdicts` wrote, to the end of the file."""
+def _verdicts_in(file: IO[bytes]) -> Iterator[NumberedVerdict]:
     with suppress(EOFError):
         while True:
             for number, packed in pickle.load(file):
@@ -101,8 +96,7 @@ class VerdictReader:
 
     def __init__(self, read: list[PartRead], verdicts: Iterator[NumberedVerdict]) -> None:
         self.read, self._rest = read, verdicts
-        self._next = next(self._rest, None)
-        self._has_begun = False
+        self._next = next(verdicts, None)
 
     def decided_rows(
         self, parts: Iterable[Rows], on_bad: Callable[[Sequence[BadRowError]], object]
@@ -120,27 +114,20 @@ class VerdictReader:
             for place, verdict in some:
                 verdicts[place] = verdict or verdicts[place]
             yield rows, (verdicts, {place for place, _ in some if verdicts[place] is None})
-        self.finish()
-
-    def finish(self) -> None:
-        """Make sure that each decision was used, once the last row was given."""
         total = sum(part.rows for part in self.read)
-        self.next_rows(total, total)
+        if behind is None:  # all rows were done before
+            self.next_rows(total, total)
         if self._next is not None:
-            raise _misnumbered(f"decisions on {total:,} rows", f"one on row {self._next[0]:,}")
+            raise _misnumbered(f"decisions on {behind or total:,} rows", f"one on row {self._next[0]:,}")
 
     def next_rows(self, first: int, behind: int) -> list[NumberedVerdict]:
-        """Return the verdicts on rows first..behind-1, by place among them; the first call passes over the
-        rows before. Raises SimIndexError where a later one leaves out rows that something was decided of."""
+        """Return the verdicts on rows first..behind-1, by place among them, and pass over the rows before."""
         some: list[NumberedVerdict] = []
         while self._next is not None and self._next[0] < behind:
             number, verdict = self._next
             if number >= first:
                 some.append((number - first, verdict))
-            elif self._has_begun:
-                raise _misnumbered(f"row {number:,}", f"row {first:,}")
             self._next = next(self._rest, None)
-        self._has_begun = True
         return some
 
 

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -41,43 +41,37 @@ _SECONDS_A_MARK = 1.0
 """Between two times that the journal is written: it waits for the disk."""
 
 
-class Annotator:
-    """Makes the report entry and the note of each row; `texts` of kept rows are for explanations."""
+def removed_of(entry: Entry, verdict: Verdict, texts: TextFile | None) -> Removed:
+    """Return the report entry of a row that goes; `texts` of kept rows explain it."""
+    part = entry.part
+    return Removed(
+        entry.key,
+        Place(entry.name, entry.row, None if part is None else part.number),
+        *verdict[:-1],
+        entry.number,
+        None if part is None else (part.start, part.end),
+        None if texts is None else texts.explain(entry.document, verdict.cluster),
+        texts is not None,
+        verdict.common_left_out,
+    )
 
-    def __init__(self, *, annotates: bool, texts: TextFile | None = None) -> None:
-        self.writes_removed, self._texts = annotates, texts
 
-    def removed(self, entry: Entry, verdict: Any) -> Any:
-        """Return the report entry of a row that goes, which has `to_dict`."""
-        part, texts, found = entry.part, self._texts, cast("Verdict", verdict)
-        return Removed(
-            entry.key,
-            Place(entry.name, entry.row, None if part is None else part.number),
-            *found[:-1],
-            entry.number,
-            None if part is None else (part.start, part.end),
-            None if texts is None else texts.explain(entry.document, found.cluster),
-            texts is not None,
-            found.common_left_out,
-        )
+def note_of(entry: Entry, removed: Removed | None, explains: bool) -> Note:
+    """Return what is written behind a row where all are written."""
+    if removed is None:
+        note = {"duplicate_of": None, "similarity": None, "cluster": entry.number}
+        return note | ({"explanation": None} if explains else {})
+    names = "duplicate_of", "similarity", "cluster"
+    return {name: getattr(removed, name) for name in names} | removed.explained()
 
-    def note(self, entry: Entry, removed: Any) -> Note:
-        """Return what is written behind a row where all are written."""
-        if removed is None:
-            note = {"duplicate_of": None, "similarity": None, "cluster": entry.number}
-            return note | ({} if self._texts is None else {"explanation": None})
-        names = "duplicate_of", "similarity", "cluster"
-        explained: Note = {name: getattr(removed, name) for name in names} | removed.explained()
-        return explained
 
-    def note_of_rest(self, rest: Rest) -> Note:
-        """Return what is written behind a row whose paragraphs were compared."""
-        seen = [
-            {"span": each.span, "duplicate_of": plain(each.duplicate_of), "similarity": each.similarity}
-            | each.explained()
-            for each in rest.seen
-        ]
-        return {"seen_share": round(rest.share, 4), "seen": seen}
+def _note_of_rest(rest: Rest) -> Note:
+    seen = [
+        {"span": each.span, "duplicate_of": plain(each.duplicate_of), "similarity": each.similarity}
+        | each.explained()
+        for each in rest.seen
+    ]
+    return {"seen_share": round(rest.share, 4), "seen": seen}
 
 
 class Work:
@@ -87,14 +81,13 @@ class Work:
     def __init__(
         self,
         job: Any,
-        annotator: Annotator,
         files: tuple[Output, Output, Output],
         journal: Journal | None,
         gathering: Gathering | None = None,
         texts: TextFile | None = None,
     ) -> None:
         self._gathering, self._texts = gathering, texts
-        self._job, self._annotator = job, annotator
+        self._job = job
         self._state: State = job.state
         self._files, self._journal = files, journal
         self._output, self._report, self._rollup = files
@@ -106,10 +99,10 @@ class Work:
 
     def read(self, decided: Iterator[DecidedRows]) -> None:
         """Do all rows that are not done."""
-        state, writes_all = self._state, self._annotator.writes_removed
+        state = self._state
         for file, mark in zip(self._files, (state.output, state.report, state.rollup), strict=True):
             file.begin_at(mark)
-        copies_lines = isinstance(self._output, LinesOutput) and self._output.keeps_lines and not writes_all
+        copies_lines = self._job.copies_lines
         try:
             for entries, (verdicts, bounded) in decided:
                 if self._texts is not None:
@@ -121,7 +114,7 @@ class Work:
                     self._take_lines(entries, verdicts, *lines)
                     continue
                 for entry, verdict in zip(entries, verdicts, strict=True):
-                    self._take(entry, None if verdict is None else self._annotator.removed(entry, verdict))
+                    self._take(entry, None if verdict is None else self._job.reported(entry, verdict))
                 self._job.advance()
             self._cut()
             self._output.finish()
@@ -132,8 +125,7 @@ class Work:
         """Take rows that are written as the lines that they are, up to each place where a frame ends."""
         gone = [place for place, verdict in enumerate(verdicts) if verdict is not None]
         removed = [
-            self._annotator.removed(row, verdicts[place])
-            for row, place in zip(rows.at(gone), gone, strict=True)
+            self._job.reported(row, verdicts[place]) for row, place in zip(rows.at(gone), gone, strict=True)
         ]
         reported = list(map(self._report_line, removed)) if isinstance(self._report, LinesOutput) else []
         begins, stays = np.concatenate([[0], ends[:-1]]), np.ones(len(ends), dtype=bool)
@@ -173,7 +165,7 @@ class Work:
             self._job.advance()
 
     def _take(self, entry: Entry, removed: Any) -> None:
-        state, writes_all = self._state, self._annotator.writes_removed
+        state, writes_all = self._state, self._job.annotates
         state.read += 1
         if removed is None:
             state.kept += 1
@@ -184,7 +176,7 @@ class Work:
             if (rest := self._gathering.add(entry, removed)) is not None:
                 self._take_rest(rest)
         elif removed is None or writes_all:
-            self._output.write(entry, self._annotator.note(entry, removed) if writes_all else None)
+            self._output.write(entry, self._job.note(entry, removed) if writes_all else None)
         if removed is not None:
             self._job.on_removed(removed)
         if entry.part is not None and not entry.part.is_last:
@@ -198,8 +190,8 @@ class Work:
         self._state.dropped += rest.left is None
         if rest.seen:
             self._report_one(self._rollup, rest)
-        if self._annotator.writes_removed:
-            self._output.write(rest.whole, self._annotator.note_of_rest(rest))
+        if self._job.annotates:
+            self._output.write(rest.whole, _note_of_rest(rest))
         elif rest.left is not None:
             self._output.write(rest.left)
 
