@@ -274,13 +274,6 @@ def test_another_index_is_no_target(paths: tuple[Path, Path], target: Target) ->
     assert error.fields == {"num_perm": (64, 128), "seed": (2, 1)}
 
 
-def test_copy_by_other_means_is_no_target(paths: tuple[Path, Path]) -> None:
-    path, target = paths
-    filled(path).close()
-    shutil.copytree(path, target)
-    refused(path, target, BackupTargetError, "changed since, or made otherwise", target)
-
-
 def test_newer_backup_is_no_target(paths: tuple[Path, Path], target: Target) -> None:
     path, older = paths[0], paths[0].parent / "older"
     with filled(path) as index:
@@ -307,25 +300,18 @@ def test_backup_of_a_state_that_the_index_never_had_is_no_target(paths: tuple[Pa
     refused(path.parent / "older", target, BackupTargetError, "expected segment .* found another one", target)
 
 
-@pytest.mark.parametrize("name", ["file", "folder"])
-def test_other_things_are_no_target(paths: tuple[Path, Path], name: str) -> None:
-    path, target = paths
+def test_what_is_no_backup_is_no_target(paths: tuple[Path, Path]) -> None:
+    path, copy = paths
     filled(path).close()
-    target.parent.mkdir()
-    if name == "file":
-        target.write_text("mine")
-    else:
-        target.mkdir()
-        (target / "mine").write_text("mine")
-    refused(path, target, FormatError, "expected a backup, an empty folder or nothing")
-
-
-def test_index_is_no_target_of_itself(paths: tuple[Path, Path]) -> None:
-    path, _ = paths
-    filled(path).close()
+    shutil.copytree(path, copy)
+    refused(path, copy, BackupTargetError, "changed since, or made otherwise", copy)
     (path.parent / "link").symlink_to(path)
     for target in (path, path / "backup", path.parent / "link"):
         refused(path, target, ValueError, "expected a folder outside of the index", path)
+    (copy.parent / "file").write_text("mine")
+    (copy.parent / "folder" / "mine").mkdir(parents=True)
+    for name in ("file", "folder"):
+        refused(path, copy.parent / name, FormatError, "expected a backup, an empty folder or nothing")
 
 
 def test_empty_folder_and_a_link_to_one_are_targets(paths: tuple[Path, Path]) -> None:

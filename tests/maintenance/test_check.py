@@ -8,6 +8,7 @@ import random
 import shutil
 import signal
 from collections.abc import Callable, Set
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -80,24 +81,17 @@ def test_check_of_a_sound_index_finds_nothing(index: Path) -> None:
         assert (report.problems, report.num_problems, report.num_documents) == ((), 0, 97)
         assert report.path == str(index)
         assert report.num_bytes > 0
+    steps = list[tuple[int, int]]()
     with simindex.open(index) as stored:
-        assert stored.check().ok
+        assert stored.check(progress=lambda *step: steps.append(step)).ok
+        assert steps == sorted(steps) != []
+        assert all(0 <= done <= total for done, total in steps)
         stored.compact()
         assert Here(index) == Here(index, "quick") == []
         for key in list(stored):
             stored.remove(key)
         assert Here(index) == []
     assert Here(index) == []
-
-
-@pytest.mark.parametrize("index", ["chunked"], indirect=True)
-def test_progress_is_told_in_bytes_up_to_all_of_them(index: Path) -> None:
-    progress_calls: list[tuple[int, int]] = []
-    with simindex.open(index, "r") as stored:
-        stored.check(progress=lambda done, total: progress_calls.append((done, total)))
-    assert progress_calls
-    assert all(0 <= done <= total for done, total in progress_calls)
-    assert progress_calls == sorted(progress_calls)
 
 
 def test_arguments_are_checked(tmp_path: Path, index: Path) -> None:
@@ -123,10 +117,6 @@ def test_check_of_a_live_index_sees_one_state(tmp_path: Path) -> None:
 
 
 # ---- one wrong thing at a time ----
-
-
-def is_chunk_of(key: bytes, table: int) -> bool:
-    return key[8:10] == segment_key(0, table, 0)[8:10]
 
 
 def reseal_record(path: Path, number: int, change: Callable[[list[Any]], list[Any]]) -> None:
@@ -275,37 +265,30 @@ def test_problem_names_where_it_is_and_whom_it_concerns(index: Path) -> None:
 
 
 CHUNKS = {
-    "key": KEY_TABLE, "copy": COPY_TABLE, "band": FIRST_BAND, "permutation": FIRST_BAND + 2,
-    "sketch": SKETCHES, "filter": FILTERS + FIRST_BAND, "bitmap": BITMAPS + FIRST_BAND,
+    "keys": KEY_TABLE, "copies": COPY_TABLE, "band 1": FIRST_BAND, "permutation 1": FIRST_BAND + 2,
+    "sketches": SKETCHES, "filter of band 1": FILTERS + FIRST_BAND, "bitmap of band 1": BITMAPS + FIRST_BAND,
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("index", ["chunked"], indirect=True)
-@pytest.mark.parametrize("kind", CHUNKS)
-def test_damaged_block_is_told_with_segment_table_chunk_and_block(index: Path, kind: str) -> None:
-    values = [(k, v) for name, k, v in stored_values(index) if name == "segments"]
-    key, value = next((k, v) for k, v in values if is_chunk_of(k, CHUNKS[kind]))
+@pytest.mark.parametrize(("name", "table"), CHUNKS.items())
+def test_damaged_or_missing_chunk_is_told_with_segment_table_chunk_and_documents(
+    index: Path, name: str, table: int
+) -> None:
+    values = [(k, v) for database, k, v in stored_values(index) if database == "segments"]
+    key, value = next((k, v) for k, v in values if k[8:10] == segment_key(0, table, 0)[8:10])
+    segment = next(
+        entry for entry in manifest_of(index).segments if entry.id == int.from_bytes(key[:8], "big")
+    )
     store_values(index, [("segments", key, flipped(value, 5))])
     problems = [problem for problem in Here(index) if problem.kind == "segment"]
-    assert problems
-    assert {problem.segment for problem in problems} == {int.from_bytes(key[:8], "big")}
-    names = {"key": "keys", "copy": "copies", "band": "band 1", "permutation": "permutation 1",
-             "sketch": "sketches", "filter": "filter of band 1", "bitmap": "bitmap of band 1"}  # fmt: skip
-    assert {problem.table for problem in problems} == {names[kind]}
-    assert {problem.chunk for problem in problems} == {0}
+    places = {(problem.segment, problem.table, problem.chunk, problem.numbers) for problem in problems}
+    assert places == {(segment.id, name, 0, (segment.base, segment.base + segment.span))}
     assert all(str(problem).count("chunk 0") == 1 for problem in problems)
-    assert {problem.numbers for problem in problems} <= {entry_numbers(index, key)}
-
-
-@pytest.mark.parametrize("index", ["chunked"], indirect=True)
-@pytest.mark.parametrize("level", ["full", "quick"])
-@pytest.mark.parametrize("kind", CHUNKS)
-def test_missing_chunk_is_told_by_both_levels(index: Path, kind: str, level: str) -> None:
-    keys = [k for name, k, _ in stored_values(index) if name == "segments"]
-    key = next(k for k in keys if is_chunk_of(k, CHUNKS[kind]))
     store_values(index, [("segments", key, None)])
-    problems = [problem for problem in Here(index, level) if "found nothing" in problem.message]
-    assert [problem.first_key for problem in problems] == [key.hex()]
+    for level in ("full", "quick"):
+        missing = [problem for problem in Here(index, level) if "found nothing" in problem.message]
+        assert [problem.first_key for problem in missing] == [key.hex()]
 
 
 @pytest.mark.parametrize("index", ["chunked"], indirect=True)
@@ -373,7 +356,7 @@ def test_file_cut_short_is_told_at_every_length(index: Path) -> None:
 # ---- the process ----
 
 
-def die(_tell: object) -> None:
+def die(*_: object) -> None:
     os.kill(os.getpid(), signal.SIGSEGV)
 
 
@@ -385,15 +368,12 @@ def complain(_tell: object, name: str) -> None:
     raise getattr(simindex, name)("no") if hasattr(simindex, name) else LookupError("no")
 
 
-def test_death_of_the_process_is_an_error_of_its_own() -> None:
+def test_death_of_the_process_and_its_errors_are_raised_as_what_they_are() -> None:
     with pytest.raises(ChildDiedError, match="ended by SIGSEGV") as caught:
         subprocess_call.run(die)
     assert caught.value.signal == signal.SIGSEGV
     with pytest.raises(ChildDiedError, match="ended with code 7"):
         subprocess_call.run(leave)
-
-
-def test_errors_of_the_process_are_raised_as_what_they_are() -> None:
     for name in ("FormatError", "CorruptIndexError", "SimIndexError"):
         with pytest.raises(getattr(simindex, name), match="no"):
             subprocess_call.run(complain, name)
@@ -403,18 +383,10 @@ def test_errors_of_the_process_are_raised_as_what_they_are() -> None:
 def test_death_of_the_process_is_a_problem_of_the_report(
     index: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("simindex.maintenance.check.run_check", die_of_check)
+    monkeypatch.setattr("simindex.maintenance.check.run_check", die)
     report = simindex.check(index)
     assert [problem.kind for problem in report.problems] == ["process"]
     assert "SIGSEGV" in str(report)
-
-
-def entry_numbers(index: Path, key: bytes) -> tuple[int, int]:
-    """The documents of the segment of a database key, by number."""
-    [manifest] = [value for name, k, value in stored_values(index) if (name, k) == ("meta", MANIFEST_KEY)]
-    segments = {entry.id: entry for entry in decode_manifest(manifest).segments}
-    entry = segments[int.from_bytes(key[:8], "big")]
-    return entry.base, entry.base + entry.span
 
 
 def test_damaged_page_of_records_is_told_with_the_documents_it_held(tmp_path: Path) -> None:
@@ -433,10 +405,6 @@ def test_damaged_page_of_records_is_told_with_the_documents_it_held(tmp_path: Pa
     assert all(one[1] == other[0] for one, other in itertools.pairwise(found))
     assert 100 < found[-1][1] < 200  # the last page of a tree ends with no key
     assert "; documents 0 to " in str(next(problem for problem in problems if problem.numbers == found[0]))
-
-
-def die_of_check(tell: object, _path: str, _level: str) -> None:
-    die(tell)
 
 
 def test_report_is_what_it_says() -> None:
@@ -471,18 +439,24 @@ def test_report_is_what_it_says() -> None:
 
 
 @pytest.mark.parametrize("index", ["chunked"], indirect=True)
-def test_untrusted_index_is_a_private_copy_that_goes_with_its_handle(index: Path) -> None:
+def test_untrusted_index_is_a_private_copy_that_goes_with_its_handle(index: Path, tmp_path: Path) -> None:
     with simindex.open(index, untrusted=True) as stored:
         copy = Path(stored.path)
         assert copy != index
         assert copy.stat().st_mode & 0o777 == 0o700
         assert len(stored) == 97
         assert stored[7].metadata == {"n": 7}
-        with pytest.raises(simindex.ReadOnlyError):
-            stored.insert("new", "text")
+        advice = r"private copy.*backup\(\).*open that with"
+        for change in (stored.compact, partial(stored.insert, "new", "text"), partial(stored.remove, 7)):
+            with pytest.raises(simindex.ReadOnlyError, match=advice) as caught:
+                change()
+            assert caught.value.path == stored.path
         with simindex.open(index) as writer:
             writer.remove(7)
         assert 7 in stored
+        stored.backup(tmp_path / "own")
+    with simindex.open(tmp_path / "own", "a") as own:
+        own.insert("new", "text")
     assert not copy.exists()
     stored = simindex.open(index, "r", untrusted=True)
     copy = Path(stored.path)
@@ -493,28 +467,6 @@ def test_untrusted_index_is_a_private_copy_that_goes_with_its_handle(index: Path
         simindex.open(index, "x", untrusted=True)
     with pytest.raises(FileNotFoundError):
         simindex.open(index / "none", untrusted=True)
-
-
-@pytest.mark.parametrize("index", ["chunked"], indirect=True)
-def test_change_to_an_untrusted_index_is_refused_with_what_to_do_about_a_copy(
-    index: Path, tmp_path: Path
-) -> None:
-    with simindex.open(index, untrusted=True) as stored:
-        changes: list[Callable[[], object]] = [
-            lambda: stored.insert("new", "text"),
-            stored.compact,
-            lambda: stored.remove(7),
-        ]
-        for change in changes:
-            with pytest.raises(
-                simindex.ReadOnlyError, match=r"private copy.*backup\(\).*open that with"
-            ) as caught:
-                change()
-            assert caught.value.path == stored.path
-        stored.backup(tmp_path / "own")
-    with simindex.open(tmp_path / "own", "a") as own:
-        own.insert("new", "text")
-        assert len(own) == 98
 
 
 @pytest.mark.parametrize("index", ["chunked"], indirect=True)
@@ -593,7 +545,7 @@ CRAFTED: dict[str, Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarr
 def test_table_made_to_do_harm_is_found(index: Path, table: int, what: str) -> None:
     """With right seals, so that nothing but the check tells them from tables that a writer has made."""
     values = [(k, v) for name, k, v in stored_values(index) if name == "segments"]
-    key, value = next((k, v) for k, v in values if is_chunk_of(k, table))
+    key, value = next((k, v) for k, v in values if k[8:10] == segment_key(0, table, 0)[8:10])
     count = (len(value) - 8) // 12  # one seal
     keys = np.frombuffer(value[: 8 * count], np.uint64).copy()
     numbers = np.frombuffer(value[8 * count : 12 * count], np.uint32).copy()

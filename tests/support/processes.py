@@ -107,16 +107,6 @@ def forked(work: Callable[[Tell], object]) -> tuple[int, int]:
         os._exit(1)
 
 
-def line_of(pipe: int) -> str:
-    """The next line that is written to a pipe."""
-    line = b""
-    while not line.endswith(b"\n"):
-        piece = os.read(pipe, 1)
-        assert piece, f"the pipe ended after {line!r}"
-        line += piece
-    return line[:-1].decode()
-
-
 def everything_from(pipe: int) -> list[str]:
     """The lines written to a pipe whose writers have ended."""
     with os.fdopen(pipe) as lines:

@@ -33,16 +33,6 @@ def test_outcome_of_a_child_is_printed(work: str, outcome: str) -> None:
     assert done.stdout == outcome + "\n"
 
 
-@pytest.mark.parametrize(("patience", "end"), [(0.0, "('hang', 'no end in time')"), (60.0, "(None, None)")])
-def test_patience_is_the_least_time_of_a_child(patience: float, end: str) -> None:
-    code = (
-        f"import sys, time; sys.path.insert(0, {str(TOOLS)!r}); "
-        "from attacks.children import be_patient, run_child; "
-        f"be_patient({patience}); print(run_child(lambda: time.sleep(0.5), 0.1))"
-    )
-    assert python("-c", code).stdout == end + "\n"
-
-
 def test_a_trial_can_be_repeated_by_itself() -> None:
     """The last line but one says what was damaged and what became of it."""
     arguments = str(TOOLS / "torture"), "files", "--seed", "5", "--mode", "compacting"
@@ -59,7 +49,3 @@ def test_what_the_sanitizers_run_are_files_that_are_there() -> None:
     named = re.findall(r"\b(?:tests|tools)/[\w/.]+\.(?:py|suppressions)\b", scripts)
     assert len(named) > 6
     assert [name for name in named if not (TOOLS.parent / name).is_file()] == []
-
-
-def test_race_on_purpose_ends_by_itself_without_a_sanitizer() -> None:
-    assert python(str(TOOLS / "attacks" / "race.py")).returncode == 0
