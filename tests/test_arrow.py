@@ -104,19 +104,6 @@ def test_table_without_rows_has_no_documents(kind: str, index: Index) -> None:
         assert index.query_many(source(table)) == []
 
 
-STRINGS = [pa.string(), pa.large_string(), pa.string_view()]
-
-
-@pytest.mark.parametrize("kind", [*STRINGS, pa.dictionary(pa.int8(), pa.large_string())], ids=str)
-def test_strings_of_every_layout_are_documents_and_keys(kind: Any, index: Index) -> None:
-    texts = ["first of all a text", "and then another", "", "первая из них", "and then another"]
-    column = pa.array(["left out", *texts, "left out"]).cast(kind).slice(1, 5)
-    keys = pa.array(["left out", "k", "ключ", "", "kk", "kkk", "left out"]).cast(kind).slice(1, 5)
-    index.insert_many(pa.table({"id": keys, "text": column}))
-    assert list(index) == ["k", "ключ", "", "kk", "kkk"]
-    assert [record.sketch for record in map(index.__getitem__, index)] == list(Sketcher().sketch_many(texts))
-
-
 @pytest.mark.parametrize("dtype", [pl.Categorical, pl.Enum(["x y z", "u v w"])], ids=str)
 def test_categories_of_polars_are_strings(dtype: Any, index: Index) -> None:
     texts = pl.Series(["x y z", "u v w", "x y z"], dtype=dtype)
@@ -126,50 +113,7 @@ def test_categories_of_polars_are_strings(dtype: Any, index: Index) -> None:
     assert index[4].sketch == Sketcher().sketch("u v w")
 
 
-@pytest.mark.parametrize(
-    ("kind", "keys"),
-    [
-        (pa.int64(), [-(2**63), 0, 2**63 - 1]),
-        (pa.uint64(), [0, 1, 2**64 - 1]),
-        (pa.int8(), [-1, 0, 1]),
-        (pa.binary(), [b"", b"a", b"\xff"]),
-        (pa.large_binary(), [b"", b"a", b"\xff"]),
-        (pa.binary_view(), [b"", b"a", b"a longer one than fits into a view"]),
-        (pa.binary(2), [b"aa", b"bb", b"cc"]),
-        (pa.uuid(), [b"0" * 16, b"1" * 16, b"2" * 16]),
-        (pa.dictionary(pa.int32(), pa.int64()), [5, 6, 7]),
-    ],
-    ids=str,
-)
-def test_integers_and_bytes_are_keys(kind: Any, keys: list[Any], index: Index) -> None:
-    storage = pa.array(keys, kind.storage_type if kind == pa.uuid() else kind)
-    column = pa.ExtensionArray.from_storage(kind, storage) if kind == pa.uuid() else storage
-    index.insert_many(pa.table({"id": column, "text": ROWS["text"]}))
-    assert list(index) == keys
-    assert {type(key) for key in index} == {type(keys[0])}
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [
-        pa.list_(pa.string()),
-        pa.large_list(pa.large_string()),
-        pa.list_(pa.string(), 2),
-        pa.list_view(pa.string()),
-        pa.large_list_view(pa.string()),
-        pa.list_(pa.string_view()),
-        pa.list_(pa.dictionary(pa.int8(), pa.string())),
-    ],
-    ids=str,
-)
-def test_lists_are_ready_shingles(kind: Any, index: Index) -> None:
-    shingles = [["no", "no"], ["red", "blue"], ["blue", "green"], ["green", "red"], ["no", "no"]]
-    column = pa.array(shingles, kind).slice(1, 3)
-    index.insert_many(pa.table({"id": [1, 2, 3], "text": column}))
-    assert [index[key].sketch for key in (1, 2, 3)] == list(Sketcher().sketch_many(shingles[1:4]))
-
-
-def test_lists_of_integers_and_maps_of_weights_are_documents(index: Index) -> None:
+def test_lists_and_maps_of_weights_are_documents(index: Index) -> None:
     films = [[], [1, 2, 3], [2, 3, 4, 5]]
     index.insert_many(pl.DataFrame({"id": [0, 1, 2], "text": films}))
     assert [index[key].sketch for key in (0, 1, 2)] == list(Sketcher().sketch_many(films))
@@ -210,38 +154,72 @@ def test_times_are_metadata_to_the_microsecond(unit: str) -> None:
     assert list(arrow.keyed_documents(table, None, None, ["when"])) == [(1, "x y z", {"when": when})]
 
 
-TEXT_KINDS = [*STRINGS, pa.dictionary(pa.int16(), pa.string())]
-LIST_KINDS = [pa.list_(pa.string_view()), pa.large_list(pa.string()), pa.list_view(pa.large_string())]
-KEY_KINDS = [pa.binary(), pa.large_binary(), pa.binary_view(), pa.dictionary(pa.int16(), pa.binary())]
+STRINGS = [pa.string(), pa.large_string(), pa.string_view()]
+BYTES = [pa.binary(), pa.large_binary(), pa.binary_view(), pa.dictionary(pa.int16(), pa.binary())]
+NUMBERS = [pa.int64(), pa.dictionary(pa.int32(), pa.int64())]
+LISTS = [pa.list_, pa.large_list, pa.list_view, pa.large_list_view]
+STRING_LISTS = [made(kind) for made in LISTS for kind in (*STRINGS, pa.dictionary(pa.int8(), pa.string()))]
+TEXTS = [*STRINGS, pa.dictionary(pa.int16(), pa.large_string())]
+SMALL_TEXTS = st.text(max_size=4)
 
 
-@settings(max_examples=100)
-@given(st.data())
-def test_rows_are_what_the_columns_hold_however_they_lie_in_memory(data: st.DataObject) -> None:
-    documents = data.draw(st.sampled_from([st.text(max_size=20), st.lists(st.text(max_size=4), max_size=4)]))
-    rows = data.draw(st.lists(st.tuples(st.binary(max_size=20), documents, st.none() | st.integers(0, 9))))
-    are_lists = bool(rows) and isinstance(rows[0][1], list)
-    kinds = [
-        data.draw(st.sampled_from(KEY_KINDS)),
-        data.draw(st.sampled_from(LIST_KINDS if are_lists else TEXT_KINDS)),
-    ]
-    kinds.append(data.draw(st.sampled_from([pa.int64(), pa.uint8(), pa.dictionary(pa.int8(), pa.int64())])))
+def of_one_kind(*choices: tuple[st.SearchStrategy[Any], list[Any]]) -> st.SearchStrategy[Any]:
+    """Values of one column, and a type of Arrow for them."""
+    return st.sampled_from(choices).flatmap(
+        lambda kind: st.tuples(st.just(kind[0]), st.sampled_from(kind[1]))
+    )
+
+
+KEY_COLUMNS = of_one_kind(
+    (st.binary(max_size=20), BYTES),
+    (st.binary(min_size=2, max_size=2), [pa.binary(2)]),
+    (st.binary(min_size=16, max_size=16), [pa.uuid()]),
+    (st.text(max_size=20), TEXTS),
+    (st.integers(-(2**63), 2**63 - 1), NUMBERS),
+    (st.integers(0, 2**64 - 1), [pa.uint64()]),
+    (st.integers(-128, 127), [pa.int8()]),
+)
+DOCUMENT_COLUMNS = of_one_kind(
+    (st.text(max_size=20), TEXTS),
+    (st.lists(SMALL_TEXTS, max_size=4), STRING_LISTS),
+    (st.lists(SMALL_TEXTS, min_size=2, max_size=2), [pa.list_(pa.string(), 2)]),
+    (st.lists(st.integers(0, 9), max_size=4), [pa.list_(pa.int64())]),
+    (st.dictionaries(SMALL_TEXTS, st.floats(0, 9), max_size=3), [pa.map_(pa.string(), pa.float64())]),
+)
+METADATA_COLUMNS = of_one_kind(
+    (st.none() | st.integers(0, 9), [pa.int64(), pa.uint8(), pa.dictionary(pa.int8(), pa.int64())])
+)
+
+
+def array_of(values: list[Any], kind: Any) -> Any:
+    if kind == pa.uuid():
+        return pa.ExtensionArray.from_storage(kind, pa.array(values, kind.storage_type))
+    return pa.array([list(value.items()) if isinstance(value, dict) else value for value in values], kind)
+
+
+@settings(max_examples=150)
+@given(KEY_COLUMNS, DOCUMENT_COLUMNS, METADATA_COLUMNS, st.data())
+def test_rows_are_what_the_columns_hold_however_they_lie_in_memory(
+    keys: Any, documents: Any, metadata: Any, data: st.DataObject
+) -> None:
+    columns = keys, documents, metadata
+    rows = data.draw(st.lists(st.tuples(*[values for values, _ in columns]), max_size=12))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(rows)), max_size=3)))
     chunks = [rows[start:stop] for start, stop in itertools.pairwise([0, *cuts, len(rows)])]
-    columns = [
-        pa.chunked_array([pa.array([row[place] for row in chunk], kind) for chunk in chunks], kind)
-        for place, kind in enumerate(kinds)
+    arrays = [
+        pa.chunked_array([array_of([row[place] for row in chunk], kind) for chunk in chunks], kind)
+        for place, (_, kind) in enumerate(columns)
     ]
-    table = pa.table(columns, ["id", "text", "n"])
+    table = pa.table(arrays, ["id", "text", "n"])
     start = data.draw(st.integers(0, len(rows)))
     expected = [(key, document, {"n": number}) for key, document, number in rows[start:]]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(arrow, "_PIECE_ROWS", data.draw(st.integers(1, 5)))
         patch.setattr(arrow, "_PIECE_BYTES", data.draw(st.integers(1, 50)))
-        found = list(arrow.keyed_documents(table.slice(start), None, None, ["n"]))
-        assert found == expected
+        assert list(arrow.keyed_documents(table.slice(start), None, None, ["n"])) == expected
         assert list(arrow.documents_of(table.slice(start), None)) == [row[1] for row in expected]
-        assert list(arrow.keys_of(table.slice(start), None)) == [row[0] for row in expected]
+        found = list(arrow.keys_of(table.slice(start), None))
+        assert [(type(key), key) for key in found] == [(type(row[0]), row[0]) for row in expected]
 
 
 # ---- one column ----

@@ -24,11 +24,7 @@ from simindex import CharShingles, Config, SimHashConfig, WordShingles
             ValueError,
             "num_perm: expected a multiple of 8 in 0..1024, found 100",
         ),
-        (
-            lambda: Config(num_perm=1032),
-            ValueError,
-            "num_perm: expected a multiple of 8 in 0..1024, found 1032",
-        ),
+        (lambda: Config(num_perm=1032), ValueError, "num_perm: expected a multiple of 8 in 0..1024"),
         (lambda: Config(num_perm=-8), ValueError, "num_perm: expected"),
         (lambda: Config(num_perm=128.0), TypeError, "num_perm: expected an int, found float"),
         (lambda: Config(num_perm=True), TypeError, "num_perm: expected an int, found bool"),
@@ -42,21 +38,13 @@ from simindex import CharShingles, Config, SimHashConfig, WordShingles
         (lambda: Config(simhash=3), TypeError, "simhash: expected a SimHashConfig or None, found 3"),
         (lambda: WordShingles(0), ValueError, "size: expected 1..1024, found 0"),
         (lambda: WordShingles("3"), TypeError, "size: expected an int, found str"),
-        (
-            lambda: CharShingles(9, "lowercase"),
-            ValueError,
-            "normalize: expected steps out of .*found 'lowercase'",
-        ),
+        (lambda: CharShingles(9, "lowercase"), ValueError, "normalize: expected steps .*found 'lowercase'"),
         (lambda: WordShingles(3, [5]), ValueError, "normalize: expected steps out of .*found 5"),
         (lambda: SimHashConfig(9), ValueError, "max_distance: expected 0..8, found 9"),
         (lambda: SimHashConfig(-1), ValueError, "max_distance: expected 0..8, found -1"),
         (lambda: SimHashConfig(3, 3), ValueError, "blocks: expected 4..9, found 3"),
         (lambda: SimHashConfig(3, 10), ValueError, "blocks: expected 4..9, found 10"),
-        (
-            lambda: SimHashConfig(3, shingles="words"),
-            TypeError,
-            "shingles: expected WordShingles or CharShingles",
-        ),
+        (lambda: SimHashConfig(3, shingles="words"), TypeError, "shingles: expected WordShingles or Char"),
     ],
 )
 def test_setting_outside_its_range_is_refused(
@@ -90,17 +78,12 @@ configs = st.builds(
 ) | st.builds(Config, num_perm=st.just(0), simhash=simhash_configs)
 
 
-@pytest.mark.parametrize(
-    "steps", ["casefold whitespace", "whitespace,casefold", ["whitespace", "casefold", "casefold"]]
-)
-def test_steps_are_kept_in_the_order_of_application(steps: Any) -> None:
-    assert WordShingles(3, steps).normalize == ("casefold", "whitespace")
-    assert CharShingles(3, steps).normalize == ("casefold", "whitespace")
-
-
-@pytest.mark.parametrize("steps", [None, (), "", []])
-def test_no_steps_leave_the_text_as_it_is(steps: Any) -> None:
-    assert WordShingles(3, steps).normalize == CharShingles(3, steps).normalize == ()
+def test_steps_are_kept_in_the_order_of_application() -> None:
+    both: list[Any] = ["casefold whitespace", "whitespace,casefold", ["whitespace", "casefold", "casefold"]]
+    none: list[Any] = [None, (), "", []]
+    for steps in both + none:
+        expected = ("casefold", "whitespace") if steps in both else ()
+        assert WordShingles(3, steps).normalize == CharShingles(3, steps).normalize == expected
 
 
 def test_config_is_frozen_and_hashable() -> None:

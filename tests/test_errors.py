@@ -1,6 +1,7 @@
 """Errors: what a message says, and what a program can read without it."""
 
 import pickle
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from simindex import (
     SimIndexError,
     errors,
 )
+from simindex.inputs import MissingPackageError, optional_module
 
 
 def test_stored_key_is_an_attribute_and_is_named_with_what_to_do() -> None:
@@ -58,3 +60,14 @@ def test_docstring_draws_every_error() -> None:
     kinds = [kind for kind in vars(errors).values() if isinstance(kind, type)]
     made = {kind.__name__ for kind in kinds if issubclass(kind, SimIndexError)}
     assert drawn | {"SimIndexError"} == made
+
+
+def test_optional_module_lets_an_installed_package_tell_what_it_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "half_a_package.py").write_text("import no_such_package_as_this")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError) as caught:
+        optional_module("half_a_package", "anything")
+    assert not isinstance(caught.value, MissingPackageError)
+    assert caught.value.name == "no_such_package_as_this"

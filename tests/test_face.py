@@ -49,21 +49,19 @@ def test_class_has_its_public_name_whichever_name_is_used_first(name: str) -> No
     assert done.stdout == "simindex\n"
 
 
-@pytest.mark.parametrize("room", [corpus, scaleout])
+@pytest.mark.parametrize("room", [simindex, corpus, scaleout])
 def test_rooms_that_load_late_list_their_names_and_no_others(room: ModuleType) -> None:
     assert dir(room) == sorted(room.__all__)
     assert all(getattr(room, name) is not None for name in room.__all__)
-    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
-        room.__getattr__("nothing")
 
 
 def test_name_that_is_none_is_an_error_for_type_checkers_too() -> None:
     """mypy complains of each of these, or it would complain of the comment that allows it."""
-    with pytest.raises(AttributeError):
+    with pytest.raises(AttributeError, match="'simindex' has no attribute 'nothing'"):
         _ = simindex.nothing  # type: ignore[attr-defined]
-    with pytest.raises(AttributeError):
+    with pytest.raises(AttributeError, match=r"'simindex.corpus' has no attribute 'nothing'"):
         _ = corpus.nothing  # type: ignore[attr-defined]
-    with pytest.raises(AttributeError):
+    with pytest.raises(AttributeError, match=r"'simindex.scaleout' has no attribute 'nothing'"):
         _ = scaleout.nothing  # type: ignore[attr-defined]
 
 
@@ -116,11 +114,6 @@ def test_value_survives_pickling(values: dict[str, object], name: str) -> None:
     copied = pickle.loads(pickle.dumps(values[name]))
     assert type(copied) is CLASSES[name]
     assert content(copied) == content(values[name])
-
-
-def test_an_open_index_is_not_pickled(tmp_path: Path) -> None:
-    with simindex.open(tmp_path / "index") as index, pytest.raises(TypeError, match="pickle"):
-        pickle.dumps(index)
 
 
 def test_pairs_under_way_are_not_pickled(tmp_path: Path) -> None:
@@ -215,10 +208,6 @@ def test_an_index_is_not_reversed_and_not_copied(tmp_path: Path) -> None:
             with pytest.raises(TypeError, match=r"cannot copy or pickle an open index: open it again with "):
                 copied(index)
         assert list(index) == ["a", "b"]
-
-
-def test_dir_of_the_package_has_its_public_names_alone() -> None:
-    assert dir(simindex) == sorted(simindex.__all__)
 
 
 def test_streams_and_sketchers_say_what_they_are(tmp_path: Path) -> None:

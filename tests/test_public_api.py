@@ -10,90 +10,34 @@ import simindex
 
 
 def test_public_names_are_these() -> None:
-    assert simindex.__all__ == [
-        "Answers",
-        "BackupReport",
-        "BackupTargetError",
-        "CharShingles",
-        "CheckReport",
-        "ClosedError",
-        "Cluster",
-        "Clusters",
-        "CommonPassage",
-        "Config",
-        "ConfigMismatchError",
-        "ContainmentMatch",
-        "ContainmentMatches",
-        "CorruptIndexError",
-        "DiskError",
-        "Document",
-        "FormatError",
-        "Index",
-        "IndexFullError",
-        "IndexLockedError",
-        "InsertReport",
-        "Key",
-        "KeyExistsError",
-        "Layout",
-        "Match",
-        "Matches",
-        "Pair",
-        "Pairs",
-        "Problem",
-        "ReadOnlyError",
-        "Record",
-        "RepairReport",
-        "SimHashConfig",
-        "SimIndexError",
-        "Sketch",
-        "SketchBatch",
-        "Sketcher",
-        "Stats",
-        "StoredPassage",
-        "StoredPassages",
-        "TransactionOpenError",
-        "WordShingles",
-        "__version__",
-        "check",
-        "compat",
-        "corpus",
-        "merge",
-        "open",
-        "repair",
-        "resketch",
-        "scaleout",
-        "textbook",
-        "tuning",
-    ]
-    for name in simindex.__all__:
-        assert getattr(simindex, name) is not None
+    pinned = """
+        Answers BackupReport BackupTargetError CharShingles CheckReport ClosedError Cluster Clusters
+        CommonPassage Config ConfigMismatchError ContainmentMatch ContainmentMatches CorruptIndexError
+        DiskError Document FormatError Index IndexFullError IndexLockedError InsertReport Key
+        KeyExistsError Layout Match Matches Pair Pairs Problem ReadOnlyError Record RepairReport
+        SimHashConfig SimIndexError Sketch SketchBatch Sketcher Stats StoredPassage StoredPassages
+        TransactionOpenError WordShingles __version__ check compat corpus merge open repair resketch
+        scaleout textbook tuning
+    """
+    assert simindex.__all__ == pinned.split()
+    assert all(getattr(simindex, name).__doc__ for name in simindex.__all__)
 
 
-def test_public_names_have_docstrings() -> None:
-    for name in set(simindex.__all__) - {"__version__"}:
-        assert getattr(simindex, name).__doc__
+CAUGHT_AS: dict[type[Exception], str] = {
+    Exception: "CorruptIndexError IndexLockedError",
+    KeyError: "KeyExistsError",
+    OSError: "IndexFullError DiskError",
+    RuntimeError: "TransactionOpenError",
+    TypeError: "ReadOnlyError",
+    ValueError: "ConfigMismatchError FormatError ClosedError BackupTargetError",
+}
 
 
-@pytest.mark.parametrize(
-    ("error", "builtin"),
-    [
-        ("KeyExistsError", KeyError),
-        ("ConfigMismatchError", ValueError),
-        ("FormatError", ValueError),
-        ("CorruptIndexError", Exception),
-        ("IndexLockedError", Exception),
-        ("IndexFullError", OSError),
-        ("DiskError", OSError),
-        ("ReadOnlyError", TypeError),
-        ("ClosedError", ValueError),
-        ("TransactionOpenError", RuntimeError),
-    ],
-)
-def test_error_is_a_simindex_error_and_what_a_caller_would_catch(
-    error: str, builtin: type[Exception]
-) -> None:
-    assert issubclass(getattr(simindex, error), simindex.SimIndexError)
-    assert issubclass(getattr(simindex, error), builtin)
+def test_error_is_a_simindex_error_and_what_a_caller_would_catch() -> None:
+    for builtin, names in CAUGHT_AS.items():
+        for name in names.split():
+            assert issubclass(getattr(simindex, name), simindex.SimIndexError)
+            assert issubclass(getattr(simindex, name), builtin)
 
 
 def documents() -> list[simindex.Document]:
@@ -128,9 +72,7 @@ def test_document_and_key_are_types_that_mypy_can_use(tmp_path: Path) -> None:
         with pytest.raises(TypeError, match="document: expected a str"):
             index.insert("x", 5)  # type: ignore[arg-type]
         with pytest.raises(TypeError, match="document: expected a str"):
-            index.insert("x", b"a text")  # type: ignore[arg-type]
-        with pytest.raises(TypeError, match="document: expected a str"):
-            index.query(None)  # type: ignore[arg-type]
+            index.query(b"a text")  # type: ignore[arg-type]
         with pytest.raises(TypeError, match="key: expected"):
             index.insert(1.5, "a text")  # type: ignore[arg-type]
         with pytest.raises(TypeError, match="query_many: expected an iterable"):

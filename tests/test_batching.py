@@ -1,16 +1,24 @@
-"""An input in parts: none is lost, and none holds more than it may and the value that ends it."""
+"""An input in parts, none of which holds more than it may, and the threads that work on them, in order."""
 
 import itertools
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import time
 from collections import Counter
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.faults import bound, set_bound
 
-from simindex.batching import bytes_of, bytes_of_item, in_order, in_parts
+from simindex.batching import ahead, bytes_of, bytes_of_item, in_order, in_parts, num_workers
 
 
 @given(st.lists(st.integers(0, 300)), st.integers(1, 7))
@@ -110,3 +118,106 @@ def test_threads_take_only_so_many_bytes_ahead(monkeypatch: pytest.MonkeyPatch) 
     assert next(results) == 40
     assert next(taken) == 3  # of forty bytes each: the third goes over
     assert list(results) == [40] * 49
+
+
+# ---- threads ----
+
+
+def test_threads_end_before_what_they_work_on_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    running = []
+    shutdown = ThreadPoolExecutor.shutdown
+
+    def work(part: int) -> None:
+        running.append(part)
+        time.sleep(0.02)
+        running.remove(part)
+
+    def interrupted(*_: object, **__: object) -> None:
+        monkeypatch.setattr(ThreadPoolExecutor, "shutdown", shutdown)
+        raise KeyboardInterrupt
+
+    parts = in_order(work, range(50), 3, 3)
+    assert isinstance(parts, Generator)
+    next(parts)
+    monkeypatch.setattr(ThreadPoolExecutor, "shutdown", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        parts.close()
+    assert running == []
+
+
+def test_parts_run_in_several_threads_at_once() -> None:
+    together = threading.Barrier(3)
+
+    def work(part: int) -> int:
+        together.wait(20)  # for ever, if they ran one after the other
+        return part
+
+    assert list(in_order(work, range(3), 3, 0)) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(("workers", "ready"), [(1, 0), (2, 3), (3, 1)])
+def test_parts_are_taken_no_further_ahead_than_said(workers: int, ready: int) -> None:
+    taken = itertools.count()
+    results = in_order(lambda part: part, (next(taken) for _ in range(50)), workers, ready)
+    for place in range(10):
+        assert next(results) == place
+    assert next(taken) <= 10 + workers + ready
+    assert isinstance(results, Generator)
+    results.close()
+
+
+def test_number_of_workers_is_what_is_asked_for_or_the_cores() -> None:
+    assert num_workers(7) == 7
+    assert num_workers(None) == len(os.sched_getaffinity(0))
+
+
+def test_values_of_another_thread_come_in_order_and_its_error_behind_them() -> None:
+    def values() -> Iterator[int]:
+        yield from range(100)
+        raise ValueError("the end")
+
+    found: list[int] = []
+    with pytest.raises(ValueError, match="the end"):
+        found += ahead(values(), 3)
+    assert found == list(range(100))
+
+
+def test_next_value_is_made_while_its_consumer_works_on_the_one_before() -> None:
+    begun = [threading.Event() for _ in range(3)]
+
+    def values() -> Iterator[int]:
+        for number, event in enumerate(begun):
+            event.set()
+            yield number
+
+    for number in ahead(values(), 1):
+        assert begun[min(number + 1, 2)].wait(timeout=10)
+
+
+def test_thread_ahead_takes_no_more_than_said_and_ends_with_who_takes_its_values() -> None:
+    taken = itertools.count()
+    following = cast("Generator[int, None, None]", ahead((next(taken) for _ in range(100)), 2))
+    assert list(itertools.islice(following, 10)) == list(range(10))
+    before = threading.active_count()
+    following.close()
+    assert threading.active_count() == before - 1
+    assert next(taken) <= 13
+
+
+def test_program_ends_although_an_error_holds_what_is_read_ahead(tmp_path: Path) -> None:
+    program = """
+        import sys
+        from simindex.batching import ahead
+
+        def fail():
+            values = ahead(range(100), 2)
+            for value in values:
+                raise ValueError(value)
+
+        try:
+            fail()
+        except ValueError as exc:
+            sys.last_value = exc  # what Python's prompt does
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    subprocess.run(command, check=True, timeout=30, cwd=tmp_path)
