@@ -83,12 +83,9 @@ def bytes_of(value: object) -> int:
 def bytes_of_item(item: Any) -> int:
     """Return about what (key, document) or (key, document, metadata) takes; of anything else, 0."""
     try:
-        document = item[1]
-        # The common case, first and at once: sketching waits while this is counted.
-        if type(document) is str and (len(item) == 2 or item[2] is None):
-            return getsizeof(document)
-        taken = _bytes_of_all(document) if isinstance(document, _CONTAINERS) else getsizeof(document)
-        return taken if len(item) < 3 else taken + bytes_of(item[2])
+        # The common case first: sketching waits while this is counted.
+        is_text = len(item) == 2 and type(item[1]) is str
+        return getsizeof(item[1]) if is_text else sum(map(bytes_of, item[1:3]))
     except (TypeError, LookupError):
         return 0
 

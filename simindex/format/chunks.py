@@ -200,21 +200,6 @@ def expected_seals(key: bytes, column: Column, count: int, value: bytes | memory
     return _kernel.seal_words(memoryview(value)[: KEY_BYTES * count], chunk_seed(key))
 
 
-def _columns(
-    value: bytes | memoryview, count: int, widths: tuple[int, int, int]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return copies of what pages of so many rows hold, uint8: their three columns, and a seal a page."""
-    rows, page_bytes = page_shape(widths)
-    head = bytes(_kernel.PAGE_HEAD)
-    pages = np.frombuffer(b"".join((head, value)), dtype=np.uint8).reshape(-1, page_bytes)
-    ends = _kernel.PAGE_HEAD + rows * np.cumsum(widths)
-    _, *columns, _ = np.split(pages, [_kernel.PAGE_HEAD, *ends], axis=1)
-    first, second, third = (
-        column.reshape(-1)[: width * count].copy() for column, width in zip(columns, widths, strict=True)
-    )
-    return first, second, third, pages[:, -SEAL_BYTES:].copy().reshape(-1)
-
-
 class Chunk(NamedTuple):
     """A chunk of a sorted table or of the sketch column, as copies: words, a row each; which blocks fit their
     seals."""
@@ -233,14 +218,21 @@ class Chunk(NamedTuple):
 
 def read_chunk(key: bytes, column: Column, count: int, value: bytes | memoryview) -> Chunk:
     """Take apart a chunk of so many rows, whose length fits."""
-    first, prints, numbers, seals = _columns(value, count, column.widths)
+    rows, page_bytes = page_shape(column.widths)
+    head = bytes(_kernel.PAGE_HEAD)
+    pages = np.frombuffer(b"".join((head, value)), dtype=np.uint8).reshape(-1, page_bytes)
+    ends = _kernel.PAGE_HEAD + rows * np.cumsum(column.widths)
+    _, *parts, _ = np.split(pages, [_kernel.PAGE_HEAD, *ends], axis=1)
+    sizes = zip(parts, column.widths, strict=True)
+    first, prints, numbers = (part.reshape(-1)[: width * count].copy() for part, width in sizes)
     words = first.view(np.uint64).reshape(count, column.widths[0] // KEY_BYTES)
+    seals = pages[:, -SEAL_BYTES:].copy().reshape(-1).view(np.uint64)
     return Chunk(
         words,
         prints.view(np.uint64),
         numbers.view(np.uint32) if column.widths[2] else numbers_of_shingle_keys(words[:, 0]),
-        seals.view(np.uint64),
-        np.frombuffer(expected_seals(key, column, count, value), dtype=np.uint64) == seals.view(np.uint64),
+        seals,
+        np.frombuffer(expected_seals(key, column, count, value), dtype=np.uint64) == seals,
         column.block,
     )
 
