@@ -196,39 +196,28 @@ def test_guide_states_the_limits_of_the_code() -> None:
     text = text_of(GUIDE)
     assert f"{DEFAULT_MAX_CANDIDATES:,}" in text
     assert MAX_KEY_BYTES == 64 * 1024
-    for name in re.findall(r"`(?:simindex\.)?([a-z_]+)=", text):
-        parameters = {
-            parameter
-            for call in (
-                simindex.open,
-                simindex.Index.query,
-                simindex.Index.insert_many,
-                simindex.Index.insert_many_if_new,
-                simindex.Index.pairs,
-            )
-            for parameter in inspect.signature(call).parameters
-        }
-        assert name in parameters, name
+    index = simindex.Index
+    calls = simindex.open, index.query, index.insert_many, index.insert_many_if_new, index.pairs
+    parameters = {name for call in calls for name in inspect.signature(call).parameters}
+    assert set(re.findall(r"`(?:simindex\.)?([a-z_]+)=", text)) <= parameters
 
 
 # ---- links ----
 
 
+def prose(page: Path) -> str:
+    return re.sub(r"^```.*?^```$", "", text_of(page), flags=re.MULTILINE | re.DOTALL)
+
+
 def slugs(page: Path) -> set[str]:
     """The anchors of a page's headings, as they are made on GitHub."""
-    body = re.sub(r"^```.*?^```$", "", text_of(page), flags=re.MULTILINE | re.DOTALL)
-    headings = re.findall(r"^#+ (.+)$", body, re.MULTILINE)
+    headings = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
-
-
-def links(page: Path) -> list[str]:
-    body = re.sub(r"^```.*?^```$", "", text_of(page), flags=re.MULTILINE | re.DOTALL)
-    return [link for link in re.findall(r"\]\(([^)\s]+)\)", body) if not link.startswith("http")]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
-    for link in links(page):
+    for link in re.findall(r"\]\((?!http)([^)\s]+)\)", prose(page)):
         path, _, anchor = link.partition("#")
         target = (page.parent / path).resolve() if path else page
         assert target.exists(), link
@@ -270,8 +259,7 @@ def vectors() -> list[dict[str, Any]]:
         for name in ("rows", "words"):
             values = vector.get(name, "none")
             vector[name] = None if values == "none" else [int(value, 16) for value in values.split()]
-        fingerprint = vector["fingerprint"]
-        vector["fingerprint"] = None if fingerprint == "none" else int(fingerprint, 16)
+        vector["fingerprint"] = None if (hexed := vector["fingerprint"]) == "none" else int(hexed, 16)
         found.append(vector)
     return found
 
@@ -416,27 +404,17 @@ def fixed_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("fixed_clock")
-def test_format_example_is_what_the_library_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {}
-    (example,) = fences(FORMAT, "python")
-    exec(compile(example, "format.md", "exec"), names)
-    with names["index"] as index:
-        assert stored(index) == WHOLE
-
-
-@pytest.mark.usefixtures("fixed_clock")
-def test_format_example_in_chunks_is_what_the_library_writes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("layout", ["", ", layout=simindex.Layout(chunk_bytes=1)"], ids=["whole", "chunks"])
+def test_format_example_is_what_the_library_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (example,) = fences(FORMAT, "python")
-    example = example.replace(", config)", ", config, layout=simindex.Layout(chunk_bytes=1))")
     names: dict[str, Any] = {"simindex": simindex}
-    exec(compile(example, "format.md", "exec"), names)
+    (example,) = fences(FORMAT, "python")
+    exec(compile(example.replace(", config)", f", config{layout})"), "format.md", "exec"), names)
     with names["index"] as index:
         found = stored(index)
-    assert {place: found[place] for place in CHUNKS} == CHUNKS
+    assert found == WHOLE if not layout else found.items() >= CHUNKS.items()
 
 
 @pytest.mark.usefixtures("fixed_clock")
@@ -447,7 +425,7 @@ def test_format_example_with_sampled_shingles_is_what_the_library_writes(tmp_pat
     with simindex.open(tmp_path / "example", "x", config) as index:
         index.insert("fox", text)
         found = stored(index)
-    assert {place: found[place] for place in SAMPLED} == SAMPLED
+    assert found.items() >= SAMPLED.items()
     assert found.keys() - SAMPLED.keys() == {("meta", b"config")}
 
 
@@ -572,11 +550,8 @@ def test_format_numbers_of_the_page_are_those_of_the_code() -> None:
     assert plan is not None
     blocks = len(plan.widths)
     tables = Geometry(config.bands, make_plan(blocks, 3).num_tables, Layout())
-    most = next(
-        n
-        for n in range(1, 10_000)
-        if tables.segment_bytes(SegmentEntry(0, 0, n, n, 0, n, n, n)) > Layout().chunk_bytes
-    )
+    sizes = (tables.segment_bytes(SegmentEntry(0, 0, n, n, 0, n, n, n)) for n in range(1, 10_000))
+    most = next(n for n, size in enumerate(sizes, 1) if size > Layout().chunk_bytes)
     assert f"that is up to {most - 1:,} documents" in text
 
 
@@ -588,6 +563,4 @@ def test_examples_at_a_prompt_run(page: str) -> None:
 
 
 def test_page_on_words_is_short() -> None:
-    assert (
-        len(re.sub(r"^```.*?^```", "", text_of(ROOT / "docs" / "words.md"), flags=re.M | re.S).split()) <= 400
-    )
+    assert len(prose(ROOT / "docs" / "words.md").split()) <= 400

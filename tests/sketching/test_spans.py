@@ -25,25 +25,16 @@ def names_of(text: str, shingles: WordShingles | CharShingles) -> list[str]:
 
 
 @given(any_texts, either)
-def test_tokens_are_those_that_the_kernel_cuts(text: str, shingles: WordShingles | CharShingles) -> None:
-    assert names_of(text, shingles) == shingles_of(text, type(shingles)(1, shingles.normalize))
-
-
-@given(any_texts, either)
-def test_places_lie_in_the_text_and_ascend(text: str, shingles: WordShingles | CharShingles) -> None:
-    tokens = tokens_of(text, shingles, {})
-    assert np.all(tokens.starts >= 0)
-    assert np.all(tokens.starts < tokens.ends)
-    assert np.all(tokens.ends <= len(text))
-    assert np.all(np.diff(tokens.starts) >= 0)
-    assert np.all(np.diff(tokens.ends) >= 0)
-
-
-@given(any_texts, either)
-def test_each_place_has_its_token(text: str, shingles: WordShingles | CharShingles) -> None:
-    tokens = tokens_of(text, shingles, {})
+def test_tokens_are_those_that_the_kernel_cuts_and_each_place_has_its_own(
+    text: str, shingles: WordShingles | CharShingles
+) -> None:
     single = type(shingles)(1, shingles.normalize)
-    for name, start, end in zip(names_of(text, shingles), tokens.starts, tokens.ends, strict=True):
+    names, tokens = names_of(text, shingles), tokens_of(text, shingles, {})
+    assert names == shingles_of(text, single)
+    assert np.all(np.diff(tokens.starts, prepend=0) >= 0)
+    assert np.all(np.diff(tokens.ends, append=len(text)) >= 0)
+    assert np.all(tokens.starts < tokens.ends)
+    for name, start, end in zip(names, tokens.starts, tokens.ends, strict=True):
         # White space that is a token of its own is cut away where it stands alone.
         assert name == " " or name in shingles_of(text[start:end], single)
 
