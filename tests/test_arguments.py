@@ -303,7 +303,13 @@ WRONG: dict[str, tuple[list[Any], list[Any], list[Callable[[Index, Any], object]
     "max_distance": ([-1, 4], [1.0, "x", True], [lambda index, value: index.query_simhash(FOX, value)]),
     "batch_size": (*COUNTS, [lambda index, value: insert_new(index, batch_size=value)]),
     "batch_size: None": ([], [None], [lambda index, value: insert_new(index, batch_size=value)]),
-    "workers": (*COUNTS, [lambda index, value: insert_new(index, workers=value)]),
+    "workers": (
+        *COUNTS,
+        [
+            lambda index, value: insert_new(index, workers=value),
+            lambda index, value: index.query_many([FOX], workers=value),
+        ],
+    ),
     "on_conflict": (["ignore", None, 1], [], [lambda index, value: insert_new(index, on_conflict=value)]),
     "progress": ([], [5, "x"], [lambda index, value: insert_new(index, progress=value)]),
 }
@@ -375,28 +381,9 @@ def test_data_frame_is_refused_where_its_columns_are_meant(index: Index) -> None
     index.remove("a")
 
 
-def test_question_that_the_settings_cannot_answer_is_refused(tmp_path: Path, index: Index) -> None:
+def test_exact_question_without_kept_shingles_is_refused(tmp_path: Path, index: Index) -> None:
     with pytest.raises(ValueError, match=r"this index keeps none; build it with Config\(keep_shingles="):
         index.query(FOX, exact=True)
-    with simindex.open(tmp_path / "m", config=Config(simhash=None)) as no_simhash:
-        no_simhash.insert("fox", FOX)
-        with pytest.raises(ValueError, match=r"needs SimHash.*built with simhash=None"):
-            no_simhash.query_simhash(FOX)
-        with pytest.raises(ValueError, match="expected MinHash rows"):
-            no_simhash.query(Sketch.from_fingerprint(5))
-    with simindex.open(tmp_path / "s", config=Config(num_perm=0)) as no_minhash:
-        no_minhash.insert("fox", FOX)
-        for call in (
-            lambda: no_minhash.query(FOX),
-            lambda: no_minhash.query_many([FOX]),
-            lambda: no_minhash.query_key("fox", by="minhash"),
-            lambda: no_minhash.nearest(FOX, by="minhash"),
-            lambda: no_minhash.insert_if_new("new", FOX, by="minhash"),
-        ):
-            with pytest.raises(ValueError, match=r"needs MinHash.*built with num_perm=0"):
-                call()
-        with pytest.raises(ValueError, match="expected a fingerprint"):
-            no_minhash.query_simhash(Sketch.from_rows(range(128)))
     with simindex.open(tmp_path / "k", config=Config(keep_shingles=10)) as keeping:
         keeping.insert("fox", FOX)
         with pytest.raises(ValueError, match="found a sketch without kept shingles"):

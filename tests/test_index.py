@@ -1,8 +1,8 @@
 """Index by example: what an application does with it."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.processes import printed
@@ -60,12 +60,6 @@ def test_a_bad_document_among_many_queries_is_an_error_in_any_thread(tmp_path: P
         rows = simindex.Sketch.from_fingerprint(7)
         with pytest.raises(ValueError, match="query: expected MinHash rows, found a sketch"):
             index.query_many([FOX] * 2000 + [rows], workers=3)
-        with pytest.raises(ValueError, match="threshold"):
-            index.query_many([FOX] * 2000, 1.5, workers=3)
-        workers: Any
-        for workers, error in ((0, ValueError), (1.5, TypeError), (True, TypeError)):
-            with pytest.raises(error, match="workers: expected"):
-                index.query_many([FOX], workers=workers)
 
 
 def test_documents_of_many_queries_are_read_outside_of_transactions(tmp_path: Path) -> None:
@@ -100,26 +94,20 @@ def test_each_combination_of_methods_answers_or_says_what_it_has_not(tmp_path: P
             "query_key": lambda: index.query_key("cat", by="simhash"),
             "nearest": lambda: index.nearest(FOX, 1, by="simhash"),
         }
-        for call, ask in by_minhash.items():
-            if config.num_perm:
-                assert "fox" in {match.key for match in ask()}
-                assert all(match.similarity is not None for match in ask())
-            else:
-                needs = (
-                    f"{call.removesuffix('_many')} needs MinHash, and this index was built with num_perm=0"
-                )
-                with pytest.raises(ValueError, match=f"^{needs}$"):
-                    ask()
-        for call, ask in by_simhash.items():
-            if config.simhash:
-                assert "fox" in {match.key for match in ask()}
-                assert all(match.distance is not None for match in ask())
-            else:
-                needs = (
-                    f"{call.removesuffix('_many')} needs SimHash, and this index was built with simhash=None"
-                )
-                with pytest.raises(ValueError, match=f"^{needs}$"):
-                    ask()
+        for method, option, asks, figure in (
+            ("MinHash", "num_perm=0", by_minhash, "similarity"),
+            ("SimHash", "simhash=None", by_simhash, "distance"),
+        ):
+            for call, ask in asks.items():
+                if getattr(config, option.partition("=")[0]):
+                    assert "fox" in {match.key for match in ask()}
+                    assert all(getattr(match, figure) is not None for match in ask())
+                else:
+                    needs = (
+                        f"{call.removesuffix('_many')} needs {method}, and this index was built with {option}"
+                    )
+                    with pytest.raises(ValueError, match=f"^{needs}$"):
+                        ask()
         assert len(index) == 2
 
 
@@ -132,18 +120,16 @@ def test_whole_sketches_and_bare_fingerprints_are_inserted_by_one_call(tmp_path:
     assert stored == {"whole": (False, 5), "bare": (True, 7)}
 
 
-def test_bare_fingerprint_is_refused_where_there_is_no_simhash(tmp_path: Path) -> None:
-    bare = Sketch.from_fingerprint(7)
-    with simindex.open(tmp_path / "i", "x", MINHASH_ONLY) as index:
-        for ask in (lambda: index.insert("bare", bare), lambda: index.query(bare)):
-            with pytest.raises(ValueError, match="sketch: expected MinHash rows, which this configuration"):
-                ask()
-        assert len(index) == 0
-
-
-def test_bare_rows_are_refused_where_there_is_no_minhash(tmp_path: Path) -> None:
-    rows = Sketch.from_rows(range(64))
-    with simindex.open(tmp_path / "i", "x", SIMHASH_ONLY) as index:
-        for ask in (lambda: index.insert("rows", rows), lambda: index.query_simhash(rows)):
-            with pytest.raises(ValueError, match="sketch: expected a fingerprint, which this configuration"):
-                ask()
+def test_half_a_sketch_that_the_settings_do_not_compare_is_refused(tmp_path: Path) -> None:
+    for config, bare, expected in (
+        (MINHASH_ONLY, Sketch.from_fingerprint(7), "MinHash rows"),
+        (SIMHASH_ONLY, Sketch.from_rows(range(64)), "a fingerprint"),
+    ):
+        with simindex.open(tmp_path / expected, "x", config) as index:
+            query = index.query if config.num_perm else index.query_simhash
+            for ask in (partial(index.insert, "bare"), query):
+                with pytest.raises(
+                    ValueError, match=f"sketch: expected {expected}, which this configuration"
+                ):
+                    ask(bare)
+            assert len(index) == 0

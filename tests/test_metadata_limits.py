@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -17,35 +18,18 @@ KEYS = ["inserted", "one of many", "replaced", "if new", "in a transaction"]
 MOST_DEEP, LIMIT = 1_023, 5_000
 
 
-def lists(depth: int) -> Any:
-    value: Any = None
-    for _ in range(depth):
-        value = [value]
-    return value
+def inside(wrap: Callable[[Any], Any], innermost: object) -> Callable[[int], Any]:
+    """What makes a value so many arrays or maps deep."""
+    return lambda depth: reduce(lambda value, _: wrap(value), range(depth), innermost)
 
 
-def maps(depth: int) -> Any:
-    value: Any = b"\xff"
-    for _ in range(depth):
-        value = {"a": value}
-    return value
-
-
-def of_bytes(size: int) -> Any:
-    return bytes(size - 5 if size > 65_540 else size - 3)
-
-
-def of_text(size: int) -> Any:
-    return {"text": "x" * (size - 9)}
-
-
-def nested(size: int) -> Any:
-    return [[bytes(size - 5)]]
-
-
-DEEPEST = [lists, maps]
-LARGEST = [of_bytes, of_text, nested]
-LIMITS = [(make, MOST_DEEP) for make in DEEPEST] + [(make, LIMIT) for make in LARGEST]
+LIMITS: list[tuple[Callable[[int], Any], int]] = [
+    (inside(lambda value: [value], None), MOST_DEEP),
+    (inside(lambda value: {"a": value}, b"\xff"), MOST_DEEP),
+    (lambda size: bytes(size - 3), LIMIT),
+    (lambda size: {"text": "x" * (size - 9)}, LIMIT),
+    (lambda size: [[bytes(size - 5)]], LIMIT),
+]
 
 
 def text_of(key: str) -> str:
