@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 from simindex.checks import local_path, require_callable
@@ -28,7 +29,7 @@ from simindex.maintenance.backup_parts import (
     sealed_segment,
     segment_parts,
 )
-from simindex.maintenance.backup_store import StoreTarget, open_target
+from simindex.maintenance.backup_store import StoreTarget
 from simindex.maintenance.object_store import open_store, prove
 from simindex.maintenance.reports import BackupReport, StoreBackupReport
 from simindex.queries.scheme import Scheme, scheme_of
@@ -97,7 +98,7 @@ def backup_index(
     try:
         scheme, objects = scheme_of(store, None, None), open_store(uri)
         prove(objects)
-        with open_target(objects, store, scheme, counter, position) as target:
+        with closing(StoreTarget(objects, store, scheme, counter, position)) as target:
             copied = _Copying(store, scheme, target, counter).run()
             made_at, removed = target.publish()
     finally:

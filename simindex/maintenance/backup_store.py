@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 
 from simindex.errors import BackupTargetError, CorruptIndexError
 from simindex.format.backup_objects import (
@@ -67,52 +66,45 @@ _AHEAD = 2 * _THREADS
 """Parts that are held in memory at most."""
 
 
-@contextmanager
-def open_target(
-    objects: Objects, source: Store, scheme: Scheme, counter: Counter, position: Callable[[], int] | None
-) -> Iterator[StoreTarget]:
-    """Open the target of a backup for a ``with`` block."""
-    content = objects.current(MANIFEST)
-    older = None if content is None else decode_backup(content, objects.uri_of(MANIFEST))
-    if older is not None and decode_header(older.header, objects.uri).identity != scheme.identity:
-        raise BackupTargetError(
-            f"{objects.uri}: expected a backup of {source.path}, found one of another index; choose "
-            "another place"
-        )
-    with ThreadPoolExecutor(_THREADS, thread_name_prefix="simindex-upload") as pool:
-        uploads = Uploads(objects, counter.advance, pool)
-        yield StoreTarget(objects, content, older, source.path, uploads, position)
-
-
 class StoreTarget:
-    """A `Target`: a backup in a store."""
+    """A `Target`: a backup in a store, whose parts are uploaded on threads. For one thread.
+
+    Attributes:
+        copied_bytes: of parts that were uploaded.
+        reused_bytes: of parts that the store had.
+    """
 
     def __init__(
         self,
         objects: Objects,
-        content: bytes | None,
-        older: StoredBackup | None,
-        source: str,
-        uploads: Uploads,
+        source: Store,
+        scheme: Scheme,
+        counter: Counter,
         position: Callable[[], int] | None,
     ) -> None:
-        self.name, self.is_new = objects.uri, older is None
-        self.manifest = Manifest() if older is None else decode_manifest(older.manifest)
-        self._objects, self._content, self._older, self._source = objects, content, older, source
-        self._uploads, self._position = uploads, position
+        self._content = objects.current(MANIFEST)
+        self._older = read_backup(objects, self._content)
+        self.name, self.is_new, self.manifest = objects.uri, self._older is None, Manifest()
+        if self._older is not None:
+            if decode_header(self._older.header, objects.uri).identity != scheme.identity:
+                raise BackupTargetError(
+                    f"{objects.uri}: expected a backup of {source.path}, found one of another index; choose "
+                    "another place"
+                )
+            self.manifest = decode_manifest(self._older.manifest)
+        self.copied_bytes = self.reused_bytes = 0
+        self._objects, self._source, self._position = objects, source.path, position
+        self._progress, self._folder = counter.advance, objects.inside(PARTS)
+        self._there, self._given = self._folder.sizes(), set[str]()
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="simindex-upload")
+        self._under_way: deque[tuple[Future[None], int]] = deque()
         self._segments: dict[int, StoredSegment] = {}
         self._backup: StoredBackup | None = None
         self._covered = 0
 
-    @property
-    def copied_bytes(self) -> int:
-        """Bytes of parts that were uploaded."""
-        return self._uploads.copied_bytes
-
-    @property
-    def reused_bytes(self) -> int:
-        """Bytes of parts that the store had."""
-        return self._uploads.reused_bytes
+    def close(self) -> None:
+        """Wait for uploads that are under way."""
+        self._pool.shutdown()
 
     def prepare(self, segment_bytes: int, other_bytes: int) -> None:
         """Take any number of bytes: a store says it when it is full."""
@@ -124,10 +116,10 @@ class StoreTarget:
         stored = {one.id: one for one in self._older.segments}.get(segment.entry.id)
         if stored is None or held[stored.id] != segment.entry or stored.digest != segment.digest:
             return False
-        try:
-            self._uploads.keep(stored.parts)
-        except KeyError:
+        if any(self._there.get(part.name) != part.num_bytes for part in stored.parts):
             return False  # the store has lost a part: it is uploaded again
+        self._given |= {part.name for part in stored.parts}
+        self.reused_bytes += sum(part.num_bytes for part in stored.parts)
         self._segments[stored.id] = stored
         return True
 
@@ -136,7 +128,7 @@ class StoreTarget:
         digest, parts = Digest(), list[Part]()
         for pieces, values in steps:
             digest.add(pieces, values)
-            parts.append(self._uploads.add(b"".join(values)))
+            parts.append(self._upload(b"".join(values)))
         self._segments[entry.id] = StoredSegment(entry.id, digest.value(), tuple(parts))
 
     def drop(self, segment: int) -> None:
@@ -154,14 +146,13 @@ class StoreTarget:
         """Upload the small databases."""
         databases = {
             name: tuple(
-                self._uploads.add(encode_entries(items))
-                for items in checked(name, cut(name, txn.parts(name)))
+                self._upload(encode_entries(items)) for items in checked(name, cut(name, txn.parts(name)))
             )
             for name in SMALL
         }
         others = [(key, bytes(value)) for key, value in txn.items("meta") if key not in _NOT_COPIED]
         if others:
-            databases["meta"] = (self._uploads.add(encode_entries(others)),)
+            databases["meta"] = (self._upload(encode_entries(others)),)
         if txn.count("documents") != manifest.num_documents:
             raise CorruptIndexError(
                 f"{self._source}: expected {manifest.num_documents} records, found "
@@ -183,71 +174,49 @@ class StoreTarget:
         """Exchange the manifest when all parts are durable; returns when, and how many objects went."""
         backup = self._backup
         assert backup is not None
-        self._uploads.wait()
+        while self._under_way:
+            self._settle()
         if not self._objects.exchange(MANIFEST, self._content, encode_backup(backup)):
             raise StoreError(
                 self._objects.uri,
                 "another process has made a backup there meanwhile, which stands; this one was given up. "
                 "Let one at a time make them",
             )
-        removed = self._uploads.remove_others(backup.parts())
+        named = {part.name for part in backup.parts()}
+        others = sorted((self._there.keys() | self._given) - named)
+        self._folder.remove(others)
         covered = [name for number, name in batch_names(self._objects).items() if number <= backup.journal]
         self._objects.remove(covered)
-        return backup.made_at, removed + len(covered)
+        return backup.made_at, len(others) + len(covered)
 
-
-class Uploads:
-    """The parts of one backup, uploaded on threads; `reused_bytes` of them the store had. For one thread."""
-
-    def __init__(self, store: Objects, progress: Callable[[int], object], pool: ThreadPoolExecutor) -> None:
-        self._folder, self._progress, self._pool = store.inside(PARTS), progress, pool
-        self.there = self._folder.sizes()
-        self._given = set[str]()
-        self._under_way: deque[tuple[Future[None], int]] = deque()
-        self.copied_bytes = self.reused_bytes = 0
-
-    def add(self, content: bytes) -> Part:
+    def _upload(self, content: bytes) -> Part:
         """Have a part uploaded, unless the store has it; waits while too many are under way."""
         part = part_of(content)
-        if self.there.get(part.name) == part.num_bytes or part.name in self._given:
+        if self._there.get(part.name) == part.num_bytes or part.name in self._given:
             self.reused_bytes += part.num_bytes
             self._progress(part.num_bytes)
         else:
             while len(self._under_way) >= _AHEAD:
-                self._take()
+                self._settle()
             self._under_way.append((self._pool.submit(self._folder.put, part.name, content), part.num_bytes))
         self._given.add(part.name)
         return part
 
-    def keep(self, parts: tuple[Part, ...]) -> None:
-        """Take note of parts that an older backup has."""
-        for part in parts:
-            if self.there[part.name] != part.num_bytes:
-                raise KeyError(part.name)
-        self._given |= {part.name for part in parts}
-        self.reused_bytes += sum(part.num_bytes for part in parts)
-
-    def _take(self) -> None:
+    def _settle(self) -> None:
+        """Wait for the oldest part that is under way. Raises StoreError where it cannot be written."""
         future, num_bytes = self._under_way.popleft()
         future.result()
         self.copied_bytes += num_bytes
         self._progress(num_bytes)
 
-    def wait(self) -> None:
-        """Wait for all that is under way. Raises StoreError where one cannot be written."""
-        while self._under_way:
-            self._take()
-
-    def remove_others(self, parts: list[Part]) -> int:
-        """Remove what is no part of a backup; returns how many objects."""
-        others = sorted((self.there.keys() | self._given) - {part.name for part in parts})
-        self._folder.remove(others)
-        return len(others)
-
 
 def read_manifest(objects: Objects) -> StoredBackup | None:
     """Return the manifest of the newest backup in a store; ``None`` where there is none."""
-    content = objects.current(MANIFEST)
+    return read_backup(objects, objects.current(MANIFEST))
+
+
+def read_backup(objects: Objects, content: bytes | None) -> StoredBackup | None:
+    """Return the manifest of a backup in a store from its content."""
     return None if content is None else decode_backup(content, objects.uri_of(MANIFEST))
 
 

@@ -21,7 +21,6 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from itertools import count
 
@@ -49,15 +48,6 @@ from simindex.storage.store import Store
 _THREADS = 4
 
 
-@dataclass
-class _Put:
-    """A batch on its way."""
-
-    name: str
-    content: bytes
-    future: Future[None] | None = None
-
-
 class CommitLog:
     """The commit log of one index that is open for writing. Safe to share between threads.
 
@@ -68,7 +58,7 @@ class CommitLog:
         self._session, self._objects = session, open_store(uri)
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="simindex-journal")
-        self._under_way: deque[_Put] = deque()
+        self._under_way = deque[tuple[str, bytes, Future[None]]]()
         self._last, self._is_closed = 0, False
         self._writer = secrets.token_hex(8)
         prove(self._objects)
@@ -111,24 +101,20 @@ class CommitLog:
     def _note(self, pending: Pending, prepared: Prepared) -> None:
         """Take a commit, just behind it, while nothing else may change the index."""
         self._last += 1
-        batch = _batch_of(pending, prepared, self._writer)
-        put = _Put(f"{LOG}/{batch_name(self._last)}", encode_batch(batch))
+        name = f"{LOG}/{batch_name(self._last)}"
+        content = encode_batch(_batch_of(pending, prepared, self._writer))
         with self._lock:
-            self._start(put)
-            self._under_way.append(put)
+            self._under_way.append((name, content, self._pool.submit(self._put, name, content)))
 
-    def _start(self, put: _Put) -> None:
+    def _put(self, name: str, content: bytes) -> None:
         if self._is_closed:
             raise ClosedError(
                 f"{self._session.store.path}: expected an open commit log, found one that was closed while "
                 "changes were under way; those are not acknowledged, make them again"
             )
-        put.future = self._pool.submit(self._put, put)
-
-    def _put(self, put: _Put) -> None:
-        if not self._objects.create(put.name, put.content):
+        if not self._objects.create(name, content):
             raise StoreError(
-                self._objects.uri_of(put.name),
+                self._objects.uri_of(name),
                 f"expected to be the only writer of {self._session.store.path}, found a batch of another "
                 "process: the index was restored elsewhere, and goes on there. Nothing is acknowledged here "
                 "any more; open the catalog again",
@@ -138,16 +124,14 @@ class CommitLog:
         """Wait until every commit so far is in the store; only then (no error) may it be acknowledged."""
         with self._lock:
             waiting = list(self._under_way)
-        for put in waiting:
-            assert put.future is not None
+        for batch in waiting:
+            name, content, put = batch
             try:
-                put.future.result()
+                put.result()
             except Exception:
-                with self._lock:
-                    self._start(put)
-                put.future.result()
+                self._put(name, content)  # once more
             with self._lock:
-                if self._under_way and self._under_way[0] is put:
+                if self._under_way and self._under_way[0] is batch:
                     self._under_way.popleft()
 
     def position(self) -> int:
@@ -161,8 +145,7 @@ class CommitLog:
 
     def close(self) -> None:
         """Let go of the index, which is closed. What is not settled was not acknowledged."""
-        with self._lock:
-            self._is_closed = True
+        self._is_closed = True
         self._pool.shutdown(cancel_futures=True)
 
 
