@@ -106,21 +106,21 @@ class Objects(ABC):
 
     def get(self, name: str) -> bytes:
         """Return an object's content. Raises MissingObjectError where there is none."""
-        with self._naming(name):
-            return self._read(_checked(name))
+        with self._naming(_checked(name)):
+            return self._read(name)
 
     def put(self, name: str, content: bytes) -> None:
         """Store an object whole, in the place of another."""
-        with self._naming(name):
-            self._write(_checked(name), content)
+        with self._naming(_checked(name)):
+            self._write(name, content)
 
     def create(self, name: str, content: bytes) -> bool:
         """Store an object that is not there yet; returns whether this call did."""
         # A request whose answer was lost is sent again and refused because of itself, so content
         # that equals the one given counts. A writer that has to know puts something of its own into
         # it.
-        with self._naming(name):
-            if self._create(_checked(name), content):
+        with self._naming(_checked(name)):
+            if self._create(name, content):
                 return True
         with contextlib.suppress(MissingObjectError):
             return self.get(name) == content
@@ -128,21 +128,21 @@ class Objects(ABC):
 
     def sizes(self, folder: str = "") -> dict[str, int]:
         """Return the names of all objects in a folder and below, sorted, with their bytes."""
-        with self._naming(folder):
-            return dict(sorted(self._sizes(folder and _checked(folder)).items()))
+        with self._naming(folder and _checked(folder)):
+            return dict(sorted(self._sizes(folder).items()))
 
     def remove(self, names: Iterable[str]) -> None:
         """Remove objects; those that are not there count as removed."""
         for name in names:
-            with contextlib.suppress(MissingObjectError), self._naming(name):
-                self._remove(_checked(name))
+            with contextlib.suppress(MissingObjectError), self._naming(_checked(name)):
+                self._remove(name)
 
     @contextlib.contextmanager
     def _naming(self, name: str) -> Iterator[None]:
         """Raise a StoreError that names its object for whatever a file system of fsspec may raise."""
         try:
             yield
-        except (SimIndexError, _NameError):
+        except SimIndexError:
             raise
         except FileNotFoundError as exc:
             what = "expected an object, found none, or none that may be seen"
@@ -206,13 +206,9 @@ def version_name(name: str, number: int) -> str:
     return f"{name}/{number:012}"
 
 
-class _NameError(ValueError):
-    pass
-
-
 def _checked(name: str) -> str:
     if not _NAME.fullmatch(name):
-        raise _NameError(
+        raise ValueError(
             f"expected a name like parts/000012, of letters, digits and _.=-, found {name!r:.200}"
         )
     return name
@@ -234,36 +230,18 @@ class FolderObjects(Objects):
         return (self._path / name).read_bytes()
 
     def _write(self, name: str, content: bytes) -> None:
-        with self._begun(name, content) as (begun, place):
+        place = self._path / name
+        with written_beside(place, content) as begun:
             os.replace(begun, place)
 
     def _create(self, name: str, content: bytes) -> bool:
         try:
-            with self._begun(name, content) as (begun, place):
+            place = self._path / name
+            with written_beside(place, content) as begun:
                 os.link(begun, place)
         except FileExistsError:
             return False
         return True
-
-    @contextlib.contextmanager
-    def _begun(self, name: str, content: bytes) -> Iterator[tuple[Path, Path]]:
-        """Give a synced file beside an object's place, and the place; the name is durable at the end."""
-        place = self._path / name
-        _make_folders(place.parent)
-        begun = place.with_name(f"{_BEGUN}{secrets.token_hex(8)}")
-        try:
-            with open(begun, "xb", buffering=0) as file:
-                rest = memoryview(content)
-                while rest:
-                    rest = rest[file.write(rest) :]
-                os.fsync(file.fileno())
-            yield begun, place
-            begun.unlink(missing_ok=True)
-            sync_folder(place.parent)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                begun.unlink(missing_ok=True)
-            raise
 
     def _sizes(self, folder: str) -> dict[str, int]:
         """Return names and bytes, and remove files that killed writers have begun a week ago."""
@@ -281,6 +259,23 @@ class FolderObjects(Objects):
 
     def _remove(self, name: str) -> None:
         (self._path / name).unlink()
+
+
+@contextlib.contextmanager
+def written_beside(place: Path, content: bytes) -> Iterator[Path]:
+    """Give a synced file beside the place of one; the name that it gets there is durable at the end."""
+    _make_folders(place.parent)
+    begun = place.with_name(f"{_BEGUN}{secrets.token_hex(8)}")
+    try:
+        with open(begun, "xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        yield begun
+    finally:
+        with contextlib.suppress(OSError):
+            begun.unlink(missing_ok=True)
+    sync_folder(place.parent)
 
 
 def _make_folders(folder: Path) -> None:

@@ -11,20 +11,17 @@ host.
 
 from __future__ import annotations
 
-import io
 import math
 import pickle
-import threading
 import time
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from typing import Any
 
-from simindex.scaleout.calls import Calls, LocalCalls, Replied, To, is_local, replied
+from simindex.scaleout.calls import Calls, LocalCalls, NoAnswer, To, is_local
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.cluster import NAMESPACE, answer, ray_module
 from simindex.scaleout.connections import Address, Connection, Connections, Group, Server
-from simindex.scaleout.errors import ScaleOutError
-from simindex.scaleout.host import Assignment, Host
+from simindex.scaleout.host import Host
 
 HERE = "node:__internal_head__"
 """The resource of the head node: the place of an index on one machine."""
@@ -54,38 +51,10 @@ def _of_actor(reference: Any, seconds: float) -> Any:
         raise ConnectionError(str(exc).strip().splitlines()[0]) from exc
 
 
-class HostActor:
+class HostActor(Host):
     """A host as Ray starts it."""
 
-    def __init__(self) -> None:
-        self._host, self._lock = Host(), threading.Lock()
-        # Of all drivers: changes come one after the other, and so do jobs; neither keeps the other waiting.
-        self._turns: dict[Group, Any] = {"changes": threading.Lock(), "jobs": threading.Lock()}
-        self._assignment: tuple[bytes, Assignment] | None = None
-        self._server: Server | None = None
-
-    def call(self, frame: bytes) -> bytes:
-        """Call a method of the host: two pickles, of (group, assignment, its name, first arguments) and of
-        the other arguments."""
-
-        def call() -> Any:
-            file = io.BytesIO(frame)
-            (group, assignment, method, own), others = pickle.load(file), pickle.load(file)
-            with self._turns.get(group, nullcontext()):
-                return getattr(self._host, method)(self._assigned(assignment), *own, *others)
-
-        done = replied(call)
-        try:
-            return pickle.dumps(done, protocol=5)
-        except Exception as exc:  # of an error of another package, say
-            return pickle.dumps(Replied(None, ScaleOutError(f"{done}, which cannot be sent: {exc}")))
-
-    def _assigned(self, assignment: bytes) -> Assignment:
-        """Return the assignment, which is the same for many calls and is read once."""
-        known = self._assignment
-        if known is None or known[0] != assignment:
-            known = self._assignment = assignment, pickle.loads(assignment)
-        return known[1]
+    _server: Server | None = None
 
     def address(self) -> Address:
         """Return where calls are answered that do not come by Ray."""
@@ -94,22 +63,19 @@ class HostActor:
                 self._server = Server(ray_module().util.get_node_ip_address(), self.call)
             return self._server.address
 
-    def close(self) -> None:
-        """Close all partitions."""
-        self._host.close()
-
 
 class ByRay(Connection):
     """Carries frames by Ray to an actor that the driver cannot reach."""
 
-    def __init__(self, actor: Any) -> None:
-        self._actor, self._is_ended, self._made_at = actor, False, time.monotonic()
+    def __init__(self, actor: Any, catalog: bytes) -> None:
+        self._actor, self._catalog = actor, catalog
+        self._is_ended, self._made_at = False, time.monotonic()
 
     def send(self, *frame: bytes, seconds: float | None = None) -> None:  # noqa: ARG002 - it does not wait
         """Send a frame; Ray keeps it."""
         if time.monotonic() > self._made_at + _AGAIN_SECONDS:
             raise ConnectionError("it may be that the actor can be reached by now")
-        self._reference = self._actor.call.remote(b"".join(frame))
+        self._reference = self._actor.call.remote(self._catalog, b"".join(frame))
 
     def reply(self, seconds: float = math.inf) -> bytes:
         """Return what comes back."""
@@ -131,13 +97,13 @@ class ByRay(Connection):
         self._is_ended = True
 
 
-def connected(actor: Any) -> Connection:
-    """Return a connection to an actor. Raises OSError where there is none now."""
+def connected(actor: Any, catalog: bytes) -> Connection:
+    """Return a connection to an actor, for calls by a catalog. Raises OSError where there is none now."""
     address = _of_actor(actor.address.remote(), _LOOK_SECONDS)
     try:
-        return Connection.to(address)
+        return Connection.to(address, catalog)
     except OSError:
-        return ByRay(actor)
+        return ByRay(actor, catalog)
 
 
 def host_of(catalog: str, place: str) -> Any:
@@ -151,7 +117,7 @@ def host_of(catalog: str, place: str) -> Any:
         resources={place: SHARE},
         max_restarts=-1,
         max_task_retries=-1,
-    ).remote()
+    ).remote(place)
 
 
 def _name_of(catalog: str, place: str) -> str:
@@ -169,33 +135,25 @@ class RayCalls(Calls):
     def __init__(self, catalog: Catalog) -> None:
         super().__init__(catalog)
         self._ray, self._connections = ray_module(), Connections(self._connected)
-        self._assignments: dict[str, bytes] = {}
+        self._pickled = pickle.dumps(catalog, protocol=5)
 
     def _connected(self, place: str) -> Connection:
-        return connected(host_of(self.catalog.id, place))
+        return connected(host_of(self.catalog.id, place), self._pickled)
 
-    def send_all(self, group: Group, method: str, *arguments: Any, to: To | None = None) -> dict[str, Any]:
-        """Call a method; see `Calls.send_all`."""
+    def send(self, group: Group, method: str, *arguments: Any, to: To | None = None) -> dict[str, Any]:
+        """Call a method; see `Calls.send`."""
         others, send = pickle.dumps(arguments, protocol=5), self._connections.send
         every = dict.fromkeys(self.places, ()) if to is None else to
-        firsts = {
-            place: pickle.dumps((group, self._assigned(place), method, own), protocol=5)
-            for place, own in every.items()
-        }
+        firsts = {place: pickle.dumps((group, method, own), protocol=5) for place, own in every.items()}
         return {place: send(place, group, first, others) for place, first in firsts.items()}
 
-    def _assigned(self, place: str) -> bytes:
-        if place not in self._assignments:
-            self._assignments[place] = pickle.dumps(Assignment.of(self.catalog, place), protocol=5)
-        return self._assignments[place]
-
-    def _reply(self, sent: Any, seconds: float) -> Replied | str:
+    def _reply(self, sent: Any, seconds: float) -> Any:
         found = self._connections.reply(sent, seconds)
         if found is not None:
-            return pickle.loads(found)  # type: ignore[no-any-return] # of `HostActor.call`
+            return pickle.loads(found)
         if sent.name in self._ray.cluster_resources():
-            return "no answer within the deadline"
-        return f"no node of the Ray cluster has the resource {sent.name!r}"
+            raise NoAnswer("no answer within the deadline")
+        raise NoAnswer(f"no node of the Ray cluster has the resource {sent.name!r}")
 
     def require_fit(self, seconds: float) -> None:
         """Refuse places where no host can run; those that no node has are not looked at."""
@@ -211,8 +169,7 @@ class RayCalls(Calls):
                 unfit[probed[one]] = f"no host can run there; {why}; install simindex on that node"
             except self._ray.exceptions.RayError:
                 pass  # it died with its node, say
-        if unfit:
-            raise self.missing("create", unfit)
+        self.gathered({}, unfit).whole("create")
 
     def close(self) -> None:
         """Close the connections; hosts go on."""

@@ -9,14 +9,14 @@ from __future__ import annotations
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, NamedTuple
 
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.connections import Group
 from simindex.scaleout.errors import PlaceMissingError
-from simindex.scaleout.host import Assignment, Host
+from simindex.scaleout.host import Host, attempted
 
 OnMissing = Literal["partial", "wait", "raise"]
 
@@ -32,26 +32,35 @@ def is_local(places: Iterable[str]) -> bool:
     return all(place.partition(":")[0] == LOCAL for place in places)
 
 
+class NoAnswer(Exception):  # noqa: N818 - it is raised and caught here, and is no failure of its own
+    """A place does not answer, for the reason given."""
+
+
 class Gathered(NamedTuple):
-    """What the places have answered: place -> its answer, or why there is none."""
+    """What the places have answered.
+
+    Attributes:
+        answers: place -> its answer.
+        missing: place -> why there is none.
+        partitions: numbers of the partitions of missing places, ascending.
+    """
 
     answers: dict[str, Any]
     missing: dict[str, str]
+    partitions: tuple[int, ...]
 
-
-class Replied(NamedTuple):
-    """What a method of a host has returned, or raised."""
-
-    answer: Any
-    error: Exception | None
-
-
-def replied(method: Callable[..., Any], *arguments: Any) -> Replied:
-    """Call a method."""
-    try:
-        return Replied(method(*arguments), None)
-    except Exception as exc:
-        return Replied(None, exc)
+    def whole(self, call: str) -> dict[str, Any]:
+        """Return the answers. Raises PlaceMissingError where one is missing."""
+        if self.missing:
+            reasons = "; ".join(f"{place}: {why}" for place, why in self.missing.items())
+            raise PlaceMissingError(
+                f"{call}: expected an answer of every place, found none of partitions "
+                f"{', '.join(map(str, self.partitions))} ({reasons}); start the nodes again, or move their "
+                "partitions. A change may have been done in part: repeat it with on_conflict=",
+                partitions=self.partitions,
+                reasons=self.missing,
+            )
+        return self.answers
 
 
 class Calls(ABC):
@@ -61,27 +70,33 @@ class Calls(ABC):
         self.catalog, self.places = catalog, catalog.places
 
     @abstractmethod
-    def send_all(self, group: Group, method: str, *arguments: Any, to: To | None = None) -> dict[str, Any]:
+    def send(self, group: Group, method: str, *arguments: Any, to: To | None = None) -> dict[str, Any]:
         """Call a method at every place, or at some with arguments of their own before the others."""
 
     @abstractmethod
-    def _reply(self, sent: Any, seconds: float) -> Replied | str:
-        """Return what a place answers within so many seconds, or why it does not."""
+    def _reply(self, sent: Any, seconds: float) -> Any:
+        """Return what a place answers within so many seconds, or the error. Raises NoAnswer."""
 
     def gather(self, sent: Mapping[str, Any], seconds: float) -> Gathered:
         """Return what places answer within so many seconds; an error of one is raised when all are done."""
-        until, found, failures = time.monotonic() + seconds, Gathered({}, {}), list[Exception]()
+        until, answers, missing = time.monotonic() + seconds, dict[str, Any](), dict[str, str]()
         for place, one in sent.items():
-            reply = self._reply(one, until - time.monotonic())
-            if isinstance(reply, str):
-                found.missing[place] = reply
-            elif reply.error is None:
-                found.answers[place] = reply.answer
-            else:
-                failures.append(reply.error)
-        if failures:
-            raise failures[0]
-        return found
+            try:
+                answers[place] = self._reply(one, until - time.monotonic())
+            except NoAnswer as exc:
+                missing[place] = str(exc)
+        for answer in answers.values():
+            if isinstance(answer, Exception):
+                raise answer
+        return self.gathered(answers, missing)
+
+    def gathered(self, answers: dict[str, Any], missing: dict[str, str]) -> Gathered:
+        """Return these, with the partitions that are missing."""
+        return Gathered(answers, missing, tuple(sorted(n for place in missing for n in self.places[place])))
+
+    def every(self, group: Group, method: str, *arguments: Any, seconds: float, to: To | None = None) -> Any:
+        """Return what all places answer, or some. Raises PlaceMissingError where one of them does not."""
+        return self.gather(self.send(group, method, *arguments, to=to), seconds).whole(method)
 
     def require_fit(self, seconds: float) -> None:  # noqa: B027 - a host in this process fits
         """Refuse places where no host can run, before one is made there."""
@@ -92,34 +107,6 @@ class Calls(ABC):
     def stop(self) -> None:
         """End the hosts of all places."""
         self.close()
-
-    def every(
-        self, group: Group, method: str, *arguments: Any, seconds: float, to: To | None = None
-    ) -> dict[str, Any]:
-        """Return what all places answer, or some. Raises PlaceMissingError where one of them does not."""
-        return self.whole(method, self.gather(self.send_all(group, method, *arguments, to=to), seconds))
-
-    def whole(self, call: str, found: Gathered) -> dict[str, Any]:
-        """Return the answers. Raises PlaceMissingError where one is missing."""
-        if found.missing:
-            raise self.missing(call, found.missing)
-        return found.answers
-
-    def partitions_of(self, missing: Mapping[str, str]) -> tuple[int, ...]:
-        """Return the numbers of the partitions of places, ascending."""
-        return tuple(sorted(number for place in missing for number in self.places[place]))
-
-    def missing(self, call: str, missing: Mapping[str, str]) -> PlaceMissingError:
-        """Return the error that names places without an answer."""
-        numbers = self.partitions_of(missing)
-        reasons = "; ".join(f"{place}: {why}" for place, why in missing.items())
-        return PlaceMissingError(
-            f"{call}: expected an answer of every place, found none of partitions "
-            f"{', '.join(map(str, numbers))} ({reasons}); start the nodes again, or move their partitions. "
-            "A change may have been done in part: repeat it with on_conflict=",
-            partitions=numbers,
-            reasons=missing,
-        )
 
 
 _hosts: dict[tuple[str, str], tuple[Host, int]] = {}
@@ -138,26 +125,26 @@ class LocalCalls(Calls):
         for place in self.places:
             self._host(place)
 
-    def send_all(self, _: Group, method: str, *arguments: Any, to: To | None = None) -> dict[str, Any]:
-        """Call a method; see `Calls.send_all`."""
+    def send(self, _: Group, method: str, *arguments: Any, to: To | None = None) -> dict[str, Any]:
+        """Call a method; see `Calls.send`."""
         own = dict.fromkeys(self.places, ()) if to is None else to
 
-        def call(place: str) -> Replied:
-            return replied(self._call, place, method, *own[place], *arguments)
+        def call(place: str) -> Any:
+            return attempted(self._call, place, method, *own[place], *arguments)
 
         return dict(zip(own, (self._threads.map if len(own) > 1 else map)(call, own), strict=True))
 
     def _call(self, place: str, method: str, *arguments: Any) -> Any:
-        return getattr(self._host(place), method)(Assignment.of(self.catalog, place), *arguments)
+        return getattr(self._host(place), method)(self.catalog, *arguments)
 
     def _host(self, place: str) -> Host:
         with _hosts_lock:
             if place not in self._used:
-                self._used[place], count = _hosts.get((self.catalog.id, place)) or (Host(), 0)
+                self._used[place], count = _hosts.get((self.catalog.id, place)) or (Host(place), 0)
                 _hosts[self.catalog.id, place] = self._used[place], count + 1
             return self._used[place]
 
-    def _reply(self, sent: Replied, _: float) -> Replied | str:
+    def _reply(self, sent: Any, _: float) -> Any:
         return sent  # it is there
 
     def close(self) -> None:

@@ -16,6 +16,7 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,10 +25,9 @@ import xxhash
 from simindex.checks import local_path
 from simindex.config import Config
 from simindex.errors import CorruptIndexError, FormatError
-from simindex.maintenance.object_store import Objects, open_store, prove
+from simindex.maintenance.object_store import Objects, open_store, prove, written_beside
 from simindex.remote import is_remote
 from simindex.scaleout.errors import CatalogChangedError
-from simindex.storage.folder import sync_folder
 
 Durability = Literal["node", "store"]
 """What an acknowledged change survives: the end of its processes, or that of its node with the disk."""
@@ -91,13 +91,17 @@ class Catalog:
                 f"partitions: expected 1..{MOST_PARTITIONS} of them, found {len(self.partitions)}"
             )
 
-    @property
+    @cached_property
     def places(self) -> dict[str, tuple[int, ...]]:
         """Place -> numbers of its partitions; places in the order of their first ones."""
         found: dict[str, list[int]] = {}
         for number, partition in enumerate(self.partitions):
             found.setdefault(partition.place, []).append(number)
         return {place: tuple(numbers) for place, numbers in found.items()}
+
+    def folders(self, place: str) -> dict[int, str]:
+        """Return number -> folder of the partitions of a place."""
+        return {number: self.partitions[number].path for number in self.places.get(place, ())}
 
     def with_partition(self, number: int, partition: Partition) -> Catalog:
         """Return the next version, with one partition changed."""
@@ -183,13 +187,8 @@ class Catalog:
         path.parent.mkdir(parents=True, exist_ok=True)
         with _locked(path):
             self._require(str(path), type(self).load(path) if path.exists() or old is not None else None, old)
-            beside = path.with_name(f"{path.name}.new")
-            with beside.open("w", encoding="ascii") as file:
-                file.write(self.to_json())
-                file.flush()
-                os.fsync(file.fileno())
-            beside.replace(path)
-            sync_folder(path.parent)
+            with written_beside(path, self.to_json().encode("ascii")) as new:
+                new.replace(path)
         return self
 
     def _replace_in_store(self, objects: Objects, old: Catalog | None) -> Catalog:

@@ -4,7 +4,7 @@ A call of Ray costs the driver some 0.25 ms of processor time a host, one by a c
 call whose connection fails is made again, to wherever its host is by then: so only what may be repeated is
 called. The changes of a driver to a host go one after the other, as they were sent. A frame is its length, 16
 hexadecimal digits, and one pickle or more; a host reads none before the other side has sent the token that
-Ray has handed it.
+Ray has handed it. The first frame of a connection is the catalog of all calls by it.
 """
 
 from __future__ import annotations
@@ -47,9 +47,10 @@ class Address(NamedTuple):
 
 
 class Server:
-    """Answers frames of any number of connections, a thread each; `answer` raises nothing."""
+    """Answers frames of any number of connections, a thread each, by the first frame of the connection and
+    the frame; `answer` raises nothing."""
 
-    def __init__(self, host: str, answer: Callable[[bytes], bytes]) -> None:
+    def __init__(self, host: str, answer: Callable[[bytes, bytes], bytes]) -> None:
         self._answer, self._socket = answer, socket.create_server((host, 0))
         self.address = Address(host, self._socket.getsockname()[1], secrets.token_bytes(16))
         threading.Thread(target=self._accept, daemon=True).start()
@@ -63,8 +64,10 @@ class Server:
     def _serve(self, connection: Connection) -> None:
         with connection.socket, suppress(OSError):
             token = connection.exactly(len(self.address.token))
-            while hmac.compare_digest(token, self.address.token):
-                connection.send(self._answer(connection.reply()))
+            if hmac.compare_digest(token, self.address.token):
+                catalog = connection.reply()
+                while True:
+                    connection.send(self._answer(catalog, connection.reply()))
 
     def close(self) -> None:
         """Take no more connections."""
@@ -84,11 +87,13 @@ class Connection:
         self.socket = connected
 
     @classmethod
-    def to(cls, address: Address) -> Connection:
-        """Return a connection to a host."""
+    def to(cls, address: Address, catalog: bytes) -> Connection:
+        """Return a connection to a host, for calls by a catalog."""
         connected = socket.create_connection((address.host, address.port), _CONNECT_SECONDS)
         connected.sendall(address.token)
-        return cls(connected)
+        connection = cls(connected)
+        connection.send(catalog)
+        return connection
 
     def send(self, *frame: bytes, seconds: float | None = None) -> None:
         """Send a frame of several parts; those of a large one are not copied."""

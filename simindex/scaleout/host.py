@@ -1,46 +1,46 @@
 """A host: the open partitions of one place and the calls over all of them.
 
-A plain class, so that it can be used and tested without Ray. A document is sketched once, whatever the number
-of partitions. A partition is opened, never made, unless that is what was asked; one that is not there is an
-error that names it. One that was closed for writing is read alone, whatever is killed, until a later version
-of the catalog than the one that closed it has it open.
+A plain class, so that it can be used and tested without Ray. The catalog comes with every call, so a host
+that was restarted needs nothing else. A document is sketched once, whatever the number of partitions. A
+partition is opened, never made, unless that is what was asked; one that is not there is an error that names
+it. One that was closed for writing is read alone, whatever is killed, until a later version of the catalog
+than the one that closed it has it open.
 """
 
 from __future__ import annotations
 
+import io
 import os
+import pickle
 import shutil
 import socket
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
 import numpy as np
 
 from simindex.batching import num_workers
 from simindex.changes.documents import Conflict, NewDocuments
-from simindex.config import Config, require_equal
 from simindex.errors import ClosedError, ConfigMismatchError, KeyExistsError, ReadOnlyError, SimIndexError
 from simindex.format.keys import decode_keys, key_hashes
-from simindex.index import Index
 from simindex.maintenance.backup import backup_index
-from simindex.maintenance.object_store import StoreError, open_store, prove
+from simindex.maintenance.object_store import StoreError, open_store, prove, written_beside
 from simindex.maintenance.reports import RestoreReport
 from simindex.maintenance.restore import restore_index
 from simindex.queries.search import Query
 from simindex.scaleout.answers import Answered
 from simindex.scaleout.catalog import Catalog
-from simindex.scaleout.errors import CatalogChangedError, PartitionError
+from simindex.scaleout.errors import CatalogChangedError, PartitionError, ScaleOutError
 from simindex.scaleout.partition import Nearest, Partition, is_by_distance
 from simindex.scaleout.wire import Routed
 from simindex.sketching.sketch import SketchBatch
 from simindex.sketching.sketcher import Sketcher
 from simindex.storage.folder import sync_folder
-
-T = TypeVar("T")
 
 OPEN_SECONDS = 60.0
 """How long a partition may be locked by a process that is dying, before that is an error."""
@@ -54,75 +54,80 @@ _WORTH_A_THREAD = 64
 _SKETCHED_AT_ONCE = 256
 """Texts: few enough that they stay in the cache of a processor."""
 
-CLOSED = ".closed"
-"""Behind the name of a partition's folder: a file with the version of the catalog that closed it for writing.
-"""
+_OPENINGS = 5
+"""A move closes a partition three times at its old place: for writing, at each version of the catalog."""
+
+_OF_THE_CALLER = KeyExistsError, PartitionError, CatalogChangedError
+"""Errors that are about what was asked, or that say already where they happened."""
+
+_OF_A_MOVE = ReadOnlyError, ClosedError
+"""Errors of a partition that is on its way to another place: it is read only, or has just been closed."""
+
+_sketcher_of = lru_cache(2)(Sketcher)
+
+_loaded = lru_cache(4)(pickle.loads)
+"""The catalog of a pickle, which is the same for many calls and is read once."""
 
 
-class Assignment(NamedTuple):
-    """What a host is to have open: it comes with every call, so a host that was restarted needs no other.
-
-    Attributes:
-        catalog, version: id and version of the catalog.
-        partitions: number -> folder.
-        commit_logs: number -> uri of those whose commits go to a store, too, before they are acknowledged.
-        closed: numbers of those that take no changes, for they are moved.
-    """
-
-    catalog: str
-    version: int
-    place: str
-    partitions: dict[int, str]
-    config: Config
-    commit_logs: dict[int, str]
-    closed: tuple[int, ...] = ()
-
-    @classmethod
-    def of(cls, catalog: Catalog, place: str) -> Assignment:
-        """Return the assignment of a place's host."""
-        numbers, rows = catalog.places.get(place, ()), catalog.partitions
-        logs = {number: str(catalog.backup_uri(number)) for number in numbers}
-        return cls(
-            catalog.id,
-            catalog.version,
-            place,
-            {number: rows[number].path for number in numbers},
-            catalog.config,
-            logs if catalog.durability == "store" else {},
-            tuple(number for number in numbers if rows[number].closed is not None),
-        )
+def attempted(method: Any, *arguments: Any) -> Any:
+    """Return what a call returns, or the error that it raises."""
+    try:
+        return method(*arguments)
+    except Exception as exc:
+        return exc
 
 
 class Host:
-    """The partitions of one place. Safe to share between threads."""
+    """The partitions of one place. Safe to share between threads. Its calls begin with the catalog of who
+    calls."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
+    def __init__(self, place: str) -> None:
+        self.place, self._lock = place, threading.Lock()
         self._open: dict[int, Partition] = {}
-        self._assignment: Assignment | None = None
-        self._sketcher: Sketcher | None = None
+        self._catalog: Catalog | None = None
         self._threads = num_workers(None)
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="simindex")
         self._searching, self._looking_up = threading.Lock(), threading.Lock()
+        # Of all drivers: changes come one after the other, and so do jobs; neither keeps the other waiting.
+        self._turns: dict[str, Any] = {"changes": threading.Lock(), "jobs": threading.Lock()}
+
+    def call(self, catalog: bytes, frame: bytes) -> bytes:
+        """Call a method: two pickles, of (group, its name, first arguments) and of the other arguments."""
+
+        def call() -> Any:
+            file = io.BytesIO(frame)
+            (group, method, own), others = pickle.load(file), pickle.load(file)
+            with self._turns.get(group, nullcontext()):
+                return getattr(self, method)(self._given(catalog), *own, *others)
+
+        done = attempted(call)
+        try:
+            return pickle.dumps(done, protocol=5)
+        except Exception as exc:  # of an error of another package, say
+            return pickle.dumps(ScaleOutError(f"{done!r}, which cannot be sent: {exc}"))
+
+    def _given(self, catalog: bytes) -> Catalog:
+        found: Catalog = _loaded(catalog)
+        return found
 
     # ---- what is open ----
 
-    def create(self, assignment: Assignment) -> None:
+    def create(self, catalog: Catalog) -> None:
         """Make the partitions that are not there, empty."""
-        for number, path in assignment.partitions.items():
-            with naming(assignment, number, is_opening=True):
-                Partition(path, "a", assignment.config).close()
+        for number, path in catalog.folders(self.place).items():
+            with self._naming(number, is_opening=True):
+                Partition(path, "a", catalog.config).close()
 
     def close(self) -> None:
         """Close all partitions."""
         with self._lock:
             while self._open:
                 self._open.popitem()[1].close()
-            self._assignment = None
+            self._catalog = None
 
-    def status(self, assignment: Assignment) -> dict[str, Any]:
+    def status(self, catalog: Catalog) -> dict[str, Any]:
         """Return where this host is, and what its partitions hold."""
-        stats = self._each(assignment, assignment.partitions, lambda _, partition: partition.stats())
+        stats = self.each(catalog, dict.fromkeys(catalog.folders(self.place), ()), "stats")
         return {
             "node": socket.gethostname(),
             "pid": os.getpid(),
@@ -130,192 +135,155 @@ class Host:
             "used_bytes": sum(found.used_bytes for found in stats.values()),
         }
 
-    def partitions(self, assignment: Assignment) -> dict[int, Partition]:
+    def partitions(self, catalog: Catalog) -> dict[int, Partition]:
         """Return the open partitions by number, after opening those that are not."""
         with self._lock:
-            if assignment != self._assignment:
-                self._assign(assignment)
-            if len(self._open) < len(assignment.partitions):
-                for number, path in assignment.partitions.items():
-                    if number not in self._open:
-                        with naming(assignment, number, is_opening=True):
-                            self._open[number] = self._opened(assignment, number, path)
+            if self._catalog is None or catalog.version != self._catalog.version:
+                self._take_over(catalog)
+            for number in catalog.places.get(self.place, ()):
+                if number not in self._open:
+                    with self._naming(number, is_opening=True):
+                        self._open[number] = self._opened(catalog, number)
             return dict(self._open)
 
-    def _opened(self, assignment: Assignment, number: int, path: str) -> Partition:
+    def _opened(self, catalog: Catalog, number: int) -> Partition:
         """Open a partition: one that is closed for writing to be read, another with its commit log."""
-        version = _closed_by(path)
-        if number in assignment.closed or version >= assignment.version:
-            partition = Partition(path, "r", assignment.config)
+        row = catalog.partitions[number]
+        path, version = row.path, _closed_by(row.path)
+        if row.closed is not None or version >= catalog.version:
+            partition = Partition(path, "r", catalog.config)
             partition.is_closed_for_writing = True
             return partition
         if version:
             _open_again(path)
-        partition = Partition(path, "r+", assignment.config, timeout=OPEN_SECONDS)
+        partition = Partition(path, "r+", catalog.config, timeout=OPEN_SECONDS)
         try:
-            if number in assignment.commit_logs:
-                partition.keep_commit_log(assignment.commit_logs[number])
+            if catalog.durability == "store":
+                partition.keep_commit_log(str(catalog.backup_uri(number)))
         except BaseException:
             partition.close()
             raise
         return partition
 
-    def _assign(self, assignment: Assignment) -> None:
-        current = self._assignment
-        if current is not None and assignment.version < current.version:
-            if assignment.partitions == current.partitions:
+    def _take_over(self, catalog: Catalog) -> None:
+        """Close what another version of the catalog has not here, or may have open for writing."""
+        current, wanted = self._catalog, catalog.folders(self.place)
+        if current is not None and catalog.version < current.version:
+            if wanted == current.folders(self.place):
                 return  # the newer version has other places
             raise CatalogChangedError(
-                f"{assignment.place}: expected version {current.version} of the catalog, found a call by "
-                f"version {assignment.version}: partitions have moved; open the index again",
-                place=assignment.place,
+                f"{self.place}: expected version {current.version} of the catalog, found a call by "
+                f"version {catalog.version}: partitions have moved; open the index again",
+                place=self.place,
             )
-        if current is None or current.config != assignment.config:
-            self._sketcher = Sketcher(assignment.config)
-        wanted = assignment.partitions
         left = [n for n, one in self._open.items() if one.is_closed_for_writing or wanted.get(n) != one.path]
         for number in left:
             self._open.pop(number).close()
-        self._assignment = assignment
+        self._catalog = catalog
 
     # ---- calls of partitions ----
 
-    def each(
-        self, assignment: Assignment, arguments: Mapping[int, tuple[Any, ...]], method: str
-    ) -> dict[int, Any]:
+    def each(self, catalog: Catalog, arguments: Mapping[int, tuple[Any, ...]], method: str) -> dict[int, Any]:
         """Return number -> what a method of some partitions returns, one after the other."""
-        return self._each(assignment, arguments, lambda n, one: getattr(one, method)(*arguments[n]))
+        return {number: found for number, (found, _) in self._each(catalog, arguments, method).items()}
 
     def change(
-        self, assignment: Assignment, arguments: Mapping[int, tuple[Any, ...]], method: str
+        self, catalog: Catalog, arguments: Mapping[int, tuple[Any, ...]], method: str
     ) -> dict[int, Any]:
-        """Return the same of a method that changes a partition, and is done once by the id of its call."""
-        return self._change(assignment, arguments, lambda n, one: getattr(one, method)(*arguments[n]))
+        """Return the same of a method that changes a partition, and is done once by the id of its call.
 
-    def _change(
-        self, assignment: Assignment, numbers: Iterable[int], change: Callable[[int, Partition], T]
-    ) -> dict[int, T]:
-        """Change partitions side by side; what was changed is as durable then as the catalog says."""
-        changed = dict[int, Partition]()
-
-        def noted(number: int, partition: Partition) -> T:
-            changed[number] = partition
-            return change(number, partition)
-
-        answers = self._each(assignment, numbers, noted, side_by_side=True)
-        for number, partition in changed.items():  # these, though the host may have let one go by now
-            with naming(assignment, number):
+        Partitions are changed side by side; what was changed is as durable then as the catalog says.
+        """
+        changed = self._each(catalog, arguments, method, side_by_side=True)
+        for number, (_, partition) in changed.items():  # these, though the host may have let one go by now
+            with self._naming(number):
                 partition.settle()
-        return answers
+        return {number: found for number, (found, _) in changed.items()}
 
     def insert(
-        self, assignment: Assignment, call: bytes, routed: Routed, on_conflict: Conflict
+        self, catalog: Catalog, call: bytes, routed: Routed, on_conflict: Conflict
     ) -> dict[int, list[int]]:
         """Store documents, a commit a partition; returns number -> [inserted, replaced, skipped]."""
-        self.partitions(assignment)
-        documents = self._documents(routed)
-        order = np.argsort(routed.partitions, kind="stable")
-        numbers, starts = np.unique(routed.partitions[order], return_index=True)
-        places = dict(zip(numbers.tolist(), np.split(order, starts[1:]), strict=True))
-
-        def add(number: int, partition: Partition) -> list[int]:
-            here = places[number]
-            own = documents if len(here) == len(documents) else documents.taken(here.tolist())
-            return partition.add_once(call, own, on_conflict)
-
-        return self._change(assignment, places, add)
-
-    def _documents(self, routed: Routed) -> NewDocuments:
-        """Return documents as an index takes them; texts are sketched here, some at a time."""
-        texts = routed.documents
-        sketches = [texts] if isinstance(texts, SketchBatch) else self._sketched(texts)
+        sketches = self._sketched(catalog, routed.documents)
         # While the threads sketch.
         encoded, metadata, _, times, _ = routed
         keys, hashes = decode_keys(encoded), key_hashes(encoded)
-        return NewDocuments(keys, encoded, hashes, metadata, SketchBatch.joined(list(sketches)), times)
+        joined = SketchBatch.joined(list(sketches))
+        documents = NewDocuments(keys, encoded, hashes, metadata, joined, times)
+        order = np.argsort(routed.partitions, kind="stable")
+        numbers, starts = np.unique(routed.partitions[order], return_index=True)
+        own = zip(numbers.tolist(), np.split(order, starts[1:]), strict=True)
+        arguments = {number: (call, documents.taken(here.tolist()), on_conflict) for number, here in own}
+        return self.change(catalog, arguments, "add_once")
 
-    def _sketched(self, texts: list[str]) -> Iterable[SketchBatch]:
-        """Yield the sketches of texts, some at a time by each thread."""
-        assert self._sketcher is not None
-        some = [texts[at : at + _SKETCHED_AT_ONCE] for at in range(0, len(texts), _SKETCHED_AT_ONCE)]
+    def _sketched(self, catalog: Catalog, documents: list[str] | SketchBatch) -> Iterable[SketchBatch]:
+        """Yield the sketches of documents: of texts some at a time by each thread."""
+        if isinstance(documents, SketchBatch):
+            return [documents]
+        cuts = range(0, len(documents), _SKETCHED_AT_ONCE)
+        some = [documents[at : at + _SKETCHED_AT_ONCE] for at in cuts]
         threads = self._threads > 1 and len(some) > 1
-        return (self._pool.map if threads else map)(self._sketcher.sketch_many, some)
+        return (self._pool.map if threads else map)(_sketcher_of(catalog.config).sketch_many, some)
 
-    def query(
-        self, assignment: Assignment, query: Query | Nearest, documents: list[str] | SketchBatch
-    ) -> Answered:
+    def query(self, catalog: Catalog, query: Query | Nearest, documents: list[str] | SketchBatch) -> Answered:
         """Return the matches of each document in all partitions together.
 
         Large batches are searched one after the other, each by all threads, and documents are looked up by
         one of these at a time: each look lets the interpreter's lock go, and threads that wait for it cost
         more than they save (12 us a query that has a match by one thread, 16 of processor time by two).
         """
-        self.partitions(assignment)
-        if isinstance(documents, SketchBatch):
-            batch = documents
-        else:
-            batch = SketchBatch.joined(list(self._sketched(documents)))
+        is_ready = isinstance(documents, SketchBatch)
+        batch = documents if is_ready else SketchBatch.joined(list(self._sketched(catalog, documents)))
         is_large = len(batch) >= _WORTH_A_THREAD
+        arguments = dict.fromkeys(catalog.places[self.place], (query, batch, self._looking_up))
         with self._searching if is_large else nullcontext():
-            parts = self._each(
-                assignment,
-                assignment.partitions,
-                lambda _, partition: partition.answers(query, batch, self._looking_up),
-                side_by_side=is_large,
-            )
+            found = self._each(catalog, arguments, "answers", side_by_side=is_large)
         limit = query.k if isinstance(query, Nearest) else query.limit
-        return Answered.merged(list(parts.values()), limit, is_by_distance(query))
+        return Answered.merged([part for part, _ in found.values()], limit, is_by_distance(query))
 
     def _each(
         self,
-        assignment: Assignment,
-        numbers: Iterable[int],
-        ask: Callable[[int, Partition], T],
+        catalog: Catalog,
+        arguments: Mapping[int, tuple[Any, ...]],
+        method: str,
         *,
         side_by_side: bool = False,
-    ) -> dict[int, T]:
-        """Return number -> what a function returns of a partition, opened again where a move closed it.
+    ) -> dict[int, tuple[Any, Partition]]:
+        """Return number -> (what a method of a partition returns, the partition), which is opened again where
+        a move closed it.
 
-        All of them are asked, whatever one of them raises: so a change that is repeated finds the same.
+        All of them are called, whatever one of them raises: so a change that is repeated finds the same.
         """
-        partitions = self.partitions(assignment)
+        partitions = self.partitions(catalog)
 
-        def asked(number: int) -> T | Exception:
+        def call(number: int) -> tuple[Any, Partition]:
             partition = partitions[number]
-            try:
-                with naming(assignment, number):
-                    for _ in range(_OPENINGS):
-                        with suppress(ClosedError):
-                            return ask(number, partition)
-                        partition = self.partitions(assignment)[number]
-                    return ask(number, partition)
-            except Exception as exc:
-                return exc
+            with self._naming(number):
+                for _ in range(_OPENINGS):
+                    with suppress(ClosedError):
+                        return getattr(partition, method)(*arguments[number]), partition
+                    partition = self.partitions(catalog)[number]
+                return getattr(partition, method)(*arguments[number]), partition
 
-        every = list(numbers)
-        threads = side_by_side and self._threads > 1 and len(every) > 1
-        results = dict(zip(every, (self._pool.map if threads else map)(asked, every), strict=True))
-        for result in results.values():
+        threads = side_by_side and self._threads > 1 and len(arguments) > 1
+        results = list((self._pool.map if threads else map)(lambda one: attempted(call, one), arguments))
+        for result in results:
             if isinstance(result, Exception):
                 raise result
-        return results  # type: ignore[return-value] # none is an exception
+        return dict(zip(arguments, results, strict=True))
 
     # ---- jobs ----
 
-    def prove_store(self, _: Assignment, uri: str) -> None:
+    def prove_store(self, _: Catalog, uri: str) -> None:
         """Refuse a store that this host cannot reach, or that cannot be trusted; see `prove`.
 
         What fsspec talks by repeats a request for half a minute where nothing answers.
         """
-        objects, tried = open_store(uri), threading.Event()
-
-        def try_once() -> None:
-            with suppress(StoreError):  # raised again below
-                objects.sizes("probe")
-            tried.set()
-
-        threading.Thread(target=try_once, daemon=True).start()
-        if not tried.wait(STORE_SECONDS):
+        objects = open_store(uri)
+        first = threading.Thread(target=attempted, args=(objects.sizes, "probe"), daemon=True)
+        first.start()
+        first.join(STORE_SECONDS)
+        if first.is_alive():
             raise StoreError(
                 objects.uri,
                 f"cannot be reached: expected an answer within {STORE_SECONDS:g} seconds, found none; "
@@ -323,81 +291,68 @@ class Host:
             )
         prove(objects)
 
-    def restore(self, assignment: Assignment, number: int, uri: str, path: str) -> RestoreReport:
-        """Make a partition of its backup, in a folder of its own."""
-        with naming(assignment, number):
+    def restore(
+        self, catalog: Catalog, number: int, uri: str, path: str, state: str | None = None
+    ) -> RestoreReport:
+        """Make a partition of its backup, in a folder of its own; one of another state is refused."""
+        with self._naming(number):
+            shutil.rmtree(path, ignore_errors=True)  # of the same call, whose answer was lost
             report = restore_index(uri, path)
-            with Index(path, "r") as index:
-                require_equal(index.config, assignment.config)
+            with Partition(path, "r", catalog.config) as copy:
+                if state not in (None, copy.state()):
+                    raise PartitionError(
+                        f"partition {number}: expected a copy of the state {state} at "
+                        f"{self.place}, found {copy.state()}; it was not moved",
+                        place=self.place,
+                        partition=number,
+                    )
             return report
 
-    def let_go(self, assignment: Assignment, number: int, uri: str) -> str:
+    def let_go(self, catalog: Catalog, number: int, uri: str) -> str:
         """Close a partition for writing, make a backup of it, and return its state."""
-        path = assignment.partitions[number]
-        with naming(assignment, number):
+        path = catalog.partitions[number].path
+        with self._naming(number):
             with self._lock:
                 if number in self._open:
                     self._open.pop(number).finish()
-                if _closed_by(path):  # by a move that was broken off
-                    _close_for_writing(path, assignment.version)
-                else:  # with the writer's lock, for another process may be the host still
-                    with Partition(path, "r+", assignment.config, timeout=OPEN_SECONDS):
-                        _close_for_writing(path, assignment.version)
+                # With the writer's lock, for another process may be the host still.
+                with Partition(path, "r+", catalog.config, timeout=OPEN_SECONDS) as partition:
+                    _close_for_writing(path, catalog.version)
+                    state = partition.state()
             backup_index(path, uri)
-            with Partition(path, "r", assignment.config) as partition:
-                return partition.state()
+            return state
 
-    def take(self, assignment: Assignment, number: int, uri: str, path: str, state: str) -> None:
-        """Make a partition of the backup of one that was closed for writing."""
-        with naming(assignment, number):
-            if not os.path.exists(path):
-                restore_index(uri, path)
-            with Partition(path, "r", assignment.config) as copy:
-                if copy.state() != state:
-                    raise PartitionError(
-                        f"partition {number}: expected a copy of the state {state} at "
-                        f"{assignment.place}, found {copy.state()}; it was not moved",
-                        place=assignment.place,
-                        partition=number,
-                    )
-
-    def remove_left(self, assignment: Assignment, number: int, path: str) -> None:
+    def remove_left(self, catalog: Catalog, number: int, path: str) -> None:
         """Remove the folder of a partition that another place has now, and answer for it no more."""
-        self.partitions(assignment)  # refuses earlier versions of the catalog from here on
-        with naming(assignment, number):
+        self.partitions(catalog)  # refuses earlier versions of the catalog from here on
+        with self._naming(number):
             shutil.rmtree(path, ignore_errors=True)
             _open_again(path)
 
+    @contextmanager
+    def _naming(self, number: int, *, is_opening: bool = False) -> Iterator[None]:
+        """Let what goes wrong in a partition say in which one, and where that is."""
+        try:
+            yield
+        except (SimIndexError, OSError) as exc:
+            is_asked_for = isinstance(exc, ConfigMismatchError) and not is_opening
+            if is_asked_for or isinstance(exc, _OF_THE_CALLER):
+                raise
+            node = socket.gethostname()
+            found = f"partition {number} at {self.place} ({node})"
+            where: dict[str, Any] = {"place": self.place, "partition": number, "node": node}
+            if isinstance(exc, _OF_A_MOVE):
+                raise CatalogChangedError(
+                    f"{found} is closed for writing while it is moved; open the index again and repeat the "
+                    "change. A move that was broken off is taken over by the next one, to any place",
+                    **where,
+                ) from exc
+            raise PartitionError(f"{found}: {exc}", reason=exc, **where) from exc
 
-_OPENINGS = 5
-"""A move closes a partition three times at its old place: for writing, at each version of the catalog."""
 
-
-_OF_THE_CALLER = (KeyExistsError, PartitionError, CatalogChangedError)
-"""Errors that are about what was asked, or that say already where they happened."""
-
-_OF_A_MOVE = (ReadOnlyError, ClosedError)
-"""Errors of a partition that is on its way to another place: it is read only, or has just been closed."""
-
-
-@contextmanager
-def naming(assignment: Assignment, number: int, *, is_opening: bool = False) -> Iterator[None]:
-    """Let what goes wrong in a partition say in which one, and where that is."""
-    try:
-        yield
-    except (SimIndexError, OSError) as exc:
-        is_asked_for = isinstance(exc, ConfigMismatchError) and not is_opening
-        if is_asked_for or isinstance(exc, _OF_THE_CALLER):
-            raise
-        node, found = socket.gethostname(), f"partition {number} at {assignment.place}"
-        where: dict[str, Any] = {"place": assignment.place, "partition": number, "node": node}
-        if isinstance(exc, _OF_A_MOVE):
-            raise CatalogChangedError(
-                f"{found} ({node}) is closed for writing while it is moved; open the index again and repeat "
-                "the change. A move that was broken off is taken over by the next one, to any place",
-                **where,
-            ) from exc
-        raise PartitionError(f"{found} ({node}): {exc}", reason=exc, **where) from exc
+CLOSED = ".closed"
+"""Behind the name of a partition's folder: a file with the version of the catalog that closed it for writing.
+"""
 
 
 def _closed_by(path: str) -> int:
@@ -410,13 +365,9 @@ def _closed_by(path: str) -> int:
 
 def _close_for_writing(path: str, version: int) -> None:
     """Write down, durable, that a partition is closed by a version of the catalog, or by a later one."""
-    new = Path(f"{path}{CLOSED}.new")
-    with new.open("w", encoding="ascii") as file:
-        file.write(str(max(version, _closed_by(path))))
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(path + CLOSED)
-    sync_folder(new.parent)
+    content = str(max(version, _closed_by(path))).encode("ascii")
+    with written_beside(Path(path + CLOSED), content) as new:
+        new.replace(path + CLOSED)
 
 
 def _open_again(path: str) -> None:

@@ -10,7 +10,7 @@ import math
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import chain, islice
 from tempfile import TemporaryDirectory
@@ -32,7 +32,7 @@ from simindex.checks import require_callable, require_conflict, require_int, req
 from simindex.config import Config
 from simindex.errors import ClosedError, CorruptIndexError, SimIndexError
 from simindex.format.keys import Key, encode_key
-from simindex.formulas.curve import DEFAULT_RECALL, DEFAULT_THRESHOLD, prefix_bits_for
+from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.maintenance.check import Level
 from simindex.maintenance.reports import StoreBackupReport
 from simindex.queries.container import Record
@@ -57,7 +57,7 @@ from simindex.scaleout.answers import (
 from simindex.scaleout.calls import Calls, Gathered, OnMissing, To
 from simindex.scaleout.catalog import Catalog
 from simindex.scaleout.connections import Group
-from simindex.scaleout.errors import CatalogChangedError, PartitionError, PlaceMissingError, UnsupportedError
+from simindex.scaleout.errors import CatalogChangedError, PartitionError, UnsupportedError
 from simindex.scaleout.moving import require_store
 from simindex.scaleout.partition import Nearest, Partition, is_by_distance
 from simindex.scaleout.wire import Routing, new_call, partition_of
@@ -133,8 +133,8 @@ class ScaledIndex:
         """Make the partitions that are not there, empty, once each host reaches the store."""
         self._calls.require_fit(self.seconds)
         if self.catalog.store is not None:
-            self._calls.every("jobs", "prove_store", self.catalog.store, seconds=self.seconds)
-        self._calls.every("jobs", "create", seconds=self._change_seconds)
+            self._call("jobs", "prove_store", self.catalog.store, seconds=self.seconds)
+        self._call("jobs", "create", seconds=self._change_seconds)
 
     def close(self) -> None:
         """Close the handle. Hosts of Ray go on, unless this handle has started Ray, which then ends. Twice is
@@ -179,14 +179,22 @@ class ScaledIndex:
             raise ClosedError(f"{self.uri}: the handle is closed")
         return self._hosts
 
-    @contextmanager
-    def _by_catalog(self) -> Iterator[None]:
-        """Let a call that fails say that the catalog has changed since, where it has."""
+    def _gather(self, sent: Mapping[str, Any], seconds: float) -> Gathered:
+        """Return what places answer; where one does not, the catalog may have changed, which is raised."""
         try:
-            yield
-        except (PartitionError, PlaceMissingError) as exc:
+            found = self._calls.gather(sent, seconds)
+        except PartitionError as exc:
             self._require_newest(exc)
             raise
+        if found.missing:
+            self._require_newest()
+        return found
+
+    def _call(
+        self, group: Group, method: str, *arguments: Any, to: To | None = None, seconds: float
+    ) -> dict[str, Any]:
+        """Return what all places answer, or some; see `Calls.every`."""
+        return self._gather(self._calls.send(group, method, *arguments, to=to), seconds).whole(method)
 
     def _require_newest(self, cause: Exception | None = None) -> None:
         try:
@@ -213,9 +221,7 @@ class ScaledIndex:
         for number, given in every.items():
             to.setdefault(rows[number].place, ({},))[0][number] = given
         call, wait = ("change", self._change_seconds) if group == "changes" else ("each", self.seconds)
-        wait = wait if seconds is None else seconds
-        with self._by_catalog():
-            found = self._calls.every(group, call, method, to=to, seconds=wait)
+        found = self._call(group, call, method, to=to, seconds=wait if seconds is None else seconds)
         return dict(sorted(item for of_place in found.values() for item in of_place.items()))
 
     # ---- changes ----
@@ -284,24 +290,23 @@ class ScaledIndex:
         totals, calls, under_way = [0, 0, 0], self._calls, deque[dict[str, Any]]()
 
         def answered() -> None:
-            counts = calls.whole("insert_many", calls.gather(under_way.popleft(), self._change_seconds))
-            totals[:] = _added(totals, counts)
+            found = self._gather(under_way.popleft(), self._change_seconds).whole("insert_many")
+            totals[:] = _added(totals, found)
             if progress is not None:
                 progress(sum(totals))
 
-        with self._by_catalog():
-            try:
-                for to in batches:
-                    if len(under_way) == UNDER_WAY:
-                        answered()
-                    under_way.append(calls.send_all("changes", "insert", on_conflict, to=to))
-                while under_way:
+        try:
+            for to in batches:
+                if len(under_way) == UNDER_WAY:
                     answered()
-            finally:
-                # What was sent is done or refused when the call ends, whatever ended it.
-                for sent in under_way:
-                    with suppress(Exception):
-                        calls.gather(sent, self._change_seconds)
+                under_way.append(calls.send("changes", "insert", on_conflict, to=to))
+            while under_way:
+                answered()
+        finally:
+            # What was sent is done or refused when the call ends, whatever ended it.
+            for sent in under_way:
+                with suppress(Exception):
+                    calls.gather(sent, self._change_seconds)
         return InsertReport(*totals)
 
     def insert_if_new(
@@ -406,8 +411,7 @@ class ScaledIndex:
         decisions.matched = list(zip(matched, ordered, strict=True))
         if decisions.places:
             to = self._routing.documents(documents.taken(decisions.places))
-            with self._by_catalog():
-                self._calls.every("changes", "insert", on_conflict, to=to, seconds=self._change_seconds)
+            self._call("changes", "insert", on_conflict, to=to, seconds=self._change_seconds)
         return decisions
 
     def _by_key(self, encoded: Sequence[bytes], *first: Any) -> dict[int, tuple[Any, ...]]:
@@ -549,11 +553,6 @@ class ScaledIndex:
         """
         method = method_of("nearest", self.catalog.config, by, None, None, recall)
         require_int("k", k, 1)
-        if method == "simhash" and threshold is not None:
-            raise ValueError("nearest: threshold is MinHash's, and this compares by SimHash; expected none")
-        if method == "minhash":
-            floor = 1.0 if threshold is None else threshold
-            prefix_bits_for(floor, self.catalog.config.bands, DEFAULT_RECALL if recall is None else recall)
         query = BandQuery(1.0) if method == "minhash" else FingerprintQuery(0)
         batch = sketched("nearest", query, self._sketcher, [document])
         return self._ask(Nearest(k, method, threshold, recall), batch, seconds, on_missing).only()
@@ -571,10 +570,22 @@ class ScaledIndex:
         seconds: float | None,
         on_missing: OnMissing,
     ) -> ScaledAnswers:
-        deadline, calls = self._deadline(seconds, on_missing), self._calls
-        with self._by_catalog():
-            found = calls.gather(calls.send_all("asks", "query", query, documents), deadline)
-            return self._merged(query, found, len(documents), on_missing)
+        sent = self._calls.send("asks", "query", query, documents)
+        found = self._gather(sent, self._deadline(seconds, on_missing))
+        if on_missing == "raise":
+            found.whole("query")
+        if not found.answers:
+            return ScaledAnswers([Matches() for _ in documents], found.partitions, found.missing)
+        answered, *others = found.answers.values()
+        if others:  # a host has put its own in order
+            limit = query.k if isinstance(query, Nearest) else query.limit
+            answered = Answered.merged([answered, *others], limit, is_by_distance(query))
+        if answered.is_bare and not answered.queries:
+            raise ValueError(
+                "expected stored documents with MinHash rows, but this index holds bare fingerprints alone; "
+                'ask by SimHash: query_simhash(), or by="simhash"'
+            )
+        return ScaledAnswers(answered.matches(), found.partitions, found.missing)
 
     def _ask_many(
         self,
@@ -611,28 +622,6 @@ class ScaledIndex:
         if on_missing == "wait":
             return math.inf
         return self.seconds if seconds is None else seconds
-
-    def _merged(
-        self, query: Query | Nearest, found: Gathered, count: int, on_missing: OnMissing
-    ) -> ScaledAnswers:
-        """Return the answers of all places to so many questions; of those that none answers, none."""
-        if found.missing:
-            self._require_newest()
-            if on_missing == "raise":
-                raise self._calls.missing("query", found.missing)
-        partial = self._calls.partitions_of(found.missing)
-        if not found.answers:
-            return ScaledAnswers([Matches() for _ in range(count)], partial, found.missing)
-        merged, *others = found.answers.values()
-        if others:  # a host has put its own in order
-            limit = query.k if isinstance(query, Nearest) else query.limit
-            merged = Answered.merged([merged, *others], limit, is_by_distance(query))
-        if merged.is_bare and not merged.queries:
-            raise ValueError(
-                "expected stored documents with MinHash rows, but this index holds bare fingerprints alone; "
-                'ask by SimHash: query_simhash(), or by="simhash"'
-            )
-        return ScaledAnswers(merged.matches(), partial, found.missing)
 
     # ---- the container ----
 
@@ -734,13 +723,9 @@ class ScaledIndex:
     def status(self) -> dict[str, dict[str, Any]]:
         """Return place -> the node and process of its host, documents by partition, and bytes; of a place
         that does not answer, why."""
-        calls = self._calls
-        with self._by_catalog():
-            found = calls.gather(calls.send_all("asks", "status"), self.seconds)
-        if found.missing:
-            self._require_newest()
+        found = self._gather(self._calls.send("asks", "status"), self.seconds)
         missing = {place: {"missing": why} for place, why in found.missing.items()}
-        return {place: (found.answers | missing)[place] for place in calls.places}
+        return {place: (found.answers | missing)[place] for place in self.catalog.places}
 
 
 def _added(totals: list[int], answers: Mapping[str, Mapping[int, list[int]]]) -> list[int]:

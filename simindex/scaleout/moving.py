@@ -130,7 +130,7 @@ def move_partition(uri: str, number: int, target: str, folder: str, call: Call, 
     arrived = replace(found, place=target, path=new_path(folder, number))
     try:
         state = call(catalog, found.place, "let_go", number, copy)
-        call(catalog, target, "take", number, copy, arrived.path, state)
+        call(catalog, target, "restore", number, copy, arrived.path, state)
         # Both places answer the same until it is opened, so no answer is out of date.
         moved = put(uri, number, found, arrived)
     except BaseException:

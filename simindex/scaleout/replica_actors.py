@@ -28,12 +28,11 @@ from simindex.index import Index
 from simindex.maintenance.object_store import open_store
 from simindex.maintenance.restore import restore_index
 from simindex.scaleout.actors import THREADS, HostActor, RayCalls, connected, end_actor
-from simindex.scaleout.calls import Replied, To
+from simindex.scaleout.calls import NoAnswer, To
 from simindex.scaleout.catalog import Catalog, Partition
 from simindex.scaleout.cluster import NAMESPACE, answer, ray_module, start
 from simindex.scaleout.connections import Connection, Group, Sent
 from simindex.scaleout.errors import ScaleOutError, UnsupportedError
-from simindex.scaleout.host import Assignment
 from simindex.scaleout.index import ScaledIndex
 from simindex.scaleout.moving import require_store
 
@@ -58,31 +57,30 @@ class ReplicaActor(HostActor):
     """
 
     def __init__(self, uris: list[str], folder: str | None) -> None:
-        super().__init__()
+        super().__init__(_PLACE)
         own = f"simindex-replica-{ray_module().get_runtime_context().get_actor_id()}"
         self._uris, self._made = uris, os.path.join(folder or tempfile.gettempdir(), own)
         self._making = threading.Lock()
-        self._copies: Assignment | None = None
+        self._copies: Catalog | None = None
 
-    def _assigned(self, _: bytes) -> Assignment:
+    def _given(self, _: bytes) -> Catalog:
         with self._making:
             if self._copies is None:
                 self._copies = self._restored()
             return self._copies
 
-    def _restored(self) -> Assignment:
+    def _restored(self) -> Catalog:
         self._remove()  # what this actor left where it was killed
         os.makedirs(self._made)
-        paths = {n: os.path.join(self._made, f"{n:05}.simindex") for n in range(len(self._uris))}
+        paths = [os.path.join(self._made, f"{n:05}.simindex") for n in range(len(self._uris))]
         try:
-            for uri, path in zip(self._uris, paths.values(), strict=True):
+            for uri, path in zip(self._uris, paths, strict=True):
                 restore_index(uri, path)
             with Index(paths[0], "r") as index:
-                config = index.config
+                return Catalog(index.config, tuple(Partition(_PLACE, path, closed=1) for path in paths))
         except BaseException:
             self._remove()
             raise
-        return Assignment(_PLACE, 1, _PLACE, paths, config, {}, closed=tuple(paths))
 
     def _remove(self) -> None:
         shutil.rmtree(self._made, ignore_errors=True)
@@ -92,7 +90,7 @@ class ReplicaActor(HostActor):
 
     def config(self) -> Config:
         """Return the configuration of the index, once its copy is there."""
-        return self._assigned(b"").config
+        return self._given(b"").config
 
     def close(self) -> None:
         """Close the copies and remove them."""
@@ -109,10 +107,10 @@ class ReplicaCalls(RayCalls):
         self._seconds: dict[str, deque[float]] = {}
 
     def _connected(self, name: str) -> Connection:
-        return connected(self._actors[name])
+        return connected(self._actors[name], b"")
 
-    def send_all(self, group: Group, method: str, *arguments: Any, to: To | None = None) -> dict[str, Any]:
-        """Call a method at one replica; see `Calls.send_all`."""
+    def send(self, group: Group, method: str, *arguments: Any, to: To | None = None) -> dict[str, Any]:
+        """Call a method at one replica; see `Calls.send`."""
         own = () if to is None else to[_PLACE]
         of_partition = arguments[-1] if method == "each" else None
         if method not in _READS or (of_partition is not None and of_partition not in _READS_OF_PARTITIONS):
@@ -120,14 +118,14 @@ class ReplicaCalls(RayCalls):
                 f"{of_partition or method}: expected a question, for replicas are read only; change the "
                 "index that they are copies of, back it up, and open replicas anew"
             )
-        frame = pickle.dumps((group, b"", method, own), protocol=5), pickle.dumps(arguments, protocol=5)
+        frame = pickle.dumps((group, method, own), protocol=5), pickle.dumps(arguments, protocol=5)
         return {_PLACE: (method, self._send(group, frame))}
 
     def _send(self, group: Group, frame: tuple[bytes, ...]) -> Sent:
         name = str(next(self._turn) % len(self._actors))
         return self._connections.send(name, group, *frame, by_thread=True)
 
-    def _reply(self, asked: tuple[str, Sent], seconds: float) -> Replied | str:
+    def _reply(self, asked: tuple[str, Sent], seconds: float) -> Any:
         """Return the first answer; any of the frames that are sent will do."""
         method, *sent = asked
         began, done = time.monotonic(), set[Future[bytes | None]]()
@@ -145,8 +143,8 @@ class ReplicaCalls(RayCalls):
             one.give_up()
         reply = done.pop().result() if done else None
         if reply is None:
-            return f"no replica has answered in time; {sent[-1].why}"
-        return pickle.loads(reply)  # type: ignore[no-any-return] # of `HostActor.call`
+            raise NoAnswer(f"no replica has answered in time; {sent[-1].why}")
+        return pickle.loads(reply)
 
     def stop(self) -> None:
         """End all replicas, and remove their copies."""

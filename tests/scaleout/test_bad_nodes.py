@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from support.faults import around
-from support.hosts import Cluster, LocalIndex, catalog_at, partition_of
+from support.hosts import Cluster, catalog_at, partition_of
 
 import simindex
 from simindex import (
@@ -24,7 +24,7 @@ from simindex import (
     IndexLockedError,
     scaleout,
 )
-from simindex.scaleout import PartitionError, StoreError
+from simindex.scaleout import PartitionError, ScaledIndex, StoreError
 from simindex.scaleout import host as host_module
 
 CONFIG = Config(num_perm=64, seed=1)
@@ -32,27 +32,32 @@ DOCUMENTS = [(number, f"a text of number {number} beside {number // 3} others") 
 
 
 @pytest.fixture
-def index(tmp_path: Path) -> Iterator[LocalIndex]:
-    with LocalIndex(tmp_path / "index", CONFIG, 4, 2) as index:
-        index.insert_many(DOCUMENTS)
-        yield index
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with Cluster(tmp_path / "index", config=CONFIG) as cluster:
+        yield cluster
 
 
-def restart(index: LocalIndex) -> None:
-    """As when hosts were killed and started again."""
-    for host in index.local.hosts.values():
-        host.close()
+@pytest.fixture
+def index(cluster: Cluster) -> ScaledIndex:
+    index = cluster.handle()
+    index.insert_many(DOCUMENTS)
+    return index
 
 
-def path_of(index: LocalIndex, number: int) -> Path:
+def restart(cluster: Cluster) -> None:
+    for place in cluster.hosts:
+        cluster.end(place)
+
+
+def path_of(index: ScaledIndex, number: int) -> Path:
     return Path(index.catalog.partitions[number].path)
 
 
 def require_named(error: PartitionError, number: int, reason: type[Exception]) -> None:
     """An error has place, node and partition, in words and as data, also from another process."""
     for one in (error, pickle.loads(pickle.dumps(error))):
-        assert (one.partition, one.place, one.node) == (number, f"place {number % 2}", socket.gethostname())
-        assert f"partition {number} at place {number % 2} ({one.node}): " in str(one)
+        assert (one.partition, one.place, one.node) == (number, "ab"[number % 2], socket.gethostname())
+        assert f"partition {number} at {'ab'[number % 2]} ({one.node}): " in str(one)
         assert isinstance(one.reason, reason), one.reason
 
 
@@ -67,10 +72,10 @@ def limited(what: int, soft: int) -> Iterator[None]:
 
 
 def test_partition_that_is_open_elsewhere_is_named(
-    index: LocalIndex, monkeypatch: pytest.MonkeyPatch
+    index: ScaledIndex, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(host_module, "OPEN_SECONDS", 0.0)
-    restart(index)
+    restart(cluster)
     with simindex.open(path_of(index, 2), "r+"):
         with pytest.raises(PartitionError) as raised:
             index.insert_many([("new", "a text")], on_conflict="skip")
@@ -104,9 +109,13 @@ def _cut_short(path: Path) -> None:
     ids=["missing", "configuration", "no-index", "cut-short"],
 )
 def test_partition_that_cannot_be_used_is_named(
-    harm: Callable[[Path], None], reason: type[Exception], index: LocalIndex, tmp_path: Path
+    harm: Callable[[Path], None],
+    reason: type[Exception],
+    index: ScaledIndex,
+    cluster: Cluster,
+    tmp_path: Path,
 ) -> None:
-    restart(index)
+    restart(cluster)
     path = path_of(index, 3)
     shutil.copytree(path, tmp_path / "kept")
     harm(path)
@@ -121,7 +130,7 @@ def test_partition_that_cannot_be_used_is_named(
 
 
 def test_full_disk_of_a_node_is_named_and_nothing_acknowledged_is_lost(
-    index: LocalIndex, monkeypatch: pytest.MonkeyPatch
+    index: ScaledIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     around(monkeypatch, "find that a disk is full", lambda *_: True)  # asked after a write that was cut short
     more = [(number, f"another text {number} " + "x" * 200, "y" * 2_000) for number in range(100, 1_000)]
@@ -141,23 +150,20 @@ def test_full_disk_of_a_node_is_named_and_nothing_acknowledged_is_lost(
 def test_store_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_bytes(b"")
-    plain = Cluster(tmp_path / "plain", store=str(blocked))
-    plain.insert(0, 20)
-    with pytest.raises(PartitionError, match=r"partition \d at [ab] \(.*file/.*look at the store") as raised:
-        plain.handle().backup()
-    assert isinstance(raised.value.reason, StoreError)
-    assert raised.value.node == socket.gethostname()
-    assert sum(plain.counts().values()) == 20
-    plain.close()
-
-    durable = Cluster(tmp_path / "durable", store=str(blocked), durability="store")
-    with pytest.raises(PartitionError, match=r"partition \d at [ab] \(.*file/.*look at the store") as raised:
-        durable._insert(durable.catalog, bytes(16), range(20))
-    assert isinstance(raised.value.reason, StoreError)
-    blocked.unlink()
-    durable.insert(0, 20)
-    assert sum(durable.counts().values()) == 20
-    durable.close()
+    refused = pytest.raises(PartitionError, match=r"partition \d at [ab] \(.*file/.*look at the store")
+    with Cluster(tmp_path / "plain", store=str(blocked)) as plain:
+        plain.insert(0, 20)
+        with refused as raised:
+            plain.handle().backup()
+        assert isinstance(raised.value.reason, StoreError)
+        assert sum(plain.counts().values()) == 20
+    with Cluster(tmp_path / "durable", store=str(blocked), durability="store") as durable:
+        with refused as raised:
+            durable.handle().insert(1, "a text")
+        assert isinstance(raised.value.reason, StoreError)
+        blocked.unlink()
+        durable.insert(0, 20)
+        assert sum(durable.counts().values()) == 20
 
 
 def test_store_that_does_not_answer_is_refused_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

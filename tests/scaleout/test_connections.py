@@ -14,12 +14,11 @@ import pytest
 from support.hosts import Cluster, Connected
 
 from simindex.scaleout import actors
-from simindex.scaleout.calls import replied
 from simindex.scaleout.connections import Address, Connection, Connections, Group, Server
 
 
 @contextmanager
-def serving(answer: Callable[[bytes], bytes]) -> Iterator[Server]:
+def serving(answer: Callable[[bytes, bytes], bytes]) -> Iterator[Server]:
     server = Server("127.0.0.1", answer)
     try:
         yield server
@@ -28,24 +27,24 @@ def serving(answer: Callable[[bytes], bytes]) -> Iterator[Server]:
 
 
 def test_frames_of_any_size_come_back_in_order() -> None:
-    with serving(lambda frame: frame[::-1]) as server:
-        connection = Connection.to(server.address)
+    with serving(lambda first, frame: first + frame[::-1]) as server:
+        connection = Connection.to(server.address, b"first")
         for size in (0, 1, 7, 100_000, 5_000_000):
             frame = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
             connection.send(frame)
-            assert connection.reply(10) == frame[::-1]
+            assert connection.reply(10) == b"first" + frame[::-1]
         connection.end()
 
 
 def test_without_the_token_nothing_is_read() -> None:
     frames = list[bytes]()
 
-    def answer(frame: bytes) -> bytes:
+    def answer(_: bytes, frame: bytes) -> bytes:
         frames.append(frame)
         return frame
 
     with serving(answer) as server:
-        connection = Connection.to(server.address._replace(token=bytes(16)))
+        connection = Connection.to(server.address._replace(token=bytes(16)), b"first")
         with suppress(OSError):  # the other side may have ended it by now
             connection.send(b"some")
         with pytest.raises(OSError, match=r"ended|reset|Broken"):
@@ -58,10 +57,10 @@ def test_a_connection_is_used_again_and_few_stay() -> None:
     made = list[Connection]()
 
     def connect(_: str) -> Connection:
-        made.append(Connection.to(server.address))
+        made.append(Connection.to(server.address, b""))
         return made[-1]
 
-    with serving(lambda frame: frame) as server:
+    with serving(lambda _, frame: frame) as server:
         connections = Connections(connect)
         groups: list[Group] = ["asks", "changes"]
         for group in groups:
@@ -78,16 +77,15 @@ def test_a_connection_is_used_again_and_few_stay() -> None:
 
 @pytest.fixture
 def calls(tmp_path: Path) -> Iterator[Connected]:
-    cluster = Cluster(tmp_path, partitions=2)
-    cluster.insert(0, 50)
-    calls = Connected(cluster)
-    yield calls
-    calls.close()
-    cluster.close()
+    with Cluster(tmp_path, partitions=2) as cluster:
+        cluster.insert(0, 50)
+        calls = Connected(cluster)
+        yield calls
+        calls.close()
 
 
 def count(calls: Connected) -> int:
-    found = calls.gather(calls.send_all("asks", "status"), 30)
+    found = calls.gather(calls.send("asks", "status"), 30)
     assert not found.missing
     return sum(sum(of["documents"].values()) for of in found.answers.values())
 
@@ -104,7 +102,7 @@ def test_a_question_that_got_lost_is_asked_again(calls: Connected, lost: int) ->
 def test_changes_that_got_lost_are_made_once_and_in_their_order(calls: Connected) -> None:
     def sent(number: int) -> dict[str, object]:
         to: dict[str, tuple[Any, ...]] = {place: (b"%16d" % number, {}) for place in calls.places}
-        return calls.send_all("changes", "status_of", to=to)
+        return calls.send("changes", "status_of", to=to)
 
     order = dict[str, list[bytes]](a=[], b=[])
     for place, host in calls.cluster.hosts.items():
@@ -135,7 +133,7 @@ def test_a_host_that_is_started_elsewhere_is_called_there(calls: Connected) -> N
 def test_what_nobody_answers_is_missing_at_the_deadline(calls: Connected) -> None:
     for _ in range(2):
         calls.lost["b"] = 1_000
-        found = calls.gather(calls.send_all("asks", "status"), 0.3)
+        found = calls.gather(calls.send("asks", "status"), 0.3)
         assert (set(found.answers), found.missing) == ({"a"}, {"b": "no answer within the deadline"})
         calls.lost["b"] = 0
         assert count(calls) == 50
@@ -144,7 +142,7 @@ def test_what_nobody_answers_is_missing_at_the_deadline(calls: Connected) -> Non
 def test_a_place_that_no_node_has_is_named(calls: Connected) -> None:
     calls._ray.cluster_resources = lambda: ["a"]
     calls.lost["b"] = 1_000
-    found = calls.gather(calls.send_all("asks", "status"), 0.1)
+    found = calls.gather(calls.send("asks", "status"), 0.1)
     assert found.missing == {"b": "no node of the Ray cluster has the resource 'b'"}
 
 
@@ -153,7 +151,7 @@ def test_a_call_that_is_slow_is_missing_at_its_deadline(calls: Connected) -> Non
     calls.pause = 1.0
     groups: list[Group] = ["asks", "changes"]
     for group in groups:
-        found = calls.gather(calls.send_all(group, "status"), 0.1)
+        found = calls.gather(calls.send(group, "status"), 0.1)
         assert set(found.missing.values()) == {"no answer within the deadline"}
     calls.pause = 0.0
     assert count(calls) == 50
@@ -161,7 +159,7 @@ def test_a_call_that_is_slow_is_missing_at_its_deadline(calls: Connected) -> Non
 
 def test_closing_gives_up_what_is_under_way(calls: Connected) -> None:
     calls.pause = 2.0
-    under_way = calls.send_all("jobs", "status")
+    under_way = calls.send("jobs", "status")
     while len(calls.frames) < 2:
         time.sleep(0.01)
     calls._connections.close()
@@ -172,7 +170,7 @@ def test_closing_gives_up_what_is_under_way(calls: Connected) -> None:
 def test_an_error_of_a_host_is_raised_once_all_have_answered(calls: Connected) -> None:
     assert count(calls) == 50
     with pytest.raises(AttributeError, match="no_such_method"):
-        calls.gather(calls.send_all("asks", "no_such_method"), 30)
+        calls.gather(calls.send("asks", "no_such_method"), 30)
     assert len(calls.frames) == 4
     assert count(calls) == 50
 
@@ -208,9 +206,9 @@ def test_an_actor_that_cannot_be_reached_is_called_by_ray(monkeypatch: pytest.Mo
         address = Address("127.0.0.1", free.getsockname()[1], bytes(16))
     actor = SimpleNamespace(
         address=SimpleNamespace(remote=lambda: address),
-        call=SimpleNamespace(remote=lambda frame: frame.decode()),
+        call=SimpleNamespace(remote=lambda _, frame: frame.decode()),
     )
-    connections = Connections(lambda _: actors.connected(actor))
+    connections = Connections(lambda _: actors.connected(actor, b""))
     groups: list[Group] = ["changes", "asks", "asks"]
     for group in groups:
         assert connections.reply(connections.send("a", group, b"frame"), 10) == b"reply"
@@ -218,13 +216,8 @@ def test_an_actor_that_cannot_be_reached_is_called_by_ray(monkeypatch: pytest.Mo
     connections.close()
 
 
-def test_what_a_host_raises_survives_its_way() -> None:
-    found = pickle.loads(pickle.dumps(replied(int, "none")))
-    assert isinstance(found.error, ValueError)
-
-
 def test_changes_of_several_drivers_come_to_a_host_one_after_the_other() -> None:
-    actor, at_once, most = actors.HostActor(), list[int](), list[int]()
+    actor, at_once, most = actors.HostActor("a"), list[int](), list[int]()
 
     def change(_: object) -> None:
         at_once.append(1)
@@ -232,11 +225,11 @@ def test_changes_of_several_drivers_come_to_a_host_one_after_the_other() -> None
         time.sleep(0.02)
         at_once.pop()
 
-    actor._host.status_of = change  # type: ignore[attr-defined] # a call of this test alone
+    actor.status_of = change  # type: ignore[attr-defined] # a call of this test alone
     for group, expected in (("changes", 1), ("jobs", 1), ("asks", 4)):
         most.clear()
-        frame = pickle.dumps((group, pickle.dumps(None), "status_of", ())) + pickle.dumps(())
-        threads = [threading.Thread(target=actor.call, args=(frame,)) for _ in range(4)]
+        frame = pickle.dumps((group, "status_of", ())) + pickle.dumps(())
+        threads = [threading.Thread(target=actor.call, args=(pickle.dumps(None), frame)) for _ in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:

@@ -2,15 +2,17 @@
 
 import random
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.hosts import LocalIndex
+from support.hosts import Cluster
 from support.samples import sample_of
 
 import simindex
 from simindex import Config, Index, Matches, SimHashConfig
+from simindex.scaleout import ScaledIndex
 from simindex.scaleout import index as index_module
 
 CONFIG = Config(num_perm=64, simhash=SimHashConfig(3), keep_shingles=40)
@@ -40,6 +42,12 @@ ITEMS = [
 ASKED = [*TEXTS[::3], "nothing like it anywhere in the collection", ""]
 
 
+@contextmanager
+def many_places(folder: Path, partitions: int, places: int) -> Iterator[ScaledIndex]:
+    with Cluster(folder, "abc"[:places], partitions, CONFIG) as cluster:
+        yield cluster.handle()
+
+
 @pytest.fixture(scope="module")
 def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
     with simindex.open(tmp_path_factory.mktemp("one") / "i", config=CONFIG) as index:
@@ -50,9 +58,9 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
 @pytest.fixture(
     scope="module", params=sample_of([(8, 1), (64, 3)], [((256, 2),)]), ids=lambda shape: f"{shape[0]}"
 )
-def many(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalIndex]:
+def many(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScaledIndex]:
     partitions, places = request.param
-    with LocalIndex(tmp_path_factory.mktemp("many"), CONFIG, partitions, places) as index:
+    with many_places(tmp_path_factory.mktemp("many"), partitions, places) as index:
         shuffled = random.Random(partitions).sample(ITEMS, len(ITEMS))
         assert index.insert_many(shuffled, batch_size=97) == (len(ITEMS), 0, 0)
         yield index
@@ -66,7 +74,7 @@ def told(matches: Matches) -> set[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("sizes", [(1, 1), (3, 16), (20, 70)])
 def test_batches_of_any_size_give_the_answers_of_one(
-    many: LocalIndex, sizes: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+    many: ScaledIndex, sizes: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = [told(matches) for matches in many.query_many(ASKED, 0.6)]
     monkeypatch.setattr(index_module, "_FIRST_BATCH", sizes[0])
@@ -79,7 +87,7 @@ def figures(matches: Matches) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("asked", [{"threshold": 0.5}, {"threshold": 0.8}, {"threshold": 0.6, "exact": True}])
-def test_queries_find_what_one_index_finds(one: Index, many: LocalIndex, asked: dict[str, Any]) -> None:
+def test_queries_find_what_one_index_finds(one: Index, many: ScaledIndex, asked: dict[str, Any]) -> None:
     answers = many.query_many(ASKED, **asked)
     assert (answers.partial, answers.missing) == ((), {})
     expected = one.query_many(ASKED, **asked)
@@ -90,7 +98,7 @@ def test_queries_find_what_one_index_finds(one: Index, many: LocalIndex, asked: 
         assert told(many.query(text, **asked)) == told(wanted)
 
 
-def test_queries_by_simhash_find_what_one_index_finds(one: Index, many: LocalIndex) -> None:
+def test_queries_by_simhash_find_what_one_index_finds(one: Index, many: ScaledIndex) -> None:
     for text, found in zip(ASKED, many.query_simhash_many(ASKED), strict=True):
         wanted = one.query_simhash(text)
         assert told(found) == told(many.query_simhash(text)) == told(wanted)
@@ -100,7 +108,7 @@ def test_queries_by_simhash_find_what_one_index_finds(one: Index, many: LocalInd
 
 
 @pytest.mark.parametrize("limit", [1, 3])
-def test_queries_with_a_limit_have_equal_figures(one: Index, many: LocalIndex, limit: int) -> None:
+def test_queries_with_a_limit_have_equal_figures(one: Index, many: ScaledIndex, limit: int) -> None:
     for found, wanted in zip(
         many.query_many(ASKED, 0.5, limit), one.query_many(ASKED, 0.5, limit), strict=True
     ):
@@ -111,7 +119,7 @@ def test_queries_with_a_limit_have_equal_figures(one: Index, many: LocalIndex, l
         ]
 
 
-def test_nearest_is_at_least_as_similar(one: Index, many: LocalIndex) -> None:
+def test_nearest_is_at_least_as_similar(one: Index, many: ScaledIndex) -> None:
     for text in ASKED:
         found, wanted = many.nearest(text, 5), one.nearest(text, 5)
         assert len(found) == len(wanted)
@@ -121,14 +129,14 @@ def test_nearest_is_at_least_as_similar(one: Index, many: LocalIndex) -> None:
         assert [m.distance for m in by_simhash] == [m.distance for m in one.nearest(text, 5, by="simhash")]
 
 
-def test_order_of_equal_figures_does_not_depend_on_partitions(many: LocalIndex, tmp_path: Path) -> None:
-    with LocalIndex(tmp_path, CONFIG, 5, 2) as other:
+def test_order_of_equal_figures_does_not_depend_on_partitions(many: ScaledIndex, tmp_path: Path) -> None:
+    with many_places(tmp_path, 5, 2) as other:
         other.insert_many(reversed(ITEMS))
         for found, again in zip(many.query_many(ASKED, 0.5), other.query_many(ASKED, 0.5), strict=True):
             assert [match.key for match in found] == [match.key for match in again]
 
 
-def test_container_holds_what_one_index_holds(one: Index, many: LocalIndex) -> None:
+def test_container_holds_what_one_index_holds(one: Index, many: ScaledIndex) -> None:
     assert len(many) == len(one)
     assert set(many) == set(one)
     assert len(list(many)) == len(one)
@@ -158,7 +166,7 @@ def test_if_new_decides_as_one_index_does(
     if not options:
         items = [(number, item[1]) for number, item in enumerate(items)]
     one_told, many_told = list[Any](), list[Any]()
-    with simindex.open(tmp_path / "one", config=CONFIG) as one, LocalIndex(tmp_path, CONFIG, *shape) as many:
+    with simindex.open(tmp_path / "one", config=CONFIG) as one, many_places(tmp_path, *shape) as many:
         report = one.insert_many_if_new(
             items, batch_size=60, on_match=lambda *found: one_told.append(found), **options
         )
@@ -173,7 +181,7 @@ def test_if_new_decides_as_one_index_does(
 
 
 def test_if_new_takes_a_batch_that_is_all_alike(tmp_path: Path) -> None:
-    with LocalIndex(tmp_path, CONFIG, 3, 2) as index:
+    with many_places(tmp_path, 3, 2) as index:
         items = [(n, TEXTS[0]) for n in range(300)]
         assert index.insert_many_if_new(items) == (1, 0, 299)
         assert list(index) == [0]

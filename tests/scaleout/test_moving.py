@@ -10,34 +10,29 @@ from typing import Any
 import pytest
 from support.hosts import CONFIG, Cluster
 
-import simindex
 from simindex.maintenance.object_store import FolderObjects
 from simindex.scaleout import CatalogChangedError, MissingObjectError, PartitionError, StoreError
 from simindex.scaleout.catalog import Catalog, Partition
-from simindex.scaleout.moving import move_partition, plan, restore_place
+from simindex.scaleout.moving import move_partition, plan
 from simindex.scaleout.partition import Partition as HostPartition
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    made = Cluster(tmp_path, store=str(tmp_path / "store"))
-    yield made
-    made.close()
+@pytest.fixture(params=["cluster", "durable", "bare"])
+def kind(request: pytest.FixtureRequest) -> str:
+    """A cluster with a store, one whose commits are there, too, or one that moves by a folder of the call."""
+    kind: str = request.param
+    return kind
 
 
 @pytest.fixture
-def durable(tmp_path: Path) -> Iterator[Cluster]:
-    made = Cluster(tmp_path, store=str(tmp_path / "store"), durability="store")
-    yield made
-    made.close()
+def cluster(kind: str, tmp_path: Path) -> Iterator[Cluster]:
+    options: dict[str, Any] = {} if kind == "bare" else {"store": str(tmp_path / "store")}
+    with Cluster(tmp_path, **options, durability="store" if kind == "durable" else "node") as cluster:
+        yield cluster
 
 
-@pytest.fixture
-def bare(tmp_path: Path) -> Iterator[Cluster]:
-    """A cluster without a store: a partition goes by one that the call names."""
-    made = Cluster(tmp_path)
-    yield made
-    made.close()
+def of_kind(*kinds: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("kind", kinds)
 
 
 def move(cluster: Cluster, number: int, place: str, call: Callable[..., Any] | None = None) -> Catalog:
@@ -46,40 +41,20 @@ def move(cluster: Cluster, number: int, place: str, call: Callable[..., Any] | N
     return move_partition(cluster.uri, number, place, folder, call or cluster.call, str(cluster.folder))
 
 
-def test_a_lost_place_is_restored_elsewhere_with_all_that_was_acknowledged(durable: Cluster) -> None:
-    durable.insert(0, 60)
-    durable.handle().backup()
-    durable.insert(60, 40)
-    before, old = durable.counts(), Catalog.load(durable.uri)
-    durable.end("a")
-    shutil.rmtree(durable.folder / "a")
-
-    reports = restore_place(durable.uri, "a", {"b": str(durable.folder / "b")}, durable.call)
-    assert sorted(reports) == [0, 2]
-    assert all(report.batches for report in reports.values())
-    assert durable.counts() == before
-    new = Catalog.load(durable.uri)
-    assert [partition.place for partition in new.partitions] == ["b"] * 4
-    assert [new.partitions[number] for number in (1, 3)] == [old.partitions[number] for number in (1, 3)]
-    durable.insert(100, 20)
-    assert sum(durable.counts().values()) == 120
-    durable.close()
-    for partition in new.partitions:
-        assert simindex.check(partition.path).problems == ()
-
-
-def test_a_place_that_was_thought_lost_acknowledges_nothing_any_more(durable: Cluster) -> None:
-    durable.insert(0, 20)
-    old = Catalog.load(durable.uri)
-    restore_place(durable.uri, "a", {"b": str(durable.folder / "b")}, durable.call)
-    durable.counts()  # the new host has opened them
+@of_kind("durable")
+def test_a_place_that_was_thought_lost_acknowledges_nothing_any_more(cluster: Cluster) -> None:
+    cluster.insert(0, 20)
+    old = Catalog.load(cluster.uri)
+    cluster.restore("a", "b")
+    cluster.counts()  # the new host has opened them
     with pytest.raises(PartitionError, match=r"partition [02] at a .*restored elsewhere, and goes on there"):
-        durable._insert(old, bytes(16), range(100, 200))
+        cluster.insert_by(old, bytes(16), range(100, 200))
 
 
+@of_kind("cluster")
 def test_without_a_backup_it_is_said_what_is_missing(cluster: Cluster) -> None:
     with pytest.raises(PartitionError, match=r"partition 0 at b .*expected a backup, found none") as raised:
-        restore_place(cluster.uri, "a", {"b": str(cluster.folder / "b")}, cluster.call)
+        cluster.restore("a", "b")
     assert isinstance(raised.value.reason, MissingObjectError)
     assert (raised.value.partition, raised.value.place) == (0, "b")
     assert Catalog.load(cluster.uri).version == 1
@@ -88,9 +63,7 @@ def test_without_a_backup_it_is_said_what_is_missing(cluster: Cluster) -> None:
 # ---- moving ----
 
 
-@pytest.mark.parametrize("kind", ["cluster", "durable", "bare"])
-def test_a_partition_moves_and_nothing_else_does(kind: str, request: pytest.FixtureRequest) -> None:
-    cluster: Cluster = request.getfixturevalue(kind)
+def test_a_partition_moves_and_nothing_else_does(cluster: Cluster) -> None:
     cluster.insert(0, 100)
     before, old = cluster.counts(), Catalog.load(cluster.uri)
     new = move(cluster, 2, "b")
@@ -107,9 +80,7 @@ def test_a_partition_moves_and_nothing_else_does(kind: str, request: pytest.Fixt
     assert not [path for path in (cluster.folder / "moving").rglob("*") if path.is_file()]
 
 
-@pytest.mark.parametrize("kind", ["cluster", "durable", "bare"])
-def test_documents_go_in_and_are_found_while_it_moves(kind: str, request: pytest.FixtureRequest) -> None:
-    cluster: Cluster = request.getfixturevalue(kind)
+def test_documents_go_in_and_are_found_while_it_moves(cluster: Cluster) -> None:
     cluster.insert(0, 100)
     done, seen, failures = [100], list[int](), list[BaseException]()
     stop = threading.Event()
@@ -150,12 +121,10 @@ class KilledError(BaseException):
 
 
 @pytest.mark.parametrize("target", ["b", "a"])
-@pytest.mark.parametrize("step", ["let_go", "take", "remove_left"])
-@pytest.mark.parametrize("kind", ["cluster", "durable", "bare"])
+@pytest.mark.parametrize("step", ["let_go", "restore", "remove_left"])
 def test_a_move_that_was_killed_is_taken_over_by_the_next_one(
-    kind: str, step: str, target: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, step: str, target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster: Cluster = request.getfixturevalue(kind)
     cluster.insert(0, 50)
     before, replaced = cluster.counts(), Catalog.replace
 
@@ -179,26 +148,22 @@ def test_a_move_that_was_killed_is_taken_over_by_the_next_one(
     with pytest.raises(
         CatalogChangedError, match=r"partition 0 at [ab] .*closed for writing while it is moved"
     ):
-        cluster._insert(Catalog.load(cluster.uri), bytes(16), range(50, 100))
+        cluster.insert_by(Catalog.load(cluster.uri), bytes(16), range(50, 100))
     moved = move(cluster, 0, target)
     assert (moved.partitions[0].place, moved.partitions[0].closed) == (target, None)
     cluster.insert(100, 50)
-    assert set(range(50)) | set(range(100, 150)) <= cluster.keys()
+    assert set(range(50)) | set(range(100, 150)) <= set(cluster.handle())
 
 
 @pytest.mark.parametrize("is_opened_again", [True, False])
-@pytest.mark.parametrize("kind", ["cluster", "durable", "bare"])
-def test_a_mover_that_stood_still_loses_nothing(
-    kind: str, is_opened_again: bool, request: pytest.FixtureRequest
-) -> None:
+def test_a_mover_that_stood_still_loses_nothing(cluster: Cluster, is_opened_again: bool) -> None:
     """Nor does a source that is killed during the copy: what comes meanwhile is acknowledged behind it."""
-    cluster: Cluster = request.getfixturevalue(kind)
     cluster.insert(0, 50)
     inserting = threading.Thread(target=cluster.insert, args=(50, 100))
 
     def call(catalog: Catalog, place: str, method: str, *arguments: Any) -> Any:
         answer = cluster.call(catalog, place, method, *arguments)
-        if method == "take":  # what follows is the exchange of the catalog
+        if method == "restore":  # what follows is the exchange of the catalog
             cluster.end("a")
             inserting.start()
             inserting.join(0.2)
@@ -215,9 +180,10 @@ def test_a_mover_that_stood_still_loses_nothing(
         move(cluster, 0, "b", call)
     inserting.join()
     assert Catalog.load(cluster.uri).partitions[0].place == ("a" if is_opened_again else "b")
-    assert cluster.keys() == set(range(150))
+    assert set(cluster.handle()) == set(range(150))
 
 
+@of_kind("cluster")
 def test_a_copy_of_another_state_is_refused(cluster: Cluster) -> None:
     cluster.insert(0, 50)
 
@@ -228,18 +194,13 @@ def test_a_copy_of_another_state_is_refused(cluster: Cluster) -> None:
     with pytest.raises(PartitionError, match="partition 0: expected a copy of the state another at b"):
         move(cluster, 0, "b", call)
     cluster.insert(50, 20)
-    assert cluster.keys() == set(range(70))
+    assert set(cluster.handle()) == set(range(70))
 
 
-STEPS = "let_go", "take"
-
-
-@pytest.mark.parametrize("step", STEPS)
-@pytest.mark.parametrize(("kind", "late"), [("cluster", False), ("cluster", True), ("bare", True)])
-def test_where_a_move_fails_it_stays_and_goes_on(
-    kind: str, step: str, late: bool, request: pytest.FixtureRequest
-) -> None:
-    cluster: Cluster = request.getfixturevalue(kind)
+@of_kind("cluster", "bare")
+@pytest.mark.parametrize("step", ["let_go", "restore"])
+@pytest.mark.parametrize("late", [False, True])
+def test_where_a_move_fails_it_stays_and_goes_on(cluster: Cluster, step: str, late: bool) -> None:
     cluster.insert(0, 50)
     before, old = cluster.counts(), Catalog.load(cluster.uri)
 
@@ -260,10 +221,11 @@ def test_where_a_move_fails_it_stays_and_goes_on(
     assert sum(cluster.counts().values()) == 70
 
 
+@of_kind("durable")
 def test_a_change_whose_batch_is_not_in_the_store_when_its_host_lets_go_is_not_acknowledged(
-    durable: Cluster, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    catalog, call, add = Catalog.load(durable.uri), bytes(16), HostPartition.add_once
+    catalog, call, add = Catalog.load(cluster.uri), bytes(16), HostPartition.add_once
 
     def fail(objects: FolderObjects, name: str, _: bytes) -> bool:
         raise StoreError(objects.uri_of(name), "no space left", 28)
@@ -273,28 +235,24 @@ def test_a_change_whose_batch_is_not_in_the_store_when_its_host_lets_go_is_not_a
         partition.close()  # as a host does that lets it go
         return answer
 
-    durable.counts()
+    cluster.counts()
     with monkeypatch.context() as patched:
         patched.setattr(FolderObjects, "create", fail)
         patched.setattr(HostPartition, "add_once", add_and_let_go)
         with pytest.raises(CatalogChangedError, match=r"partition \d at [ab] .* open the index again"):
-            durable._insert(catalog, call, range(5))
-    durable.end("a")
-    durable.end("b")
-    durable._insert(catalog, call, range(5))
-    before = durable.counts()
+            cluster.insert_by(catalog, call, range(5))
+    cluster.end("a")
+    cluster.end("b")
+    cluster.insert_by(catalog, call, range(5))
+    before = cluster.counts()
     assert sum(before.values()) == 5
-    durable.end("a")
-    shutil.rmtree(durable.folder / "a")
-    restore_place(durable.uri, "a", {"b": str(durable.folder / "b")}, durable.call)
-    assert durable.counts() == before
+    cluster.end("a")
+    shutil.rmtree(cluster.folder / "a")
+    cluster.restore("a", "b")
+    assert cluster.counts() == before
 
 
 # ---- plans ----
-
-
-def catalog_of(places: str) -> Catalog:
-    return Catalog(CONFIG, tuple(Partition(place, f"/{n}") for n, place in enumerate(places)))
 
 
 @pytest.mark.parametrize(
@@ -310,7 +268,7 @@ def catalog_of(places: str) -> Catalog:
     ],
 )
 def test_a_plan_moves_as_few_as_can_be(held: str, places: str, moves: int) -> None:
-    catalog = catalog_of(held)
+    catalog = Catalog(CONFIG, tuple(Partition(place, f"/{n}") for n, place in enumerate(held)))
     found = plan(catalog, places)
     assert len(found) == moves
     rows = list(catalog.partitions)

@@ -65,7 +65,7 @@ def test_question_that_was_given_up_keeps_none_behind_it_waiting(tmp_path: Path)
         index.stop()
     with scaleout.open(tmp_path / "catalog") as index:
         calls = index._calls
-        first, given_up, behind = (calls.send_all("asks", "status") for _ in range(3))
+        first, given_up, behind = (calls.send("asks", "status") for _ in range(3))
         assert calls.gather(given_up, 0.0).missing  # before Ray has started the host
         for sent in (first, behind):
             (answer,) = calls.gather(sent, 50.0).answers.values()

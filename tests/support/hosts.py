@@ -1,90 +1,27 @@
 """Hosts and workers of an index over many machines, in this process and without Ray."""
 
-import io
 import json
 import pickle
-import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Self
 from unittest import mock
 
 from simindex import Config, Sketcher
-from simindex.scaleout import CatalogChangedError, PartitionError, ScaledIndex, actors
+from simindex.scaleout import CatalogChangedError, ScaledIndex, actors
 from simindex.scaleout.actors import RayCalls
-from simindex.scaleout.calls import LocalCalls, Replied, replied
+from simindex.scaleout.calls import Calls, NoAnswer
 from simindex.scaleout.catalog import Catalog, Partition
 from simindex.scaleout.connections import Connection, Group, Server
-from simindex.scaleout.host import Assignment, Host
+from simindex.scaleout.host import Host
 from simindex.scaleout.moving import move_partition, restore_place
 from simindex.scaleout.stages import compare_range, read_found
 from simindex.scaleout.wire import Routing
 from simindex.scaleout.wire import partition_of as partition_of
-
-# ---- local ----
-
-
-class PickledCalls(LocalCalls):
-    """Calls of hosts in this process, with arguments and answers that were pickled as on the way.
-
-    Attributes:
-        away: places that do not answer.
-        repeats: how often a call is done, as if its answers had been lost.
-    """
-
-    def __init__(self, catalog: Catalog, away: dict[str, str] | None = None) -> None:
-        self.away, self.repeats = {} if away is None else away, 1
-        super().__init__(catalog)
-
-    @property
-    def hosts(self) -> dict[str, Host]:
-        return {place: self._host(place) for place in self.places}
-
-    def send_all(
-        self, group: Group, method: str, *arguments: Any, to: Mapping[str, tuple[Any, ...]] | None = None
-    ) -> dict[str, Any]:
-        own = dict.fromkeys(self.places, ()) if to is None else to
-        there = {place: those for place, those in own.items() if place not in self.away}
-        sent = super().send_all(group, method, *arguments, to=there)
-        return {place: sent[place] if place in sent else self.away[place] for place in own}
-
-    def _call(self, place: str, method: str, *arguments: Any) -> Any:
-        carried = pickle.dumps((Assignment.of(self.catalog, place), *arguments))
-        try:
-            for _ in range(self.repeats):
-                answer = getattr(self._host(place), method)(*pickle.loads(carried))
-        except Exception as exc:
-            raise pickle.loads(pickle.dumps(exc)) from exc
-        return pickle.loads(pickle.dumps(answer))
-
-    def _reply(self, sent: Replied | str, seconds: float) -> Replied | str:
-        return sent if isinstance(sent, str) else super()._reply(sent, seconds)
-
-
-class LocalIndex(ScaledIndex):
-    """The index over such hosts."""
-
-    def __init__(self, folder: Path, config: Config, partitions: int, places: int) -> None:
-        catalog = Catalog(
-            config,
-            tuple(
-                Partition(f"place {number % places}", str(folder / f"{number:05}"))
-                for number in range(partitions)
-            ),
-        )
-        super().__init__(folder / "catalog", catalog, PickledCalls)
-        self.make_partitions()
-        catalog.replace(self.uri, None)
-
-    @property
-    def local(self) -> PickledCalls:
-        assert isinstance(self._calls, PickledCalls)
-        return self._calls
-
 
 # ---- stages ----
 
@@ -139,22 +76,33 @@ def catalog_at(uri: Path, folders: Mapping[str, Path], config: Config = CONFIG) 
 class Cluster:
     """Places of one machine, a folder each."""
 
-    def __init__(self, folder: Path, places: str = "ab", partitions: int = 4, **options: Any) -> None:
+    def __init__(
+        self, folder: Path, places: str = "ab", partitions: int = 4, config: Config = CONFIG, **options: Any
+    ) -> None:
         self.folder, self.uri = folder, str(folder / "catalog")
-        self.hosts = {place: Host() for place in places}
+        self.hosts = {place: Host(place) for place in places}
         rows = [
             Partition(place, str(folder / place / f"{number:05}.simindex"))
             for number, place in zip(range(partitions), places * partitions, strict=False)
         ]
-        catalog = Catalog(CONFIG, tuple(rows), **options).replace(self.uri, None)
+        catalog = Catalog(config, tuple(rows), **options).replace(self.uri, None)
         for place in catalog.places:
             self.call(catalog, place, "create")
 
-    def call(self, catalog: Catalog, place: str, method: str, *arguments: Any) -> Any:
-        return getattr(self.hosts[place], method)(Assignment.of(catalog, place), *arguments)
+    def __enter__(self) -> Self:
+        return self
 
-    def handle(self, away: dict[str, str] | None = None) -> ScaledIndex:
-        return ScaledIndex(self.uri, self.catalog, lambda catalog: _OfCluster(catalog, self, away))
+    def __exit__(self, *_: object) -> None:
+        for host in self.hosts.values():
+            host.close()
+
+    def call(self, catalog: Catalog, place: str, method: str, *arguments: Any) -> Any:
+        return getattr(self.hosts[place], method)(catalog, *arguments)
+
+    def handle(self, away: Mapping[str, str] | None = None) -> ScaledIndex:
+        """A new handle; places that are `away` do not answer, for the reason given."""
+        known = {} if away is None else away
+        return ScaledIndex(self.uri, self.catalog, lambda catalog: _Pickled(catalog, self, known))
 
     @property
     def catalog(self) -> Catalog:
@@ -172,65 +120,62 @@ class Cluster:
     def end(self, place: str) -> None:
         """What is left of a host that was killed: nothing but its folders."""
         self.hosts[place].close()
-        self.hosts[place] = Host()
-
-    def close(self) -> None:
-        for host in self.hosts.values():
-            host.close()
+        self.hosts[place] = Host(place)
 
     # ---- a driver ----
 
     def insert(self, first: int, count: int) -> None:
         """Store texts; returns when they are acknowledged."""
-        call = secrets.token_bytes(16)
-        until = time.monotonic() + 30
-        while True:
-            try:
-                self._insert(self.catalog, call, range(first, first + count))
-            except CatalogChangedError:
-                assert time.monotonic() < until
-                time.sleep(0.002)
-            else:
-                return
+        self._repeated(
+            lambda: self.handle().insert_many(_items(range(first, first + count)), on_conflict="skip")
+        )
 
-    def _insert(self, catalog: Catalog, call: bytes, numbers: range) -> None:
-        items = [(number, f"a text of the number {number}") for number in numbers]
-        for place, (_, routed) in Routing(catalog, Sketcher(CONFIG)).items(items).items():
+    def insert_by(self, catalog: Catalog, call: bytes, numbers: range) -> None:
+        """Store texts by a version of the catalog, in a call with this id."""
+        for place, (_, routed) in Routing(catalog, Sketcher(catalog.config)).items(_items(numbers)).items():
             self.call(catalog, place, "insert", call, routed, "error")
 
     def counts(self) -> dict[int, int]:
         """Number of a partition -> its documents."""
+        found = self._repeated(lambda: self.handle().stats().partitions)
+        return {number: stats.documents for number, stats in found.items()}
+
+    @staticmethod
+    def _repeated(call: Callable[[], Any]) -> Any:
         until = time.monotonic() + 30
         while True:
             try:
-                catalog = self.catalog
-                found = dict[int, int]()
-                for place, numbers in catalog.places.items():
-                    found |= self.call(catalog, place, "each", dict.fromkeys(numbers, ()), "count")
-                return found
-            except (CatalogChangedError, PartitionError):
+                return call()
+            except CatalogChangedError:
                 assert time.monotonic() < until
                 time.sleep(0.002)
 
-    def keys(self) -> set[int]:
-        """The keys of all partitions."""
-        catalog = self.catalog
-        found = set[int]()
-        for number, partition in enumerate(catalog.partitions):
-            arguments = {number: (0, 10_000)}
-            found |= set(self.call(catalog, partition.place, "each", arguments, "keys_from")[number][0])
-        return found
+
+def _items(numbers: range) -> list[tuple[int, str]]:
+    return [(number, f"a text of the number {number}") for number in numbers]
 
 
-class _OfCluster(PickledCalls):
-    """Calls of the hosts of a cluster."""
+class _Pickled(Calls):
+    """Calls of the hosts of a cluster, with arguments and answers that are pickled as on their way."""
 
-    def __init__(self, catalog: Catalog, cluster: Cluster, away: dict[str, str] | None) -> None:
-        self._cluster = cluster
-        super().__init__(catalog, away)
+    def __init__(self, catalog: Catalog, cluster: Cluster, away: Mapping[str, str]) -> None:
+        super().__init__(catalog)
+        self._cluster, self._away = cluster, away
 
-    def _host(self, place: str) -> Host:
-        return self._cluster.hosts[place]
+    def send(
+        self, group: Group, method: str, *arguments: Any, to: Mapping[str, tuple[Any, ...]] | None = None
+    ) -> dict[str, Any]:
+        every = dict.fromkeys(self.places, ()) if to is None else to
+        catalog, sent = pickle.dumps(self.catalog), dict[str, Any]()
+        for place, own in every.items():
+            frame = pickle.dumps((group, method, own)) + pickle.dumps(arguments)
+            sent[place] = place if place in self._away else self._cluster.hosts[place].call(catalog, frame)
+        return sent
+
+    def _reply(self, sent: Any, _: float) -> Any:
+        if isinstance(sent, str):
+            raise NoAnswer(self._away[sent])
+        return pickle.loads(sent)
 
 
 # ---- scaled rows ----
@@ -285,20 +230,17 @@ class Connected(RayCalls):
 
     def _connected(self, place: str) -> Connection:
         if place not in self.servers:
-            self.servers[place] = Server("127.0.0.1", lambda frame: self._answer(place, frame))
-        return Connection.to(self.servers[place].address)
+            self.servers[place] = Server("127.0.0.1", lambda *given: self._answer(place, *given))
+        return Connection.to(self.servers[place].address, self._pickled)
 
-    def _answer(self, place: str, frame: bytes) -> bytes:
-        file = io.BytesIO(frame)
-        (_, assignment, method, own), others = pickle.load(file), pickle.load(file)
-        self.frames.append((place, method))
+    def _answer(self, place: str, catalog: bytes, frame: bytes) -> bytes:
+        self.frames.append((place, pickle.loads(frame)[1]))
         time.sleep(self.pause)
-        arguments = pickle.loads(assignment), *own, *others
-        found = replied(lambda: getattr(self.cluster.hosts[place], method)(*arguments))
+        found = self.cluster.hosts[place].call(catalog, frame)
         if self.lost.get(place, 0):
             self.lost[place] -= 1
             raise ConnectionError("this reply is lost")
-        return pickle.dumps(found)
+        return found
 
     def close(self) -> None:
         super().close()
