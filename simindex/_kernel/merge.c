@@ -115,87 +115,47 @@ static size_t copy_entries(const directory *dir, const merge_source *source, uin
     return written;
 }
 
-/* Where the step ends in each source if keys are as dense everywhere: a first guess, from which searches gallop.
- * Pages near it are read next; those of a search that halves what is left would be read far ahead, one by one. */
-static void guess_ends(const directory *dir, const merge_source *sources, size_t num_sources, size_t capacity,
-                       uint64_t total, uint64_t *ends) {
-    for (size_t s = 0; s < num_sources; s++) {
-        uint64_t left = table_of(dir, sources + s)->num_entries - sources[s].position;
-        ends[s] = sources[s].position + (uint64_t)((double)left / (double)total * (double)capacity);
-    }
-}
-
-/* How many entries of the sources, from their positions on, have keys below `key` (at most `enough`). */
-static uint64_t count_below(const directory *dir, const merge_source *sources, size_t num_sources,
-                            const uint64_t *guesses, uint64_t key, uint64_t enough) {
-    uint64_t total = 0;
-    for (size_t s = 0; s < num_sources && total <= enough; s++) {
-        const table_row *table = table_of(dir, sources + s);
-        uint64_t low = sources[s].position, high = table->num_entries;
-        if (high - low > enough + 1) high = low + enough + 1;
-        total += gallop(dir, table, key, low, high, guesses[s]) - sources[s].position;
-    }
-    return total;
-}
-
-/* The largest key with no more than `capacity` source entries below it. It lies among the keys at the guesses, or
- * not far behind them. */
-static uint64_t find_bound(const directory *dir, const merge_source *sources, size_t num_sources, size_t capacity,
-                           const uint64_t *guesses) {
-    uint64_t low = UINT64_MAX, behind = 0, high = UINT64_MAX;
+/* Move the ends on behind at most `room` entries, fewer than the `left` ones behind them; returns how many. Each source
+ * gets its share of the room; the least key behind a share is the bound: what is below it is taken, and of its equals,
+ * in the order of their numbers, what there is room for. */
+static uint64_t move_ends(const directory *dir, const merge_source *sources, size_t num_sources, uint64_t left,
+                          uint64_t room, uint64_t ignored, uint64_t *ends) {
+    uint64_t bound = UINT64_MAX, taken = 0, share;
     for (size_t s = 0; s < num_sources; s++) {
         const table_row *table = table_of(dir, sources + s);
-        if (guesses[s] >= table->num_entries) continue;
-        uint64_t key = table_key(dir, table, guesses[s]);
-        if (key < low) low = key;
-        if (key > behind) behind = key;
+        if (ends[s] == table->num_entries) continue;
+        share = (uint64_t)((unsigned __int128)(table->num_entries - ends[s]) * room / left);
+        uint64_t key = table_key(dir, table, ends[s] + share);
+        if (key < bound) bound = key;
     }
-    if (count_below(dir, sources, num_sources, guesses, low, capacity) > capacity) low = 0;
-    for (uint64_t step = behind > low ? behind - low : 1; low < high; step = step > high / 2 ? high : 2 * step) {
-        uint64_t next = high - low > step ? low + step : high;
-        if (count_below(dir, sources, num_sources, guesses, next, capacity) > capacity) {
-            high = next - 1;
-            break;
-        }
-        low = next;
+    bound &= ~ignored;
+    for (size_t s = 0; s < num_sources; s++) {
+        const table_row *table = table_of(dir, sources + s);
+        share = (uint64_t)((unsigned __int128)(table->num_entries - ends[s]) * room / left);
+        uint64_t end = gallop(dir, table, bound, ends[s], ends[s] + share, ends[s] + share);
+        taken += end - ends[s], ends[s] = end;
     }
-    while (low < high) {
-        uint64_t middle = low + (high - low) / 2 + 1;
-        if (count_below(dir, sources, num_sources, guesses, middle, capacity) <= capacity) low = middle;
-        else high = middle - 1;
+    for (size_t s = 0; s < num_sources && taken < room; s++) {
+        const table_row *table = table_of(dir, sources + s);
+        for (; taken < room && ends[s] < table->num_entries; ends[s]++, taken++)
+            if ((table_key(dir, table, ends[s]) & ~ignored) != bound) break;
     }
-    return low;
+    return taken;
 }
 
-/* Where this step ends in each source: all of it where everything fits; else behind the keys below the
- * bound and, as far as there is room, behind the keys that equal it, in the order of their numbers.
- *
- * It goes by keys that nobody has verified. In order, they fill the room to the last entry. Returns 0 where they
- * do not: then some are in no order, and a step by these ends would write too much, or nothing for ever. */
+/* Where this step ends in each source: behind the least `capacity` entries, or behind all. It goes by keys that nobody
+ * has verified: 0 where they are in no order and lead nowhere. */
 static int find_ends(const directory *dir, const merge_source *sources, size_t num_sources, size_t capacity,
                      uint64_t *ends) {
-    uint64_t left = 0;
+    uint64_t left = 0, room = capacity, ignored = bits_of_numbers(dir, sources, num_sources), taken = 1;
     for (size_t s = 0; s < num_sources; s++) {
-        ends[s] = table_of(dir, sources + s)->num_entries;
-        left += ends[s] - sources[s].position;
+        ends[s] = sources[s].position;
+        left += table_of(dir, sources + s)->num_entries - ends[s];
     }
-    if (left <= capacity) return 1;
-    guess_ends(dir, sources, num_sources, capacity, left, ends);
-    uint64_t ignored = bits_of_numbers(dir, sources, num_sources), room = capacity;
-    uint64_t bound = find_bound(dir, sources, num_sources, capacity, ends) & ~ignored;
-    for (size_t s = 0; s < num_sources; s++) {
-        const table_row *table = table_of(dir, sources + s);
-        uint64_t at = sources[s].position;
-        ends[s] = gallop(dir, table, bound, at, table->num_entries, ends[s]);
-        if (ends[s] - at > room) return 0;
-        room -= ends[s] - at;
-    }
-    for (size_t s = 0; s < num_sources && room; s++) {
-        const table_row *table = table_of(dir, sources + s);
-        for (; room && ends[s] < table->num_entries && (table_key(dir, table, ends[s]) & ~ignored) == bound; room--)
-            ends[s]++;
-    }
-    return !room;
+    for (; room < left && room && taken; room -= taken, left -= taken)
+        taken = move_ends(dir, sources, num_sources, left, room, ignored, ends);
+    for (size_t s = 0; s < num_sources && room >= left; s++) ends[s] = table_of(dir, sources + s)->num_entries;
+    return taken != 0;
 }
 
 /* Verify and copy the entries up to the ends, one run a source that has some, and advance the sources.
