@@ -69,17 +69,17 @@ PyObject *call(body *run, const char *name, Py_ssize_t expected, PyObject *const
 /* The functions of the module; each definition begins with its arguments and what it returns. */
 #define EACH_FUNCTION(f)                                                                                              \
     /* bind_sketch.c */                                                                                               \
-    f(sketch_texts) f(sketch_hashes) f(smallest_hashes) f(sample_hashes) f(pack_kept) f(pack_counts) f(unpack_kept)   \
+    f(sketch_texts) f(sketch_hashes) f(smallest_hashes) f(sample_hashes) f(pack_kept) f(unpack_kept)   \
     f(num_common)                                                                                                     \
     f(shingles) f(hash_ready) f(xxh64) f(xxh64_each) f(weighted_simhash) f(agreement) f(permute)                      \
     /* bind_query.c */                                                                                                \
-    f(query_bands) f(query_fingerprints) f(find_keys) f(count_keys) f(find_equal) f(read_sketch) f(read_sketches)     \
+    f(query_bands) f(query_fingerprints) f(find_keys) f(count_keys) f(find_equal) f(read_sketches)     \
     /* bind_paging.c */                                                                                               \
     f(expect_missing_pages) f(pages_missing) f(missing_pages) f(stream_ahead) f(ask_for_pages) f(let_go)              \
     /* bind_pairs.c */                                                                                                \
     f(find_pairs) f(find_copies)                                                                                      \
     /* bind_build.c */                                                                                                \
-    f(address) f(fill_bitmaps) f(place_rows) f(sort_tables) f(seal_words) f(fill_pages) f(page_seals) f(set_bitmap)   \
+    f(address) f(fill_bitmaps) f(sort_tables) f(seal_words) f(fill_pages) f(page_seals) f(set_bitmap)   \
     f(add_to_filter) f(merge) f(copy_sketches) f(merge_whole)                                                         \
     /* bind_trees.c */                                                                                                \
     f(read_nodes) f(find_values) f(sound_entries) f(is_in_place)                                                      \

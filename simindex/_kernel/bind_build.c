@@ -1,4 +1,4 @@
-/* Building and merging segments: address, fill_bitmaps, place_rows, sort_tables, seal_words, fill_pages, page_seals,
+/* Building and merging segments: address, fill_bitmaps, sort_tables, seal_words, fill_pages, page_seals,
  * set_bitmap, add_to_filter, merge, copy_sketches, merge_whole. */
 #include "bind.h"
 
@@ -8,9 +8,11 @@ FUNCTION(address, 1) {
     return held->failed ? NULL : PyLong_FromUnsignedLongLong((uint64_t)(uintptr_t)address);
 }
 
-/* Fill the bitmaps of all tables that have one; each table is one chunk. Fails with Damage, as of segment 0, where keys
- * do not ascend. */
-static void fill_all(buffers *held, const table_row *tables, size_t count) {
+/* (table rows): fill the bitmaps of all tables that have one; each table is one chunk. Fails with Damage, as of segment 0,
+ * where keys do not ascend. */
+FUNCTION(fill_bitmaps, 1) {
+    size_t count;
+    const table_row *tables = take_items(held, args[0], READABLE, sizeof *tables, &count, "tables");
     for (size_t t = 0; t < count && !held->failed; t++) {
         if (!tables[t].num_entries) continue; /* it may have no chunk at all */
         const chunk_row *entries = (const chunk_row *)tables[t].chunks;
@@ -18,33 +20,7 @@ static void fill_all(buffers *held, const table_row *tables, size_t count) {
             refuse_damage(held, &(damage){0, t, 0, 0});
         else if (tables[t].bitmap) fill_bitmap(tables + t);
     }
-}
-
-/* (table rows): fill the bitmaps of all; see `fill_all`. */
-FUNCTION(fill_bitmaps, 1) {
-    size_t count;
-    const table_row *tables = take_items(held, args[0], READABLE, sizeof *tables, &count, "tables");
-    fill_all(held, tables, count);
     return Py_NewRef(Py_None);
-}
-
-/* (form, in value, in memory, first table, value, memory): put the rows of a segment that is one value into memory,
- * which is all zeros and has room for the bitmaps behind them; the last rows, from word `first table` on, are those
- * of its tables, whose bitmaps are filled. Returns the address of the memory. Raises as `fill_bitmaps`. */
-FUNCTION(place_rows, 6) {
-    size_t count, marked, also;
-    uint64_t first_table = take_u64(held, args[3]);
-    const uint64_t *form = take_items(held, args[0], READABLE, 8, &count, "form");
-    const uint64_t *in_value = take_items(held, args[1], READABLE, 8, &marked, "in_value");
-    const uint64_t *in_memory = take_items(held, args[2], READABLE, 8, &also, "in_memory");
-    const void *value = take(held, args[4], READABLE, 0, "value");
-    uint64_t *memory = take(held, args[5], WRITABLE, count * 8, "memory");
-    if (held->failed) return NULL;
-    if (marked != count || also != count || first_table > count)
-        return refuse(held, "form: expected as many marks as words, and tables among them");
-    place_rows(form, in_value, in_memory, count, (uint64_t)(uintptr_t)value, memory);
-    fill_all(held, (const table_row *)(memory + first_table), (count - first_table) * 8 / sizeof(table_row));
-    return PyLong_FromUnsignedLongLong((uint64_t)(uintptr_t)memory);
 }
 
 /* (keys, bitmap): set the bits of keys in a bitmap of 2^b places, b of 6..63, by their leading b bits. */

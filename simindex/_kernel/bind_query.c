@@ -1,5 +1,4 @@
-/* Searches over a directory: query_bands, query_fingerprints, find_keys, count_keys, find_equal, read_sketch,
- * read_sketches.
+/* Searches over a directory: query_bands, query_fingerprints, find_keys, count_keys, find_equal, read_sketches.
  *
  * A search returns its matches as the bytes of match[], or raises Damage or MemoryError.
  */
@@ -106,20 +105,6 @@ FUNCTION(find_equal, 7) {
     outcome end;
     UNLOCKED(end = find_equal(dir, table, keys, next_keys, words, fingerprints, count, most, &found));
     return matches_of(held, end, &found);
-}
-
-/* (directory, number, words): the stored sketch of a number. words: bands x 8 bytes, filled.
- * Returns the fingerprint, or None where the number has no sketch. */
-FUNCTION(read_sketch, 3) {
-    uint64_t fingerprint;
-    damage where;
-    const directory *dir = take_directory(held, args[0]);
-    uint64_t number = take_u64(held, args[1]);
-    uint8_t *words = take(held, args[2], WRITABLE, held->failed ? 0 : dir->bands * 8, "words");
-    if (held->failed) return NULL;
-    int has = read_sketch(dir, number, words, &fingerprint, &where);
-    if (has < 0) return refuse_damage(held, &where);
-    return has ? PyLong_FromUnsignedLongLong(fingerprint) : Py_NewRef(Py_None);
 }
 
 /* (directory, numbers, words, fingerprints): copy the sketches of many numbers. Returns how many were copied: fewer

@@ -269,80 +269,17 @@ FUNCTION(sample_hashes, 3) {
     return result;
 }
 
-/* What msgpack writes in front of so many bytes: bin 8, bin 16 or bin 32. Returns how much it is. */
-static size_t bin_head(size_t length, uint8_t *head) {
-    int size = length < 1 << 8 ? 0 : length < 1 << 16 ? 1 : 2, digits = 1 << size;
-    head[0] = (uint8_t)(0xC4 + size);
-    for (int i = 0; i < digits; i++) head[1 + i] = (uint8_t)(length >> 8 * (digits - 1 - i));
-    return 1 + (size_t)digits;
-}
-
-/* Bytes, and behind them the packed form of an array of kept hashes (uint64) as msgpack bin; None for None. */
-static PyObject *packed_behind(buffers *held, PyObject *bytes, PyObject *array) {
-    size_t num_values, before, length;
+/* (kept): the packed form of ascending hashes, uint64. */
+FUNCTION(pack_kept, 1) {
+    size_t count;
     int low_bits;
-    uint8_t head[5], *at;
-    if (array == Py_None) return Py_NewRef(array);
-    const uint8_t *prefix = take_items(held, bytes, READABLE, 1, &before, "prefixes");
-    const uint64_t *values = take_items(held, array, READABLE, 8, &num_values, "kept");
+    const uint64_t *values = take_items(held, args[0], READABLE, 8, &count, "kept");
     if (held->failed) return NULL;
-    length = packed_kept_bytes(values, num_values, &low_bits);
+    size_t length = packed_kept_bytes(values, count, &low_bits);
     if (!length) return PyErr_Format(PyExc_ValueError, "kept: expected ascending hashes below 2**%d", KEPT_BITS);
-    size_t head_bytes = bin_head(length, head);
-    PyObject *made = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(before + head_bytes + length));
-    if (!made) return NULL;
-    at = (uint8_t *)PyBytes_AsString(made);
-    memcpy(at, prefix, before);
-    memcpy(at + before, head, head_bytes);
-    pack_kept(values, num_values, low_bits, at + before + head_bytes, length);
+    PyObject *made = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)length);
+    if (made) pack_kept(values, count, low_bits, (uint8_t *)PyBytes_AsString(made), length);
     return made;
-}
-
-/* (prefixes, kept): `packed_behind` of each of two lists. */
-FUNCTION(pack_kept, 2) {
-    Py_ssize_t count = PyList_Check(args[1]) ? PyList_Size(args[1]) : -1;
-    if (count < 0 || !PyList_Check(args[0]) || PyList_Size(args[0]) != count)
-        return PyErr_Format(PyExc_TypeError, "pack_kept: expected two lists of one length");
-    PyObject *list = PyList_New(count);
-    for (Py_ssize_t i = 0; list && i < count; i++) {
-        PyObject *made = packed_behind(held, PyList_GetItem(args[0], i), PyList_GetItem(args[1], i));
-        release(held);
-        if (!made || PyList_SetItem(list, i, made) < 0) Py_CLEAR(list);
-    }
-    return list;
-}
-
-/* A number as msgpack writes it; returns what lies behind. */
-static uint8_t *put_number(uint8_t *at, uint32_t number) {
-    int bytes = number < 1 << 7 ? 0 : number < 1 << 8 ? 1 : number < 1 << 16 ? 2 : 4;
-    if (!bytes) *at++ = (uint8_t)number;
-    else *at++ = (uint8_t)(0xCC + (bytes >> 1));
-    while (bytes--) *at++ = (uint8_t)(number >> 8 * bytes);
-    return at;
-}
-
-/* (prefix, present, num_shingles, num_sampled): for each document, whose figures are uint8 and uint32, the prefix and
- * behind it an array of the three as msgpack; of one without shingles `present` alone. */
-FUNCTION(pack_counts, 4) {
-    size_t count, before;
-    uint8_t packed[64];
-    const uint8_t *prefix = take_items(held, args[0], READABLE, 1, &before, "prefix");
-    const uint8_t *present = take_items(held, args[1], READABLE, 1, &count, "present");
-    const uint32_t *num_shingles = take(held, args[2], READABLE, held->failed ? 0 : count * 4, "num_shingles");
-    const uint32_t *num_sampled = take(held, args[3], READABLE, held->failed ? 0 : count * 4, "num_sampled");
-    if (held->failed) return NULL;
-    if (before > sizeof packed - 16) return refuse(held, "prefix: expected a few bytes");
-    memcpy(packed, prefix, before);
-    PyObject *list = PyList_New((Py_ssize_t)count);
-    for (size_t i = 0; list && i < count; i++) {
-        uint8_t *at = packed + before;
-        if (num_shingles[i]) *at++ = 0x93;
-        at = put_number(at, present[i]);
-        if (num_shingles[i]) at = put_number(put_number(at, num_shingles[i]), num_sampled[i]);
-        PyObject *made = PyBytes_FromStringAndSize((const char *)packed, at - packed);
-        if (!made || PyList_SetItem(list, (Py_ssize_t)i, made) < 0) Py_CLEAR(list);
-    }
-    return list;
 }
 
 /* (a, b): how many values are in both of two ascending arrays of uint64. */

@@ -52,16 +52,13 @@ static outcome add_ranges(joined *found, const lookup *lookups, size_t count, ui
 static outcome join_table(const directory *dir, const band_search *how, size_t at, const column *asked,
                           probe *probes, lookup *lookups, uint64_t *pages, joined *found, damage *where) {
     uint32_t segment = (uint32_t)(at / dir->bands), number = (uint32_t)(how->first_table + at % dir->bands);
-    uint64_t tail = how->bits >= 64 ? 0 : ~0ULL >> how->bits;
-    const table_row *table = table_at(dir, segment, number);
     unsigned made_for = 0;
     size_t held = may_hold_each(dir, segment, number, asked->keys, asked->count, how->bits, probes, &made_for,
                                 asked->places, where);
     if (held == SIZE_MAX) return SEARCH_DAMAGED;
     for (size_t i = 0; i < held; i++) {
         uint32_t place = asked->places[i];
-        lookups[i] = (lookup){.target = asked->keys[place] & ~tail, .tail = tail, .table = table, .segment = segment,
-                              .table_number = number, .query = asked->queries[place]};
+        lookups[i] = lookup_of(dir, segment, number, asked->keys[place], tail_of(how->bits), asked->queries[place]);
     }
     ask_for_places_of_many(dir, lookups, held, pages);
     if (find_ranges(dir, lookups, held, where)) return SEARCH_DAMAGED;

@@ -7,47 +7,12 @@
  */
 #include "kernel.h"
 
-#define SHORT_RUN 1024
-#define BUCKET_BITS 8
-#define DIGIT_BITS 7 /* six digits a value of KEPT_BITS */
-
-static void sort_short(uint64_t *values, uint64_t *spare, size_t count) {
-    uint16_t starts[(1 << BUCKET_BITS) + 1] = {0};
-    uint64_t all = 0;
-    int shift = 0;
-    for (size_t i = 0; i < count; i++) all |= values[i];
-    while (all >> shift >> BUCKET_BITS) shift++;
-    for (size_t i = 0; i < count; i++) starts[(values[i] >> shift) + 1]++;
-    for (size_t bucket = 0; bucket < 1 << BUCKET_BITS; bucket++) starts[bucket + 1] += starts[bucket];
-    for (size_t i = 0; i < count; i++) spare[starts[values[i] >> shift]++] = values[i];
-    for (size_t i = 0; i < count; i++) {
-        size_t j = i;
-        for (; j && values[j - 1] > spare[i]; j--) values[j] = values[j - 1];
-        values[j] = spare[i];
-    }
-}
-
-static void sort_long(uint64_t *values, uint64_t *spare, size_t count) {
-    uint64_t *from = values, *to = spare;
-    for (int shift = 0; shift < KEPT_BITS; shift += DIGIT_BITS) { /* an even number of times */
-        size_t starts[1 << DIGIT_BITS] = {0}, total = 0;
-        for (size_t i = 0; i < count; i++) starts[from[i] >> shift & ((1 << DIGIT_BITS) - 1)]++;
-        for (size_t digit = 0; digit < 1 << DIGIT_BITS; digit++) {
-            size_t n = starts[digit];
-            starts[digit] = total;
-            total += n;
-        }
-        for (size_t i = 0; i < count; i++) to[starts[from[i] >> shift & ((1 << DIGIT_BITS) - 1)]++] = from[i];
-        uint64_t *swap = from;
-        from = to, to = swap;
-    }
-}
+#define HASH_BITS_BEHIND (64 - KEPT_BITS)
 
 /* Bring what was collected down to the `keep` smallest, ascending and distinct. */
 static void reduce(smallest *kept) {
     uint64_t *values = kept->values;
-    if (kept->count <= SHORT_RUN) sort_short(values, kept->spare, kept->count);
-    else sort_long(values, kept->spare, kept->count);
+    sort_entries(values, kept->count, values, NULL, kept->spare, NULL);
     size_t distinct = 0;
     for (size_t i = 0; i < kept->count; i++)
         if (!distinct || values[i] != values[distinct - 1]) values[distinct++] = values[i];
@@ -57,7 +22,7 @@ static void reduce(smallest *kept) {
 
 void smallest_begin(smallest *kept) {
     kept->count = 0;
-    kept->limit = 1ULL << KEPT_BITS;
+    kept->limit = UINT64_MAX;
 }
 
 void smallest_add(smallest *kept, const uint64_t *hashes, size_t count) {
@@ -66,7 +31,7 @@ void smallest_add(smallest *kept, const uint64_t *hashes, size_t count) {
         if (kept->count + n > kept->room) reduce(kept);
         filled = kept->count;
         for (size_t i = 0; i < n; i++) {
-            uint64_t value = hashes[done + i] >> (64 - KEPT_BITS);
+            uint64_t value = hashes[done + i] >> HASH_BITS_BEHIND << HASH_BITS_BEHIND;
             kept->values[filled] = value;
             filled += value < kept->limit;
         }
@@ -76,6 +41,7 @@ void smallest_add(smallest *kept, const uint64_t *hashes, size_t count) {
 
 size_t smallest_end(smallest *kept) {
     reduce(kept);
+    for (size_t i = 0; i < kept->count; i++) kept->values[i] >>= HASH_BITS_BEHIND;
     return kept->count;
 }
 

@@ -489,11 +489,6 @@ static inline uint64_t sketch_fingerprint(const directory *dir, const segment_ro
 
 /* ---- tables.c and filters.c: seals, prefix search, filters, comparison ---- */
 
-/* The rows of a segment that is one value, laid out as if value and memory lay at address 0: where in_value or
- * in_memory is 1, the word is such an address, and is moved. */
-void place_rows(const uint64_t *form, const uint64_t *in_value, const uint64_t *in_memory, size_t count,
-                uint64_t value, uint64_t *memory);
-
 /* Where a seal failed, or entries are in no order. table == num_tables: the sketch column; above it: the filter
  * of table - num_tables - 1, from 2 x num_tables + 1 on the bitmap of table - 2 x num_tables - 1, and from
  * 3 x num_tables + 1 on the fences of table - 3 x num_tables - 1.
@@ -574,6 +569,16 @@ typedef struct {
 
 #define LOOKUP_GROUP 128 /* lookups that are interleaved */
 
+/* The bits behind a prefix. */
+static inline uint64_t tail_of(unsigned bits) { return bits >= 64 ? 0 : ~0ULL >> bits; }
+
+/* The search for a key, all its bits but those of the tail, in a table of a segment. */
+static inline lookup lookup_of(const directory *dir, uint32_t segment, uint32_t table, uint64_t key, uint64_t tail,
+                               uint32_t query) {
+    return (lookup){.target = key & ~tail, .tail = tail, .table = table_at(dir, segment, table), .segment = segment,
+                    .table_number = table, .query = query};
+}
+
 /* Of paging.c: ask for the pages of all entries that lookups will find; around: at least so many neighbours together. */
 void ask_for_places(const directory *dir, const lookup *lookups, size_t count, uint64_t around);
 
@@ -594,13 +599,32 @@ typedef struct {
     uint64_t leading, hash;  /* of the line */
     size_t num_patterns;
     pattern patterns[1 << FILTER_SLACK];
+    const uint8_t *at;       /* in the table under way: the line, or the byte of a bitmap */
+    uint64_t chunk, block;   /* and the block that it is in */
 } probe;
 
-/* Fill `lookups` for `count` neighbouring tables of every segment, keys[t] and bits[t] for each; tables
- * that cannot hold the prefix are left out. `lookups` has room for num_segments x count, `probes` for count.
- * Returns how many, or SIZE_MAX with *where on damage. */
-size_t plan_lookups(const directory *dir, uint64_t first_table, size_t count, const uint64_t *keys,
-                    const uint8_t *bits, probe *probes, lookup *lookups, damage *where);
+/* What is looked up in every segment: one prefix in each of `count` neighbouring tables, or `count` whole keys in one. */
+typedef struct {
+    uint64_t first_table;
+    size_t count;
+    const uint64_t *keys;
+    const uint8_t *bits;       /* of each prefix; NULL: whole keys */
+    const uint64_t *next_keys; /* NULL, or what the table behind holds of each whole key: where its filter denies that
+                                  nothing is looked up, and of a hundred false alarms one is left */
+} key_group;
+
+/* Pages of filters that a call of many keys has marked as used: a system's call for each line of each key would
+ * take longer than to look for it. Begin with zeros. */
+enum { MOST_MARKED = 1 << 16 };
+typedef struct {
+    uint64_t items[MOST_MARKED];
+} marked_pages;
+
+/* Fill `lookups`, which has room for num_segments x count; tables that cannot hold a prefix are left out, and `query`
+ * is the place of a whole key. probes: count; marked: NULL, or for several calls. Returns how many, or SIZE_MAX with
+ * *where on damage. */
+size_t plan_lookups(const directory *dir, const key_group *asked, probe *probes, lookup *lookups, marked_pages *marked,
+                    damage *where);
 
 /* The same answers for the first `count` queries of many, whose words are keys[q x num_tables + t], a table of a
  * segment at a time, so that what a filter's pages cost to reach is paid once: bit segment x num_tables + t of
@@ -627,19 +651,6 @@ void ask_for_missing_lines(const directory *dir, const table_row *table, const u
 /* Fill `lookups` from one query's bits of `plan_batch`; returns how many. */
 size_t lookups_held(const directory *dir, uint64_t first_table, size_t num_tables, const uint64_t *keys, uint8_t bits,
                     const uint64_t *held, size_t held_words, lookup *lookups);
-
-/* Pages of filters that a call of many keys has marked as used: a system's call for each line of each key would
- * take longer than to look for it. Begin with zeros. */
-enum { MOST_MARKED = 1 << 16 };
-typedef struct {
-    uint64_t items[MOST_MARKED];
-} marked_pages;
-
-/* The same for `count` whole keys in one table; lookups[i].query says for which key. next_keys: NULL, or what
- * the table behind holds of each: where its filter denies that nothing is looked up, and of a hundred false alarms one
- * is left. marked: NULL, or for several calls. */
-size_t plan_equal(const directory *dir, uint64_t table, const uint64_t *keys, size_t count, const uint64_t *next_keys,
-                  probe *probes, lookup *lookups, marked_pages *marked, damage *where);
 
 /* Run all lookups interleaved. Returns 0, or 1 with *where on damage. */
 int find_ranges(const directory *dir, lookup *lookups, size_t count, damage *where);

@@ -361,7 +361,8 @@ static outcome find_planned(search *s, size_t planned) {
 
 static outcome find_prefixes(search *s, uint64_t first_table, size_t num_tables, const uint64_t *keys,
                              const uint8_t *bits, size_t *planned) {
-    *planned = plan_lookups(s->dir, first_table, num_tables, keys, bits, s->probes, s->lookups, &s->found->where);
+    key_group asked = {first_table, num_tables, keys, bits, NULL};
+    *planned = plan_lookups(s->dir, &asked, s->probes, s->lookups, NULL, &s->found->where);
     return *planned == SIZE_MAX ? SEARCH_DAMAGED : find_planned(s, *planned);
 }
 
@@ -499,12 +500,13 @@ static outcome query_together(search *s, const query_batch *queries, const band_
     return end;
 }
 
-/* The lookup that found a range. */
-static lookup lookup_of(const directory *dir, const band_search *how, const joined_range *range) {
-    uint32_t segment = (uint32_t)(range->at / dir->bands), number = (uint32_t)(how->first_table + range->at % dir->bands);
-    return (lookup){.tail = how->bits >= 64 ? 0 : ~0ULL >> how->bits, .table = table_at(dir, segment, number),
-                    .segment = segment, .table_number = number, .query = range->query,
-                    .first = range->first, .last = range->last};
+/* The lookup that found a range, of one of some queries. */
+static lookup lookup_behind(const directory *dir, const band_search *how, const uint64_t *words, const joined_range *range) {
+    uint32_t segment = (uint32_t)(range->at / dir->bands), band = (uint32_t)(range->at % dir->bands);
+    uint64_t word = words[range->query * dir->bands + band];
+    lookup found = lookup_of(dir, segment, (uint32_t)how->first_table + band, word, tail_of(how->bits), range->query);
+    found.first = range->first, found.last = range->last;
+    return found;
 }
 
 /* Thousands of queries: all tables are walked in the order of their keys before the first one is compared. */
@@ -515,18 +517,15 @@ static outcome query_joined(search *s, const query_batch *queries, const band_se
     outcome end = on.ends ? SEARCH_DONE : SEARCH_NO_MEMORY;
     for (size_t first = 0, count; first < queries->count && !end; first += count) {
         count = queries->count - first < most ? queries->count - first : most;
+        const uint64_t *words = queries->words + first * bands;
         end = join_prefixes(dir, queries, first, count, how, &on, &s->found->where);
         for (size_t q = 0, at = 0, asked = 0; q < count && !end; at = on.ends[q++]) {
             size_t n = on.ends[q] - at;
             if (!n) continue;
             s->ahead = reads_ahead();
             for (; s->ahead && asked < on.count && asked < at + WINDOW; asked++)
-                ask_for_found(s, (lookup[]){lookup_of(dir, how, on.ranges + asked)}, 1);
-            for (size_t i = 0; i < n; i++) {
-                s->lookups[i] = lookup_of(dir, how, on.ranges + at + i);
-                const uint64_t *words = queries->words + (first + q) * bands;
-                s->lookups[i].target = words[on.ranges[at + i].at % bands] & ~s->lookups[i].tail;
-            }
+                ask_for_found(s, (lookup[]){lookup_behind(dir, how, words, on.ranges + asked)}, 1);
+            for (size_t i = 0; i < n; i++) s->lookups[i] = lookup_behind(dir, how, words, on.ranges + at + i);
             end = compare_by_bands(s, queries, how, (uint32_t)(first + q), s->lookups, n);
         }
     }
@@ -614,38 +613,34 @@ static outcome add_equal(search *s, const lookup *range, uint64_t entry, const o
     return add_match(s->found, (match){segment->base + number, (uint32_t)query, NO_VALUE, NO_VALUE});
 }
 
-/* The keys first .. first+count-1, KEY_GROUP at most; same NULL: an equal key is enough. */
-static outcome find_key_group(search *s, uint64_t table, const uint64_t *keys, size_t first, size_t count,
-                              const originals *same, uint64_t most, marked_pages *marked) {
+/* Some of the keys; same NULL: an equal key is enough. counts: NULL, or one a key, and nothing but these is wanted. */
+static outcome find_key_group(search *s, const key_group *asked, size_t first, const originals *same, uint64_t most,
+                              uint64_t *counts, marked_pages *marked) {
     uint64_t taken[KEY_GROUP] = {0};
-    const uint64_t *next_keys = same && same->next_keys ? same->next_keys + first : NULL;
-    size_t planned = plan_equal(s->dir, table, keys + first, count, next_keys, s->probes, s->lookups, marked,
-                                &s->found->where);
-    if (planned == SIZE_MAX) return SEARCH_DAMAGED;
-    if (reads_ahead()) ask_for_places(s->dir, s->lookups, planned, 1);
-    if (find_ranges(s->dir, s->lookups, planned, &s->found->where)) return SEARCH_DAMAGED;
-    for (size_t l = 0; l < planned; l++) {
+    size_t planned = plan_lookups(s->dir, asked, s->probes, s->lookups, marked, &s->found->where);
+    outcome end = planned == SIZE_MAX ? SEARCH_DAMAGED : find_planned(s, planned);
+    for (size_t l = 0; l < planned && !end; l++) {
         const lookup *range = &s->lookups[l];
         uint64_t n = range->last - range->first, room = most - taken[range->query];
         if (n > room) n = room;
         /* The bound of entries goes for all segments together, that of sketches compared for each. */
         if (!same) taken[range->query] += n;
-        for (uint64_t entry = range->first; entry < range->first + n; entry++) {
-            outcome end = add_equal(s, range, entry, same, first + range->query);
-            if (end) return end;
-        }
+        for (uint64_t entry = range->first; !counts && entry < range->first + n && !end; entry++)
+            end = add_equal(s, range, entry, same, first + range->query);
     }
-    return SEARCH_DONE;
+    if (counts) memcpy(counts + first, taken, asked->count * sizeof *taken);
+    return end;
 }
 
 static outcome find_entries(const directory *dir, uint64_t table, const uint64_t *keys, size_t count,
-                            const originals *same, uint64_t most, match_list *found) {
+                            const originals *same, uint64_t most, uint64_t *counts, match_list *found) {
     search s;
     outcome end = open_search(&s, dir, count < KEY_GROUP ? count : KEY_GROUP, found);
     marked_pages *marked = count > KEY_GROUP && pages_missing() ? calloc(1, sizeof *marked) : NULL;
     for (size_t first = 0; first < count && !end; first += KEY_GROUP) {
-        size_t here = count - first < KEY_GROUP ? count - first : KEY_GROUP;
-        end = find_key_group(&s, table, keys, first, here, same, most, marked);
+        key_group asked = {table, count - first < KEY_GROUP ? count - first : KEY_GROUP, keys + first, NULL,
+                           same && same->next_keys ? same->next_keys + first : NULL};
+        end = find_key_group(&s, &asked, first, same, most, counts, marked);
     }
     free(marked);
     return close_search(&s, end);
@@ -653,31 +648,21 @@ static outcome find_entries(const directory *dir, uint64_t table, const uint64_t
 
 outcome find_keys(const directory *dir, uint64_t table, const uint64_t *keys, size_t count, uint64_t most,
                   match_list *found) {
-    return find_entries(dir, table, keys, count, NULL, most, found);
+    return find_entries(dir, table, keys, count, NULL, most, NULL, found);
 }
 
 outcome count_keys(const directory *dir, uint64_t table, const uint64_t *keys, size_t count, uint64_t *counts,
                    damage *where) {
-    search s;
-    match_list found = {0};
-    outcome end = open_search(&s, dir, count < KEY_GROUP ? count : KEY_GROUP, &found);
-    memset(counts, 0, count * sizeof *counts);
-    for (size_t first = 0; first < count && !end; first += KEY_GROUP) {
-        size_t here = count - first < KEY_GROUP ? count - first : KEY_GROUP;
-        size_t planned = plan_equal(dir, table, keys + first, here, NULL, s.probes, s.lookups, NULL, &found.where);
-        if (planned == SIZE_MAX) end = SEARCH_DAMAGED;
-        else end = find_planned(&s, planned);
-        for (size_t l = 0; l < planned && !end; l++)
-            counts[first + s.lookups[l].query] += s.lookups[l].last - s.lookups[l].first;
-    }
-    *where = found.where;
-    return close_search(&s, end);
+    match_list none = {0};
+    outcome end = find_entries(dir, table, keys, count, NULL, UINT64_MAX, counts, &none);
+    *where = none.where;
+    return end;
 }
 
 outcome find_equal(const directory *dir, uint64_t table, const uint64_t *keys, const uint64_t *next_keys,
                    const uint64_t *words, const uint64_t *fingerprints, size_t count, uint64_t most,
                    match_list *found) {
-    return find_entries(dir, table, keys, count, &(originals){words, fingerprints, next_keys}, most, found);
+    return find_entries(dir, table, keys, count, &(originals){words, fingerprints, next_keys}, most, NULL, found);
 }
 
 int read_sketch(const directory *dir, uint64_t number, uint8_t *words, uint64_t *fingerprint, damage *where) {

@@ -163,120 +163,39 @@ static uint64_t gallop_fences(const directory *dir, const table_row *table, uint
     return gallop_in(read_fence, dir, table, target, low, high, probe);
 }
 
-/* A guess moved by as many entries as the key found there is off, at so many entries for a distance of
- * 2^64 between keys. */
-static inline uint64_t interpolate(uint64_t at, uint64_t key, uint64_t target, double density, uint64_t n) {
-    if (!(density >= 0)) density = (double)n; /* damaged keys, which nobody has verified yet, may descend */
-    if (key < target) {
-        double ahead = (double)(target - key) * 0x1p-64 * density;
-        return ahead < (double)(n - at) ? at + (uint64_t)ahead : n - 1;
-    }
-    double back = (double)(key - target) * 0x1p-64 * density;
-    return back < (double)at ? at - (uint64_t)back : 0;
-}
-
-#define WINDOW 16
-
-/* How many of WINDOW keys that lie side by side are below a target, compared all at once, without a branch to
- * mispredict; or WINDOW + 1 where that does not say where the target's place is. is_first, is_last: whether nothing
- * lies before them, and behind them.
- *
- * Nobody has verified these keys yet, and one that is damaged makes the count wrong, from another block even. So the
- * two keys beside the place decide, as they do in `gallop`, and the caller verifies their blocks. */
-static inline __attribute__((always_inline)) uint64_t count_below(const uint8_t *keys, uint64_t target, int is_first,
-                                                                  int is_last) {
-    uint64_t below = 0;
-    for (int i = 0; i < WINDOW; i++) below += load64(keys + i * 8) < target;
-    int is_inside = (below || is_first) && (below < WINDOW || is_last);
-    if (is_inside && (!below || load64(keys + below * 8 - 8) < target) &&
-        (below == WINDOW || load64(keys + below * 8) >= target))
-        return below;
-    return WINDOW + 1;
-}
-
-/* Where a window around a guess begins, in low..high-1, which are more than a window. */
-static inline uint64_t window_around(uint64_t guess, uint64_t low, uint64_t high) {
-    uint64_t start = guess > low + WINDOW / 2 ? guess - WINDOW / 2 : low;
-    return start < high - WINDOW ? start : high - WINDOW;
-}
-
-/* First entry of low..high-1 whose key is >= target, or high, given a guess that is a few entries off. */
-static inline __attribute__((always_inline)) uint64_t find_near(const directory *dir, const table_row *table,
-                                                                uint64_t target, uint64_t low, uint64_t high,
-                                                                uint64_t guess) {
-    if (high - low > WINDOW) {
-        uint64_t start = window_around(guess, low, high), at;
-        const chunk_row *chunk = entry_chunk(dir, table, start, &at);
-        /* Side by side in a block, or in a chunk that is one array. */
-        uint64_t room = table->fences ? TABLE_BLOCK - at % TABLE_BLOCK : dir->entries_per_chunk - at;
-        if (WINDOW <= room) {
-            uint64_t below = count_below(key_in(chunk, at), target, start == low, start + WINDOW == high);
-            if (below <= WINDOW) return start + below;
-        }
-    }
-    return gallop(dir, table, target, low, high, guess);
-}
-
-/* The same for fences. */
-static inline __attribute__((always_inline)) uint64_t find_near_fence(const directory *dir, const table_row *table,
-                                                                      uint64_t target, uint64_t n, uint64_t guess) {
-    if (n > WINDOW && table->fence_words) {
-        uint64_t start = window_around(guess, 0, n);
-        const uint8_t *fences = (const uint8_t *)table->fence_words + start * 8;
-        uint64_t below = count_below(fences, target, !start, start + WINDOW == n);
-        if (below <= WINDOW) return start + below;
-    }
-    return gallop_fences(dir, table, target, 0, n, guess);
-}
-
 uint64_t find_fence(const directory *dir, const table_row *table, uint64_t target) {
     uint64_t n = num_fences(dir, table);
-    return n ? find_near_fence(dir, table, target, n, high_product(target, n)) : 0;
+    return gallop_fences(dir, table, target, 0, n, high_product(target, n));
 }
 
-#define MOST_GUESSES 5
+/* A guess moved by as many entries as the key found there is off, where n keys are uniform. */
+static inline uint64_t interpolate(uint64_t at, uint64_t key, uint64_t target, uint64_t n) {
+    if (key < target) {
+        uint64_t ahead = high_product(target - key, n);
+        return ahead < n - at ? at + ahead : n - 1;
+    }
+    uint64_t back = high_product(key - target, n);
+    return back < at ? at - back : 0;
+}
 
 /* What guesses are made of: the fences of a stored table, the keys of another. */
 static inline const uint8_t *guessed_at(const directory *dir, const table_row *table, uint64_t at) {
     return table->fences ? fence_address(dir, table, at) : key_address(dir, table, at);
 }
 
-/* Guess where each target is, in passes over a group: each touches one place a lookup and fetches the next
- * one ahead, so the memory latencies of a group overlap. The first guess takes keys for uniform; the later
- * ones go by the density between the last two, for words that many documents share make some prefixes
- * crowded. A guess that moves by less than a window is the last. */
+/* Guess where each target is, in two passes over a group: each touches one place a lookup and fetches the next one
+ * ahead, so the memory latencies of a group overlap. */
 static inline __attribute__((always_inline)) void guess_group(const directory *dir, const lookup *lookups,
                                                               size_t count, uint64_t *probes) {
-    uint64_t last_probes[LOOKUP_GROUP], last_keys[LOOKUP_GROUP], counts[LOOKUP_GROUP];
-    uint8_t moving[LOOKUP_GROUP];
-    int any_moving = 0;
-    for (size_t i = 0; i < count; i++) {
-        const table_row *table = lookups[i].table;
-        counts[i] = table->fences ? num_fences(dir, table) : table->num_entries;
-        moving[i] = counts[i] > WINDOW;
-        any_moving |= moving[i];
-        probes[i] = high_product(lookups[i].target, counts[i]);
-        if (counts[i]) __builtin_prefetch(guessed_at(dir, table, probes[i]));
-    }
-    for (int pass = 0; pass < MOST_GUESSES && any_moving; pass++) {
-        any_moving = 0;
+    for (int pass = 0; pass < 2; pass++)
         for (size_t i = 0; i < count; i++) {
-            if (!moving[i]) continue;
             const table_row *table = lookups[i].table;
-            uint64_t n = counts[i], at = probes[i], key = load64(guessed_at(dir, table, at));
-            double density = (double)n;
-            if (pass && key != last_keys[i])
-                density = (double)(int64_t)(at - last_probes[i]) / ((double)key - (double)last_keys[i]) * 0x1p64;
-            last_probes[i] = at;
-            last_keys[i] = key;
-            probes[i] = interpolate(at, key, lookups[i].target, density, n);
-            moving[i] = probes[i] + WINDOW / 2 < at || probes[i] > at + WINDOW / 2;
-            any_moving |= moving[i];
-            const uint8_t *guess = guessed_at(dir, table, probes[i]);
-            __builtin_prefetch(guess - 64);
-            __builtin_prefetch(guess);
+            uint64_t n = table->fences ? num_fences(dir, table) : table->num_entries, target = lookups[i].target;
+            if (!n) continue;
+            probes[i] = pass ? interpolate(probes[i], load64(guessed_at(dir, table, probes[i])), target, n)
+                             : high_product(target, n);
+            __builtin_prefetch(guessed_at(dir, table, probes[i]));
         }
-    }
 }
 
 /* Where a target lies in a stored table: its first fence that is not below it, and a guess in the block before,
@@ -288,7 +207,7 @@ typedef struct {
 static inline __attribute__((always_inline)) fenced_place place_by_fences(const directory *dir, const table_row *table,
                                                                           uint64_t target, uint64_t probe) {
     uint64_t n = num_fences(dir, table), size = block_entries(dir);
-    fenced_place place = {.fence = find_near_fence(dir, table, target, n, probe)};
+    fenced_place place = {.fence = gallop_fences(dir, table, target, 0, n, probe)};
     if (!place.fence) return place;
     uint64_t begin = table_fence(dir, table, place.fence - 1), first = (place.fence - 1) * size;
     uint64_t end = place.fence < n ? table_fence(dir, table, place.fence) : UINT64_MAX;
@@ -320,7 +239,7 @@ static inline __attribute__((always_inline)) int find_fenced(const directory *di
     uint64_t fence = place.fence, behind = fence, first = 0;
     if (fence) {
         uint64_t begin = (fence - 1) * size, end = end_of_block(dir, table, fence - 1);
-        first = find_near(dir, table, l->target, begin, end, place.guess);
+        first = gallop(dir, table, l->target, begin, end, place.guess);
     }
     if (highest == UINT64_MAX) behind = n;
     else if (fence < n && table_fence(dir, table, fence) <= highest)
@@ -340,7 +259,7 @@ static inline __attribute__((always_inline)) int find_fenced(const directory *di
 /* The same in a table that lies in memory, whose entries need no proof. */
 static inline __attribute__((always_inline)) void find_unfenced(const directory *dir, lookup *l, uint64_t probe) {
     uint64_t n = l->table->num_entries, highest = l->target | l->tail;
-    l->first = l->last = find_near(dir, l->table, l->target, 0, n, probe);
+    l->first = l->last = gallop(dir, l->table, l->target, 0, n, probe);
     if (l->first < n && table_key(dir, l->table, l->first) <= highest)
         l->last = highest == UINT64_MAX ? n : gallop(dir, l->table, highest + 1, l->first + 1, n, l->first + 1);
 }
@@ -438,12 +357,4 @@ PER_CPU size_t scan_distances(const uint8_t *keys, size_t count, uint64_t target
         found += distance <= limit;
     }
     return found;
-}
-
-/* ---- segments that are one value ---- */
-
-void place_rows(const uint64_t *form, const uint64_t *in_value, const uint64_t *in_memory, size_t count,
-                uint64_t value, uint64_t *memory) {
-    for (size_t i = 0; i < count; i++)
-        memory[i] = form[i] + (value & -in_value[i]) + ((uint64_t)(uintptr_t)memory & -in_memory[i]);
 }

@@ -14,8 +14,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from itertools import repeat
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import msgpack  # type: ignore[import-untyped] # it carries no type information
 import numpy as np
@@ -96,7 +95,9 @@ def plain_rests(
         plain = {kind: (_FOUR_FIELDS, time + _PACKED_KINDS[kind]) for kind in set(kinds)}
         rests = list(map(plain.__getitem__, kinds))
     else:
-        rests = list(zip(repeat(_FOUR_FIELDS), _kernel.pack_counts(time, present, *counts)))
+        figures = zip(present.tolist(), *(column.tolist() for column in counts), strict=True)
+        packed = msgpack.Packer().pack
+        rests = [(_FOUR_FIELDS, time + (packed(own) if own[1] else _PACKED_KINDS[own[0]])) for own in figures]
     if isinstance(inserted_at, int):
         return rests
     times = inserted_at.astype(">u8").view("V8").tolist()
@@ -107,9 +108,11 @@ def rests_with_kept(
     plain: Sequence[tuple[bytes, bytes]], kept: list[np.ndarray | None]
 ) -> list[tuple[bytes, bytes]]:
     """Return `PackedRest`s with kept hashes; one by one they cost as much as all other fields."""
-    tails = {rest: rest[1] + NIL for rest in set(plain)}
-    longer = _kernel.pack_kept([tails[rest] for rest in plain], kept)
-    return [rest if tail is None else (_SIX_FIELDS, tail) for rest, tail in zip(plain, longer, strict=True)]
+    packed = msgpack.Packer().pack
+    return [
+        rest if hashes is None else (_SIX_FIELDS, rest[1] + NIL + packed(_kernel.pack_kept(hashes)))
+        for rest, hashes in zip(plain, kept, strict=True)
+    ]
 
 
 _FOUR_FIELDS, _SIX_FIELDS, _SEVEN_FIELDS = b"\x94", b"\x96", b"\x97"
@@ -318,8 +321,7 @@ def is_flat(metadata: object) -> bool:
 
 def encode_kept(hashes: np.ndarray) -> bytes:
     """Return kept shingle hashes, ascending, below 2**38, as docs/format.md says (Elias 1974, Fano 1971)."""
-    (packed,) = _kernel.pack_kept([b""], [hashes])
-    return cast("bytes", unpack(cast("bytes", packed)))
+    return _kernel.pack_kept(hashes)
 
 
 def decode_kept(kept: bytes) -> np.ndarray:

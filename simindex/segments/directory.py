@@ -43,13 +43,21 @@ class WholeForm(NamedTuple):
         sketch_row, table_rows: where the sketch column's chunk row and the table rows begin.
     """
 
-    rows: bytes
+    rows: np.ndarray
     num_words: int
-    in_value: bytes
-    in_memory: bytes
+    in_value: np.ndarray
+    in_memory: np.ndarray
     sketch_row: int
     table_rows: int
     value_bytes: int
+
+    def place(self, value: bytes | memoryview) -> np.ndarray:
+        """Return the memory of a segment of this value, uint64. Raises Damage where keys do not ascend."""
+        memory, count = np.zeros(self.num_words, dtype=np.uint64), len(self.rows)
+        moved = self.in_value * np.uint64(_kernel.address(value))
+        memory[:count] = self.rows + moved + self.in_memory * np.uint64(_kernel.address(memory))
+        _kernel.fill_bitmaps(memory[self.table_rows : count])
+        return memory
 
 
 @lru_cache(maxsize=256)
@@ -89,10 +97,10 @@ def whole_form(geometry: Geometry, counts: tuple[Any, ...]) -> WholeForm:
     of_value, of_memory = np.zeros_like(rows), np.zeros_like(rows)
     of_value[np.concatenate(in_value)] = of_memory[np.concatenate(in_memory)] = 1
     return WholeForm(
-        rows=rows.tobytes(),
+        rows=rows,
         num_words=(bitmaps_at + int(bitmap_bytes.sum())) // 8,
-        in_value=of_value.tobytes(),
-        in_memory=of_memory.tobytes(),
+        in_value=of_value,
+        in_memory=of_memory,
         sketch_row=sketch_row // 8,
         table_rows=tables_at // 8,
         value_bytes=geometry.segment_bytes(entry) + SEAL_BYTES,
@@ -137,9 +145,9 @@ class Segment:
     @classmethod
     def of_value(cls, form: WholeForm, entry: SegmentEntry, value: bytes) -> Segment:
         """Return a segment that is one value, of the value that this process has just made and stored."""
-        memory, segment = bytearray(8 * form.num_words), cls.__new__(cls)
-        place = _kernel.place_rows(form.rows, form.in_value, form.in_memory, form.table_rows, value, memory)
+        memory, segment = form.place(value), cls.__new__(cls)
         segment.entry, segment.places, segment._held = entry, None, [memory, value]
+        place = _kernel.address(memory)
         places = place + 8 * form.table_rows, place + 8 * form.sketch_row
         segment.row = SEGMENT_ROW.pack(entry.base, entry.span, *places, entry.num_sketches)
         return segment
@@ -151,12 +159,8 @@ class Segment:
         key = whole_segment_key(self.entry.id)
         value = self._kept(key, get(key), form.value_bytes)
         unseal("segments", key, value, f"segment {self.entry.id}", segment=self.entry.id)
-        memory = bytearray(8 * form.num_words)
-        self._held.append(memory)
         try:
-            place = _kernel.place_rows(
-                form.rows, form.in_value, form.in_memory, form.table_rows, value, memory
-            )
+            memory = form.place(value)
         except _kernel.Damage as exc:
             table = geometry.name(exc.args[1])
             raise CorruptIndexError(
@@ -165,6 +169,8 @@ class Segment:
                 segment=self.entry.id,
                 table=table,
             ) from exc
+        self._held.append(memory)
+        place = _kernel.address(memory)
         return place + 8 * form.table_rows, place + 8 * form.sketch_row
 
     def _load_chunks(
@@ -342,9 +348,9 @@ class Directory:
 
     def read_sketch(self, number: int) -> tuple[np.ndarray, int] | None:
         """Return (words, fingerprint) of a number's stored sketch, or ``None``."""
-        words = np.empty(self.geometry.bands, dtype=np.uint64)
-        fingerprint = self.run(_kernel.read_sketch, number, words)
-        return None if fingerprint is None else (words, fingerprint)
+        words, fingerprint = np.empty(self.geometry.bands, dtype=np.uint64), np.empty(1, dtype=np.uint64)
+        found = self.run(_kernel.read_sketches, np.array([number], dtype=np.uint64), words, fingerprint)
+        return (words, int(fingerprint[0])) if found else None
 
     def read_sketches(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the stored sketches of many numbers, uint64: words, a row each, and fingerprints."""

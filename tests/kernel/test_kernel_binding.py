@@ -70,23 +70,6 @@ def test_a_document_that_is_no_str_is_refused() -> None:
         _kernel.sketch_texts(*sketch_arguments(["one", b"two"]))
 
 
-@pytest.mark.parametrize(
-    ("prefixes", "kept"),
-    [
-        ((b"",), [None]),
-        ([b""], (None,)),
-        ([], [np.zeros(1, "u4")]),
-        ([b"", b""], [None]),
-        ([b""], [7]),
-        ([None], [np.zeros(1, "u4")]),
-        ([b"", b""], [np.zeros(1, "u4"), "text"]),
-    ],
-)
-def test_kept_hashes_of_another_kind_are_refused(prefixes: Any, kept: Any) -> None:
-    with pytest.raises(TypeError):
-        _kernel.pack_kept(prefixes, kept)
-
-
 @pytest.mark.parametrize("widths", [bytes([0, 64]), bytes([1, 64]), bytes([32, 33]), bytes([110])])
 def test_blocks_of_no_bits_or_of_more_than_there_are_are_refused(widths: bytes) -> None:
     """A shift by 64 and more is what the compiler wants it to be."""

@@ -40,11 +40,7 @@ def packed_twin(hashes: list[int]) -> bytes:
 
 
 def packed(hashes: list[int]) -> bytes:
-    (found,) = _kernel.pack_kept([b""], [np.array(hashes, "u8")])
-    assert found is not None
-    head = {0xC4: 2, 0xC5: 3, 0xC6: 5}[found[0]]
-    assert int.from_bytes(found[1:head], "big") == len(found) - head
-    return found[head:]
+    return _kernel.pack_kept(np.array(hashes, "u8"))
 
 
 def unpacked(data: bytes) -> list[int]:
@@ -182,11 +178,6 @@ def test_packed_form_that_was_changed_is_never_read_behind_its_end(
 def test_values_that_do_not_ascend_below_the_limit_are_refused(hashes: list[int]) -> None:
     with pytest.raises(ValueError, match=r"expected ascending hashes below 2\*\*38"):
         packed(hashes)
-
-
-def test_packed_forms_come_behind_their_prefixes() -> None:
-    found = _kernel.pack_kept([b"ab", b"", b"x"], [np.arange(3, dtype="u8"), None, np.arange(0, dtype="u8")])
-    assert found == [b"ab\xc4\x05" + packed_twin([0, 1, 2]), None, b"x\xc4\x04" + packed_twin([])]
 
 
 @given(ascending, ascending)
