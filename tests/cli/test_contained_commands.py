@@ -1,7 +1,6 @@
 """`simindex find`, `query --contained` and `passages`: what holds what, as a table and as JSON lines."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,9 +9,6 @@ from support.texts import json_lines
 
 import simindex
 from simindex import textbook
-from simindex.cli.commands.contained import print_contained
-from simindex.format.keys import Key
-from simindex.queries.containment import ContainmentMatches
 
 ITEM = "the ferry to the island leaves at nine and comes back at noon"
 PAGES: list[dict[str, object]] = [
@@ -20,10 +16,6 @@ PAGES: list[dict[str, object]] = [
     {"id": "garden", "text": "Beans and peas are sown when the soil is warm."},
 ]
 TEXT = f"We have read that {ITEM}, which is wrong."
-LACKS_TABLE = (
-    "simindex: this needs a table of sampled shingles, and this index was built without; build it with "
-    "--containment 8\n"
-)
 
 
 @pytest.fixture
@@ -31,7 +23,6 @@ def pages(run: Run, tmp_path: Path) -> str:
     (tmp_path / "pages.jsonl").write_bytes(json_lines(PAGES))
     (tmp_path / "text.txt").write_text(TEXT)
     assert run("insert", "pages", "pages.jsonl", "--containment", 1).code == 0
-    assert run("insert", "plain", "pages.jsonl").code == 0
     return "pages"
 
 
@@ -61,13 +52,6 @@ def test_wrong_usage_of_containment_is_refused(run: Run, pages: str) -> None:
         (["--sample", 3], "sample"),
     ):
         must_say(run("find", "text.txt", "--in", pages, *options), message, code=2)
-    for command in (["query", "plain", ITEM, "--contained"], ["passages", "plain", "--file", "text.txt"]):
-        assert run(*command) == (1, "", LACKS_TABLE)
-    refused = run("find", "text.txt", "--in", pages, "--exact")
-    must_say(
-        refused,
-        "--exact counts kept shingle hashes, and this index keeps none; build it with --keep-shingles",
-    )
 
 
 def test_a_coarser_sample_says_how_many_it_finds(run: Run) -> None:
@@ -81,22 +65,6 @@ def test_a_coarser_sample_says_how_many_it_finds(run: Run) -> None:
         result = run(*how, *options, stdin=row)
         assert [match["key"] for match in matches_of(result)] == ["half"]
         assert f"met with a chance of {expected:.3f} or more" in result.err
-
-
-def test_matches_are_printed_before_more_is_asked_for(pages: str, capfd: pytest.CaptureFixture[str]) -> None:
-    printed: list[str] = []
-    with simindex.open(pages, "r") as index:
-
-        def results() -> Iterator[list[tuple[Key, ContainmentMatches]]]:
-            for key in "ab":
-                yield [(key, index.query_containment(ITEM, direction="in_stored"))]
-                printed.append(capfd.readouterr().out)
-
-        print_contained(results(), as_json=False)
-    table, rows = (text.split() for text in printed)
-    assert table[:2] == ["query", "key"]
-    assert rows == ["b", *table[-len(rows) + 1 :]]
-    assert not capfd.readouterr().out
 
 
 def test_matches_of_rows_before_a_bad_one_are_printed(run: Run, pages: str) -> None:
@@ -133,11 +101,6 @@ def test_texts_of_documents_that_share_too_few_words_are_read_for_passages_too(r
     assert (found["key"], found["words"]) == ("shore", 13)
 
 
-def test_passages_that_cannot_be_found_are_said(run: Run, pages: str) -> None:
-    assert "no passage" in run("passages", pages, "--file", "-", stdin=b"nothing of this").err
-    must_say(run("passages", pages, "--file", "text.txt", "--texts", "text.txt"), "found none of 'shore'")
-
-
 def test_page_of_passages_has_the_text_and_each_document(run: Run, pages: str) -> None:
     result = run("passages", pages, "--file", "text.txt", "--texts", "pages.jsonl", "-o", "page.html")
     assert (result.code, result.out) == (0, "")
@@ -148,5 +111,5 @@ def test_page_of_passages_has_the_text_and_each_document(run: Run, pages: str) -
     assert shown == [("text.txt", "the text", TEXT), ("shore", "13 words", PAGES[0]["text"])]
     assert (data["least"], dict(data["figures"])["passages"]) == (13, "1")
     none = ["passages", pages, "--file", "-", "--texts", "pages.jsonl", "-o", "none.html"]
-    assert run(*none, stdin=b"nothing of this").code == 0
+    must_say(run(*none, stdin=b"nothing of this"), "no passage", code=0)
     assert data_in("none.html")["clusters"] == []

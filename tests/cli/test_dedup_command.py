@@ -1,7 +1,6 @@
 """`simindex dedup`: what is written, what is said, and what becomes of a job that was broken off."""
 
 import errno
-import gzip
 import json
 from pathlib import Path
 
@@ -129,23 +128,6 @@ def test_dedup_by_simhash(run: Run) -> None:
     assert cut.code == 0, cut.err
     journal = json.loads(Path("cut.jsonl.dedup/journal.json").read_bytes())
     assert journal["job"]["config"]["simhash"]["shingles"]["size"] == 5
-
-
-def test_dedup_reads_web_archives(run: Run, tmp_path: Path) -> None:
-    def page(url: str, text: str) -> bytes:
-        body = f"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<main><p>{text}</p></main>"
-        head = f"WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: {url}\r\nContent-Length: {len(body)}"
-        return f"{head}\r\n\r\n{body}\r\n\r\n".encode()
-
-    pages = [page("http://a.b/1", FOX), page("http://a.b/2", SHIP), page("http://a.b/1", FOX.upper())]
-    (tmp_path / "a.warc.gz").write_bytes(gzip.compress(b"".join(pages)))
-    assert run("dedup", "a.warc.gz", "-o", "out.jsonl").code == 0
-    found = [(row["id"], row["text"]) for row in rows_of("out.jsonl")]
-    assert found == [("http://a.b/1", FOX), ("http://a.b/2", SHIP)]
-    (row,) = rows_of("out.jsonl.dedup/removed.jsonl")
-    assert (row["input"], row["row"], row["duplicate_of"]) == ("a.warc.gz", 3, "http://a.b/1")
-    limited = run("insert", "web", "a.warc.gz", "--on-conflict", "skip", "--metadata", "--max-row", "640")
-    must_say(limited, "a page of at most 20 bytes")
 
 
 def test_dedup_by_paragraphs_tells_documents_too(run: Run, tmp_path: Path) -> None:

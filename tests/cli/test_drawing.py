@@ -30,11 +30,21 @@ def groups(run: Run) -> str:
     return "groups"
 
 
-@pytest.mark.parametrize("command", ["stats --histogram", "report"])
-def test_bars_of_a_picture_are_as_high_as_the_counts(run: Run, groups: str, command: str) -> None:
+@pytest.mark.parametrize(
+    ("command", "labels"),
+    [
+        ("stats --histogram --threshold 0.7", "similarity,0.70,sketches in a bucket,last seen,documents"),
+        ("report --threshold 0.7", "similarity,0.70,pairs,new documents"),
+    ],
+)
+def test_bars_of_a_picture_are_as_high_as_the_counts(
+    run: Run, groups: str, command: str, labels: str
+) -> None:
     name, *options = command.split()
     found = json.loads(run(name, groups, *options, "--json").out)
-    assert run(name, groups, *options, "-o", "a.svg").code == 0
+    result = run(name, groups, *options, "-o", "a.svg")
+    assert (result.code, result.out == "") == (0, name == "report")
+    assert all(f">{label}</text>" in Path("a.svg").read_text() for label in labels.split(","))
     heights = [float(np.ptp(corners[:, 1])) for corners in drawn("#1b6ca8")]
     if name == "stats":
         names = "similarities", "buckets", "ages"

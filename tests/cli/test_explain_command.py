@@ -48,21 +48,6 @@ def test_explain_cuts_as_its_options_say(run: Run, files: tuple[str, str]) -> No
         assert found["similarity"] == explain(FOX, FOX_TOO, Config(shingles)).similarity
 
 
-def test_explain_says_what_to_do_with_an_index_a_folder_or_a_text(
-    run: Run, news: str, files: tuple[str, str]
-) -> None:
-    for arguments in ((news, files[0]), (files[0], news)):
-        must_say(
-            run("explain", *arguments),
-            f"simindex: {news}: expected a text file, found an index, which keeps no texts; ",
-            f"simindex query {news} --file {files[0]} --explain INPUT",
-            f"simindex explain A B --index {news}",
-        )
-    must_say(run("explain", ".", files[0]), "simindex: .: expected a text file, found a folder")
-    message = "abc def: expected a text file, found none of that name; A and B are files, not the texts"
-    must_say(run("explain", "abc def", "abc deg"), message)
-
-
 def test_explain_leaves_out_long_stretches(run: Run, tmp_path: Path) -> None:
     alone = " ".join(f"alone{n}" for n in range(200))
     (tmp_path / "a.txt").write_text(f"{alone} {FOX}")

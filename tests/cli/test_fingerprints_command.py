@@ -79,14 +79,6 @@ def test_insert_key_from_content_of_a_fingerprint_is_its_digits(run: Run) -> Non
     assert stored("ix") == [f"{NUMBER:016x}"]
 
 
-def test_insert_without_the_field_of_fingerprints_names_its_option(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_bytes(json_lines([{"id": 1, "text": FOX}]))
-    (tmp_path / "a.csv").write_text("id,text\n1,x\n")
-    for name, kind in (("a.jsonl", "field"), ("a.csv", "column")):
-        result = run("insert", "ix", name, "--fingerprint-field", "fp")
-        must_say(result, f"expected a {kind} 'fp', found ['id', 'text']; --fingerprint-field names another")
-
-
 SIMILAR = json_lines([{"id": "a", "fp": NUMBER}, {"id": "near", "fp": NUMBER ^ 3}, {"id": "far", "fp": 255}])
 
 

@@ -11,10 +11,6 @@ import simindex
 from simindex import Config
 
 CHAIN = [" ".join(f"w{n}" for n in range(start, start + 20)) for start in range(3)]
-LACKS_SHINGLES = (
-    "simindex: --exact compares kept shingle hashes, and this index keeps none; build it with "
-    "--keep-shingles N\n"
-)
 
 
 @pytest.fixture
@@ -89,11 +85,10 @@ def test_copies_and_exactness_are_asked_for(run: Run) -> None:
 
 
 @pytest.mark.parametrize("command", ["pairs", "clusters"])
-def test_nothing_alike_and_what_the_index_lacks_is_said(run: Run, command: str) -> None:
+def test_nothing_alike_is_said(run: Run, command: str) -> None:
     with simindex.open("one", "x", Config(simhash=None)) as index:
         index.insert("a", FOX)
     assert run(command, "one") == (0, "", f"simindex: no {command[:-1]}\n")
-    assert run(command, "one", "--exact") == (1, "", LACKS_SHINGLES)
 
 
 @pytest.mark.parametrize(("command", "what"), [("pairs", "pairs"), ("clusters", "documents")])
@@ -134,10 +129,3 @@ def test_join_takes_standard_input_and_fingerprints(run: Run, sides: tuple[str, 
     assert [(pair["a"], pair["b"], pair["distance"]) for pair in found] == [("new", 2, 0)]
     rows = json_lines([{"id": "new", "text": "nothing like the others at all"}])
     assert run("join", "-", sides[1], stdin=rows) == (0, "", "simindex: no pair\n")
-
-
-def test_join_says_what_it_lacks(run: Run, sides: tuple[str, str]) -> None:
-    assert run("join", *sides, "--exact") == (1, "", LACKS_SHINGLES)
-    message = "simindex: a: the same index twice; simindex pairs has the pairs within one\n"
-    assert run("join", "a", "a") == (1, "", message)
-    must_say(run("join", "a", "nowhere"), "nowhere: no index, file or folder there")

@@ -13,17 +13,6 @@ from support.commands import Run, process
 from support.texts import FOX, json_lines
 
 import simindex
-from simindex.cli import main
-
-
-def test_main_runs_the_arguments_of_the_process(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["anything", "--version"])
-    with pytest.raises(SystemExit) as exit_:
-        main()
-    assert exit_.value.code == 0
-    assert capsys.readouterr().out == f"simindex {simindex.__version__}\n"
 
 
 def test_help_and_arguments_are_the_same_without_docstrings() -> None:

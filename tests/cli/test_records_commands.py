@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from support.commands import Run, matches_of, must_say, stored
-from support.texts import FOX, ROWS, SHIP, json_lines
+from support.texts import FOX, ROWS, json_lines
 
 import simindex
 
@@ -38,6 +38,7 @@ def test_get_shows_what_is_stored_and_reports_what_is_not(run: Run, pages: str) 
     }
     assert (shown["id"], shown["fingerprint"]) == ("fox", line["fingerprint"])
     assert json.loads(shown["metadata"]) == {"page": 0}
+    assert json.loads(run("get", pages, "7", "--int", "--json").out)["id"] == 7
 
 
 def test_get_takes_keys_from_a_file_and_stdin(run: Run, pages: str, tmp_path: Path) -> None:
@@ -45,17 +46,6 @@ def test_get_takes_keys_from_a_file_and_stdin(run: Run, pages: str, tmp_path: Pa
     for arguments, stdin in ((["--input", "keys"], b""), (["-"], b"fox\nfox too\n")):
         lines = matches_of(run("get", pages, *arguments, "--json", stdin=stdin))
         assert [line["id"] for line in lines] == ["fox", "fox too"]
-
-
-def test_key_that_is_there_as_another_kind_is_told_with_its_option(run: Run, pages: str) -> None:
-    hint = "simindex: pages: key '7' is not in the index, but the integer 7 is; --int takes keys as integers"
-    for command in (["get", pages, "7"], ["query", pages, "--key", "7"], ["remove", pages, "7"]):
-        must_say(run(*command), hint)
-    assert run("get", pages, "7", "--int").code == 0
-    with simindex.open(pages) as index:
-        index.insert("8", SHIP)
-    hint = "simindex: pages: key 8 is not in the index, but the text '8' is; without --int keys are texts"
-    must_say(run("get", pages, "8", "--int"), hint)
 
 
 def test_list_prints_keys_that_remove_takes(run: Run, pages: str) -> None:

@@ -2,7 +2,6 @@
 
 import json
 
-import pytest
 from support.commands import Run
 from support.servers import in_memory
 from support.texts import ROWS, json_lines
@@ -17,11 +16,3 @@ def test_insert_query_and_join_take_urls(run: Run) -> None:
         joined = run("join", "ix", f"{url}/b.jsonl", "--json")
         assert joined.code == 0
         assert ROWS[0]["id"] in {json.loads(line)["a"] for line in joined.out.splitlines()}
-
-
-@pytest.mark.parametrize("command", [["insert", "ix"], ["dedup", "-o", "out.jsonl"], ["join", "memory://b"]])
-def test_a_missing_url_is_told(run: Run, command: list[str]) -> None:
-    ran = run(*command, "memory://crawl/none.jsonl")
-    assert ran.code == 1
-    assert "none.jsonl" in ran.err or "memory://b: no index, file or folder there" in ran.err
-    assert ran.err.count("\n") == 1

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from support.commands import Run, data_in, must_say
-from support.texts import FOX, FOX_TOO, SHIP, has, json_lines
+from support.texts import FOX, FOX_TOO, SHIP, json_lines
 
 import simindex
 from simindex import CharShingles, Config, WordShingles, corpus
@@ -40,12 +40,6 @@ def test_report_replaces_a_page_or_leaves_it(run: Run, news: str) -> None:
     assert Path("page.html").read_text() == "old"
     assert run("report", news, "-o", "page.html").code == 0
     assert Path("page.html").read_text().startswith("<!doctype html>")
-    must_say(run("report", news, "-o", "nowhere/page.html"), "nowhere/page.html: No such file or directory")
-
-
-def test_report_needs_an_index(run: Run) -> None:
-    for arguments in (("nowhere", "-o", "page.html"), ("nowhere",)):
-        must_say(run("report", *arguments), "simindex: nowhere: no index, and no output of dedup")
 
 
 def test_report_without_a_page_prints_its_pictures(run: Run, news: str) -> None:
@@ -61,15 +55,6 @@ def test_report_without_a_page_prints_its_pictures(run: Run, news: str) -> None:
     assert sum(row[2:] == ["#" * 40] for row in shown) == 1
     assert [float(row[1]) for row in rows[-4:-1]] == data["fresh"]
     assert result.err.startswith(f"simindex: {news}: 3 documents, 1 duplicate")
-
-
-@pytest.mark.skipif(not has("matplotlib"), reason="matplotlib is not installed")
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_report_is_drawn_to_a_file(run: Run, news: str) -> None:
-    result = run("report", news, "--threshold", 0.5, "-o", "report.svg")
-    assert (result.code, result.out) == (0, "")
-    drawn = Path("report.svg").read_text()
-    assert all(f">{text}</text>" in drawn for text in ("similarity", "pairs", "new documents"))
 
 
 ROWS = [

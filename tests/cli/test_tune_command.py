@@ -44,27 +44,6 @@ def test_tune_prints_json_and_draws_pictures(run: Run, sample: str) -> None:
     assert "Similar pairs of the sample" in Path("a.svg").read_text()
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--precision", 0.9], "'--precision': expected labelled pairs beside it, --pairs FILE, found none"),
-        (["--recall", 1], "'--recall': expected labelled pairs beside it, --pairs FILE, found none"),
-        (["--precision", 2, "--pairs", "p"], "'--precision': expected "),
-        (["--precision", 0.9, "--recall", 0.9, "--pairs", "p"], "expected either it or a recall, found both"),
-    ],
-    ids=str,
-)
-def test_tune_names_the_option_that_does_not_go(
-    run: Run, sample: str, options: list[float | str], message: str
-) -> None:
-    must_say(run("tune", sample, *options), message, code=2)
-
-
-def test_tune_says_that_a_sample_is_too_small(run: Run) -> None:
-    Path("a.jsonl").write_bytes(json_lines(ROWS[:10]))
-    must_say(run("tune", "a.jsonl"), "simindex: sample: expected 100 texts or more, found 10; ")
-
-
 def test_tune_writes_a_page_and_takes_its_labels(run: Run, sample: str) -> None:
     result = run("tune", sample, "-o", "page.html")
     assert result.err == "simindex: page.html: open it, label the pairs, and give what it saves as --pairs\n"

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 from support.command_server import command_server
-from support.commands import COMMANDS, Run, process
+from support.commands import COMMANDS, Run, process, stored
 from support.processes import succeeds
 from support.samples import sample_of
 from support.texts import FOX, ROWS, SHIP, json_lines
 
 import simindex
+from simindex import Config
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -178,6 +179,10 @@ decontaminate articles.jsonl --against articles.jsonl -o new.jsonl --threshold 2
 report news -o report.pdf | expected a file with the ending .html, .svg or .png, found 'report.pdf'
 report news -o report.svg --texts articles.jsonl | --texts goes with a page, --output FILE.html
 tune articles.jsonl -o a.pdf | expected a file with the ending .html, .svg or .png, found 'a.pdf'
+tune articles.jsonl --precision 0.9 | '--precision': expected labelled pairs beside it, --pairs FILE
+tune articles.jsonl --recall 1 | '--recall': expected labelled pairs beside it, --pairs FILE, found none
+tune articles.jsonl --precision 2 --pairs p | '--precision': expected
+tune articles.jsonl --precision 0.9 --recall 0.9 --pairs p | expected either it or a recall, found both
 curve -o curve.jpg | expected a file with the ending .svg or .png, found 'curve.jpg'
 curve --num-perm 7 | '--num-perm': expected an integer of at least 8, found '7'
 curve --num-perm 100 | '--num-perm': expected a multiple of 8 in 0..1024, found 100
@@ -233,23 +238,97 @@ def test_wrong_usage_is_named_in_plain_words_and_makes_nothing(
     assert {path.name for path in tmp_path.iterdir()} == {news, "articles.jsonl"}
 
 
-NEEDS_INDEX: dict[str, list[object]] = {
-    name: [] for name in ("stats", "pairs", "clusters", "list", "export", "compact")
-}
-NEEDS_INDEX |= {
-    "query": [FOX],
-    "get": ["a"],
-    "remove": ["a"],
-    "expire": ["--older-than", "1d"],
-    "backup": ["to"],
-}
+FAILED = r"""
+query news fox --exact; pairs news --exact; clusters news --exact | keeps none; build it with --keep-shingles
+join news articles.jsonl --exact; find page.txt --in pages --exact | keeps none; build it with --keep-shingles
+query news fox --contained; passages news --file page.txt | was built without; build it with --containment 8
+passages pages --file page.txt --texts page.txt | found none of 'fox'
+query pages fox --simhash | this needs SimHash, and this index was built with --no-simhash
+query bits fox | built with --no-minhash, for --simhash or --by simhash only
+query news --file gone | gone: No such file or directory
+query news --key 7 | news: key '7' is not in the index, but the integer 7 is; --int takes keys as integers
+get news 7 | news: key '7' is not in the index, but the integer 7 is; --int takes keys as integers
+get bits 8 --int | bits: key 8 is not in the index, but the text '8' is; without --int keys are texts
+query news --file articles.jsonl --max-row 50 | articles.jsonl: expected a document of at most 50 bytes
+query news --input articles.jsonl --max-row 50 | articles.jsonl:1: expected a line of at most 50 bytes
+remove news --input articles.jsonl --max-row 50 | articles.jsonl:1: expected a line of at most 50 bytes
+remove news --int --input page.txt | page.txt:1: expected an integer, found 'the quick brown fox
+remove news --rows no-ids.jsonl | no-ids.jsonl:1: expected a key in the field 'id', found ['text'];
+remove news --rows page.csv | page.csv:1: expected a column 'id', found ['key', 'text']; --
+insert news articles.jsonl | key 'fox' is in the index already, or twice in the input; use --on-conflict skip
+insert news articles.jsonl --words 4 | the index has another configuration (shingles: stored
+insert news articles.jsonl --num-perm 64 --seed 1 | another configuration (num_perm: stored 128, asked for 64)
+insert news articles.jsonl --max-distance 4 | another configuration (simhash: stored
+insert bits articles.jsonl --max-distance 3 --seed 0 | another configuration (seed: stored 1, asked for 0)
+insert pages articles.jsonl --max-distance 3 | another configuration (simhash: stored None, asked for
+insert news articles.jsonl --keep-shingles 9 | another configuration (keep_shingles: stored 0, asked for 9)
+insert new articles.jsonl missing.jsonl | missing.jsonl: no such file or folder
+insert new articles.jsonl - --format parquet | stdin: expected a file, for .parquet cannot be read from a pipe
+insert articles.jsonl articles.jsonl | expected a folder with an index, found a file
+insert tree articles.jsonl | an empty folder or nothing, found other files; choose another path
+insert news page.csv --max-row 50 | page.csv:2: expected a
+insert news page.txt --max-row 50 | of at most 50 bytes, found more; --max-row sets the limit
+insert news tree --max-row 2 | tree/a: expected a
+insert news articles.jsonl --fingerprint-field fp | 'fp', found ['id', 'text']; --fingerprint-field names
+insert news page.csv --fingerprint-field fp | 'fp', found ['key', 'text']; --fingerprint-field names another
+insert news page.csv --id-field key --text-field body | page.csv:1: expected a column 'body'
+insert news memory://none.jsonl; dedup memory://none.jsonl -o out.jsonl | memory://none.jsonl: no such file
+explain news page.txt; explain page.txt news | news: expected a text file, found an index, which keeps no
+explain news page.txt | which keeps no texts; simindex explain A B --index news cuts
+explain page.txt news | simindex query news --file page.txt --explain INPUT
+explain . page.txt | simindex: .: expected a text file, found a folder
+explain 'abc def' 'abc deg' | found none of that name; A and B are files, not the texts
+report nowhere; report nowhere -o page.html | nowhere: no index, and no output of dedup
+report news -o nowhere/page.html | nowhere/page.html: No such file or directory
+report news -o page.html --texts nowhere.jsonl | nowhere.jsonl
+stats nowhere; pairs nowhere; clusters nowhere | nowhere: no simindex index; simindex insert makes one
+list nowhere; export nowhere; compact nowhere | nowhere: no simindex index; simindex insert makes one
+check nowhere; query nowhere fox; get nowhere a | nowhere: no simindex index; simindex insert makes one
+remove nowhere a; expire nowhere --older-than 1d | nowhere: no simindex index; simindex insert makes one
+backup nowhere to | nowhere: no simindex index; simindex insert makes one
+backup news pages | found an index of another configuration (simhash: None there
+join news news | news: the same index twice; simindex pairs has the pairs within one
+join news nowhere | nowhere: no index, file or folder there
+join memory://b memory://none.jsonl | memory://b: no index, file or folder there
+merge news news twice | is in two of the indexes; use --on-conflict skip, which keeps that of
+scaleout status nocatalog | simindex scaleout init makes one
+tune articles.jsonl | sample: expected 100 texts or more, found 3;
+backup news twin | twin: expected a backup of news, found another index; choose another path
+"""
+"""What cannot be done, and what is said of it: commands | message."""
 
 
-@pytest.mark.parametrize("command", NEEDS_INDEX)
-def test_missing_index_is_named_and_not_made(run: Run, command: str) -> None:
-    no_index = "simindex: nowhere: no simindex index; simindex insert makes one\n"
-    assert run(command, "nowhere", *NEEDS_INDEX[command]) == (1, "", no_index)
-    assert not Path("nowhere").exists()
+@pytest.fixture
+def study(news: str, tmp_path: Path) -> Path:
+    """An index of ROWS, one of its settings, two of others, and files that are no rows."""
+    configs = {"twin": Config(), "pages": Config(simhash=None, containment=1), "bits": Config(num_perm=0)}
+    for name, config in configs.items():
+        with simindex.open(name, config=config) as index:
+            index.insert_many([("fox", FOX), ("8", SHIP)])
+    files = {"page.txt": FOX, "page.csv": f"key,text\nfox,{FOX}\n", "no-ids.jsonl": '{"text": "fox"}\n'}
+    for name, content in {**files, "tree/a": SHIP}.items():
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_text(content)
+    assert news == "news"
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (command, message)
+        for commands, message in (line.split(" | ") for line in FAILED.split("\n")[1:-1])
+        for command in commands.split("; ")
+    ],
+)
+def test_what_cannot_be_done_is_said_in_a_line_and_leaves_nothing(
+    run: Run, study: Path, command: str, message: str
+) -> None:
+    before = set(study.rglob("*"))
+    result = run(*shlex.split(command))
+    assert (result.code, result.out, result.err.count("\n")) == (1, "", 1)
+    assert message in result.err
+    assert (set(study.rglob("*")), stored("news")) == (before, ["fox", "fox too", 7])
 
 
 @pytest.mark.parametrize("shell", sample_of(["bash"], ["zsh", "fish"]))
@@ -267,13 +346,3 @@ def test_completion_knows_the_values_of_an_option(tmp_path: Path) -> None:
     }
     done = process(cwd=tmp_path, env=environment)
     assert done.stdout.decode().split() == ["skip"]
-
-
-def test_merge_and_scaleout_name_what_a_shell_has(run: Run, news: str, tmp_path: Path) -> None:
-    merged = run("merge", news, news, "twice")
-    assert merged.code == 1
-    assert "is in two of the indexes; use --on-conflict skip, which keeps that of" in merged.err
-    assert not (tmp_path / "twice").exists()
-    missing = run("scaleout", "status", "nocatalog")
-    assert missing.code == 1
-    assert "simindex scaleout init makes one" in missing.err
