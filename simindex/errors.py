@@ -111,6 +111,11 @@ class CorruptIndexError(SimIndexError):
         self.key = key
 
 
+def damaged(found: str, **where: Any) -> CorruptIndexError:
+    """Return the error of what was found in an index, with what to do about it; `where` as its attributes."""
+    return CorruptIndexError(f"{found}; restore a backup or rebuild the index", **where)
+
+
 class IndexLockedError(SimIndexError):
     """Another process, or another handle of this one, has the index open for writing.
 

@@ -13,7 +13,7 @@ import msgpack  # type: ignore[import-untyped] # it carries no type information
 import numpy as np
 import xxhash
 
-from simindex.errors import CorruptIndexError
+from simindex.errors import damaged
 from simindex.format.seals import pack, unpack
 
 Key = str | bytes | int
@@ -76,13 +76,13 @@ number_key: Callable[[int], bytes] = struct.Struct(">Q").pack
 
 def number_of(key: bytes) -> int:
     """Return the document number of a database key. Raises CorruptIndexError for one that is none."""
-    if len(key) != NUMBER_KEY_BYTES or key[0] > _TOP_BYTE:
-        raise CorruptIndexError(
-            f"key {key.hex():.80}: expected a number of 8 bytes below 2^63; "
-            "restore a backup or rebuild the index",
-            key=key,
-        )
-    return int.from_bytes(key, "big")
+    return _leading_number(key, NUMBER_KEY_BYTES, "a number of 8 bytes below 2^63")
+
+
+def _leading_number(key: bytes, num_bytes: int, expected: str) -> int:
+    if len(key) != num_bytes or key[0] > _TOP_BYTE:
+        raise damaged(f"key {key.hex():.80}: expected {expected}", key=key)
+    return int.from_bytes(key[:NUMBER_KEY_BYTES], "big")
 
 
 NUMBER_KEY_BYTES, _SEGMENT_KEY_BYTES, _TOP_BYTE = 8, 14, 0x7F
@@ -102,11 +102,8 @@ def numbered(
     for key, value in items:
         number = number_of(key)
         if number < following:
-            raise CorruptIndexError(
-                f"{database}: expected ascending numbers, found {number} where {following} or more comes; "
-                "restore a backup or rebuild the index",
-                key=key,
-            )
+            found = f"found {number} where {following} or more comes"
+            raise damaged(f"{database}: expected ascending numbers, {found}", key=key)
         yield number, value
         following = number + 1
 
@@ -145,10 +142,4 @@ def whole_segment_key(segment: int) -> bytes:
 
 def segment_of(key: bytes) -> int:
     """Return the segment id of a chunk's database key. Raises CorruptIndexError for a key that is none."""
-    if len(key) != _SEGMENT_KEY_BYTES or key[0] > _TOP_BYTE:
-        raise CorruptIndexError(
-            f"key {key.hex():.80}: expected segment, table and chunk in 14 bytes; "
-            "restore a backup or rebuild the index",
-            key=key,
-        )
-    return int.from_bytes(key[:8], "big")
+    return _leading_number(key, _SEGMENT_KEY_BYTES, "segment, table and chunk in 14 bytes")

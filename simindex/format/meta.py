@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import msgpack  # type: ignore[import-untyped] # it carries no type information
 
 from simindex import _kernel
-from simindex.errors import CorruptIndexError, FormatError
+from simindex.errors import CorruptIndexError, FormatError, damaged
 from simindex.format.layout import (
     FILTER_BITS_A_KEY,
     KIND_NAMES,
@@ -272,10 +272,7 @@ pages that hold them."""
 
 
 def _contradiction(expected: str, found: object) -> CorruptIndexError:
-    return CorruptIndexError(
-        f"manifest: expected {expected}, found {found!r:.200}; restore a backup or rebuild the index",
-        key=MANIFEST_KEY,
-    )
+    return damaged(f"manifest: expected {expected}, found {found!r:.200}", key=MANIFEST_KEY)
 
 
 NOTES = 256
@@ -319,11 +316,8 @@ def decode_done(key: bytes, value: bytes | memoryview) -> Done:
         is_turn = type(turn) is int and 0 <= turn < 2**63 and _key_of(turn) == key
         if is_turn and type(call) is bytes and len(call) == CALL_BYTES:
             return Done._make(fields)
-    raise CorruptIndexError(
-        f"note {key!r:.40}: expected the turn, the id and the answer of a call, found {fields!r:.200}; "
-        "restore a backup or rebuild the index",
-        key=key,
-    )
+    expected = f"expected the turn, the id and the answer of a call, found {fields!r:.200}"
+    raise damaged(f"note {key!r:.40}: {expected}", key=key)
 
 
 def _key_of(turn: int) -> bytes:

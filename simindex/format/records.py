@@ -21,7 +21,7 @@ import numpy as np
 import xxhash
 
 from simindex import _kernel
-from simindex.errors import CorruptIndexError
+from simindex.errors import CorruptIndexError, damaged
 from simindex.format.keys import MAX_KEY_BYTES, Key, number_key
 from simindex.format.seals import MAX_DEPTH, SEAL_BYTES, pack, seal, unpack, unseal
 
@@ -202,10 +202,7 @@ def _record(number: int, content: bytes) -> StoredRecord:
             and (len(fields) != 7 or _is_later(inserted_at, record.seen_at))
         ):
             return record
-    raise CorruptIndexError(
-        f"document {number}: expected a record, found {fields!r:.100}; restore a backup or rebuild the index",
-        key=number_key(number),
-    )
+    raise damaged(f"document {number}: expected a record, found {fields!r:.100}", key=number_key(number))
 
 
 def _are_counts(present: list[Any]) -> bool:
@@ -329,10 +326,7 @@ def decode_kept(kept: bytes) -> np.ndarray:
     try:
         return np.frombuffer(_kernel.unpack_kept(kept), dtype=np.uint64)
     except ValueError as exc:
-        raise CorruptIndexError(
-            f"kept shingles: expected ascending hashes, found {kept!r:.100}; "
-            "restore a backup or rebuild the index"
-        ) from exc
+        raise damaged(f"kept shingles: expected ascending hashes, found {kept!r:.100}") from exc
 
 
 REMOVED_DOCUMENT, REMOVED_SKETCH = 1, 2
@@ -386,11 +380,8 @@ def _decode_count(
     content = unseal(database, number_key(number), value, f"{what} {number}")
     count = int.from_bytes(content, "little")
     if len(content) != _COUNT_BYTES or not is_valid(count):
-        raise CorruptIndexError(
-            f"{what} {number}: expected {expected} in {_COUNT_BYTES} bytes and a seal, found {count} in "
-            f"{len(content)}; restore a backup or rebuild the index",
-            key=number_key(number),
-        )
+        found = f"in {_COUNT_BYTES} bytes and a seal, found {count} in {len(content)}"
+        raise damaged(f"{what} {number}: expected {expected} {found}", key=number_key(number))
     return count
 
 
@@ -438,11 +429,8 @@ def decode_run(key: bytes, value: bytes | memoryview, next_number: int) -> Run:
     if (len(key), len(content)) != (_TIME_BYTES + _NUMBER_BYTES, _NUMBER_BYTES) or (
         not time <= MAX_INSERTED_AT or not first < run.behind <= next_number
     ):
-        raise CorruptIndexError(
-            f"run of ages {key.hex():.80}: expected a time and numbers below {next_number}, found {run}; "
-            "restore a backup or rebuild the index",
-            key=key,
-        )
+        expected = f"expected a time and numbers below {next_number}, found {run}"
+        raise damaged(f"run of ages {key.hex():.80}: {expected}", key=key)
     return run
 
 
@@ -452,10 +440,6 @@ def decode_runs(items: Iterable[tuple[bytes, memoryview]], next_number: int) -> 
     for key, value in items:
         run = decode_run(key, value, next_number)
         if last is not None and run[:2] <= last[:2]:
-            raise CorruptIndexError(
-                f"ages: expected ascending runs, found {run} behind {last}; "
-                "restore a backup or rebuild the index",
-                key=key,
-            )
+            raise damaged(f"ages: expected ascending runs, found {run} behind {last}", key=key)
         yield run
         last = run

@@ -12,7 +12,7 @@ from typing import Any
 import msgpack  # type: ignore[import-untyped] # it carries no type information
 import xxhash
 
-from simindex.errors import CorruptIndexError
+from simindex.errors import CorruptIndexError, damaged
 
 SEAL_BYTES = 8
 
@@ -73,10 +73,6 @@ def unseal(
     digest = xxhash.xxh3_64(key, SEAL_SEEDS[database])
     digest.update(content)
     if digest.digest() != view[-SEAL_BYTES:]:
-        raise CorruptIndexError(
-            f"{what}: expected a value that fits its seal, found {len(view)} damaged bytes; "
-            "restore a backup or rebuild the index",
-            segment=segment,
-            key=key,
-        )
+        problem = f"{what}: expected a value that fits its seal, found {len(view)} damaged bytes"
+        raise damaged(problem, segment=segment, key=key)
     return content
