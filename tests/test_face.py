@@ -25,13 +25,9 @@ classes = pytest.mark.parametrize("public", CLASSES.values(), ids=CLASSES)
 
 
 @classes
-def test_public_class_says_that_it_is_simindex(public: type) -> None:
+def test_public_class_says_that_it_is_simindex_and_is_pickled_so(public: type) -> None:
     assert public.__module__ == "simindex"
     assert repr(public) == f"<class 'simindex.{public.__qualname__}'>"
-
-
-@classes
-def test_public_class_is_pickled_by_its_public_name(public: type) -> None:
     pickled = pickle.dumps(public, protocol=0)
     assert pickled.startswith(f"csimindex\n{public.__qualname__}\n".encode())
     assert pickle.loads(pickled) is public

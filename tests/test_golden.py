@@ -70,14 +70,6 @@ def test_golden_index_gives_its_answers(tmp_path: Path, file: Path, name: str) -
 FOLDERS = sorted(GOLDEN.glob("*.simindex"))
 
 
-def copied(folder: Path, to: Path) -> Path:
-    """A copy that may be changed; what is checked in stays as it is."""
-    to.mkdir()
-    for file in folder.iterdir():
-        shutil.copyfile(file, to / file.name)
-    return to
-
-
 def said(index: simindex.Index) -> dict[object, object]:
     return {key: (index[key].metadata, index[key].inserted_at, index[key].sketch) for key in index}
 
@@ -95,7 +87,7 @@ def test_every_format_has_its_folder_and_its_answers() -> None:
 def test_golden_folder_is_read_checked_and_made_into_others(tmp_path: Path, folder: Path) -> None:
     """What somebody has on a disk: not values, but the file as it was written."""
     golden = json.loads((GOLDEN / f"{folder.stem}.json").read_text(encoding="utf-8"))["chunked"]
-    path = copied(folder, tmp_path / "i")
+    path = shutil.copytree(folder, tmp_path / "i")
     header = next(value for key, value in golden["databases"]["meta"] if bytes.fromhex(key) == CONFIG_KEY)
     assert (path / "header").read_bytes() == bytes.fromhex(header)
     with simindex.open(path, "r") as index:

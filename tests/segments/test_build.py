@@ -1,4 +1,4 @@
-"""Building segments against plain Python: sorting, writing, filters."""
+"""Building segments against plain Python: sorting, writing, filters; keys in no order are damage."""
 
 import numpy as np
 import pytest
@@ -7,10 +7,13 @@ from hypothesis import strategies as st
 from support.stored import crowded, layouts, table_only
 
 from simindex import Layout, _kernel
+from simindex.errors import CorruptIndexError
 from simindex.format.chunks import encode_words_chunk
 from simindex.format.keys import segment_key
 from simindex.format.layout import FILTERS, KEY_TABLE, FilterShape, Geometry, SegmentEntry, filter_size
+from simindex.format.seals import SEAL_BYTES, seal
 from simindex.segments.build import FilterWriter, SegmentData, SegmentWriter, segment_puts
+from simindex.segments.directory import Segment
 
 
 @settings(max_examples=60)
@@ -96,3 +99,13 @@ def test_documents_are_stored_as_the_writer_stores_their_sorted_tables(
     for (keys, some), (unsorted, theirs) in zip(documents.sorted_tables(), given, strict=True):
         pairs = sorted(zip(unsorted.tolist(), theirs.tolist(), strict=True), key=lambda pair: pair[0])
         assert pairs == list(zip(keys.tolist(), some.tolist(), strict=True))
+
+
+def test_segment_of_one_value_with_keys_in_no_order_is_damage_whatever_its_seal_says() -> None:
+    geometry, data = Geometry(0, 0, Layout()), table_only(0, [5, 6, 7])
+    entry, ((key, value),) = segment_puts(geometry, data.entry(7), data)
+    keys = np.array([5, 7, 6], np.uint64).tobytes()
+    harmful = seal("segments", key, keys + value[len(keys) : -SEAL_BYTES])
+    with pytest.raises(CorruptIndexError, match="segment 7, table keys: expected keys in asc") as raised:
+        Segment(geometry, entry, {key: harmful}.get)
+    assert (raised.value.segment, raised.value.table) == (7, "keys")

@@ -1,0 +1,303 @@
+"""Header, manifest and notes of calls: they come back, and what contradicts itself is refused, whatever its
+seal says."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.texts import uint64s
+
+from simindex import Config, CorruptIndexError, FormatError, Layout, SimHashConfig, WordShingles
+from simindex.format.layout import (
+    MAX_SPAN,
+    MAX_SPAN_WITH_SHINGLES,
+    MOST_BITMAP_ENTRIES,
+    Geometry,
+    SegmentEntry,
+    bitmap_bits,
+    filter_size,
+)
+from simindex.format.meta import (
+    CONFIG_KEY,
+    FORMAT_VERSION,
+    MAGIC,
+    MANIFEST_KEY,
+    MAX_ANSWER_BYTES,
+    NOTES,
+    Done,
+    Header,
+    Manifest,
+    decode_done,
+    decode_header,
+    decode_manifest,
+    encode_done,
+    encode_header,
+    encode_manifest,
+)
+from simindex.format.records import MAX_INSERTED_AT
+from simindex.format.seals import pack, seal, unpack, unseal
+
+layouts = st.builds(Layout, st.integers(2, 100), st.integers(1, 2**20), st.integers(1, 2**28))
+
+HEADER = Header(Layout(), 4, Geometry(16, 4, Layout()).kinds, Config().to_dict(), bytes(range(16)))
+
+
+def changed(place: int, value: object) -> bytes:
+    """A header with another field, sealed."""
+    fields = unpack(unseal("meta", CONFIG_KEY, encode_header(HEADER), "header"))
+    fields[place] = value
+    return seal("meta", CONFIG_KEY, pack(fields))
+
+
+@given(layouts, st.integers(0, 14), st.integers(0, 128), st.none() | st.integers(0, 8), uint64s)
+def test_header_comes_back_as_it_was_encoded(
+    layout: Layout, blocks: int, bands: int, distance: int | None, seed: int
+) -> None:
+    simhash = None if distance is None and bands else SimHashConfig(distance or 0)
+    config = Config(WordShingles(2, ()), 8 * bands, simhash, 5 if bands else 0, seed)
+    header = Header(layout, blocks, Geometry(bands, blocks, layout).kinds, config.to_dict(), bytes(16))
+    found = decode_header(encode_header(header), "test")
+    assert found == header
+    assert Config.from_dict(found.config) == config
+
+
+@given(st.binary(max_size=60))
+def test_other_bytes_are_no_header(data: bytes) -> None:
+    with pytest.raises(FormatError, match="expected a simindex header, found other data"):
+        decode_header(data, "test")
+
+
+@pytest.mark.parametrize(
+    "fields", [MAGIC, {MAGIC: 1}, [MAGIC], [b"simindex", FORMAT_VERSION], [[MAGIC]], [1, MAGIC]], ids=repr
+)
+def test_sealed_value_that_only_names_simindex_is_no_header(fields: object) -> None:
+    with pytest.raises(FormatError, match="expected a simindex header, found"):
+        decode_header(seal("meta", CONFIG_KEY, pack(fields)), "test")
+
+
+@pytest.mark.parametrize("version", [0, 1, 3, 2**64 - 1, "2", None, [2], 2.5])
+def test_other_version_is_refused_whatever_comes_behind_it(version: object) -> None:
+    with pytest.raises(FormatError, match="expected format version 2, found"):
+        decode_header(seal("meta", CONFIG_KEY, pack([MAGIC, version, {}])), "test")
+
+
+def test_unknown_feature_is_refused_by_its_name() -> None:
+    value = changed(2, ["quantum"])
+    with pytest.raises(FormatError, match=r"needs features that .* does not know: quantum; upgrade simindex"):
+        decode_header(value, "test")
+    # The fields behind may be of a later version's making: the name comes first.
+    value = seal("meta", CONFIG_KEY, pack([MAGIC, FORMAT_VERSION, ["quantum"], "anything"]))
+    with pytest.raises(FormatError, match="does not know: quantum"):
+        decode_header(value, "test")
+
+
+def test_unknown_kind_of_table_is_refused_by_its_name() -> None:
+    kinds = [list(kind) for kind in HEADER.kinds]
+    with pytest.raises(FormatError, match=r"needs kinds of tables that .* does not know: suffix; upgrade"):
+        decode_header(changed(5, [*kinds, ["suffix", 99, 1, "fields of its own"]]), "test")
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (2, None),
+        (3, [0, 65_536, 1 << 20]),
+        (3, [8, 0, 1 << 20]),
+        (3, [8, 65_536, 0]),
+        (3, [8, 2**40, 1 << 20]),
+        (3, [8, 65_536, 2**60]),
+        (3, [8.0, 65_536, 1 << 20]),
+        (3, [8, 65_536]),
+        (3, None),
+        (4, "4"),
+        (4, None),
+        (5, None),
+        (5, [1]),
+        (5, [["key"]]),
+        (5, [[]]),
+        (6, None),
+        (6, [1]),
+        (7, None),
+        (7, "sixteen letters."),
+        (7, bytes(15)),
+        (7, bytes(17)),
+    ],
+)
+def test_header_of_other_fields_is_refused(place: int, value: object) -> None:
+    with pytest.raises(FormatError, match=r"expected a header of format 2, found|expected features, found"):
+        decode_header(changed(place, value), "test")
+
+
+@pytest.mark.parametrize("length", [3, 4, 5, 6, 7, 9])
+def test_header_of_another_length_is_refused(length: int) -> None:
+    fields = [*unpack(unseal("meta", CONFIG_KEY, encode_header(HEADER), "header")), "more"]
+    with pytest.raises(FormatError, match="expected a header of format 2"):
+        decode_header(seal("meta", CONFIG_KEY, pack(fields[:length])), "test")
+
+
+@st.composite
+def manifests(draw: st.DrawFn) -> Manifest:
+    """Manifests as writers make them."""
+    entries: list[SegmentEntry] = []
+    number, has_shingles = draw(st.integers(0, 2**40)), draw(st.booleans())
+    for segment in draw(st.lists(st.integers(0, 2**40), max_size=5, unique=True)):
+        span = draw(st.integers(1, MAX_SPAN_WITH_SHINGLES if has_shingles else MAX_SPAN))
+        counts = [draw(st.integers(0, span)) for _ in range(5)]
+        chunked = draw(st.booleans())
+        most = filter_size(span, 14), *[filter_size(span)] * 3  # of keys, and of all others
+        bits = draw(st.sampled_from([0, 6, bitmap_bits(min(span, MOST_BITMAP_ENTRIES))]))
+        filters = bytes([*(draw(st.sampled_from([0, 8, size])) for size in most), bits]) if chunked else b""
+        if has_shingles and chunked:
+            filters += bytes([draw(st.sampled_from([0, 8, 200]))])
+        num_shingles = draw(st.integers(0, 2**40)) if has_shingles else 0
+        fields = segment, number, span, *counts, int(chunked), filters, num_shingles
+        entries.append(SegmentEntry._make(fields))
+        number += span + draw(st.integers(0, 10))
+    documents = draw(st.integers(0, sum(entry.num_keys for entry in entries)))
+    copies = draw(st.integers(0, min(documents, sum(entry.num_copies for entry in entries))))
+    next_segment = max((entry.id for entry in entries), default=0) + draw(st.integers(1, 9))
+    tail = draw(st.integers(0, number)), draw(st.integers(0, MAX_INSERTED_AT))
+    return Manifest(number, next_segment, documents, copies, *tail, draw(st.integers(0, 2)), tuple(entries))
+
+
+@given(manifests())
+def test_manifest_comes_back_as_it_was_encoded(manifest: Manifest) -> None:
+    stored = encode_manifest(manifest)
+    assert decode_manifest(stored) == manifest
+    is_plain = all(not entry.num_shingles and len(entry.filters) <= 5 for entry in manifest.segments)
+    segments = [list(entry[: -1 if is_plain else None]) for entry in manifest.segments]
+    assert stored == seal("meta", MANIFEST_KEY, pack([*manifest[:-1], segments]))
+    packed: list[bytes] = []
+    for behind in range(len(segments) + 1):
+        part = manifest._replace(segments=manifest.segments[:behind])
+        assert encode_manifest(part, packed) == encode_manifest(part)
+
+
+FIRST = SegmentEntry(0, 0, 10, 10, 1, 9, 9, 9)
+SECOND = SegmentEntry(3, 10, 5, 5, 0, 5, 5, 5, 1, bytes([8, 0, 8, 0, 6]))
+WHOLE = Manifest(15, 4, 12, 1, 9, 10**15, 2, (FIRST, SECOND))
+
+
+def test_manifest_of_the_cases_below_is_whole() -> None:
+    assert decode_manifest(encode_manifest(WHOLE)) == WHOLE
+
+
+def with_second(**fields: object) -> Manifest:
+    return WHOLE._replace(segments=(FIRST, SECOND._replace(**fields)))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        WHOLE._replace(next_number=14),
+        WHOLE._replace(next_number=2**63),
+        WHOLE._replace(next_number=-1),
+        WHOLE._replace(next_number=15.0),  # type: ignore[arg-type]
+        WHOLE._replace(next_segment=3),
+        WHOLE._replace(num_documents=16),
+        WHOLE._replace(num_documents=-5),
+        WHOLE._replace(num_documents=True),
+        WHOLE._replace(num_copies=2),
+        WHOLE._replace(sources=3),
+        WHOLE._replace(tail_first=16),
+        WHOLE._replace(tail_first=-1),
+        WHOLE._replace(tail_time=MAX_INSERTED_AT + 1),
+        WHOLE._replace(tail_time=None),  # type: ignore[arg-type]
+        WHOLE._replace(segments=()),
+        WHOLE._replace(segments=(SECOND, FIRST)),
+        WHOLE._replace(segments=(FIRST, FIRST)),
+        with_second(id="x"),
+        with_second(id=0),
+        with_second(id=-1),
+        with_second(id=2**63),
+        with_second(base=9),
+        with_second(base=11),
+        with_second(base=-20),
+        with_second(base=None),
+        with_second(span=0),
+        with_second(span=2**40),
+        with_second(num_keys=6),
+        with_second(num_keys=-5),
+        with_second(num_copies=6),
+        with_second(num_signatures=2**70 >> 10),
+        with_second(num_fingerprints=6),
+        with_second(num_sketches=6),
+        with_second(chunked=2),
+        with_second(chunked=0),
+        with_second(chunked=False),
+        with_second(filters=b""),
+        with_second(filters=bytes(4)),
+        with_second(filters=bytes(7)),
+        with_second(filters=bytes([200, 0, 0, 0, 0])),
+        with_second(filters=bytes([7, 0, 0, 0, 0])),
+        with_second(filters=bytes([9, 0, 0, 0, 0])),
+        with_second(span=400, filters=bytes([36, 0, 0, 0, 0])),
+        with_second(span=400, filters=bytes([0, 0, 33, 0, 0])),
+        with_second(filters=bytes([0, 0, 0, 0, 5])),
+        with_second(filters=bytes([0, 0, 0, 0, 7])),
+        with_second(filters="abcde"),
+        with_second(filters="12345"),
+    ],
+    ids=repr,
+)
+def test_manifest_that_contradicts_itself_is_damage(manifest: Manifest) -> None:
+    with pytest.raises(CorruptIndexError, match=r"manifest: expected .*, found"):
+        decode_manifest(encode_manifest(manifest))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [None, 7, "manifest", [], {}, [0] * 6, [*[0] * 6, [], 0], [*[0] * 6, {}], [*[0] * 6, [7]],
+     [*[0] * 6, [[]]], [*[0] * 6, [[0] * 9]], [*[0] * 6, ["ten letters"[:10]]]],
+    ids=repr,
+)  # fmt: skip
+def test_manifest_of_other_fields_is_damage(fields: Any) -> None:
+    with pytest.raises(CorruptIndexError, match="manifest: expected"):
+        decode_manifest(seal("meta", MANIFEST_KEY, pack(fields)))
+
+
+CALL = bytes(range(16))
+
+
+@pytest.mark.parametrize("turn", [0, 1, 255, 256, 2**63 - 1])
+@pytest.mark.parametrize("answer", [0, [1, 2, 3], [7, True], None, "text"])
+def test_note_comes_out_as_it_went_in(turn: int, answer: object) -> None:
+    key, value = encode_done(Done(turn, CALL, answer))
+    assert key == b"done %02x" % (turn % NOTES)
+    assert decode_done(key, value) == (turn, CALL, answer)
+
+
+def test_note_that_does_not_fit_is_refused() -> None:
+    with pytest.raises(ValueError, match="expected an id of 16 bytes, found 15"):
+        encode_done(Done(0, CALL[:15], 0))
+    encode_done(Done(0, CALL, "x" * (MAX_ANSWER_BYTES - 3)))
+    with pytest.raises(ValueError, match="expected at most 1024 bytes, found 1025"):
+        encode_done(Done(0, CALL, "x" * (MAX_ANSWER_BYTES - 2)))
+
+
+def test_damaged_note_is_refused() -> None:
+    key, value = encode_done(Done(3, CALL, [1]))
+    for at in range(len(value)):
+        with pytest.raises(CorruptIndexError, match="note b'done 03'"):
+            decode_done(key, value[:at] + bytes([value[at] ^ 1]) + value[at + 1 :])
+    with pytest.raises(CorruptIndexError):
+        decode_done(b"done 04", value)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        [3, CALL],
+        [4, CALL, 0],
+        [-253, CALL, 0],
+        [3, CALL[:3], 0],
+        [3, "call", 0],
+        ["3", CALL, 0],
+        "text",
+        True,
+    ],
+)
+def test_note_that_contradicts_itself_is_refused(fields: object) -> None:
+    with pytest.raises(CorruptIndexError, match="expected the turn, the id and the answer"):
+        decode_done(b"done 03", seal("meta", b"done 03", pack(fields)))
