@@ -143,13 +143,17 @@ class Sketcher:
             return self._of_texts(items)
         places: dict[Callable[[list[Any]], SketchBatch], list[int]] = {}
         for place, item in enumerate(items):
-            is_ready = self._of_sketches if isinstance(item, Sketch) else self._of_shingles
-            places.setdefault(self._of_texts if isinstance(item, str) else is_ready, []).append(place)
+            places.setdefault(self._maker_of(item), []).append(place)
         if len(places) <= 1:
             return next(iter(places), self._of_sketches)(items)
         parts = [make([items[place] for place in some]) for make, some in places.items()]
         order = np.argsort(np.concatenate([*places.values()]))
         return SketchBatch.joined(parts).taken(order.tolist())
+
+    def _maker_of(self, item: object) -> Callable[[list[Any]], SketchBatch]:
+        if isinstance(item, str):
+            return self._of_texts
+        return self._of_sketches if isinstance(item, Sketch) else self._of_shingles
 
     def _empty(self, count: int, sources: int) -> SketchBatch:
         batch = SketchBatch(count, self.config.num_perm, self.config.keep_shingles > 0, self.origin)
