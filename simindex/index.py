@@ -44,7 +44,7 @@ from simindex.config import Config
 from simindex.errors import ClosedError, SimIndexError
 from simindex.format.keys import Key, encode_key
 from simindex.format.layout import Layout
-from simindex.formulas.curve import DEFAULT_RECALL, DEFAULT_THRESHOLD, prefix_bits_for
+from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.html_table import of_bytes, table
 from simindex.pairs.plan import (
     DEFAULT_CLUSTER_LIMIT,
@@ -78,16 +78,17 @@ from simindex.queries.passages import CommonPassage, PassageQuery, StoredPassage
 from simindex.queries.scheme import scheme_of
 from simindex.queries.search import (
     DEFAULT_MAX_CANDIDATES,
-    BandQuery,
-    BatchQuery,
+    FingerprintQuery,
     Method,
     Query,
-    QueryFactory,
+    matches_of_parts,
     matches_of_stored,
-    method_of,
     nearest,
+    nearest_query,
+    query_by,
     require_comparable,
     sketched,
+    sketched_parts,
 )
 from simindex.queries.stats import Stats, make_stats
 from simindex.queries.view import View
@@ -171,7 +172,8 @@ class Index:
             self._store = store
             self._session = Session(store, scheme, untrusted)
             self._reader = self._session.reader
-            self._queries = QueryFactory(scheme.config, max_candidates)
+            self._max_candidates = max_candidates
+            self._query_by = partial(query_by, scheme.config, max_candidates)
             if warm:
                 with store.reading() as txn:
                     self._reader.current(txn).directory.warm()
@@ -464,9 +466,9 @@ class Index:
     def _query_all(
         self, call: str, query: Query, documents: Iterable[Document], workers: int | None
     ) -> Answers:
-        batch_query = BatchQuery.of(call, query, documents, self._sketcher, workers)
+        parts = sketched_parts(call, query, documents, self._sketcher, workers)
         with self._store.reading() as txn:
-            return Answers(batch_query.matches(self._reader.view(txn)))
+            return Answers(matches_of_parts(self._reader.view(txn), query, parts, workers))
 
     def query(
         self,
@@ -506,7 +508,7 @@ class Index:
                 index without MinHash, or of bare fingerprints alone.
             ConfigMismatchError: a text in an index of rows that others made, or the other way round.
         """
-        query = self._queries.band_query("query", threshold, limit, recall, exact)
+        query = self._query_by("query", "minhash", threshold, None, limit, recall, exact)
         return self._query_one("query", query, document)
 
     def query_many(
@@ -534,7 +536,7 @@ class Index:
         """
         asked = documents_of(documents, text)
         require_many("query_many", "documents", asked, "query(document)")
-        query = self._queries.band_query("query", threshold, limit, recall, exact)
+        query = self._query_by("query", "minhash", threshold, None, limit, recall, exact)
         return self._query_all("query", query, asked, workers)
 
     def query_key(
@@ -562,7 +564,7 @@ class Index:
             ValueError: as `query` and `query_simhash`; the other method's parameter; or a document that
                 was brought in without the half that is compared.
         """
-        query = self._queries.query_by("query_key", by, threshold, max_distance, limit, recall, exact)
+        query = self._query_by("query_key", by, threshold, max_distance, limit, recall, exact)
         with self._store.reading() as txn:
             return matches_of_stored(self._reader.view(txn), key, query)
 
@@ -624,7 +626,7 @@ class Index:
         ('page', 'part of stored', 1.0, 0.7, True)
         >>> folder.cleanup()
         """
-        most = self._queries.max_candidates
+        most = self._max_candidates
         query = ContainmentQuery(threshold, direction, limit, exact, texts, most, ignore_common, sample)
         query.require(self.config)
         with self._store.reading() as txn:
@@ -706,7 +708,7 @@ class Index:
         """
         asked = documents_of(documents, text)
         require_many("query_containment_many", "documents", asked, "query_containment(document)")
-        most = self._queries.max_candidates
+        most = self._max_candidates
         query = ContainmentQuery(threshold, direction, limit, exact, texts, most, ignore_common, sample)
         query.require(self.config)
         with self._store.reading() as txn:
@@ -760,7 +762,7 @@ class Index:
         'THE FERRY to the island leaves at nine'
         >>> folder.cleanup()
         """
-        query = PassageQuery(texts, min_words, limit, self._queries.max_candidates)
+        query = PassageQuery(texts, min_words, limit, self._max_candidates)
         query.require(self.config, text)
         with self._store.reading() as txn:
             return query.passages(self._reader.view(txn), text)
@@ -794,21 +796,14 @@ class Index:
         Raises:
             ValueError: an argument out of range, an index without the method, or the other's parameter.
         """
-        method = method_of("nearest", self._config, by, None, None, recall)
-        require_int("k", k, 1)
-        if method == "simhash" and threshold is not None:
-            raise ValueError("nearest: threshold is MinHash's, and this compares by SimHash; expected none")
-        if method == "simhash":
-            return self._query_one("nearest", self._queries.fingerprint_query(None, k), document)
-        recall = DEFAULT_RECALL if recall is None else recall
-        floor = 1.0 if threshold is None else threshold
-        prefix_bits_for(floor, self._config.bands, recall)  # refuses what is out of range
-        query = BandQuery(1.0)
+        query = nearest_query(self._config, self._max_candidates, k, by, threshold, recall)
+        if isinstance(query, FingerprintQuery):
+            return self._query_one("nearest", query, document)
         batch = sketched("nearest", query, self._sketcher, [document])
         with self._store.reading() as txn:
             view = self._reader.view(txn)
             require_comparable(view, query.compares)
-            return nearest(view, batch, k, recall, self._queries.max_candidates, threshold)
+            return nearest(view, batch, query, threshold)
 
     def query_simhash(
         self, document: Document, max_distance: int | None = None, *, limit: int | None = None
@@ -825,9 +820,8 @@ class Index:
         Raises:
             ValueError: a distance out of range, or an index without SimHash.
         """
-        return self._query_one(
-            "query_simhash", self._queries.fingerprint_query(max_distance, limit), document
-        )
+        query = self._query_by("query_simhash", "simhash", None, max_distance, limit)
+        return self._query_one("query_simhash", query, document)
 
     def query_simhash_many(
         self,
@@ -845,7 +839,7 @@ class Index:
         """
         asked = documents_of(documents, text)
         require_many("query_simhash_many", "documents", asked, "query_simhash(document)")
-        query = self._queries.fingerprint_query(max_distance, limit)
+        query = self._query_by("query_simhash", "simhash", None, max_distance, limit)
         return self._query_all("query_simhash", query, asked, workers)
 
     def insert_if_new(
@@ -896,7 +890,7 @@ class Index:
         ['first']
         []
         """
-        query = self._queries.query_by("insert_if_new", by, threshold, max_distance)
+        query = self._query_by("insert_if_new", by, threshold, max_distance)
         require_conflict(on_conflict)
         documents = prepare_documents([(key, document, metadata)], self._sketcher, query.compares)
         return insert_if_new(self._session, query, documents, on_conflict, touch)
@@ -949,7 +943,7 @@ class Index:
         b is a
         InsertReport(inserted=2, replaced=0, skipped=1)
         """
-        query = self._queries.query_by("insert_many_if_new", by, threshold, max_distance)
+        query = self._query_by("insert_many_if_new", by, threshold, max_distance)
         require_conflict(on_conflict)
         require_callable("on_match", on_match)
         require_callable("progress", progress)
@@ -1158,7 +1152,7 @@ class Index:
         """
         from simindex.pairs.clusters import cluster_of
 
-        query = self._queries.query_by("cluster_of", by, threshold, max_distance, None, recall, exact)
+        query = self._query_by("cluster_of", by, threshold, max_distance, None, recall, exact)
         if limit is not None:
             require_int("limit", limit, 1)
         with self._store.reading() as txn:

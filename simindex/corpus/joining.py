@@ -20,11 +20,10 @@ from simindex.corpus.entries import entries_of
 from simindex.errors import ConfigMismatchError
 from simindex.format.keys import Key
 from simindex.formulas.curve import DEFAULT_THRESHOLD
-from simindex.formulas.match_odds import band_plan
 from simindex.index import Index
 from simindex.pairs.pair import Pair, SnapshotIterator
 from simindex.queries.matches import Answers
-from simindex.queries.search import DEFAULT_MAX_CANDIDATES, Method, method_of
+from simindex.queries.search import DEFAULT_MAX_CANDIDATES, BandQuery, Method, query_by
 from simindex.sketching.sketch import origin_of
 from simindex.storage.folder import is_index
 
@@ -89,9 +88,8 @@ def join(
         stored = config or Config(keep_shingles=MOST_KEPT_SHINGLES if exact else 0)
         if asked is not None:
             stored = asked.config
-        method = method_of("join", stored, by, threshold, max_distance, recall, exact)
-        if method == "minhash":
-            band_plan(threshold, stored.num_perm, recall)  # refuses one out of range
+        query = query_by(stored, 1, "join", by, threshold, max_distance, None, recall, exact)
+        method: Method = "minhash" if isinstance(query, BandQuery) else "simhash"
         if asked is None:
             asked = _indexed(b, stored, max_candidates, opened)
         by_rows = partial(asked.query_many, threshold=threshold, recall=recall, exact=exact)

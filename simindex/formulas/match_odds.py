@@ -48,6 +48,7 @@ class BandPlan(NamedTuple):
     min_agree: int
 
 
+@lru_cache(maxsize=1024, typed=True)
 def band_plan(threshold: float, num_perm: int, recall: float | None = None) -> BandPlan:
     """Return what a query compares and where it cuts. Kept for the last thousand questions.
 
@@ -60,16 +61,6 @@ def band_plan(threshold: float, num_perm: int, recall: float | None = None) -> B
     >>> band_plan(0.8, 128), band_plan(0.8, 128, recall=0.95)
     (BandPlan(prefix_bits=56, min_agree=103), BandPlan(prefix_bits=56, min_agree=94))
     """
-    # A float is checked once for each value, inside.
-    if type(threshold) is not float:
-        require_share("threshold", threshold)
-    if recall is not None and type(recall) is not float:
-        require_share("recall", recall)
-    return _band_plan(threshold, num_perm, recall)
-
-
-@lru_cache(maxsize=1024, typed=True)
-def _band_plan(threshold: float, num_perm: int, recall: float | None) -> BandPlan:
     bands = num_perm // MAX_ROWS
     prefix_bits = compared_bits(threshold, bands, DEFAULT_RECALL)
     at_threshold = bisect_left(similarity_table(num_perm), threshold - _ROUNDING)
@@ -240,10 +231,9 @@ def match_probability(
     0.956
     """
     require_share("similarity", similarity, zero=True)
-    _require_minhash(config)
+    plan = _plan_of(threshold, config, recall)
     if shingles is not None:
         require_int("shingles", shingles, 1)
-    plan = band_plan(threshold, config.num_perm, recall)
     return returned_probability(similarity, config.num_perm, plan, shingles)
 
 
@@ -261,9 +251,7 @@ def similarity_for(
     [0.799, 0.853, 0.873]
     """
     require_share("probability", probability)
-    _require_minhash(config)
-    plan = band_plan(threshold, config.num_perm, recall)
-    return found_similarity(probability, config.num_perm, plan)
+    return found_similarity(probability, config.num_perm, _plan_of(threshold, config, recall))
 
 
 @lru_cache(maxsize=1024)
@@ -309,7 +297,7 @@ def threshold_for(
     """
     require_share("similarity", similarity)
     require_share("miss", miss)
-    _require_minhash(config)
+    _plan_of(1.0, config)
     wanted = 1 - miss - _ROUNDING
 
     def finds(thousandths: int) -> bool:
@@ -325,6 +313,11 @@ def threshold_for(
     return bisect_left(range(1, 1001), True, key=lambda thousandths: not finds(thousandths)) / 1000
 
 
-def _require_minhash(config: Config) -> None:
+def _plan_of(threshold: float, config: Config, recall: float | None = None) -> BandPlan:
+    """Return `band_plan` of settings with MinHash; values that have no hash are refused, too."""
     if not config.num_perm:
         raise ValueError("expected settings with MinHash, found num_perm=0")
+    require_share("threshold", threshold)
+    if recall is not None:
+        require_share("recall", recall)
+    return band_plan(threshold, config.num_perm, recall)

@@ -13,7 +13,7 @@ from simindex.format.layout import FIRST_BAND_TABLE
 from simindex.formulas.match_odds import band_plan, estimate_cut, exact_plan
 from simindex.pairs.tables import EVERY_KEY
 from simindex.queries.scheme import Scheme
-from simindex.queries.search import Method, method_of
+from simindex.queries.search import FingerprintQuery, Method, query_by
 from simindex.sketching.permutations import FINGERPRINT_BITS
 
 Copies = Literal["first", "all"]
@@ -91,10 +91,10 @@ def plan_pairs(
     """Return what the arguments of `Index.pairs` ask for. Raises TypeError and ValueError as it does. `call`:
     the public name, for messages."""
     config = scheme.config
-    method = method_of(call, config, by, threshold, max_distance, recall, exact)
+    query = query_by(config, 1, call, by, threshold, max_distance, None, recall, exact)
     if ignore_common is not None:
         require_ignorable(ignore_common)
-        if method == "simhash":
+        if isinstance(query, FingerprintQuery):
             raise ValueError(f"{call}: ignore_common is MinHash's, and this compares by SimHash")
         if not has_texts and not config.keep_shingles:
             raise ValueError(
@@ -107,12 +107,12 @@ def plan_pairs(
     require_int("memory_bytes", memory_bytes, _MIN_MEMORY_BYTES)
     capacity = memory_bytes // _ENTRY_BYTES
     require_int("max_run", max_run, _kernel.REPRESENTATIVES, capacity // 2, remark=" in this memory_bytes")
-    if method == "simhash":
+    if isinstance(query, FingerprintQuery):
         if has_texts:
             raise ValueError(
                 f"{call}: texts is MinHash's, and this compares by SimHash, which is exact itself"
             )
-        plan = _by_fingerprints(scheme, max_distance)
+        plan = _by_fingerprints(scheme, query.max_distance)
     else:
         if exact and has_texts:
             raise ValueError(
@@ -144,19 +144,16 @@ def _by_rows(scheme: Scheme, threshold: float, recall: float | None, kept: bool,
     )
 
 
-def _by_fingerprints(scheme: Scheme, max_distance: int | None) -> PairPlan:
-    """Return what finds all pairs within a Hamming distance; ``None``: the configured one."""
-    assert scheme.config.simhash is not None
-    most, plan = scheme.config.simhash.max_distance, scheme.plan
-    distance = most if max_distance is None else max_distance
-    require_int("max_distance", distance, 0, most, remark=", which this index was built for")
+def _by_fingerprints(scheme: Scheme, max_distance: int) -> PairPlan:
+    """Return what finds all pairs within a Hamming distance."""
+    plan = scheme.plan
     single = np.uint64(1) << np.arange(FINGERPRINT_BITS, dtype=np.uint64)
     masks = [
         np.bitwise_or.reduce(single[permuted >> np.uint64(FINGERPRINT_BITS - bits) != 0])
         for permuted, bits in zip(plan.permute(single), plan.prefix_bits, strict=True)
     ]
     first, masks_of = scheme.tables.first_permutation, np.array(masks, dtype=np.uint64)
-    return PairPlan("simhash", first, plan.prefix_bits, masks_of, max_distance=distance)
+    return PairPlan("simhash", first, plan.prefix_bits, masks_of, max_distance=max_distance)
 
 
 def bounds_of(place: int, count: int, bits: int) -> tuple[int, int]:

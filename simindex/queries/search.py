@@ -1,6 +1,6 @@
 """Query values: find candidates of sketches and turn them into matches.
 
-`QueryFactory` makes a query of a caller's arguments and refuses what the index cannot answer.
+`query_by` makes a query of a caller's arguments and refuses what the index cannot answer.
 `BandQuery.find` and `FingerprintQuery.find` run in the kernel, in any thread, and `matches` looks the
 documents up. A value can be passed on: to threads, to a stored document (`matches_of_stored`), to a job over
 the whole index. `nearest` finds the k most similar documents by shortening the prefix (LSH Forest, Bawa et
@@ -10,22 +10,30 @@ al. 2005). Every search is complete up to its stated odds: by bands with the pro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import chain, islice, repeat
 from operator import attrgetter
+from sys import getsizeof
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from simindex import _kernel
 from simindex.batching import Part, bytes_of, in_order, in_parts, num_workers
-from simindex.checks import require_int
+from simindex.checks import require_int, require_share
 from simindex.config import Config
 from simindex.format.keys import Key
 from simindex.format.layout import FIRST_BAND_TABLE
 from simindex.format.records import decode_kept
 from simindex.format.rows import MATCH, NO_VALUE
-from simindex.formulas.curve import DEFAULT_THRESHOLD, MAX_PREFIX_BITS, ROW_BITS, compared_bits
+from simindex.formulas.curve import (
+    DEFAULT_RECALL,
+    DEFAULT_THRESHOLD,
+    MAX_PREFIX_BITS,
+    ROW_BITS,
+    compared_bits,
+)
 from simindex.formulas.estimator import similarity_table
 from simindex.formulas.match_odds import BandPlan, band_plan, estimate_cut, exact_plan
 from simindex.queries.matches import Match, Matches
@@ -95,19 +103,17 @@ class BandQuery(NamedTuple):
     def prefixes(self, scheme: Scheme, batch: SketchBatch) -> tuple[np.ndarray, list[int]]:
         """Return what `find` searches: keys, uint64, a row a table, and how many leading bits of each row are
         shared."""
-        prefix_bits, _ = self.plan(scheme.config.num_perm)
+        prefix_bits = self.plan(scheme.config.num_perm).prefix_bits
         return np.ascontiguousarray(batch.words.T), [prefix_bits] * scheme.tables.bands
 
     def find(self, view: View, batch: SketchBatch, own_first: int = EACH_SEES_ALL) -> Found:
         """Search the band tables, in any thread. `own_first`: number of the first sketch where the batch is
         the last segment: each sees only those before it, and `NO_VALUE` marks what it was compared with."""
         config = view.scheme.config
-        plan = exact_plan if self.exact else band_plan  # for each query: no call of `self.plan`
-        prefix_bits, min_agree = plan(self.threshold, config.num_perm, self.recall)
         if self.exact:
             require_kept(config.keep_shingles, batch)
         cut = self.max_candidates, self.max_bucket, own_first
-        return search_bands(view, batch, prefix_bits, min_agree, *cut)
+        return search_bands(view, batch, *self.plan(config.num_perm), *cut)
 
     def matches(self, view: View, found: Found, without: int | None = None) -> list[Matches]:
         """Return what was found for each sketch, most similar first, without one number."""
@@ -306,18 +312,12 @@ def _with_kept(
     return best_estimate(agree, config.num_perm, query, decode_kept(stored), config.keep_shingles)
 
 
-def nearest(
-    view: View,
-    batch: SketchBatch,
-    k: int,
-    recall: float,
-    max_candidates: int,
-    threshold: float | None = None,
-) -> Matches:
-    """Return the k most similar documents, by shortening the prefix until a shorter one would hardly find a
-    better one, or down to the threshold's; `recall` is that of a candidate."""
+def nearest(view: View, batch: SketchBatch, query: BandQuery, threshold: float | None) -> Matches:
+    """Return the most similar documents up to the query's limit, by shortening the prefix until a shorter one
+    would hardly find a better one, or down to the threshold's; the query's recall is that of a candidate."""
     config = view.scheme.config
-    estimates = similarity_table(config.num_perm)
+    estimates, k = similarity_table(config.num_perm), query.limit or 1
+    recall = DEFAULT_RECALL if query.recall is None else query.recall
     shortest, floor = ROW_BITS, 0
     if threshold is not None:
         shortest = compared_bits(threshold, config.bands, recall)
@@ -328,7 +328,7 @@ def nearest(
 
     bits, least = MAX_PREFIX_BITS, floor
     while True:
-        found = search_bands(view, batch, bits, least, max_candidates)
+        found = search_bands(view, batch, bits, least, query.max_candidates)
         agree = _agreement_at(found, k - 1)
         # No worse one is wanted, unless better ones turn out to be removed.
         searched, least = least, floor if agree is None else agree
@@ -399,110 +399,88 @@ def method_of(
     return method
 
 
-class QueryFactory(NamedTuple):
-    """Makes a query of a caller's arguments, and refuses what the index cannot answer."""
+def query_by(
+    config: Config,
+    max_candidates: int,
+    call: str,
+    by: Method | None,
+    threshold: float | None,
+    max_distance: int | None,
+    limit: int | None = None,
+    recall: float | None = None,
+    exact: bool = False,
+) -> Query:
+    """Return the query of a call, and refuse what an index of that configuration cannot answer; see
+    `method_of`."""
+    method = method_of(call, config, by, threshold, max_distance, recall, exact)
+    if limit is not None:
+        require_int("limit", limit, 1)
+    if method == "simhash":
+        most = 0 if config.simhash is None else config.simhash.max_distance
+        distance = most if max_distance is None else max_distance
+        require_int("max_distance", distance, 0, most, remark=", which this index was built for")
+        return FingerprintQuery(distance, limit, max_candidates)
+    for name, share in (("threshold", threshold), ("recall", recall)):
+        if type(share) is not float and (share is not None or name == "threshold"):
+            require_share(name, share)
+    assert threshold is not None
+    band_plan(threshold, config.num_perm, recall)  # refuses a share that is none
+    return BandQuery(threshold, recall, limit, exact, max_candidates)
 
-    config: Config
-    max_candidates: int
 
-    def band_query(
-        self, call: str, threshold: float, limit: int | None, recall: float | None, exact: bool
-    ) -> BandQuery:
-        """Return a query by MinHash; `call` is the public name, for messages."""
-        if not self.config.num_perm:
-            raise ValueError(f"{call} needs MinHash, and this index was built with num_perm=0")
-        if limit is not None:
-            require_int("limit", limit, 1)
-        return BandQuery(threshold, recall, limit, exact, self.max_candidates)
-
-    def fingerprint_query(self, max_distance: int | None, limit: int | None) -> FingerprintQuery:
-        """Return a query by SimHash; ``None`` is the configured distance."""
-        simhash = self.config.simhash
-        if simhash is None:
-            raise ValueError("query_simhash needs SimHash, and this index was built with simhash=None")
-        distance = simhash.max_distance if max_distance is None else max_distance
-        built_for = ", which this index was built for"
-        require_int("max_distance", distance, 0, simhash.max_distance, remark=built_for)
-        if limit is not None:
-            require_int("limit", limit, 1)
-        return FingerprintQuery(distance, limit, self.max_candidates)
-
-    def query_by(
-        self,
-        call: str,
-        by: Method | None,
-        threshold: float,
-        max_distance: int | None,
-        limit: int | None = None,
-        recall: float | None = None,
-        exact: bool = False,
-    ) -> BandQuery | FingerprintQuery:
-        """Return a query by the method of a call; see `method_of`."""
-        if method_of(call, self.config, by, threshold, max_distance, recall, exact) == "simhash":
-            return self.fingerprint_query(max_distance, limit)
-        band_plan(threshold, self.config.num_perm, recall)  # refuses one out of range
-        return self.band_query(call, threshold, limit, recall, exact)
+def nearest_query(
+    config: Config,
+    max_candidates: int,
+    k: int,
+    by: Method | None,
+    threshold: float | None,
+    recall: float | None,
+) -> Query:
+    """Return the query of a call of `nearest`; by MinHash its threshold is 1.0 where none is given."""
+    method = method_of("nearest", config, by, None, None, recall)
+    require_int("k", k, 1)
+    if method == "minhash":
+        threshold = 1.0 if threshold is None else threshold
+    elif threshold is not None:
+        raise ValueError("nearest: threshold is MinHash's, and this compares by SimHash; expected none")
+    return query_by(config, max_candidates, "nearest", method, threshold, None, k, recall)
 
 
 _QUERY_PART = 512
 """Documents that a thread sketches and searches in one go."""
 
 
-class BatchQuery(NamedTuple):
-    """One query by many documents, sketched as far as that must be done before a transaction begins."""
+def sketched_parts(
+    call: str, query: Query, documents: Iterable[Document], sketcher: Sketcher, workers: int | None
+) -> list[SketchBatch]:
+    """Return sketches to search by, one batch or some for threads. Documents are read as they are needed, and
+    before a transaction begins, for they may be iterables of the caller's."""
+    num_bytes: Callable[[object], int] = bytes_of
+    threads = num_workers(workers)
+    if isinstance(documents, list):
+        if threads == 1 or len(documents) < 2 * _QUERY_PART:
+            return [sketched(call, query, sketcher, documents)]
+        num_bytes = getsizeof
 
-    call: str
-    query: Query
-    sketcher: Sketcher
-    parts: Sequence[SketchBatch | list[Document]]
-    threads: int
+    def sketch(part: Part[Document]) -> SketchBatch:
+        return sketched(call, query, sketcher, part.values)
 
-    @classmethod
-    def of(
-        cls, call: str, query: Query, documents: Iterable[Document], sketcher: Sketcher, workers: int | None
-    ) -> BatchQuery:
-        """Take the documents: a list, or a stream of which only some parts are in memory at a time."""
-        if not isinstance(documents, list):
-            return cls._of_stream(call, query, documents, sketcher, workers)
-        is_large = len(documents) >= 2 * _QUERY_PART
-        threads = num_workers(workers) if is_large or workers is not None else 1
-        # Other documents may be iterables of the caller's, whose code must not run inside a transaction.
-        if threads == 1 or not is_large or not set(map(type, documents)) <= {str, Sketch}:
-            return cls(call, query, sketcher, [sketched(call, query, sketcher, documents)], 1)
-        parts = [documents[first : first + _QUERY_PART] for first in range(0, len(documents), _QUERY_PART)]
-        return cls(call, query, sketcher, parts, threads)
+    parts = in_parts(documents, _QUERY_PART, num_bytes)
+    begin = list(islice(parts, 1))
+    if not all(part.is_full for part in begin):
+        return list(map(sketch, begin))
+    parts, begin = chain(begin, parts), []
+    return list(in_order(sketch, parts, threads, threads, attrgetter("num_bytes")))
 
-    @classmethod
-    def _of_stream(
-        cls, call: str, query: Query, documents: Iterable[Document], sketcher: Sketcher, workers: int | None
-    ) -> BatchQuery:
-        """Sketch documents as they are read, so that a few parts of them are in memory at a time."""
-        parts = in_parts(documents, _QUERY_PART, bytes_of)
-        begin = list(islice(parts, 2))
-        threads = num_workers(workers) if len(begin) == 2 or workers is not None else 1
-        parts, begin = chain(begin, parts), []
 
-        def sketch(part: Part[Document]) -> SketchBatch:
-            return sketched(call, query, sketcher, part.values)
-
-        if threads == 1:
-            return cls(call, query, sketcher, list(map(sketch, parts)), 1)
-        batches = in_order(sketch, parts, threads, threads, attrgetter("num_bytes"))
-        return cls(call, query, sketcher, list(batches), threads)
-
-    def matches(self, view: View) -> list[Matches]:
-        """Return the matches of each document, in order."""
-        require_comparable(view, self.query.compares)
-        results: list[Matches] = []
-        if self.threads == 1 or len(self.parts) == 1:
-            for part in self.parts:
-                results += self.query.matches(view, self._find(view, part))
-            return results
-        for found in in_order(lambda part: self._find(view, part), self.parts, self.threads, self.threads):
-            results += self.query.matches(view, found)
-        return results
-
-    def _find(self, view: View, part: SketchBatch | list[Document]) -> Found:
-        if isinstance(part, SketchBatch):
-            return self.query.find(view, part)
-        return self.query.find(view, sketched(self.call, self.query, self.sketcher, part))
+def matches_of_parts(
+    view: View, query: Query, parts: list[SketchBatch], workers: int | None
+) -> list[Matches]:
+    """Return the matches of each sketch, in order."""
+    require_comparable(view, query.compares)
+    results: list[Matches] = []
+    threads = num_workers(workers) if len(parts) > 1 else 1
+    find = partial(query.find, view)
+    for found in map(find, parts) if threads == 1 else in_order(find, parts, threads, threads):
+        results += query.matches(view, found)
+    return results

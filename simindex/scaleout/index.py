@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import chain, islice
 from tempfile import TemporaryDirectory
 from types import TracebackType
@@ -43,8 +44,8 @@ from simindex.queries.search import (
     FingerprintQuery,
     Method,
     Query,
-    QueryFactory,
-    method_of,
+    nearest_query,
+    query_by,
     sketched,
 )
 from simindex.scaleout.answers import (
@@ -114,7 +115,7 @@ class ScaledIndex:
     ) -> None:
         self.uri, self.catalog, self.seconds = os.fspath(uri), catalog, QUERY_SECONDS
         self._sketcher = Sketcher(catalog.config)
-        self._questions = QueryFactory(catalog.config, DEFAULT_MAX_CANDIDATES)
+        self._query_by = partial(query_by, catalog.config, DEFAULT_MAX_CANDIDATES)
         self._routing = Routing(catalog, self._sketcher)
         self._hosts, self._at_end, self._is_closed = calls(catalog), at_end, False
 
@@ -366,7 +367,7 @@ class ScaledIndex:
             PlaceMissingError: a place did not answer: some of the partitions do not show what is new.
             KeyExistsError, TypeError, ValueError: as `Index.insert_many_if_new`.
         """
-        query = self._questions.query_by("insert_many_if_new", by, threshold, max_distance)
+        query = self._query_by("insert_many_if_new", by, threshold, max_distance)
         require_conflict(on_conflict)
         require_callable("on_match", on_match)
         require_callable("progress", progress)
@@ -483,7 +484,7 @@ class ScaledIndex:
         Returns:
             ScaledMatches; equal figures in the order of the keys.
         """
-        query = self._questions.band_query("query", threshold, limit, recall, exact)
+        query = self._query_by("query", "minhash", threshold, None, limit, recall, exact)
         return self._ask_once("query", query, document, seconds, on_missing)
 
     def query_many(
@@ -504,7 +505,7 @@ class ScaledIndex:
             documents, text: as in `Index.query_many`.
             seconds, on_missing: as in `query`; a deadline of each 8,000 documents.
         """
-        query = self._questions.band_query("query", threshold, limit, recall, exact)
+        query = self._query_by("query", "minhash", threshold, None, limit, recall, exact)
         return self._ask_many("query_many", query, documents_of(documents, text), seconds, on_missing)
 
     def query_simhash(
@@ -518,7 +519,7 @@ class ScaledIndex:
     ) -> ScaledMatches:
         """Return every stored document within that Hamming distance, nearest first; as
         `Index.query_simhash`. `seconds` and `on_missing` are those of `query`."""
-        query = self._questions.fingerprint_query(max_distance, limit)
+        query = self._query_by("query_simhash", "simhash", None, max_distance, limit)
         return self._ask_once("query_simhash", query, document, seconds, on_missing)
 
     def query_simhash_many(
@@ -532,7 +533,7 @@ class ScaledIndex:
         text: str | None = None,
     ) -> ScaledAnswers:
         """Return `query_simhash` for each document, in order; arguments as of `query_many`."""
-        query = self._questions.fingerprint_query(max_distance, limit)
+        query = self._query_by("query_simhash", "simhash", None, max_distance, limit)
         asked = documents_of(documents, text)
         return self._ask_many("query_simhash_many", query, asked, seconds, on_missing)
 
@@ -551,9 +552,8 @@ class ScaledIndex:
 
         Each partition looks for its own k, so that what is found is at least as similar as in one index.
         """
-        method = method_of("nearest", self.catalog.config, by, None, None, recall)
-        require_int("k", k, 1)
-        query = BandQuery(1.0) if method == "minhash" else FingerprintQuery(0)
+        query = nearest_query(self.catalog.config, DEFAULT_MAX_CANDIDATES, k, by, threshold, recall)
+        method: Method = "minhash" if isinstance(query, BandQuery) else "simhash"
         batch = sketched("nearest", query, self._sketcher, [document])
         return self._ask(Nearest(k, method, threshold, recall), batch, seconds, on_missing).only()
 

@@ -7,10 +7,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import simindex.index as face
-from simindex.checks import require_ignorable, require_int
+from simindex.checks import require_ignorable
 from simindex.config import MOST_KEPT_SHINGLES, Config, SimHashConfig
-from simindex.formulas.match_odds import band_plan
-from simindex.queries.search import DEFAULT_MAX_CANDIDATES, BandQuery, FingerprintQuery, Method, method_of
+from simindex.queries.search import DEFAULT_MAX_CANDIDATES, Method, Query, query_by
 
 
 def config_for(
@@ -71,17 +70,12 @@ def comparison_for(
     config: Config | None,
     others: list[str],
     into: str | None,
-) -> tuple[BandQuery | FingerprintQuery, Config]:
+) -> tuple[Query, Config]:
     """Return what a match is in a job, and how its documents are sketched; see `deduplicate`."""
     others = others if into is None else [*others, into]
     config = config_for(config, others, by, max_distance, exact, into is not None)
-    if method_of("deduplicate", config, by, threshold, max_distance, recall, exact) == "simhash":
-        assert config.simhash is not None
-        most = config.simhash.max_distance
-        distance = most if max_distance is None else max_distance
-        require_int("max_distance", distance, 0, most)
-        return FingerprintQuery(distance, 1, DEFAULT_MAX_CANDIDATES), config
+    asked = by, threshold, max_distance, 1, recall, exact
+    query = query_by(config, DEFAULT_MAX_CANDIDATES, "deduplicate", *asked)
     if exact and not config.keep_shingles and not any(map(os.path.exists, others)):
         config = replace(config, keep_shingles=MOST_KEPT_SHINGLES)
-    band_plan(threshold, config.num_perm, recall)  # refuses one out of range
-    return BandQuery(threshold, recall, 1, exact, DEFAULT_MAX_CANDIDATES), config
+    return query, config
