@@ -74,7 +74,7 @@ from simindex.queries.containment import (
     require_samples,
 )
 from simindex.queries.matches import Answers, Matches
-from simindex.queries.passages import CommonPassage, PassageQuery, StoredPassages, common_passages
+from simindex.queries.passages import CommonPassage, StoredPassages, common_passages, passages
 from simindex.queries.scheme import scheme_of
 from simindex.queries.search import (
     DEFAULT_MAX_CANDIDATES,
@@ -762,10 +762,9 @@ class Index:
         'THE FERRY to the island leaves at nine'
         >>> folder.cleanup()
         """
-        query = PassageQuery(texts, min_words, limit, self._max_candidates)
-        query.require(self.config, text)
         with self._store.reading() as txn:
-            return query.passages(self._reader.view(txn), text)
+            view = self._reader.view(txn)
+            return passages(view, text, texts, min_words, limit, self._max_candidates)
 
     def nearest(
         self,

@@ -12,8 +12,9 @@ missed only where no shared shingle is sampled, whose chance is said, or where `
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
 from typing import Any, Literal, NamedTuple
@@ -294,22 +295,21 @@ class ContainmentQuery(NamedTuple):
         """Return the stored documents that reach the threshold, largest share first."""
         config = view.scheme.config
         asked = _Asked(document, config, self.direction, self.sample or config.containment)
-        common = Common(view, self.ignore_common) if self.ignore_common is not None else None
-        if common is not None:
-            asked.leave_out_common(common.are(asked.all[: asked.num_sampled]))
+        if self.ignore_common is not None:
+            asked.leave_out_common(self._are_common(view, asked.all[: asked.num_sampled]))
         found = self._none(len(asked.all), asked.of_all, asked.one_in)
         kept = asked.kept if self.exact else None
         for number, hits, of_sampled in self._met(view, asked, found):
             record = view.record(number)
             if record is None:
                 continue
-            if common is not None and self.texts is not None:
-                shared: Shared | None = self._own_shared(config, asked, common, record)
+            if self.ignore_common is not None and self.texts is not None:
+                shared: Shared | None = self._own_shared(view, asked, record)
             else:
                 shared = self._shared(config, asked, kept, record, (hits, of_sampled))
             match = None if shared is None else self._match(asked, record, shared)
             if match is not None:
-                found.append(replace(match, common_left_out=asked.common_left_out) if common else match)
+                found.append(match)
         found.sort(key=lambda match: (-self._share(match.in_stored, match.in_query), -match.similarity))
         del found[self.limit or len(found) :]
         return found
@@ -327,11 +327,10 @@ class ContainmentQuery(NamedTuple):
             found.truncated = asked.leave_out(np.setdiff1d(np.arange(len(keys)), rarest))
             met = view.directory.find_entries(table, shingle_keys(asked.looked_up), EVERY)
         if len(met) <= _AT_ONCE:  # 2 us for 20 entries; arrays take 35
-            of_all = of_sample = _times(met["number"])
-            if len(asked.looked_up) > asked.num_sampled:
-                of_sample = _times(met["number"][met["query"] < asked.num_sampled])
+            of_all = Counter(met["number"].tolist())
+            of_sample = Counter(met["number"][met["query"] < asked.num_sampled].tolist())
             least = self._least(asked)
-            each = [(number, of_all[number], of_sample.get(number, 0)) for number in sorted(of_all)]
+            each = [(number, of_all[number], of_sample[number]) for number in sorted(of_all)]
             return [one for one in each if one[2] >= least]
         numbers, places, hits = np.unique(met["number"], return_inverse=True, return_counts=True)
         is_sampled = met["query"] < asked.num_sampled
@@ -377,14 +376,21 @@ class ContainmentQuery(NamedTuple):
         stored = all_hashes(self._hashes_of(config, record))
         return Shared(_kernel.num_common(asked.all, stored), 0.0, of_query, len(stored))
 
-    def _own_shared(
-        self, config: Config, asked: _Asked, common: Common, record: StoredRecord
-    ) -> Shared | None:
+    def _are_common(self, view: View, hashes: np.ndarray) -> np.ndarray:
+        """Return which sampled hashes more than that share of the stored documents have, bool; the removed
+        count until they are merged away."""
+        assert self.ignore_common is not None
+        keys = shingle_keys(np.ascontiguousarray(hashes))
+        counts = view.directory.count_keys(view.scheme.tables.shingle_table, keys)
+        are_common: np.ndarray = (counts > self.ignore_common * view.num_documents) & (counts > 1)
+        return are_common
+
+    def _own_shared(self, view: View, asked: _Asked, record: StoredRecord) -> Shared | None:
         """Return what a document shares with the query of what is not common, by its text: among the sampled
         shingles, of which alone it is known."""
-        stored = sample_of_hashes(self._hashes_of(config, record), asked.one_in)
+        stored = sample_of_hashes(self._hashes_of(view.scheme.config, record), asked.one_in)
         sampled = stored.hashes[: stored.num_sampled]
-        own = sampled[~common.are(sampled)]
+        own = sampled[~self._are_common(view, sampled)]
         hits = _kernel.num_common(asked.looked_up, own)
         if not asked.num_sampled or not len(own):
             return None
@@ -426,24 +432,11 @@ class ContainmentQuery(NamedTuple):
             bool(shared.error) and share < self.threshold + _ERRORS * error,
             met,
             record.metadata,
+            asked.common_left_out,
         )
 
     def _share(self, in_stored: float, in_query: float) -> float:
         return {"in_stored": in_stored, "in_query": in_query}.get(self.direction, max(in_stored, in_query))
-
-
-class Common:
-    """Which shingles more than a share of the stored documents have, by the table of the sampled ones."""
-
-    def __init__(self, view: View, share: float) -> None:
-        self._view, self._most = view, share * view.num_documents
-
-    def are(self, hashes: np.ndarray) -> np.ndarray:
-        """Return which sampled hashes are common, bool; the removed count until they are merged away."""
-        table = self._view.scheme.tables.shingle_table
-        counts = self._view.directory.count_keys(table, shingle_keys(np.ascontiguousarray(hashes)))
-        is_common: np.ndarray = (counts > self._most) & (counts > 1)
-        return is_common
 
 
 def places_of_rarest(view: View, keys: np.ndarray, max_candidates: int) -> np.ndarray:
@@ -523,18 +516,3 @@ def _variance(whole: int, size: int) -> float:
     """Return the variance of a number of shared shingles that a sample gives, but for the factor of their
     share."""
     return whole * (whole / size - 1)
-
-
-def _times(numbers: np.ndarray) -> dict[int, int]:
-    """Return how often there is each of some numbers, mostly a few. A `Counter` takes longer."""
-    listed = numbers.tolist()
-    distinct = set(listed)
-    if len(distinct) <= _FEW_DISTINCT:
-        return {number: listed.count(number) for number in distinct}
-    times = dict.fromkeys(distinct, 0)
-    for number in listed:
-        times[number] += 1
-    return times
-
-
-_FEW_DISTINCT = 3

@@ -94,86 +94,70 @@ class CommonPassage(NamedTuple):
 
 def common_passages(view: View, text: str, share: float) -> list[CommonPassage]:
     """Return the runs of sampled shingles of a text each of which is common, in order."""
-    config = view.scheme.config
+    config, found = view.scheme.config, list[CommonPassage]()
     _require_text("text", text)
     own = _Text(tokens_of(text, config.shingles, {}), config.shingles.size)
-    hashes = mixed_hashes(document_hashes(text, config.shingles, config.hash_seed))
-    sampled = np.flatnonzero(hashes <= np.uint64(sample_top(config.containment)))
-    counts = view.directory.count_keys(view.scheme.tables.shingle_table, shingle_keys(hashes[sampled]))
-    is_common = (counts > share * view.num_documents) & (counts > 1)
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], is_common, [False]]).astype(np.int8)))
-    found = []
-    for first, behind in edges.reshape(-1, 2).tolist():
-        start, end, _ = own.span(int(sampled[first]), int(sampled[behind - 1] - sampled[first]) + 1)
+    sampled, hashes = _sampled(config, text)
+    counts = view.directory.count_keys(view.scheme.tables.shingle_table, shingle_keys(hashes))
+    for first, behind in _runs((counts > share * view.num_documents) & (counts > 1)):
+        start, end, _ = own.span(sampled[first], sampled[behind - 1] + 1)
         found.append(CommonPassage(start, end, int(counts[first:behind].min())))
     return found
 
 
-class PassageQuery(NamedTuple):
-    """A question of where a text stands. See `Index.passages`."""
+def passages(
+    view: View, text: str, texts: Texts | None, min_words: int, limit: int | None, max_candidates: int
+) -> StoredPassages:
+    """Return where a text stands, longest first; see `Index.passages`."""
+    config, names = view.scheme.config, dict[str, int]()
+    require_samples(config, "passages")
+    _require_text("text", text)
+    require_int("min_words", min_words, 1)
+    if limit is not None:
+        require_int("limit", limit, 1)
+    own = _Text(tokens_of(text, config.shingles, names), config.shingles.size)
+    least = min(min_words, len(own.tokens.numbers))
+    met_by = meeting_probability(max(1, least - own.size + 1), config.containment)
+    found = StoredPassages((), False, 1.0 - met_by)
 
-    texts: Texts | None
-    min_words: int
-    limit: int | None
-    max_candidates: int
+    sampled, hashes = _sampled(config, text)
+    distinct, places = np.unique(hashes, return_inverse=True)
+    keys = shingle_keys(distinct)
+    asked = places_of_rarest(view, keys, max_candidates)
+    table = view.scheme.tables.shingle_table
+    met = view.directory.find_entries(table, np.ascontiguousarray(keys[asked]), EVERY)
+    numbers, owners, hits = np.unique(met["number"], return_inverse=True, return_counts=True)
+    best = np.sort(np.argsort(-hits, kind="stable")[:max_candidates])
+    found.truncated = len(asked) < len(keys) or len(best) < len(numbers)
+    by_owner = np.split(asked[met["query"]][np.argsort(owners, kind="stable")], np.cumsum(hits)[:-1])
+    for at in best.tolist():
+        record = view.record(int(numbers[at]))
+        if record is None:
+            continue
+        if texts is None:
+            found += _estimated(record.key, own, sampled, np.isin(places, by_owner[at]), least)
+            continue
+        stored = document_under(texts, record.key)
+        _require_text(f"texts: {record.key!r}", stored)
+        other = _Text(tokens_of(stored, config.shingles, names), own.size)
+        found += _compared(record.key, own, other, least)
+    found.sort(key=lambda passage: (-passage.words, passage.start))  # stable: then in stored order
+    del found[limit or len(found) :]
+    return found
 
-    def require(self, config: Config, text: object) -> None:
-        """Refuse what the index cannot answer. Raises TypeError and ValueError."""
-        require_samples(config, "passages")
-        _require_text("text", text)
-        require_int("min_words", self.min_words, 1)
-        if self.limit is not None:
-            require_int("limit", self.limit, 1)
 
-    def passages(self, view: View, text: str) -> StoredPassages:
-        """Return the passages of a text, longest first."""
-        config = view.scheme.config
-        names: dict[str, int] = {}
-        tokens = tokens_of(text, config.shingles, names)
-        own = _Text(tokens, config.shingles.size)
-        least = min(self.min_words, len(tokens.numbers))
-        shingles = max(1, least - own.size + 1)
-        found = StoredPassages((), False, 1.0 - meeting_probability(shingles, config.containment))
-        sampled, places, met = self._met(view, text, found)
-        for number, shingles_met in met:
-            record = view.record(number)
-            if record is None:
-                continue
-            if self.texts is None:
-                is_met = np.isin(places, shingles_met)
-                found += _estimated(record.key, own, sampled, is_met, least)
-                continue
-            stored = document_under(self.texts, record.key)
-            _require_text(f"texts: {record.key!r}", stored)
-            other = _Text(tokens_of(stored, config.shingles, names), own.size)
-            found += _compared(record.key, own, other, least)
-        found.sort(key=lambda passage: (-passage.words, passage.start))  # stable: then in stored order
-        del found[self.limit or len(found) :]
-        return found
+def _sampled(config: Config, text: str) -> tuple[list[int], np.ndarray]:
+    """Return the places of a text's sampled shingles, and their hashes."""
+    hashes = mixed_hashes(document_hashes(text, config.shingles, config.hash_seed))
+    places = np.flatnonzero(hashes <= np.uint64(sample_top(config.containment)))
+    return places.tolist(), hashes[places]
 
-    def _met(
-        self, view: View, text: str, found: StoredPassages
-    ) -> tuple[np.ndarray, np.ndarray, Iterator[tuple[int, np.ndarray]]]:
-        """Return the places of the text's sampled shingles, which distinct one each is, and (number, those it
-        has) of each document met."""
-        config, table = view.scheme.config, view.scheme.tables.shingle_table
-        hashes = mixed_hashes(document_hashes(text, config.shingles, config.hash_seed))
-        sampled = np.flatnonzero(hashes <= np.uint64(sample_top(config.containment)))
-        distinct, which = np.unique(hashes[sampled], return_inverse=True)
-        keys = shingle_keys(distinct)
-        asked = places_of_rarest(view, keys, self.max_candidates)
-        met = view.directory.find_entries(table, np.ascontiguousarray(keys[asked]), EVERY)
-        numbers, owners = np.unique(met["number"], return_inverse=True)
-        hits = np.bincount(owners, minlength=len(numbers))
-        best = np.sort(np.argsort(-hits, kind="stable")[: self.max_candidates])
-        found.truncated = len(asked) < len(keys) or len(best) < len(numbers)
-        by_owner = asked[met["query"]][np.argsort(owners, kind="stable")]
-        ends = np.cumsum(hits)
-        return (
-            sampled,
-            which,
-            ((int(numbers[at]), by_owner[ends[at] - hits[at] : ends[at]]) for at in best.tolist()),
-        )
+
+def _runs(are: np.ndarray) -> list[list[int]]:
+    """Return [first, behind] of the runs of True in an array of bool."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], are, [False]]).astype(np.int8)))
+    runs: list[list[int]] = edges.reshape(-1, 2).tolist()
+    return runs
 
 
 class _Text(NamedTuple):
@@ -182,9 +166,9 @@ class _Text(NamedTuple):
     tokens: Tokens
     size: int
 
-    def span(self, first: int, length: int) -> tuple[int, int, int]:
-        """Return (start, end, tokens) of so many shingles from one on; a text may be shorter than one."""
-        last = min(first + length - 1 + self.size, len(self.tokens.ends))
+    def span(self, first: int, behind: int) -> tuple[int, int, int]:
+        """Return (start, end, tokens) of the shingles first..behind-1; a text may be shorter than one."""
+        last = min(behind - 1 + self.size, len(self.tokens.ends))
         return int(self.tokens.starts[first]), int(self.tokens.ends[last - 1]), last - first
 
 
@@ -192,27 +176,22 @@ def _compared(key: Key, own: _Text, other: _Text, least: int) -> Iterator[Stored
     """Yield the runs of at least so many words that two texts have in common."""
     of_own, of_other = shingle_numbers([own.tokens.numbers, other.tokens.numbers], own.size)
     for run in common_runs(of_own, of_other):
-        start, end, words = own.span(run.first_a, run.length)
+        start, end, words = own.span(run.first_a, run.first_a + run.length)
         if words >= least:
-            stored_start, stored_end, _ = other.span(run.first_b, run.length)
+            stored_start, stored_end, _ = other.span(run.first_b, run.first_b + run.length)
             yield StoredPassage(key, start, end, stored_start, stored_end, words, True)
 
 
 def _estimated(
-    key: Key, own: _Text, sampled: np.ndarray, is_met: np.ndarray, least: int
+    key: Key, own: _Text, sampled: list[int], are_met: np.ndarray, least: int
 ) -> Iterator[StoredPassage]:
     """Yield what spans sampled shingles in a row that are all in a document, if it may have so many words."""
-    if not len(sampled):
-        return
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], is_met, [False]]).astype(np.int8)))
     num_shingles = max(1, len(own.tokens.numbers) - own.size + 1)
-    for first, behind in edges.reshape(-1, 2).tolist():
-        before = int(sampled[first - 1]) if first else -1
-        after = int(sampled[behind]) if behind < len(sampled) else num_shingles
-        *_, most = own.span(before + 1, after - before - 1)
+    for first, behind in _runs(are_met):
+        before = sampled[first - 1] if first else -1
+        *_, most = own.span(before + 1, sampled[behind] if behind < len(sampled) else num_shingles)
         if most >= least:
-            place = int(sampled[first])
-            start, end, words = own.span(place, int(sampled[behind - 1]) - place + 1)
+            start, end, words = own.span(sampled[first], sampled[behind - 1] + 1)
             yield StoredPassage(key, start, end, None, None, words, False)
 
 
