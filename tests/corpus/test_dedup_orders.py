@@ -48,16 +48,6 @@ def test_order_keeps_what_the_index_keeps_of_rows_in_that_order(
     assert report[:3] == (500, len(kept), 500 - len(kept))
 
 
-def test_what_comes_but_once_is_kept_in_a_file_meanwhile(tmp_path: Path) -> None:
-    rows: list[Any] = []
-    items = ((row["id"], row["text"], row) for row in ROWS)
-    deduplicate(items, rows.append, keep="longest")
-    again: list[Any] = []
-    deduplicate([(row["id"], row["text"], row) for row in ROWS], again.append, keep="longest")
-    assert rows == again
-    assert not list(tmp_path.iterdir())
-
-
 def test_field_that_cannot_be_ordered_is_named_with_its_row(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"id": 1, "text": "some words here", "score": [1]}')
     with pytest.raises(InputError, match=r"a\.jsonl:1: expected a number or a text to order the rows by"):

@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 import pytest
+from support.commands import rows_of
 from support.faults import small_frames
 from support.samples import sample_of
 from support.truth import texts
@@ -23,10 +24,6 @@ def write(path: Path, rows: list[str]) -> list[bytes]:
     lines = [orjson.dumps({"id": n, "text": text, "n": 1}) + b"\n" for n, text in enumerate(rows)]
     path.write_bytes(b"".join(lines))
     return lines
-
-
-def json_rows(path: Path) -> list[Any]:
-    return [orjson.loads(line) for line in path.read_bytes().splitlines()]
 
 
 def brute_force(rows: list[str], threshold: float = 0.8) -> list[list[bool]]:
@@ -62,7 +59,7 @@ def test_seen_paragraphs_go_and_rows_without_any_stand_as_they_stood(tmp_path: P
         elif rest:
             tail = text[len(text.rstrip()) :]
             expected.append({"id": number, "text": "\n".join(rest) + tail, "n": 1})
-    assert json_rows(tmp_path / "out.jsonl") == expected
+    assert rows_of(tmp_path / "out.jsonl") == expected
     assert 20 < len(expected) < 100
     assert (report.read, report.removed) == tuple(counts)
 
@@ -74,7 +71,7 @@ def test_each_seen_paragraph_and_the_share_of_each_document_is_told(tmp_path: Pa
         tmp_path / "a.jsonl", tmp_path / "out.jsonl", level="paragraph", on_removed=gone.append, explain=True
     )
     folder = tmp_path / "out.jsonl.dedup"
-    removed_rows = json_rows(folder / "removed.jsonl")
+    removed_rows = rows_of(folder / "removed.jsonl")
     assert [each.to_dict() for each in gone] == removed_rows
     for row in removed_rows:
         text = TEXTS[row["row"] - 1]
@@ -87,7 +84,7 @@ def test_each_seen_paragraph_and_the_share_of_each_document_is_told(tmp_path: Pa
         )
         assert row["explanation"] == found.to_dict()
         assert row["duplicate_of"] == f"{row['kept_row'] - 1}#{row['kept_paragraph']}"
-    rollup = json_rows(folder / "documents.jsonl")
+    rollup = rows_of(folder / "documents.jsonl")
     for row in rollup:
         parts = [line for line in TEXTS[row["number"]].split("\n") if line.strip()]
         numbers = [each["paragraph"] for each in removed_rows if each["row"] == row["row"]]
@@ -101,7 +98,7 @@ def test_each_seen_paragraph_and_the_share_of_each_document_is_told(tmp_path: Pa
 def test_paragraphs_are_annotated_with_their_places(tmp_path: Path) -> None:
     write(tmp_path / "a.jsonl", TEXTS)
     deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", level="paragraph", mode="annotate")
-    rows = json_rows(tmp_path / "out.jsonl")
+    rows = rows_of(tmp_path / "out.jsonl")
     assert [row["text"] for row in rows] == TEXTS
     for row, seen in zip(rows, brute_force(TEXTS), strict=True):
         assert len(row["seen"]) == sum(seen)
@@ -163,7 +160,7 @@ def test_paragraphs_of_csv_parquet_folders_and_iterables(tmp_path: Path) -> None
     for number, text in enumerate(rows):
         (tmp_path / "folder" / f"{number}.txt").write_text(text)
     deduplicate(tmp_path / "folder", tmp_path / "folder.jsonl", level="paragraph")
-    assert [row["text"] for row in json_rows(tmp_path / "folder.jsonl")] == left
+    assert [row["text"] for row in rows_of(tmp_path / "folder.jsonl")] == left
     with pytest.raises(InputError, match=r"list\.txt: expected an output"):
         deduplicate(tmp_path / "folder", tmp_path / "list.txt", level="paragraph")
     kept: list[Any] = []
@@ -181,16 +178,12 @@ def test_paragraphs_go_into_an_index_and_are_seen_there(tmp_path: Path) -> None:
     write(tmp_path / "a.jsonl", TEXTS[:60])
     write(tmp_path / "b.jsonl", TEXTS[60:])
     for name in ("a", "b"):
-        deduplicate(
-            tmp_path / f"{name}.jsonl",
-            tmp_path / f"{name}-out.jsonl",
-            level="paragraph",
-            into=tmp_path / "seen",
-        )
+        how: Any = {"level": "paragraph", "into": tmp_path / "seen"}
+        deduplicate(tmp_path / f"{name}.jsonl", tmp_path / f"{name}-out.jsonl", **how)
     write(tmp_path / "all.jsonl", TEXTS)
     whole = deduplicate(tmp_path / "all.jsonl", tmp_path / "all-out.jsonl", level="paragraph")
-    both = json_rows(tmp_path / "a-out.jsonl") + json_rows(tmp_path / "b-out.jsonl")
-    assert [row["text"] for row in both] == [row["text"] for row in json_rows(tmp_path / "all-out.jsonl")]
+    both = rows_of(tmp_path / "a-out.jsonl") + rows_of(tmp_path / "b-out.jsonl")
+    assert [row["text"] for row in both] == [row["text"] for row in rows_of(tmp_path / "all-out.jsonl")]
     with simindex.open(tmp_path / "seen", "r") as index:
         assert len(index) == whole.kept
         assert {"input", "row", "paragraph"} == set(index["0#1"].metadata)
@@ -221,12 +214,12 @@ def test_explained_rows_say_what_they_share(tmp_path: Path) -> None:
     for keep in ("first", "longest"):
         out = tmp_path / f"{keep}.jsonl"
         deduplicate(tmp_path / "a.jsonl", out, 0.5, keep=keep, mode="annotate", explain=True)
-        found = json_rows(out)
+        found = rows_of(out)
         gone, kept = (2, 0) if keep == "first" else (0, 2)
         explained = simindex.corpus.explain(rows[gone], rows[kept], simindex.Config(simhash=None)).to_dict()
         assert found[gone]["explanation"] == explained
         assert found[kept]["explanation"] is found[1]["explanation"] is None
-        (removal,) = json_rows(tmp_path / f"{keep}.jsonl.dedup" / "removed.jsonl")
+        (removal,) = rows_of(tmp_path / f"{keep}.jsonl.dedup" / "removed.jsonl")
         assert removal["explanation"] == explained
     with simindex.open(tmp_path / "old") as index:
         index.insert("x", rows[0])

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.commands import rows_of
 from support.faults import around, broken_off, set_bound
 from support.truth import kept_by_index, lines, texts, write_lines
 
@@ -19,10 +20,6 @@ from simindex.corpus import Removed, deduplicate
 from simindex.inputs import InputError
 
 TEXTS = texts(400, seed=7)
-
-
-def told(folder: Path, name: str) -> list[Any]:
-    return [json.loads(line) for line in (folder / f"{name}.dedup/removed.jsonl").read_bytes().splitlines()]
 
 
 ORDERS: dict[str, Callable[[list[str]], list[int]]] = {
@@ -138,7 +135,7 @@ def test_rows_that_no_lines_are_read_again_as_rows(tmp_path: Path) -> None:
     report = deduplicate(paths, tmp_path / "out.jsonl")
     kept = kept_by_index(tmp_path / "i", TEXTS[:200])
     assert report[:3] == (200, len(kept), 200 - len(kept))
-    found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_bytes().splitlines()]
+    found = rows_of(tmp_path / "out.jsonl")
     assert [row["text"] for row in found] == [TEXTS[place] for place in kept]
     of_lines = [own[place] for place in kept if not 120 <= place < 150]
     assert set(of_lines) <= set((tmp_path / "out.jsonl").read_bytes().splitlines(keepends=True))
@@ -181,7 +178,9 @@ def test_rows_that_were_looked_at_are_not_sketched_again(
     deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", **how)
     assert sum(sketched) == 250
     assert (tmp_path / "out.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
-    assert told(tmp_path, "out.jsonl") == told(tmp_path, "whole.jsonl")
+    assert rows_of(tmp_path / "out.jsonl.dedup/removed.jsonl") == rows_of(
+        tmp_path / "whole.jsonl.dedup/removed.jsonl"
+    )
     left = {path.name for path in (tmp_path / "out.jsonl.dedup").iterdir()}
     assert left == {"journal.json", "removed.jsonl"}
 
@@ -218,7 +217,7 @@ def test_keys_of_all_kinds_are_told_as_they_are(tmp_path: Path) -> None:
         source = tmp_path / f"{name}.jsonl"
         source.write_text("".join(json.dumps(row) + "\n" for row in [*rows, *reversed(rows)]))
         deduplicate(source, tmp_path / f"{name}.out.jsonl")
-        found = told(tmp_path, f"{name}.out.jsonl")
+        found = rows_of(tmp_path / f"{name}.out.jsonl.dedup/removed.jsonl")
         ids = [f"{source}:{row}" if key is None else key for row, key in enumerate((*some, *some[::-1]), 1)]
         assert [row["id"] for row in found] == ids[1:]
         assert {json.dumps(row["duplicate_of"]) for row in found} == {json.dumps(ids[0])}

@@ -115,11 +115,6 @@ def test_longest_of_several_occurrences_is_a_passage() -> None:
     assert len(runs("a" * 50_000, "a" * 20_000)) <= 4
 
 
-@pytest.mark.parametrize(("a", "b"), [("", ""), ("", "a b c"), ("...", "!?"), ("a b c", "d e f")])
-def test_texts_that_share_nothing_have_no_passage(a: str, b: str) -> None:
-    assert explain(a, b) == Explanation(0.0, [], 0.0, 0.0)
-
-
 def test_text_that_is_shorter_than_a_shingle_is_one() -> None:
     assert explain("A b", "a b") == Explanation(1.0, [Passage(0, 3, 0, 3)], 1.0, 1.0)
     assert explain("a b", "a b c").similarity == 0.0
