@@ -12,7 +12,7 @@ import gzip
 import importlib
 import io
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, BinaryIO, cast
 
@@ -69,40 +69,39 @@ class _Counted:
         return chunk
 
 
-class _Readable(io.RawIOBase):
+class _Chunks(io.RawIOBase):
+    """What a generator of bytes yields, as a file."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks, self._chunk = chunks, memoryview(b"")
+
     def readable(self) -> bool:
         return True
 
-
-class _Unpacked(_Readable):
-    """The content of all parts of a .zst or .xz file, decompressed as far as there is room for it."""
-
-    def __init__(self, file: _Counted, new_part: Callable[[], Any], padding: bytes = b"") -> None:
-        self._file, self._new_part, self._padding = file, new_part, padding
-        self._part: Any = None
-        self._rest = b""
-
     def readinto(self, buffer: Any) -> int:
-        while True:
-            chunk = b""
-            if self._part is None or self._part.needs_input:
-                chunk = self._rest or self._file.read(_UNPACK_BYTES)
-                self._rest = b""
-                if not chunk and self._part is not None:
-                    raise EOFError("compressed file ended before its end-of-frame marker")
-                if not chunk:
-                    return 0
-            if self._part is None:
-                chunk = chunk.lstrip(self._padding) if self._padding else chunk
-                if not chunk:
-                    continue
-                self._part = self._new_part()
-            content = self._part.decompress(chunk, len(buffer))
-            if self._part.eof:
-                self._rest, self._part = self._part.unused_data, None
-            if content:
-                buffer[: len(content)] = content
-                return len(content)
+        while not self._chunk:
+            if (chunk := next(self._chunks, None)) is None:
+                return 0
+            self._chunk = memoryview(chunk)
+        size = min(len(buffer), len(self._chunk))
+        buffer[:size] = self._chunk[:size]
+        self._chunk = self._chunk[size:]
+        return size
+
+
+def _unpacked(file: _Counted, new_part: Callable[[], Any], padding: bytes) -> Iterator[bytes]:
+    """Yield the content of all parts of a .zst or .xz file, decompressed as it is asked for."""
+    rest = b""
+    while rest := rest or file.read(_UNPACK_BYTES):
+        if not (rest := rest.lstrip(padding) if padding else rest):
+            continue
+        part = new_part()
+        while not part.eof:
+            if part.needs_input and not (rest := rest or file.read(_UNPACK_BYTES)):
+                raise EOFError("compressed file ended before its end-of-frame marker")
+            yield part.decompress(rest, _UNPACK_BYTES)
+            rest = b""
+        rest = part.unused_data
 
 
 _MARK = "simindex.mark"
@@ -113,24 +112,17 @@ def _mark(error: UnicodeError) -> tuple[str, int]:
     return "\udcff", cast("UnicodeDecodeError", error).end
 
 
-class _Recoded(_Readable):
-    """The content of a file in another encoding, in UTF-8."""
+def _recoded(file: BinaryIO, encoding: str) -> Iterator[bytes]:
+    """Yield the content of a file in another encoding, in UTF-8."""
+    codecs.register_error(_MARK, _mark)
+    decoder = codecs.getincrementaldecoder(encoding)(_MARK)
+    while chunk := file.read(_UNPACK_BYTES):
+        yield decoder.decode(chunk).encode("utf-8", "surrogateescape")
+    yield decoder.decode(b"", True).encode("utf-8", "surrogateescape")
 
-    def __init__(self, file: BinaryIO, encoding: str) -> None:
-        codecs.register_error(_MARK, _mark)
-        self._file, self._ready, self._is_ended = file, memoryview(b""), False
-        self._decoder = codecs.getincrementaldecoder(encoding)(_MARK)
 
-    def readinto(self, buffer: Any) -> int:
-        while not self._ready and not self._is_ended:
-            chunk = self._file.read(_UNPACK_BYTES)
-            self._is_ended = not chunk
-            text = self._decoder.decode(chunk, self._is_ended)
-            self._ready = memoryview(text.encode("utf-8", "surrogateescape"))
-        size = min(len(buffer), len(self._ready))
-        buffer[:size] = self._ready[:size]
-        self._ready = self._ready[size:]
-        return size
+def _file_of(chunks: Iterator[bytes]) -> BinaryIO:
+    return cast("BinaryIO", io.BufferedReader(_Chunks(chunks), _UNPACK_BYTES))
 
 
 def is_utf8(encoding: str) -> bool:
@@ -149,7 +141,7 @@ class Stream:
         self.is_packed = False
         self.file = standard_input() if path == "-" else self._opened(path, max_window)
         if not is_utf8(encoding):
-            self.file = cast("BinaryIO", io.BufferedReader(_Recoded(self.file, encoding), _UNPACK_BYTES))
+            self.file = _file_of(_recoded(self.file, encoding))
 
     def _opened(self, path: str, max_window: int) -> BinaryIO:
         unpacker = require_unpacker(path)
@@ -166,13 +158,11 @@ class Stream:
         if _packing(path) == ".xz":
             memory = max_window + _LZMA_BYTES
             new_part = partial(unpacker.LZMADecompressor, unpacker.FORMAT_XZ, memlimit=memory)
-            unpacked = _Unpacked(self._counted, new_part, padding=b"\0")
-        else:
-            parameter = unpacker.DecompressionParameter.window_log_max
-            least, most = parameter.bounds()
-            options = {parameter: min(max(max_window.bit_length() - 1, least), most)}
-            unpacked = _Unpacked(self._counted, partial(unpacker.ZstdDecompressor, options=options))
-        return cast("BinaryIO", io.BufferedReader(unpacked, _UNPACK_BYTES))
+            return _file_of(_unpacked(self._counted, new_part, padding=b"\0"))
+        parameter = unpacker.DecompressionParameter.window_log_max
+        least, most = parameter.bounds()
+        options = {parameter: min(max(max_window.bit_length() - 1, least), most)}
+        return _file_of(_unpacked(self._counted, partial(unpacker.ZstdDecompressor, options=options), b""))
 
     @property
     def packed_bytes(self) -> int:
