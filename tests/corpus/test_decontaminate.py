@@ -3,14 +3,13 @@
 import json
 import random
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.faults import set_bound, small_frames
+from support.faults import set_bound, small_frames, stopping_at
 
 import simindex
 from simindex import Config, ConfigMismatchError, SimIndexError, WordShingles
@@ -97,20 +96,13 @@ def test_bytes_depend_neither_on_batches_nor_on_workers_nor_on_interruptions(
     written(tmp_path / "items.jsonl", items)
     found = set()
 
-    def stop(at: int) -> Callable[[int], None]:
-        def progress(done: int) -> None:
-            if done > at:
-                raise KeyboardInterrupt
-
-        return progress
-
     for batch_size, workers, stops in ((1, 1, []), (7, 2, [40, 150]), (4_000, None, [])):
         out = tmp_path / f"{batch_size}-{name}"
         how: Any = {"batch_size": batch_size, "workers": workers}
         arguments = tmp_path / "rows.jsonl", out, tmp_path / "items.jsonl"
         for at in stops:
             with pytest.raises(KeyboardInterrupt):
-                decontaminate(*arguments, progress=stop(at), **how)
+                decontaminate(*arguments, progress=stopping_at(at), **how)
         report = decontaminate(*arguments, **how)
         assert decontaminate(*arguments, **how)._replace(seconds=0.0) == report._replace(seconds=0.0)
         gone = (tmp_path / f"{out.name}.dedup" / "removed.jsonl").read_bytes()

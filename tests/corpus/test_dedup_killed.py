@@ -13,7 +13,7 @@ from typing import Any
 
 import lmdb
 import pytest
-from support.faults import small_frames
+from support.faults import small_frames, stopping_at
 from support.samples import sample_of
 from support.truth import texts, write_lines
 
@@ -184,12 +184,8 @@ def test_gone_on_with_it_does_not_begin_again(tmp_path: Path) -> None:
     """A run that is stopped late leaves little to the next one."""
     write_lines(tmp_path / "a.jsonl", TEXTS)
 
-    def stop(done: int) -> None:
-        if done >= 150:
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        run(tmp_path, mode="annotate", progress=stop)
+        run(tmp_path, mode="annotate", progress=stopping_at(150))
     state = json.loads((tmp_path / "out.jsonl.gz.dedup" / "journal.json").read_bytes())["state"]
     assert state["phase"] == "reading"
     assert 100 <= state["read"] <= 150

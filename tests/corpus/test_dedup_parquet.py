@@ -8,7 +8,7 @@ import pyarrow
 import pyarrow.parquet as parquet
 import pytest
 from support.commands import Run
-from support.faults import broken_off, small_frames
+from support.faults import broken_off, small_frames, stopping_at
 from support.truth import kept_by_index, texts
 
 from simindex.corpus import deduplicate
@@ -40,12 +40,10 @@ def test_columns_and_types_stay_and_the_job_can_be_gone_on_with(tmp_path: Path) 
     assert found.equals(table().take(kept_by_index(tmp_path / "i", TEXTS)))
     assert parquet.ParquetFile(tmp_path / "whole.parquet").num_row_groups > 5
 
-    def stop(done: int) -> None:
-        if done == 160:
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        deduplicate(tmp_path / "a.parquet", tmp_path / "out.parquet", batch_size=20, progress=stop)
+        deduplicate(
+            tmp_path / "a.parquet", tmp_path / "out.parquet", batch_size=20, progress=stopping_at(160)
+        )
     assert not (tmp_path / "out.parquet").exists()
     second_report = deduplicate(tmp_path / "a.parquet", tmp_path / "out.parquet", batch_size=33)
     assert second_report[:4] == report[:4]

@@ -7,7 +7,6 @@ more of them.
 
 import json
 import random
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from corpora import (
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.commands import Run
+from support.faults import stopping_at
 from support.samples import sample_of
 
 import simindex
@@ -209,14 +209,6 @@ def test_dedup_goes_on_to_the_same_bytes(tmp_path: Path, number: int) -> None:
         path.parent.mkdir()
     deduplicate(judged.paths, whole, **how)
     dice = random.Random(number)
-
-    def stopping_at(until: int) -> Callable[[int], None]:
-        def stop(done: int) -> None:
-            if done >= until:
-                raise KeyboardInterrupt
-
-        return stop
-
     for until in sorted(dice.sample(range(1, 150), 3)):
         with pytest.raises(KeyboardInterrupt):
             deduplicate(

@@ -156,6 +156,16 @@ def broken_off(
     return runs
 
 
+def stopping_at(rows: int) -> Callable[[int], None]:
+    """Return a `progress` that interrupts a job once so many rows are done."""
+
+    def progress(done: int) -> None:
+        if done >= rows:
+            raise KeyboardInterrupt
+
+    return progress
+
+
 def small_frames(patch: pytest.MonkeyPatch, num_bytes: int) -> None:
     """Let a deduplication cut its output after so many bytes, and write its journal at each cut."""
     set_bound(patch, "bytes of a frame", num_bytes)
