@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from simindex.changes.merges import runs_to_compact
 from simindex.changes.session import Session
 from simindex.changes.writer import Writer
-from simindex.errors import CorruptIndexError
+from simindex.errors import damaged
 from simindex.format.keys import number_key, segment_prefix
 from simindex.format.layout import SegmentEntry
 from simindex.format.meta import MANIFEST_KEY, encode_manifest
@@ -158,10 +158,7 @@ class _Compaction:
                 )
             count += copied
         if database == "documents" and count != self._old.num_documents:
-            raise CorruptIndexError(
-                f"documents: expected {self._old.num_documents} of them, found {count}; "
-                "restore a backup or rebuild the index"
-            )
+            raise damaged(f"documents: expected {self._old.num_documents} of them, found {count}")
 
     @contextmanager
     def _reading(self, *, buffers: bool = True) -> Iterator[ReadTransaction]:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from simindex.changes.writer import clear_unnamed
 from simindex.checks import local_path
 from simindex.config import differing_fields
-from simindex.errors import BackupTargetError, ConfigMismatchError, CorruptIndexError, IndexFullError
+from simindex.errors import BackupTargetError, ConfigMismatchError, CorruptIndexError, IndexFullError, damaged
 from simindex.format.keys import segment_prefix
 from simindex.format.layout import SegmentEntry
 from simindex.format.meta import (
@@ -289,9 +289,8 @@ def _ascending(database: str, parts: Iterator[Items]) -> Iterator[Items]:
     last = b""
     for part in parts:
         if not last < part[0][0] <= part[-1][0]:
-            raise CorruptIndexError(
-                f"{database}: expected ascending keys, found {part[0][0].hex():.80} behind {last.hex():.80}; "
-                "restore a backup or rebuild the index",
+            raise damaged(
+                f"{database}: expected ascending keys, found {part[0][0].hex():.80} behind {last.hex():.80}",
                 key=part[0][0],
             )
         last = part[-1][0]

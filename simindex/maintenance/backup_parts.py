@@ -21,7 +21,7 @@ from typing import NamedTuple
 import xxhash
 
 from simindex.batching import in_parts
-from simindex.errors import CorruptIndexError
+from simindex.errors import damaged
 from simindex.format.chunks import is_sealed_chunk, seals_of
 from simindex.format.keys import segment_key, whole_segment_key
 from simindex.format.layout import Column, Geometry, SegmentEntry
@@ -84,10 +84,9 @@ def checked_value(entry: SegmentEntry, piece: Piece, value: bytes | memoryview |
     if piece.column is None and len(found) == piece.num_bytes:
         unseal("segments", piece.key, found, f"segment {entry.id}", segment=entry.id)
     elif piece.column is None or not is_sealed_chunk(piece.key, piece.column, piece.entries, found):
-        raise CorruptIndexError(
+        raise damaged(
             f"segment {entry.id}, entry {piece.key.hex()}: expected {piece.num_bytes} bytes that fit their "
-            f"seals, found {'nothing' if value is None else f'{len(found)} others'}; restore a backup or "
-            "rebuild the index",
+            f"seals, found {'nothing' if value is None else f'{len(found)} others'}",
             segment=entry.id,
             key=piece.key,
         )

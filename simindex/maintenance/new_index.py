@@ -26,7 +26,7 @@ from simindex.changes.session import Session
 from simindex.changes.writer import Writer
 from simindex.checks import require_callable, require_conflict
 from simindex.config import Config, SimHashConfig, both_values, differing_fields
-from simindex.errors import ConfigMismatchError, CorruptIndexError, SimIndexError
+from simindex.errors import ConfigMismatchError, SimIndexError, damaged
 from simindex.format.bulk import NO_LEADER, Records, decode_records
 from simindex.format.keys import NUMBER_KEY_BYTES, numbers_of
 from simindex.format.layout import Layout
@@ -164,10 +164,7 @@ class Source:
             first = keys[-1] + b"\0"
             yield batch
         if count != self.manifest.num_documents:
-            raise CorruptIndexError(
-                f"{self.path}: expected {self.manifest.num_documents} documents, found {count}; "
-                "restore a backup or rebuild the index"
-            )
+            raise damaged(f"{self.path}: expected {self.manifest.num_documents} documents, found {count}")
 
     def _numbers(self, keys: list[bytes], first: bytes) -> np.ndarray:
         """Return the numbers of records from their keys, from `first` on; CorruptIndexError: no such ones."""
@@ -176,9 +173,8 @@ class Source:
         numbers = numbers_of(octets.reshape(len(keys), -1)) if are_numbers else octets
         ascend = are_numbers and bool((numbers[1:] > numbers[:-1]).all())
         if not ascend or numbers[-1] >= self.manifest.next_number:
-            raise CorruptIndexError(
-                f"documents: expected ascending numbers below {self.manifest.next_number}, found others; "
-                "restore a backup or rebuild the index"
+            raise damaged(
+                f"documents: expected ascending numbers below {self.manifest.next_number}, found others"
             )
         return numbers
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from simindex.errors import CorruptIndexError
+from simindex.errors import CorruptIndexError, damaged
 from simindex.format.chunks import Chunk, WholeSegment, hashes_of_shingle_keys, read_chunk, read_whole_segment
 from simindex.format.keys import whole_segment_key
 from simindex.format.layout import Geometry, SegmentEntry
@@ -88,9 +88,9 @@ class StoredTables:
     def _note(self, table: int, chunk: int, block: int | None = None) -> None:
         name = self._geometry.name(table)
         self.errors.append(
-            CorruptIndexError(
+            damaged(
                 f"segment {self._entry.id}, table {name}, chunk {chunk}, block {block}: expected entries "
-                "that fit their seal and ascend, found others; restore a backup or rebuild the index",
+                "that fit their seal and ascend, found others",
                 segment=self._entry.id,
                 table=name,
                 chunk=chunk,

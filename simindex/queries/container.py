@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from simindex.errors import CorruptIndexError, SimIndexError
+from simindex.errors import SimIndexError, damaged
 from simindex.format.keys import Key, encode_key
 from simindex.format.records import StoredRecord
 from simindex.queries.view import View
@@ -107,10 +107,7 @@ class Walk:
         if found:
             self._first = found[-1][0] + 1
         if len(found) < limit and self._is_same and self._count != view.num_documents:
-            raise CorruptIndexError(
-                f"documents: expected {view.num_documents} of them, found {self._count}; "
-                "restore a backup or rebuild the index"
-            )
+            raise damaged(f"documents: expected {view.num_documents} of them, found {self._count}")
         return found
 
     def _compare(self, view: View) -> None:

@@ -14,7 +14,7 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from simindex.errors import CorruptIndexError
+from simindex.errors import CorruptIndexError, damaged
 from simindex.format.chunks import table_key
 from simindex.format.keys import encode_key, key_hashes, number_key, numbered
 from simindex.format.layout import COPY_TABLE, KEY_TABLE, SegmentEntry
@@ -147,8 +147,7 @@ class Reader:
             )
         else:
             return
-        remedy = "restore a backup or rebuild the index"
-        raise CorruptIndexError(f"manifest: expected {problem}; {remedy}", key=MANIFEST_KEY)
+        raise damaged(f"manifest: expected {problem}", key=MANIFEST_KEY)
 
     def load(self, txn: ReadTransaction, entry: SegmentEntry) -> Segment:
         """Load one live segment."""
@@ -250,9 +249,8 @@ class View:
         older records."""
         value = self._txn.get("documents", number_key(number))
         if value is not None and self._snapshot.has_removed and self.removed_flags(number):
-            raise CorruptIndexError(
-                f"document {number}: expected no record of a removed document, found one; "
-                "restore a backup or rebuild the index",
+            raise damaged(
+                f"document {number}: expected no record of a removed document, found one",
                 key=number_key(number),
             )
         return value
@@ -264,10 +262,7 @@ class View:
 
     @staticmethod
     def _missing(number: int) -> CorruptIndexError:
-        return CorruptIndexError(
-            f"document {number}: expected a record, found none, and it was not removed; "
-            "restore a backup or rebuild the index"
-        )
+        return damaged(f"document {number}: expected a record, found none, and it was not removed")
 
     def removed_flags(self, number: int) -> int:
         """Return the REMOVED flags of a committed number, 0 when nothing of it is gone."""
@@ -297,9 +292,9 @@ class View:
         items = self._txn.items("documents", number_key(first) if first else b"")
         for number, value in numbered(items, "documents", first):
             if number >= self.manifest.next_number:
-                raise CorruptIndexError(
+                raise damaged(
                     f"document {number}: expected numbers below {self.manifest.next_number}; stored numbers "
-                    "are ahead of the manifest; restore a backup or rebuild the index",
+                    "are ahead of the manifest",
                     key=number_key(number),
                 )
             if number >= behind:
@@ -405,10 +400,7 @@ class View:
             return batch
         found = self.directory.read_sketch(number if record.leader is None else record.leader)
         if found is None:
-            raise CorruptIndexError(
-                f"document {number}: expected a stored sketch, found none; "
-                "restore a backup or rebuild the index"
-            )
+            raise damaged(f"document {number}: expected a stored sketch, found none")
         batch.present[0] = record.present
         if record.present & HAS_SIGNATURE:
             batch.words[0] = found[0]

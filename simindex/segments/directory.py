@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from simindex import _kernel
-from simindex.errors import CorruptIndexError
+from simindex.errors import damaged
 from simindex.format.chunks import chunk_seeds, whole_segment_rows
 from simindex.format.keys import segment_keys, whole_segment_key
 from simindex.format.layout import FIRST_BAND_TABLE, Chunks, Geometry, SegmentEntry
@@ -163,9 +163,8 @@ class Segment:
             memory = form.place(value)
         except _kernel.Damage as exc:
             table = geometry.name(exc.args[1])
-            raise CorruptIndexError(
-                f"segment {self.entry.id}, table {table}: expected keys in ascending order, found others; "
-                "restore a backup or rebuild the index",
+            raise damaged(
+                f"segment {self.entry.id}, table {table}: expected keys in ascending order, found others",
                 segment=self.entry.id,
                 table=table,
             ) from exc
@@ -242,9 +241,8 @@ class Segment:
         """Return a value so that it lives as long as the segment."""
         if value is None or len(value) != expected:
             found = "nothing" if value is None else f"{len(value)} bytes"
-            raise CorruptIndexError(
-                f"segment {self.entry.id}, entry {key.hex()}: expected {expected} bytes, found {found}; "
-                "restore a backup or rebuild the index",
+            raise damaged(
+                f"segment {self.entry.id}, entry {key.hex()}: expected {expected} bytes, found {found}",
                 segment=self.entry.id,
                 key=key,
             )
@@ -304,10 +302,9 @@ class Directory:
         except _kernel.Damage as exc:
             place, table_number, chunk, block = exc.args
             segment, table = self.segments[place].entry.id, self.geometry.name(table_number)
-            raise CorruptIndexError(
+            raise damaged(
                 f"segment {segment}, table {table}, chunk {chunk}, block {block}: "
-                "the stored entries do not fit their seal or their order; "
-                "restore a backup or rebuild the index",
+                "the stored entries do not fit their seal or their order",
                 segment=segment,
                 table=table,
                 chunk=chunk,
@@ -359,8 +356,5 @@ class Directory:
         numbers = np.ascontiguousarray(numbers, dtype=np.uint64)
         found = self.run(_kernel.read_sketches, numbers, words, fingerprints)
         if found < len(numbers):
-            raise CorruptIndexError(
-                f"document {numbers[found]}: expected a stored sketch, found none; "
-                "restore a backup or rebuild the index"
-            )
+            raise damaged(f"document {numbers[found]}: expected a stored sketch, found none")
         return words, fingerprints

@@ -18,7 +18,7 @@ from operator import attrgetter
 import numpy as np
 
 from simindex import _kernel
-from simindex.errors import CorruptIndexError
+from simindex.errors import damaged
 from simindex.format.chunks import encode_whole_segment
 from simindex.format.keys import whole_segment_key
 from simindex.format.layout import FIRST_BAND_TABLE, KEY_TABLE, Geometry, SegmentEntry
@@ -165,9 +165,9 @@ class Merge:
         *of_tables, num_sketches = counts.tolist()
         self.entry = geometry.counted(self.entry, of_tables, num_sketches)
         if geometry.entry_counts(self.entry) != of_tables:
-            raise CorruptIndexError(
+            raise damaged(
                 f"segments {self.sources[0].id} to {self.sources[-1].id}: expected as many live entries in "
-                f"each table of a kind, found {of_tables}; restore a backup or rebuild the index",
+                f"each table of a kind, found {of_tables}",
                 segment=self.sources[0].id,
             )
         key = whole_segment_key(self.entry.id)

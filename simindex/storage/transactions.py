@@ -10,7 +10,7 @@ from typing import Any
 import lmdb
 
 from simindex import _kernel
-from simindex.errors import CorruptIndexError, SimIndexError
+from simindex.errors import CorruptIndexError, SimIndexError, damaged
 from simindex.storage.check_at_open import RECORDS
 from simindex.storage.environment import Environment, Pin, Visitor
 from simindex.storage.lmdb_file import translated
@@ -232,10 +232,8 @@ class WriteTransaction:
             with self._txn.cursor(db=self._databases[database]) as cursor:
                 consumed, added = cursor.putmulti(items, overwrite=False, append=True)
         if consumed != len(items) or added != len(items):
-            raise CorruptIndexError(
-                f"{database}: expected to append {len(items)} new keys behind the stored ones, appended "
-                f"{added}; restore a backup or rebuild the index"
-            )
+            wanted = f"expected to append {len(items)} new keys behind the stored ones, appended {added}"
+            raise damaged(f"{database}: {wanted}")
 
     def put_all(self, database: str, items: list[tuple[bytes, bytes]]) -> None:
         """Store values, replacing others."""
