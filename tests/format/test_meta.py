@@ -297,6 +297,7 @@ def test_damaged_note_is_refused() -> None:
         "text",
         True,
     ],
+    ids=repr,
 )
 def test_note_that_contradicts_itself_is_refused(fields: object) -> None:
     with pytest.raises(CorruptIndexError, match="expected the turn, the id and the answer"):
