@@ -84,7 +84,7 @@ def bytes_of_item(item: Any) -> int:
     """Return about what (key, document) or (key, document, metadata) takes; of anything else, 0."""
     try:
         # The common case first: sketching waits while this is counted.
-        is_text = len(item) == 2 and type(item[1]) is str
+        is_text = type(item[1]) is str and (len(item) == 2 or item[2] is None)
         return getsizeof(item[1]) if is_text else sum(map(bytes_of, item[1:3]))
     except (TypeError, LookupError):
         return 0
