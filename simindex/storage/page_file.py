@@ -25,6 +25,7 @@ import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import NamedTuple
 
 import lmdb
@@ -267,7 +268,7 @@ def pages_of(octets: np.ndarray, transaction: int | None = None) -> PageFile | N
         known = [meta] if meta and is_its else []
     if not known:
         return None
-    newest = max(known, key=lambda meta: meta.transaction)
+    newest = max(known, key=attrgetter("transaction"))
     return PageFile(octets, page_bytes, len(octets) // page_bytes, newest)
 
 

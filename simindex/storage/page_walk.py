@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -75,7 +76,7 @@ def wrong_numbers(file: PageFile) -> list[Wrong]:
     for _ in range(_LOOKS):
         metas = metas_of(file.octets)[1]
         known = [meta for meta in metas if meta]
-        newest = max(known, key=lambda meta: meta.transaction, default=file.meta)
+        newest = max(known, key=attrgetter("transaction"), default=file.meta)
         if newest.transaction > file.meta.transaction and newest.last_page >= file.num_pages:
             break  # committed since the file was mapped, to pages behind the map
         found = [] if None in metas else list(_contradictions(file, known))
@@ -428,12 +429,7 @@ def _without(tree: Tree, level: np.ndarray, is_wrong: np.ndarray, message: str) 
 
 
 _NOT_BETWEEN = "expected keys between those of the pages above, found others"
-
-
-def _taken(tree: Tree, level: np.ndarray, usage: Usage) -> np.ndarray:
-    """Return the pages of a level that are there and are used here alone."""
-    message = "expected a page of the file that is used once, found one that is not"
-    return _without(tree, level, ~usage.take(level["page"]), message)
+_NOT_ITS_OWN = "expected a page of the file that is used once, found one that is not"
 
 
 def _read_level(tree: Tree, level: np.ndarray, *, are_leaves: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -445,7 +441,7 @@ def _read_level(tree: Tree, level: np.ndarray, *, are_leaves: bool) -> tuple[np.
 
 def _next_level(tree: Tree, level: np.ndarray, usage: Usage) -> tuple[np.ndarray, int]:
     """Return the level below, and how many pages lead there."""
-    level = _taken(tree, level, usage)
+    level = _without(tree, level, ~usage.take(level["page"]), _NOT_ITS_OWN)
     nodes, is_sound = _read_level(tree, level, are_leaves=False)
     _without(tree, level, ~is_sound, "expected a branch page, found damage")
     parent, keys = nodes["page"], nodes["key"]
@@ -462,8 +458,8 @@ def _sound_leaves(
     tree: Tree, level: np.ndarray, usage: Usage, *, reads_values: bool
 ) -> tuple[np.ndarray, int]:
     """Return the sound leaves, and how many pages their large values take."""
-    level, total = _taken(tree, level, usage), 0
-    kept = [level["page"][:0]]
+    level = _without(tree, level, ~usage.take(level["page"]), _NOT_ITS_OWN)
+    kept, total = [level["page"][:0]], 0
     for at in range(0, len(level), _LEAVES_AT_ONCE):
         part = level[at : at + _LEAVES_AT_ONCE]
         nodes, is_sound = _read_level(tree, part, are_leaves=True)

@@ -20,7 +20,7 @@ from simindex.changes.documents import DEFAULT_BATCH_SIZE, Conflict, InsertRepor
 from simindex.cli import creation, options, reading
 from simindex.cli.command import Command
 from simindex.cli.failures import INTERRUPTED, REPORTED, CommandError, describe, in_options
-from simindex.cli.output import Advance, Reports, counted, figure, note, print_json, work_bar
+from simindex.cli.output import Advance, Reports, counted, note, print_json, work_bar
 from simindex.format.keys import Key
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.inputs import Columns, Inputs, Row
@@ -194,11 +194,11 @@ def insert(
         print_json(counts | {"seconds": seconds, "documents_per_second": rate})
         return
     equal = f"{counted(feed.equal, 'row')} equal to another, " if feed.equal else ""
-    alike = "" if if_new is None else f" ({figure(feed.matched)} of them like another)"
+    alike = "" if if_new is None else f" ({feed.matched:,} of them like another)"
     note(
-        f"{counted(report.inserted, 'document')} inserted, {figure(report.replaced)} replaced, "
-        f"{figure(report.skipped)} skipped{alike}, {equal}{counted(bad, 'bad row')}; "
-        f"{seconds:,.1f} s, {figure(rate)} documents/s"
+        f"{counted(report.inserted, 'document')} inserted, {report.replaced:,} replaced, "
+        f"{report.skipped:,} skipped{alike}, {equal}{counted(bad, 'bad row')}; "
+        f"{seconds:,.1f} s, {rate:,.0f} documents/s"
     )
 
 
