@@ -253,7 +253,7 @@ query news --file articles.jsonl --max-row 50 | articles.jsonl: expected a docum
 query news --input articles.jsonl --max-row 50 | articles.jsonl:1: expected a line of at most 50 bytes
 remove news --input articles.jsonl --max-row 50 | articles.jsonl:1: expected a line of at most 50 bytes
 remove news --int --input page.txt | page.txt:1: expected an integer, found 'the quick brown fox
-remove news --rows no-ids.jsonl | no-ids.jsonl:1: expected a key in the field 'id', found ['text'];
+remove news --rows no-ids.jsonl | no-ids.jsonl:2: expected a key in the field 'id', found ['text'];
 remove news --rows page.csv | page.csv:1: expected a column 'id', found ['key', 'text']; --
 insert news articles.jsonl | key 'fox' is in the index already, or twice in the input; use --on-conflict skip
 insert news articles.jsonl --words 4 | the index has another configuration (shingles: stored
@@ -305,8 +305,13 @@ def study(news: str, tmp_path: Path) -> Path:
     for name, config in configs.items():
         with simindex.open(name, config=config) as index:
             index.insert_many([("fox", FOX), ("8", SHIP)])
-    files = {"page.txt": FOX, "page.csv": f"key,text\nfox,{FOX}\n", "no-ids.jsonl": '{"text": "fox"}\n'}
-    for name, content in {**files, "tree/a": SHIP}.items():
+    files = {
+        "page.txt": FOX,
+        "page.csv": f"key,text\nfox,{FOX}\n",
+        "no-ids.jsonl": '{"id": 7}\n{"text": "fox"}',
+        "tree/a": SHIP,
+    }
+    for name, content in files.items():
         Path(name).parent.mkdir(exist_ok=True)
         Path(name).write_text(content)
     assert news == "news"

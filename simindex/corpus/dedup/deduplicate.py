@@ -6,7 +6,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing
 from typing import Any, get_args
 
 from simindex.batching import num_workers
@@ -348,12 +348,10 @@ class Job:
             texts = self._texts if self._keep == "first" else None
             Work(self, files, journal, gathering, texts).read(decided)
 
-    @contextmanager
-    def _decisions(self, folder: str, into: Index | None) -> Iterator[Iterator[DecidedRows]]:
-        """Yield the rows that are not done yet, with their verdicts."""
+    def _decisions(self, folder: str, into: Index | None) -> AbstractContextManager[Iterator[DecidedRows]]:
+        """Return what gives the rows that are not done yet, with their verdicts."""
         by_lines = self.copies_lines and not self._explain
-        with self._sorting(folder, into).decided(self.state.read, by_lines=by_lines) as decided:
-            yield decided
+        return self._sorting(folder, into).decided(self.state.read, by_lines=by_lines)
 
     def _sorting(self, folder: str, into: Index | None) -> Sorting:
         """Return what decides the rows."""

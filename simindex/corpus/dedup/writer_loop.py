@@ -27,8 +27,8 @@ from simindex.errors import optional_module
 from simindex.jsonable import plain
 
 DecidedRows = tuple[Rows, tuple[Sequence[Any], set[int]]]
-"""Rows, the verdict on each as the annotator takes it (``None``: it stays), and the places of those that stay
-though a limit on candidates was hit."""
+"""Rows, the verdict on each for `Job.reported` (``None``: it stays), and the places of those that stay though
+a limit on candidates was hit."""
 
 
 FRAME_BYTES = 4 << 20
