@@ -70,20 +70,6 @@ def test_only_the_first_creates_and_may_do_so_again_where_its_answer_was_lost(st
     assert store.get("a") == b"first"
 
 
-def test_of_several_writers_at_once_one_wins(store: Objects) -> None:
-    for round_ in range(3):
-        start = threading.Barrier(8)
-
-        def create(number: int, start: threading.Barrier = start, round_: int = round_) -> bool:
-            start.wait()
-            return store.create(f"round-{round_}", b"%d" % number)
-
-        with ThreadPoolExecutor(8) as writers:
-            won = [*writers.map(create, range(8))]
-        assert store.get(f"round-{round_}") == b"%d" % won.index(True)
-        assert sum(won) == 1
-
-
 def test_a_store_with_conditional_puts_is_proved(place: str) -> None:
     store = open_store(place).inside("proved")
     prove(store)

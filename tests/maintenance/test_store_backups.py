@@ -61,19 +61,6 @@ def test_what_is_restored_is_what_was_backed_up(kind: str, paths: tuple[Path, Pa
     assert not list(restored.parent.glob(".*"))
 
 
-def test_what_is_restored_goes_on_as_an_index(paths: tuple[Path, Path, Path]) -> None:
-    path, store, restored = paths
-    with filled(path):
-        backup_index(path, store)
-    restore_index(store, restored)
-    with simindex.open(restored) as index:
-        index.insert_many(texts(100, 50), batch_size=10)
-        index.compact()
-        assert [*index] == [*range(150)]
-        assert index.query(texts(120, 1)[0][1])[0].key == 120
-        assert not problems_of(index.path)
-
-
 def test_what_a_backup_does_not_need_any_more_goes(paths: tuple[Path, Path, Path]) -> None:
     path, store, _ = paths
     with filled(path, 300) as index:
@@ -83,14 +70,6 @@ def test_what_a_backup_does_not_need_any_more_goes(paths: tuple[Path, Path, Path
         report = backup_index(path, store)
     assert (report.documents, parts_of(store)) == (0, set())
     assert report.removed_objects > 10
-
-
-def test_an_empty_index_is_restored(paths: tuple[Path, Path, Path]) -> None:
-    path, store, restored = paths
-    simindex.open(path).close()
-    backup_index(path, store)
-    assert restore_index(store, restored).documents == 0
-    assert content_of(restored) == content_of(path)
 
 
 # ---- cut off, and side by side ----

@@ -210,22 +210,6 @@ def list_with_writer(path: Path) -> None:
         list(index)
 
 
-def test_numbers_ahead_of_the_manifest_are_found_when_it_is_read(tmp_path: Path) -> None:
-    with simindex.open(tmp_path / "i", "x", CONFIG) as index:
-        index.insert("a", TEXTS[0])
-    old = next(change for change in stored_values(tmp_path / "i") if change[:2] == PLACES["manifest"])
-    with simindex.open(tmp_path / "i") as index:
-        index.insert("b", TEXTS[1])
-    store_values(tmp_path / "i", [old])
-    with (
-        pytest.raises(CorruptIndexError, match="of another time"),
-        simindex.open(tmp_path / "i", "r") as index,
-    ):
-        list(index)
-    with pytest.raises(CorruptIndexError, match="of another time"), simindex.open(tmp_path / "i") as index:
-        index.insert("c", TEXTS[2])
-
-
 def test_numbers_ahead_of_a_manifest_whose_count_fits_are_found_in_use(tmp_path: Path) -> None:
     """It is an older manifest of as many documents."""
     path = tmp_path / "i"

@@ -15,7 +15,7 @@ from support.processes import Tell, everything_from, forked, run_in_threads, suc
 from support.texts import BATCH, SMALL, TINY_LAYOUT, batch, document, label
 
 import simindex
-from simindex import ClosedError, Index, IndexLockedError, ReadOnlyError
+from simindex import ClosedError, Index, IndexLockedError
 
 
 def stored_batch(folder: Path, size: int) -> tuple[Path, list[object]]:
@@ -285,29 +285,6 @@ def test_reader_in_a_child_sees_what_was_committed_since_and_a_compacted_file(tm
     os.close(write)
 
 
-def test_reader_closed_in_a_child_stays_closed_and_the_parents_does_not(tmp_path: Path) -> None:
-    simindex.open(tmp_path / "i", "x", SMALL).close()
-    with simindex.open(tmp_path / "i", "r") as reader:
-
-        def work(tell: Tell) -> None:
-            reader.close()
-            reader.close()
-            with pytest.raises(ClosedError, match="the index is closed; open it again"):
-                len(reader)
-            tell("closed")
-
-        assert ended(forked(work)) == [["closed"]]
-        assert len(reader) == 0
-        with pytest.raises(ReadOnlyError):
-            reader.insert("a", ["a"])
-
-        def change(_: Tell) -> None:
-            with pytest.raises(ReadOnlyError):
-                reader.insert("a", ["a"])
-
-        assert ended(forked(change)) == [[]]
-
-
 def test_reader_in_a_child_says_that_its_index_is_gone_or_another(tmp_path: Path) -> None:
     path = tmp_path / "i"
     simindex.open(path, "x", SMALL).close()
@@ -333,25 +310,6 @@ def test_reader_in_a_child_says_that_its_index_is_gone_or_another(tmp_path: Path
             tell("refused")
 
         assert ended(forked(find_another)) == [["refused"]]
-
-
-def test_fork_while_other_threads_ask_the_reader_gives_children_that_answer(tmp_path: Path) -> None:
-    path, keys = stored_batch(tmp_path, 50)
-    with simindex.open(path, "r") as reader:
-        over = threading.Event()
-
-        def ask() -> None:
-            while not over.is_set():
-                assert_answers(reader, keys, 1)
-
-        def fork() -> None:
-            try:
-                for _ in range(5):
-                    assert ended(forked(lambda _: assert_answers(reader, keys, 2))) == [[]]
-            finally:
-                over.set()
-
-        run_in_threads(ask, ask, fork)
 
 
 def test_child_of_a_fork_within_a_compaction_opens_the_new_file(

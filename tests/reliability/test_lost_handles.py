@@ -30,10 +30,8 @@ from simindex import (
     ClosedError,
     Config,
     CorruptIndexError,
-    DiskError,
     FormatError,
     Index,
-    IndexFullError,
     IndexLockedError,
     KeyExistsError,
     Layout,
@@ -391,17 +389,6 @@ def test_handle_that_was_left_without_a_file_does_not_take_another_index_for_it(
         assert len(other) == 0
 
 
-def test_disk_that_fails_is_not_a_full_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    failure = OSError(errno.EIO, "Input/output error")
-    error = lmdb_file.translated(failure, str(path))
-    assert isinstance(error, DiskError)
-    assert (error.errno, error.path) == (errno.EIO, str(path))
-    assert "Free some space" not in str(error)
-    # LMDB says the same of a short write, which is how a disk becomes full.
-    monkeypatch.setattr(lmdb_file, "_has_no_space", lambda _: True)
-    assert isinstance(lmdb_file.translated(failure, str(path)), IndexFullError)
-
-
 # ---- a file cut short ----
 
 CUTS = """
@@ -442,15 +429,6 @@ def test_file_that_lost_its_last_pages_is_refused_wherever_it_ends(tmp_path: Pat
 
 
 COMPACT = "import simindex, sys\nwith simindex.open(sys.argv[1], 'r+') as index: index.compact()"
-
-
-def test_child_opens_an_index_that_was_compacted_behind_its_parents_back(path: Path) -> None:
-    with simindex.open(path, "r") as index:
-        assert len(index) == 20
-        printed(COMPACT, path)
-        pid, pipe = forked(lambda _: check_whole(path))
-        assert (os.waitpid(pid, 0)[1], everything_from(pipe)) == (0, [])
-        assert len(index) == 20
 
 
 # ---- files that somebody else replaced or removed ----

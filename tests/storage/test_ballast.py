@@ -17,7 +17,7 @@ from support.processes import on_small_disk, run_file
 
 import simindex
 from simindex import Config, Index, IndexFullError, Layout
-from simindex.storage.folder import BALLAST_FILE, Space, ballast_bytes
+from simindex.storage.folder import BALLAST_FILE, Space
 
 SMALL = Config(num_perm=64)
 TINY_LAYOUT = Layout(2, 64, 4096)
@@ -170,18 +170,6 @@ def test_change_that_inserts_as_well_leaves_the_ballast_alone(tmp_path: Path) ->
         filled.check()
 
 
-def test_insert_waits_until_what_a_removal_used_is_there_again(tmp_path: Path) -> None:
-    """Pages that a removal took are not a gift to the next insert."""
-    with simindex.open(tmp_path / "i", "x", SMALL, max_bytes=2 * MIB, layout=TINY_LAYOUT) as index:
-        filled = Filled(index, 7)
-        for _ in range(20):
-            filled.fill()
-            with index._store.reading() as txn:
-                used = index._store.figures(txn)["used_bytes"]
-            assert used <= 2 * MIB - ballast_bytes(2 * MIB, 2 * MIB)
-            filled.remove(20)
-
-
 class FullDisk:
     """A disk without a free byte: files cannot grow, and space cannot be allocated."""
 
@@ -263,23 +251,6 @@ def test_compaction_goes_by_the_longest_file_of_the_process(
     assert lengths(tmp_path / "i") == before
     index.compact()
     filled.check()
-
-
-@pytest.mark.parametrize(
-    ("file_bytes", "limit", "expected"),
-    [
-        (0, 1 << 44, MIB),
-        (64 * MIB, 1 << 44, MIB),
-        (200 * MIB, 1 << 44, 3 * MIB),
-        (1 << 30, 1 << 44, 16 * MIB),
-        (1 << 40, 1 << 44, 16 * MIB),
-        (MIB, MIB, MIB // 4),
-        (0, 3 * MIB + 5, 3 * MIB // 4),
-        (4 * MIB, 4 * MIB, MIB),
-    ],
-)
-def test_ballast_is_a_64th_within_bounds(file_bytes: int, limit: int, expected: int) -> None:
-    assert ballast_bytes(file_bytes, limit) == expected
 
 
 def test_ballast_lies_on_the_disk_and_follows_the_file(tmp_path: Path) -> None:

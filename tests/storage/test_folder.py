@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.indexes import ALL_MODES, READING_AND_ADDING
-from support.processes import ask, forked, pipes_of, printed, start
+from support.indexes import READING_AND_ADDING
+from support.processes import ask, forked, pipes_of, start
 
 import simindex
-from simindex import Config, ConfigMismatchError, FormatError, IndexLockedError
+from simindex import FormatError, IndexLockedError
 from simindex.storage.folder import (
     COMPACT_FOLDER,
     DATA_FILE,
@@ -30,17 +30,6 @@ from simindex.storage.folder import (
     WriterLock,
     require_place,
 )
-
-
-def test_path_that_is_a_file_is_refused_and_left_alone(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.write_text("precious")
-    for mode in ALL_MODES:
-        with pytest.raises(
-            (FormatError, FileExistsError), match=r"(expected a folder with an index, found a file|exists)"
-        ):
-            simindex.open(path, mode)
-    assert path.read_text() == "precious"
 
 
 def test_folder_with_other_files_is_refused_and_left_alone(tmp_path: Path) -> None:
@@ -98,19 +87,6 @@ def test_second_writer_is_refused_in_this_process_and_in_another(tmp_path: Path)
     assert mode == "a"
     assert re.search(message, found)
     assert results.get() == ("r", 2)
-
-
-def test_writer_lock_is_free_after_close_and_after_a_failed_open(tmp_path: Path) -> None:
-    path = tmp_path / "i"
-    for _ in range(3):
-        with simindex.open(path, config=Config()):
-            pass
-        with pytest.raises(ConfigMismatchError):
-            simindex.open(path, config=Config(seed=2))
-    code = "import sys, simindex; simindex.open(sys.argv[1]).insert('a', ['a'])"  # ended without close
-    printed(code, path)
-    with simindex.open(path) as index:
-        assert list(index) == ["a"]
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 import os
 import shutil
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -111,33 +109,6 @@ def test_file_that_ends_before_its_last_page_opens_where_that_page_is_free(
             simindex.open(copy)
 
 
-def test_file_that_is_replaced_by_a_shorter_one_while_it_is_opened_is_not_called_cut_short(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """LMDB has the old file and its page count, and at the path lies what another process has compacted."""
-    path = tmp_path / "i"
-    with simindex.open(path, "x", SMALL) as index:
-        index.insert_many((number, f"{number} is a number of its own") for number in range(2_000))
-        index.remove_many(range(1_900))
-    long = (path / "data.mdb").stat().st_size
-    compact = "import simindex, sys\nwith simindex.open(sys.argv[1], 'r+') as index: index.compact()"
-    really_open, opened = lmdb.open, []
-
-    def late(*arguments: Any, **options: Any) -> lmdb.Environment:
-        env = really_open(*arguments, **options)
-        opened.append(env.info()["last_pgno"])
-        if len(opened) == 1:
-            subprocess.run([sys.executable, "-c", compact, str(path)], check=True, timeout=60)
-        return env
-
-    monkeypatch.setattr(lmdb, "open", late)
-    with simindex.open(path, "r") as reader:
-        assert len(reader) == 100
-        assert [match.key for match in reader.query("1950 is a number of its own", 0.9)] == [1950]
-    assert (path / "data.mdb").stat().st_size < long
-    assert opened[1] < opened[0]
-
-
 def test_file_that_is_replaced_while_it_is_walked_is_opened_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,26 +166,6 @@ def test_data_file_that_is_no_lmdb_file_is_refused_and_left_alone(tmp_path: Path
         with pytest.raises(FormatError, match=r"data.mdb is not an LMDB file that simindex can read"):
             simindex.open(path, mode)
     assert (path / "data.mdb").read_bytes() == data
-
-
-@pytest.mark.parametrize("share", [0.01, 0.1, 0.3, 0.5, 0.9, 0.999])
-def test_truncated_data_file_is_refused_and_left_alone(tmp_path: Path, share: float) -> None:
-    """Never an empty result, and never a read behind the end of the file, which would kill the process."""
-    path = tmp_path / "i"
-    with simindex.open(path) as index:
-        index.insert_many((number, f"{number} is a number of its own") for number in range(2_000))
-    data = (path / "data.mdb").read_bytes()
-    cut = data[: int(len(data) * share)]
-    (path / "data.mdb").write_bytes(cut)
-    for mode in READING_AND_ADDING:
-        with pytest.raises(
-            (CorruptIndexError, FormatError), match=r"cut short, restore a backup|not an LMDB file"
-        ):
-            simindex.open(path, mode)
-    assert (path / "data.mdb").read_bytes() == cut
-    (path / "data.mdb").write_bytes(data)
-    with simindex.open(path) as index:
-        assert len(index) == 2_000
 
 
 def test_open_lmdb_takes_a_smaller_map_where_the_system_grants_no_larger_one(

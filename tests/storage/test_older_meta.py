@@ -12,7 +12,6 @@ from support.stored import PAGE
 
 import simindex
 from simindex import CorruptIndexError, IndexFullError
-from simindex.maintenance.repair import META_LOST
 from simindex.storage.page_file import COMMIT_AT, metas_of, read_pages
 from simindex.storage.page_walk import wrong_numbers
 from simindex.storage.transactions import WriteTransaction
@@ -71,14 +70,6 @@ def test_older_meta_page_is_found_by_open_and_check(states: list[bytes], tmp_pat
                     simindex.open(path, mode)
     with pytest.raises(CorruptIndexError, match="expected the meta page of commit"):
         simindex.open(path, "r", untrusted=True)
-
-
-def test_repair_says_that_the_newest_commit_may_be_lost(states: list[bytes], tmp_path: Path) -> None:
-    path = with_meta_of(states, 1, metas_newest(states[-1]), tmp_path / "i")
-    report = simindex.repair(path, tmp_path / "saved")
-    assert META_LOST in report.notes
-    with simindex.open(tmp_path / "saved", "r") as index:
-        assert set(range(_COMMITS - 1)) <= set(index.keys())
 
 
 def metas_newest(data: bytes) -> int:

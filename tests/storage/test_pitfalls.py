@@ -13,7 +13,7 @@ from support.indexes import problems_of
 from support.processes import ask, printed, start
 
 import simindex
-from simindex import ClosedError, Config, FormatError, Index, SimIndexError
+from simindex import ClosedError, Config, Index, SimIndexError
 
 SMALL = Config(num_perm=16)
 
@@ -55,17 +55,6 @@ def test_lmdb_is_opened_with_the_flags_that_a_power_cut_stands(path: Path) -> No
 def test_engine_is_the_same_whatever_the_environment_says(path: Path, engine: str) -> None:
     code = "import simindex, sys; index = simindex.open(sys.argv[1], 'r+'); print(len(index)); index.close()"
     assert printed(code, path, env={**os.environ, "LMDB_DEFAULT_LIB_VERSION": engine}) == "20\n"
-
-
-@pytest.mark.parametrize("mode", ["r", "a"])
-def test_file_of_the_other_engine_is_refused_and_left_alone(tmp_path: Path, mode: Literal["r", "a"]) -> None:
-    with lmdb.open(str(tmp_path), max_dbs=8, lib_version=1) as env, env.begin(write=True) as txn:
-        txn.put(b"config", b"precious", db=env.open_db(b"meta", txn=txn))
-    (tmp_path / "lock.mdb").unlink()
-    before = (tmp_path / "data.mdb").read_bytes()
-    with pytest.raises(FormatError, match=r"data\.mdb is not an LMDB file that simindex can read"):
-        simindex.open(tmp_path, mode)
-    assert (tmp_path / "data.mdb").read_bytes() == before
 
 
 def test_sixteen_databases_of_later_versions_are_left_alone(path: Path) -> None:

@@ -120,15 +120,6 @@ def test_link_that_came_later_stops_a_compaction_before_anything_is_changed(path
         assert list(index) == [1, 2]
 
 
-def test_folder_itself_may_be_a_link(path: Path) -> None:
-    (path.parent / "link").symlink_to(path)
-    with simindex.open(path.parent / "link") as index:
-        index.insert(2, ["two"])
-        index.compact()
-    with simindex.open(path, "r") as index:
-        assert list(index) == [1, 2]
-
-
 @pytest.mark.parametrize(
     ("wanted", "folder"), [(None, None), (0o600, 0o700), (0o640, 0o750), (0o664, 0o775), (0o660, 0o770)]
 )
