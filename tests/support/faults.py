@@ -47,10 +47,12 @@ STEPS = {
     "give a file to the owner of the old one": "storage.replacement:_keep_owner",
     "verify pairs": "pairs.ranges:verified",
     "choose a packer": "corpus.outputs.lines:packer",
+    "values of a part of Parquet": "inputs.formats.parquet:_values",
 }
 """Step -> where its function lies."""
 
 BOUNDS = {
+    "bytes of a part of Parquet": "inputs.formats.parquet:PART_BYTES",
     "new documents that are compared all with all": "changes.if_new:MOST_ALIKE",
     "documents of a bucket": "changes.if_new:MOST_IN_BUCKET",
     "bytes of a batch": "batching:PART_BYTES",
