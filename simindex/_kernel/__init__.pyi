@@ -1,4 +1,4 @@
-"""The compiled loops over buffers; contracts in kernel.h, what each argument is in bind_*.c."""
+"""The compiled loops over buffers; contracts in kernel.h, what differs from them in bind_*.c."""
 
 from collections.abc import Iterable, Sequence
 

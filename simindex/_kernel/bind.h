@@ -1,7 +1,8 @@
 /* What the binding's files share: arguments that are buffers or numbers, and the functions Python calls.
  *
- * bind_*.c take arguments, check lengths and release the GIL; no algorithm lives there. A directory (addresses
- * into a memory map) is built and kept alive by the library; its addresses are not checked.
+ * bind_*.c take arguments, check lengths and release the GIL; no algorithm lives there. A function does what kernel.h
+ * says of its namesake, and what it takes is in __init__.pyi; a comment before it says what differs. A directory
+ * (addresses into a memory map) is built and kept alive by the library; its addresses are not checked.
  */
 #ifndef SIMINDEX_BIND_H
 #define SIMINDEX_BIND_H
@@ -66,7 +67,7 @@ PyObject *call(body *run, const char *name, Py_ssize_t expected, PyObject *const
         Py_END_ALLOW_THREADS   \
     } while (0)
 
-/* The functions of the module; each definition begins with its arguments and what it returns. */
+/* The functions of the module. */
 #define EACH_FUNCTION(f)                                                                                              \
     /* bind_sketch.c */                                                                                               \
     f(sketch_texts) f(sketch_hashes) f(smallest_hashes) f(sample_hashes) f(pack_kept) f(unpack_kept)   \

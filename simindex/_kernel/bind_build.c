@@ -1,15 +1,14 @@
-/* Building and merging segments: address, fill_bitmaps, sort_tables, seal_words, fill_pages, page_seals,
- * set_bitmap, add_to_filter, merge, copy_sketches, merge_whole. */
+/* Building and merging segments. */
 #include "bind.h"
 
-/* (buffer): where it lies, for a directory; the caller keeps it alive. */
+/* Where a buffer lies, for a directory; the caller keeps it alive. */
 FUNCTION(address, 1) {
     void *address = take(held, args[0], READABLE, 0, "buffer");
     return held->failed ? NULL : PyLong_FromUnsignedLongLong((uint64_t)(uintptr_t)address);
 }
 
-/* (table rows): fill the bitmaps of all tables that have one; each table is one chunk. Fails with Damage, as of segment 0,
- * where keys do not ascend. */
+/* The bitmaps of all tables that have one; each table is one chunk. Fails with Damage, as of segment 0, where keys
+ * do not ascend. */
 FUNCTION(fill_bitmaps, 1) {
     size_t count;
     const table_row *tables = take_items(held, args[0], READABLE, sizeof *tables, &count, "tables");
@@ -23,7 +22,6 @@ FUNCTION(fill_bitmaps, 1) {
     return Py_NewRef(Py_None);
 }
 
-/* (keys, bitmap): set the bits of keys in a bitmap of 2^b places, b of 6..63, by their leading b bits. */
 FUNCTION(set_bitmap, 2) {
     size_t count, words;
     const uint8_t *keys = take_items(held, args[0], READABLE, 8, &count, "keys");
@@ -34,8 +32,6 @@ FUNCTION(set_bitmap, 2) {
     return Py_NewRef(Py_None);
 }
 
-/* (keys, bits, chunk, num_chunks, lines): add the sorted keys that belong to a chunk of a filter to its lines;
- * returns how many do. */
 FUNCTION(add_to_filter, 5) {
     size_t count, words, added;
     uint64_t bits = take_u64(held, args[1]), chunk = take_u64(held, args[2]), num_chunks = take_u64(held, args[3]);
@@ -48,7 +44,7 @@ FUNCTION(add_to_filter, 5) {
     return PyLong_FromSize_t(added);
 }
 
-/* (keys of num_tables x count, count, out_keys, out_numbers or None): each row sorted, with positions. */
+/* Each row of keys, num_tables x count, sorted, with positions. */
 FUNCTION(sort_tables, 4) {
     size_t num_keys;
     uint64_t count = take_u64(held, args[1]);
@@ -79,7 +75,7 @@ static PyObject *seals_of(const chunk_row *chunk, uint64_t blocks) {
     return result;
 }
 
-/* (words, seed): uint64 seals of a chunk of words. */
+/* The seals of a chunk of words, uint64. */
 FUNCTION(seal_words, 2) {
     size_t count;
     uint64_t seed = take_u64(held, args[1]);
@@ -99,8 +95,7 @@ static int require_shape(buffers *held, const page_shape *shape, size_t row_byte
     return 0;
 }
 
-/* (keys, fingerprints or None, numbers or None, words_per_key, rows, page_bytes, seed): a chunk of entries, or of
- * sketches, as it is stored. */
+/* A chunk of entries, or of sketches, as it is stored. */
 FUNCTION(fill_pages, 7) {
     size_t count;
     uint64_t words_per_key = take_u64(held, args[3]), rows = take_u64(held, args[4]);
@@ -124,7 +119,7 @@ FUNCTION(fill_pages, 7) {
     return result;
 }
 
-/* (value, page_bytes, seed): the uint64 seals that the pages of a chunk should have. */
+/* The seals that the pages of a chunk should have, uint64. */
 FUNCTION(page_seals, 3) {
     size_t bytes;
     uint64_t page_bytes = take_u64(held, args[1]), seed = take_u64(held, args[2]);
@@ -166,9 +161,7 @@ static uint64_t require_sources(buffers *held, const directory *dir, const merge
     return num_numbers;
 }
 
-/* (directory, sources, dead or None, keys, numbers): merge the next entries into the whole of keys
- * and numbers; sources is advanced. Returns how many were written (fewer than the room where dead ones
- * were left out or the sources are used up). */
+/* As `merge_entries`, into the whole of keys and numbers. */
 FUNCTION(merge, 5) {
     size_t num_sources, capacity, written;
     damage where;
@@ -188,8 +181,7 @@ FUNCTION(merge, 5) {
     return written == SIZE_MAX ? refuse_damage(held, &where) : PyLong_FromSize_t(written);
 }
 
-/* (directory, segment, position, offset, dead or None, words, numbers, fingerprints): copy live sketches of
- * one segment. Returns (next position, copied). */
+/* Returns (next position, copied). */
 FUNCTION(copy_sketches, 8) {
     size_t capacity, copied;
     damage where;
@@ -207,8 +199,6 @@ FUNCTION(copy_sketches, 8) {
     return copied == SIZE_MAX ? refuse_damage(held, &where) : Py_BuildValue("Kn", position, (Py_ssize_t)copied);
 }
 
-/* (directory, sources, first table of sketches, dead documents or None, dead sketches or None, value, counts): merge
- * segments into the content of one that is one value; see `merge_whole`. Returns its bytes. */
 FUNCTION(merge_whole, 7) {
     size_t num_sources, capacity = 0, bytes = 0, rows = 0, written;
     damage where;

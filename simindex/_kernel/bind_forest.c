@@ -1,4 +1,4 @@
-/* Groups of documents: join_edges, assign_stars, make_circles, next_members. */
+/* Groups of documents. */
 #include "bind.h"
 
 #define NO_FOREST "links: expected each to the number itself or to a smaller one, found one that leads elsewhere"
@@ -26,13 +26,10 @@ static PyObject *with_edges(buffers *held, PyObject *const *args, of_edges *work
     return done == BAD_LINKS ? refuse(held, NO_FOREST) : PyLong_FromSize_t(done);
 }
 
-/* (links, edges): unite; returns how many groups fewer there are. */
 FUNCTION(join_edges, 2) { return with_edges(held, args, join_edges); }
 
-/* (links, edges ascending): give centres; returns to how many. */
 FUNCTION(assign_stars, 2) { return with_edges(held, args, assign_stars); }
 
-/* (links): a forest becomes circles. */
 FUNCTION(make_circles, 1) {
     size_t count;
     int bad = 0;
@@ -41,7 +38,6 @@ FUNCTION(make_circles, 1) {
     return bad ? refuse(held, NO_FOREST) : Py_NewRef(Py_None);
 }
 
-/* (links, cursor of two uint64, members): list the next members; returns how many. */
 FUNCTION(next_members, 3) {
     size_t count, room, written;
     uint32_t *links = take_items(held, args[0], WRITABLE, 4, &count, "links");

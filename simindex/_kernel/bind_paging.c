@@ -1,33 +1,29 @@
 /* Python face of paging.c: what merges read from one end to the other. */
 #include "bind.h"
 
-/* (): let the next searches ask for pages ahead, as when the process begins. */
 FUNCTION(expect_missing_pages, 0) {
     (void)held, (void)args;
     expect_missing_pages();
     return Py_NewRef(Py_None);
 }
 
-/* (): whether pages that a search touched were missing lately. */
 FUNCTION(pages_missing, 0) {
     (void)held, (void)args;
     return PyBool_FromLong(pages_missing());
 }
 
-/* (address, bytes): how many of the pages of some bytes are not in memory. */
 FUNCTION(missing_pages, 2) {
     uint64_t address = take_u64(held, args[0]), bytes = take_u64(held, args[1]);
     return held->failed ? NULL : PyLong_FromSize_t(missing_pages((const void *)address, bytes));
 }
 
-/* (address, bytes): let the system read what is missing of some bytes. */
 FUNCTION(stream_ahead, 2) {
     uint64_t address = take_u64(held, args[0]), bytes = take_u64(held, args[1]);
     if (!held->failed) UNLOCKED(stream_ahead((const void *)address, bytes));
     return Py_NewRef(Py_None);
 }
 
-/* (addresses): let the system read the page of each. */
+/* As `ask_for_each` of some addresses, in any order. */
 FUNCTION(ask_for_pages, 1) {
     size_t count;
     const uint64_t *addresses = take_items(held, args[0], READABLE, 8, &count, "addresses");
@@ -39,8 +35,6 @@ FUNCTION(ask_for_pages, 1) {
     return Py_NewRef(Py_None);
 }
 
-/* (map, bytes of it, descriptor, address, bytes): let the whole pages among some bytes leave the memory; False where
- * they do not lie in the map. */
 FUNCTION(let_go, 5) {
     mapped_file file = {take_u64(held, args[0]), take_u64(held, args[1]), take_u64(held, args[2])};
     uint64_t address = take_u64(held, args[3]), bytes = take_u64(held, args[4]);

@@ -1,7 +1,4 @@
-/* Pairs: find_pairs, find_copies.
- *
- * Both continue where their cursor is; what they found stands in `found`, as pair_row[].
- */
+/* Pairs. Both continue where their cursor is; what they found stands in `found`, as pair_row[]. */
 #include "bind.h"
 
 /* A table of a method, by its number there. */
@@ -26,8 +23,7 @@ static void take_search(buffers *held, const directory *dir, PyObject *const *ar
         if (in->ranks[i] >= how->offsets[dir->num_segments]) refuse(held, "ranks: out of range");
 }
 
-/* (directory, offsets, masks, how, keys, ranks, cursor, long_firsts, longs, found): compare on. how: uint64, see
- * the enum. Returns (outcome, pairs found); see kernel.h. */
+/* how: uint64, see the enum. Returns (outcome, pairs found). */
 FUNCTION(find_pairs, 10) {
     size_t num_firsts;
     pair_search how;
@@ -53,8 +49,7 @@ FUNCTION(find_pairs, 10) {
     return end == PAIRS_DAMAGED ? refuse_damage(held, &where) : Py_BuildValue("in", (int)end, (Py_ssize_t)found.count);
 }
 
-/* (directory, offsets, masks, how, keys, ranks, cursor, slots, used, found): find equal sketches on. Returns how
- * many were found. */
+/* Returns how many were found. */
 FUNCTION(find_copies, 10) {
     size_t num_slots;
     pair_search how;

@@ -1,4 +1,4 @@
-/* Searches over a directory: query_bands, query_fingerprints, find_keys, count_keys, find_equal, read_sketches.
+/* Searches over a directory.
  *
  * A search returns its matches as the bytes of match[], or raises Damage or MemoryError.
  */
@@ -26,8 +26,6 @@ static query_batch take_queries(buffers *held, const directory *dir, PyObject *c
     return queries;
 }
 
-/* (directory, words, fingerprints, present, first_table, bits, min_agree, max_candidates,
- *  with_fingerprints, most_in_bucket, own_first, truncated): matches of every query by its band words. */
 FUNCTION(query_bands, 12) {
     const directory *dir = take_directory(held, args[0]);
     query_batch queries = take_queries(held, dir, args + 1, args[11], args[7]);
@@ -42,8 +40,6 @@ FUNCTION(query_bands, 12) {
     return matches_of(held, end, &found);
 }
 
-/* (directory, words, fingerprints, present, permuted, bits, first_table, max_distance, max_candidates,
- *  max_scan, truncated, scanned): matches of every query by its fingerprint. permuted: num_tables x n. */
 FUNCTION(query_fingerprints, 12) {
     fingerprint_search how;
     const directory *dir = take_directory(held, args[0]);
@@ -60,7 +56,6 @@ FUNCTION(query_fingerprints, 12) {
     return matches_of(held, end, &found);
 }
 
-/* (directory, table, keys, most): entries of one table whose key is equal, at most `most` a key. */
 FUNCTION(find_keys, 4) {
     size_t count;
     const directory *dir = take_directory(held, args[0]);
@@ -73,7 +68,6 @@ FUNCTION(find_keys, 4) {
     return matches_of(held, end, &found);
 }
 
-/* (directory, table, keys, counts): how many entries of one table have each key, uint64. */
 FUNCTION(count_keys, 4) {
     size_t count;
     damage where;
@@ -88,9 +82,6 @@ FUNCTION(count_keys, 4) {
     return end == SEARCH_NO_MEMORY ? refuse_memory(held) : Py_NewRef(Py_None);
 }
 
-/* (directory, table, keys, next keys or None, words, fingerprints, most): documents of equal key in `table` whose
- * whole sketch equals the query's, of at most `most` a key and segment that are compared. The next keys are what
- * the table behind holds of such documents. */
 FUNCTION(find_equal, 7) {
     size_t count;
     const directory *dir = take_directory(held, args[0]);
@@ -107,8 +98,7 @@ FUNCTION(find_equal, 7) {
     return matches_of(held, end, &found);
 }
 
-/* (directory, numbers, words, fingerprints): copy the sketches of many numbers. Returns how many were copied: fewer
- * than there are numbers where the next one has none. */
+/* Returns how many sketches were copied: fewer than there are numbers where the next one has none. */
 FUNCTION(read_sketches, 4) {
     size_t count, done = 0;
     damage where;

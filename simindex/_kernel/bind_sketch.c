@@ -1,5 +1,4 @@
-/* Making sketches: sketch_texts, sketch_hashes, smallest_hashes, sample_hashes, pack_kept, pack_counts, unpack_kept, num_common,
- * shingles, hash_ready, xxh64, weighted_simhash, agreement, permute. */
+/* Making sketches. */
 #include "bind.h"
 
 /* ---- texts ---- */
@@ -189,10 +188,9 @@ static int take_wanted(hashes_wanted *want, size_t i) {
     return gather(&want->all_sampled, want->of.values, count);
 }
 
-/* (plan, functions, classes, folds, texts, words, fingerprints, present, keep, kept_counts, one_in, sample_counts):
- * (kept, sampled), the hashes of all texts, uint64 as bytes: with a `keep` of 1 or more those kept, and how many each
- * text has into kept_counts (uint32); with a `one_in` of 1 or more those sampled, and how many shingles each text has and
- * how many of them are below the limit into sample_counts (two uint32). */
+/* Returns the hashes of all texts, uint64 as bytes: with a `keep` of 1 or more those kept, and how many each text
+ * has into kept_counts (uint32); with a `one_in` of 1 or more those sampled, and how many shingles each text has
+ * and how many of them are below the limit into sample_counts (two uint32). */
 FUNCTION(sketch_texts, 12) {
     sketch_plan plan;
     texts from = {0};
@@ -237,7 +235,7 @@ done:
     return result;
 }
 
-/* (hashes, keep): the smallest of one document from its shingle hashes, uint64 as bytes. */
+/* The smallest of one document from its shingle hashes, uint64 as bytes. */
 FUNCTION(smallest_hashes, 2) {
     size_t count;
     smallest kept;
@@ -251,8 +249,8 @@ FUNCTION(smallest_hashes, 2) {
     return result;
 }
 
-/* (hashes, one_in, counts): the sample of one document from its shingle hashes, uint64 as bytes; how many shingles it has
- * and how many of them are below the limit into counts (two uint32). */
+/* The sample of one document from its shingle hashes, uint64 as bytes; how many shingles it has and how many of
+ * them are below the limit into counts (two uint32). */
 FUNCTION(sample_hashes, 3) {
     size_t count;
     sample of;
@@ -269,7 +267,6 @@ FUNCTION(sample_hashes, 3) {
     return result;
 }
 
-/* (kept): the packed form of ascending hashes, uint64. */
 FUNCTION(pack_kept, 1) {
     size_t count;
     int low_bits;
@@ -282,7 +279,6 @@ FUNCTION(pack_kept, 1) {
     return made;
 }
 
-/* (a, b): how many values are in both of two ascending arrays of uint64. */
 FUNCTION(num_common, 2) {
     size_t num_a, num_b;
     const uint64_t *a = take_items(held, args[0], READABLE, 8, &num_a, "a");
@@ -290,7 +286,7 @@ FUNCTION(num_common, 2) {
     return held->failed ? NULL : PyLong_FromSize_t(num_common(a, num_a, b, num_b));
 }
 
-/* (packed): the values of `pack_kept`, uint64 as bytes; ValueError for other bytes. */
+/* The values of `pack_kept`, uint64 as bytes; ValueError for other bytes. */
 FUNCTION(unpack_kept, 1) {
     size_t length;
     const uint8_t *packed = take_items(held, args[0], READABLE, 1, &length, "packed");
@@ -303,7 +299,6 @@ FUNCTION(unpack_kept, 1) {
     return result;
 }
 
-/* (plan, functions, hashes, words, fingerprint, present): one document from its shingle hashes. */
 FUNCTION(sketch_hashes, 6) {
     sketch_plan plan;
     size_t count;
@@ -347,8 +342,7 @@ static PyObject *shingle_list(const cut_scratch *scratch, const shingling *how, 
     return list;
 }
 
-/* (kind, size, fold, collapse, classes, folds, text, seed or None): the shingles of one text, as bytes
- * objects without a seed, else as the bytes of their uint64 hashes. */
+/* Those of one text, as bytes objects without a seed, else as the bytes of their uint64 hashes. */
 FUNCTION(shingles, 8) {
     uint64_t fields[4], seed = args[7] == Py_None ? 0 : take_u64(held, args[7]);
     for (int i = 0; i < 4; i++) fields[i] = take_u64(held, args[i]);
@@ -417,7 +411,7 @@ static int hash_one(PyObject *shingle, hash_key key, uint64_t *hash) {
     return bytes ? 0 : -1;
 }
 
-/* (shingles, seed): uint64 hashes of an iterable of str, bytes or int, in its order. */
+/* uint64 hashes of an iterable of str, bytes or int, in its order. */
 FUNCTION(hash_ready, 2) {
     hash_key key = hash_key_of(take_u64(held, args[1]));
     uint64_t *hashes = NULL;
@@ -445,7 +439,6 @@ FUNCTION(hash_ready, 2) {
 
 /* ---- hashes, fingerprints and signatures ---- */
 
-/* (data, seed) */
 FUNCTION(xxh64, 2) {
     size_t length;
     uint64_t seed = take_u64(held, args[1]);
@@ -453,7 +446,7 @@ FUNCTION(xxh64, 2) {
     return held->failed ? NULL : PyLong_FromUnsignedLongLong(xxh64(data, length, seed));
 }
 
-/* (rows, bytes of each, seed, hashes): the hash of each of many rows. */
+/* The hash of each of many rows, `width` bytes each. */
 FUNCTION(xxh64_each, 4) {
     size_t length, count;
     uint64_t width = take_u64(held, args[1]), seed = take_u64(held, args[2]);
@@ -466,7 +459,6 @@ FUNCTION(xxh64_each, 4) {
     return Py_NewRef(Py_None);
 }
 
-/* (hashes, weights): fingerprint of weighted features. */
 FUNCTION(weighted_simhash, 2) {
     size_t count;
     const uint64_t *hashes = take_items(held, args[0], READABLE, 8, &count, "hashes");
@@ -474,7 +466,6 @@ FUNCTION(weighted_simhash, 2) {
     return held->failed ? NULL : PyLong_FromUnsignedLongLong(weighted_simhash(hashes, weights, count));
 }
 
-/* (left, right): agreeing rows of two signatures given as band words. */
 FUNCTION(agreement, 2) {
     size_t bands;
     const uint8_t *left = take_items(held, args[0], READABLE, 8, &bands, "left");
@@ -506,7 +497,6 @@ static void take_permutations(buffers *held, PyObject *const *args, permutations
     if (bits > 64 || empty) refuse(held, "widths: expected 1 bit or more each, 64 together");
 }
 
-/* (fingerprints, widths, orders, permuted) */
 FUNCTION(permute, 4) {
     size_t count;
     permutations how;

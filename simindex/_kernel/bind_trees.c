@@ -11,8 +11,6 @@ static uint64_t take_page_size(buffers *held, PyObject *object) {
     return held->failed ? 1 : bytes;
 }
 
-/* (octets, bytes of a page, pages, are leaves, integer keys, is_sound, nodes): how many nodes some pages of a file have.
- * pages: int64; nodes: room for a page_node each. */
 FUNCTION(read_nodes, 7) {
     tree_file file;
     size_t length, count, room, found;
@@ -51,8 +49,7 @@ static mapped_tree take_tree(buffers *held, PyObject *const *args) {
     return tree;
 }
 
-/* (address of a map, its pages, bytes of a page, root, depth, first key, keys, addresses, lengths, is_large): how many
- * of as many neighbouring keys as there is room for were found. */
+/* Finds as many keys as there is room for. */
 FUNCTION(find_values, 10) {
     size_t count, found;
     value_columns columns;
@@ -66,8 +63,7 @@ FUNCTION(find_values, 10) {
     return PyLong_FromSize_t(found);
 }
 
-/* (address of a map, its pages, bytes of a page, root, depth, first key, most): how many entries of sound pages there are
- * from the key on; -1 less that where damage ends them before the most. */
+/* -1 less the number of entries where damage ends them before the most. */
 FUNCTION(sound_entries, 7) {
     size_t found;
     int is_damaged;
@@ -78,7 +74,7 @@ FUNCTION(sound_entries, 7) {
     return PyLong_FromSsize_t(is_damaged ? -1 - (Py_ssize_t)found : (Py_ssize_t)found);
 }
 
-/* (address of a map, bytes of a page, a value): whether the value begins on a page that is where its header says. */
+/* Whether a value begins on a page that is where its header says. */
 FUNCTION(is_in_place, 3) {
     uint64_t base = take_u64(held, args[0]), page_bytes = take_page_size(held, args[1]), number;
     size_t length;

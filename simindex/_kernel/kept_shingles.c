@@ -1,9 +1,8 @@
 /* Kept shingles: the smallest distinct hashes of a document, and the bytes in which a record holds them.
  *
  * Selection is a bottom-n sketch (Broder 1997; Cohen and Kaplan 2007), made block by block while the rows are.
- * Its values are spread evenly, so a short run is dealt into 256 buckets and finished by insertion; one that
- * somebody chose to fall into one bucket costs the square of SHORT_RUN at most, and longer runs go by digits.
  * The packed form is that of Elias (1974) and Fano (1971): low bits as they are, the rest in unary.
+ * Tested against the textbook's selection, and against the form bit for bit (tests/kernel/test_kernel_kept_shingles.py).
  */
 #include "kernel.h"
 

@@ -4,20 +4,7 @@
  * work areas too, and has checked its length; an address in a directory is believed. Nothing here allocates
  * but query.c, whose lists grow as it searches: it frees all of them but the matches, which are the caller's.
  *
- * What each file is compared with, bit for bit, by tests/kernel/test_kernel_FILE.py:
- *
- *   sketch.c   its plain-Python twins in textbook.py; xxh64 with the xxhash package
- *   kept_shingles.c  its plain-Python twins, in textbook.py and in the test
- *   sample.c   its plain-Python twin in textbook.py
- *   sort.c     NumPy's stable sort
- *   tables.c   plain Python over all entries; so is filters.c, in the same test
- *   merge.c    a sort of the live entries
- *   query.c    a comparison with every stored sketch
- *   buckets.c  a sort of all entries of a bucket
- *   pairs.c    a comparison of all with all
- *   paging.c   the same searches without it
- *   forest.c   the groups of textbook/groups.py
- *   trees.c    plain NumPy over the same pages, and what LMDB hands out
+ * Each file is compared bit for bit with what its head names, by tests/kernel/test_kernel_FILE.py.
  *
  * Stored arrays lie anywhere in a memory map, so they are read with memcpy (`load64`, `load32`).
  */
@@ -438,53 +425,34 @@ static inline uint64_t table_fence(const directory *dir, const table_row *table,
     return load64(fence_address(dir, table, fence));
 }
 
-static inline const chunk_row *sketch_chunk(const directory *dir, const segment_row *segment, uint64_t row,
-                                            uint64_t *at) {
+/* Where a row of the sketch column lies. */
+typedef struct {
+    const chunk_row *chunk;
+    const uint8_t *words;
+    uint64_t block, in_block;
+} row_place;
+
+static inline row_place place_of(const directory *dir, const segment_row *segment, uint64_t row) {
     const chunk_row *chunk = (const chunk_row *)segment->sketch_chunks;
-    *at = row;
-    if (row < dir->sketches_per_chunk) return chunk;
-    *at = row % dir->sketches_per_chunk;
-    return chunk + row / dir->sketches_per_chunk;
+    if (row >= dir->sketches_per_chunk) chunk += row / dir->sketches_per_chunk, row %= dir->sketches_per_chunk;
+    /* A division of 32 bits is the shorter one. */
+    uint32_t rows = (uint32_t)dir->sketches_per_block, block = (uint32_t)row / rows, in_block = (uint32_t)row - block * rows;
+    const uint8_t *words = (const uint8_t *)chunk->keys + (uint64_t)block * chunk->key_stride + in_block * dir->bands * 8;
+    return (row_place){chunk, words, block, in_block};
 }
 
-/* The block of a row of a chunk of sketches, and its place there: a division of 32 bits is the shorter one. */
-static inline uint64_t sketch_block(const directory *dir, uint64_t at, uint64_t *in_block) {
-    uint32_t rows = (uint32_t)dir->sketches_per_block, block = (uint32_t)at / rows;
-    *in_block = (uint32_t)at - block * rows;
-    return block;
+static inline uint64_t fingerprint_at(const row_place *lies) {
+    const uint8_t *first = (const uint8_t *)lies->chunk->fingerprints;
+    return load64(first + lies->block * lies->chunk->fingerprint_stride + lies->in_block * 8);
 }
 
-static inline const uint8_t *words_in(const directory *dir, const chunk_row *chunk, uint64_t at) {
-    uint64_t in_block, block = sketch_block(dir, at, &in_block);
-    return (const uint8_t *)chunk->keys + block * chunk->key_stride + in_block * dir->bands * 8;
-}
-
-static inline uint64_t fingerprint_in(const directory *dir, const chunk_row *chunk, uint64_t at) {
-    uint64_t in_block, block = sketch_block(dir, at, &in_block);
-    return load64((const uint8_t *)chunk->fingerprints + block * chunk->fingerprint_stride + in_block * 8);
-}
-
-static inline const uint8_t *sketch_number_address(const directory *dir, const segment_row *segment, uint64_t row) {
-    uint64_t at;
-    const chunk_row *chunk = sketch_chunk(dir, segment, row, &at);
-    uint64_t in_block, block = sketch_block(dir, at, &in_block);
-    return (const uint8_t *)chunk->numbers + block * chunk->number_stride + in_block * 4;
+static inline const uint8_t *number_at(const row_place *lies) {
+    return (const uint8_t *)lies->chunk->numbers + lies->block * lies->chunk->number_stride + lies->in_block * 4;
 }
 
 static inline uint32_t sketch_number(const directory *dir, const segment_row *segment, uint64_t row) {
-    return load32(sketch_number_address(dir, segment, row));
-}
-
-static inline const uint8_t *sketch_words(const directory *dir, const segment_row *segment, uint64_t row) {
-    uint64_t at;
-    const chunk_row *chunk = sketch_chunk(dir, segment, row, &at);
-    return words_in(dir, chunk, at);
-}
-
-static inline uint64_t sketch_fingerprint(const directory *dir, const segment_row *segment, uint64_t row) {
-    uint64_t at;
-    const chunk_row *chunk = sketch_chunk(dir, segment, row, &at);
-    return fingerprint_in(dir, chunk, at);
+    row_place lies = place_of(dir, segment, row);
+    return load32(number_at(&lies));
 }
 
 /* ---- tables.c and filters.c: seals, prefix search, filters, comparison ---- */
@@ -536,18 +504,21 @@ static inline damage entry_damage(const directory *dir, uint64_t segment, uint64
     return (damage){segment, table, entry / dir->entries_per_chunk, at / TABLE_BLOCK};
 }
 
-static inline damage sketch_damage(const directory *dir, uint64_t segment, uint64_t row) {
-    uint64_t at = row % dir->sketches_per_chunk;
-    return (damage){segment, dir->num_tables, row / dir->sketches_per_chunk, at / dir->sketches_per_block};
+static inline damage sketch_damage(const directory *dir, uint64_t segment, const row_place *lies) {
+    const chunk_row *first = (const chunk_row *)segment_at(dir, segment)->sketch_chunks;
+    return (damage){segment, dir->num_tables, (uint64_t)(lies->chunk - first), lies->block};
 }
 
 /* The same as check_entries for the block that holds one sketch. */
-static inline int check_sketch(const directory *dir, uint64_t segment, uint64_t row, damage *where) {
-    uint64_t at;
-    const chunk_row *chunk = sketch_chunk(dir, segment_at(dir, segment), row, &at);
-    if (!check_block(chunk, at / dir->sketches_per_block)) return 0;
-    *where = sketch_damage(dir, segment, row);
+static inline int check_place(const directory *dir, uint64_t segment, const row_place *lies, damage *where) {
+    if (!check_block(lies->chunk, lies->block)) return 0;
+    *where = sketch_damage(dir, segment, lies);
     return 1;
+}
+
+static inline int check_sketch(const directory *dir, uint64_t segment, uint64_t row, damage *where) {
+    row_place lies = place_of(dir, segment_at(dir, segment), row);
+    return check_place(dir, segment, &lies, where);
 }
 
 /* First fence of a table that is >= target, or their number. The entries before its block, but for those of the

@@ -227,16 +227,17 @@ size_t copy_sketches(const directory *dir, uint64_t segment, uint64_t *position,
     size_t written = 0;
     uint64_t row = *position, total = from->num_sketches;
     for (; row < total && written < capacity; row++) {
-        if (check_sketch(dir, segment, row, where)) return SIZE_MAX;
-        uint32_t relative = sketch_number(dir, from, row), number = relative + (uint32_t)offset;
+        row_place lies = place_of(dir, from, row);
+        if (check_place(dir, segment, &lies, where)) return SIZE_MAX;
+        uint32_t relative = load32(number_at(&lies)), number = relative + (uint32_t)offset;
         if (relative >= from->span || (row && relative <= sketch_number(dir, from, row - 1))) {
-            *where = sketch_damage(dir, segment, row);
+            *where = sketch_damage(dir, segment, &lies);
             return SIZE_MAX;
         }
         if (dead && dead[number >> 3] >> (number & 7) & 1) continue;
-        memcpy(words + written * dir->bands, sketch_words(dir, from, row), dir->bands * 8);
+        memcpy(words + written * dir->bands, lies.words, dir->bands * 8);
         numbers[written] = number;
-        fingerprints[written++] = sketch_fingerprint(dir, from, row);
+        fingerprints[written++] = fingerprint_at(&lies);
     }
     *position = row;
     return written;

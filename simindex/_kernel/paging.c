@@ -95,25 +95,25 @@ enum {
     NEAR = 4          /* pages: what lies so near is read in one piece */
 };
 
-/* Whether a page is missing; yes where the system does not say. */
-static int is_missing(uintptr_t first, size_t length) {
+/* How many of some pages are missing; *is_map: whether the system says so. */
+static size_t count_missing(uintptr_t first, size_t length, int *is_map) {
     unsigned char there[COUNTED];
-    for (uintptr_t end = first + length, size = page_size(); first < end;) {
-        size_t part = end - first < COUNTED * size ? end - first : COUNTED * size;
-        if (mincore((void *)first, part, there)) return 1;
-        unsigned all = 1;
-        for (size_t i = 0; i < part / size; i++) all &= there[i];
-        if (!all) return 1;
-        first += part;
+    size_t missing = 0, size = page_size(), part;
+    *is_map = 1;
+    for (uintptr_t end = first + length; first < end; first += part) {
+        part = end - first < COUNTED * size ? end - first : COUNTED * size;
+        if (mincore((void *)first, part, there)) return *is_map = 0;
+        for (size_t i = 0; i < part / size; i++) missing += !(there[i] & 1);
     }
-    return 0;
+    return missing;
 }
 
 void ask_for(const void *address, size_t bytes) {
     size_t length;
+    int is_map;
     uintptr_t first = pages_of(address, bytes, &length);
     __atomic_add_fetch(&asked, 1, __ATOMIC_RELAXED);
-    if (!is_missing(first, length)) return;
+    if (!count_missing(first, length, &is_map) && is_map) return;
     __atomic_store_n(&absent, 1, __ATOMIC_RELAXED);
     __atomic_add_fetch(&not_there, 1, __ATOMIC_RELAXED);
     madvise((void *)first, length, MADV_WILLNEED);
@@ -157,16 +157,10 @@ void mark_each(const directory *dir, const uint64_t *addresses, size_t count, si
 enum { AT_ONCE = 1 << 20 }; /* bytes that the system is asked for in one call: it may cut longer ones short */
 
 size_t missing_pages(const void *address, size_t bytes) {
-    unsigned char there[COUNTED];
-    size_t length, missing = 0;
-    uintptr_t at = pages_of(address, bytes, &length), end = at + length;
-    while (at < end) {
-        size_t part = end - at < COUNTED * page_size() ? end - at : COUNTED * page_size();
-        if (mincore((void *)at, part, there)) return 0; /* no map: it lies in memory */
-        for (size_t i = 0; i < part / page_size(); i++) missing += !(there[i] & 1);
-        at += part;
-    }
-    return missing;
+    size_t length;
+    int is_map;
+    uintptr_t first = pages_of(address, bytes, &length);
+    return count_missing(first, length, &is_map); /* of no map: it lies in memory */
 }
 
 void stream_ahead(const void *address, size_t bytes) {
@@ -267,10 +261,8 @@ void ask_for_places_of_many(const directory *dir, const lookup *lookups, size_t 
 }
 
 void ask_for_sketch(const directory *dir, const segment_row *segment, uint64_t row) {
-    uint64_t at, in_block;
-    const chunk_row *chunk = sketch_chunk(dir, segment, row, &at);
-    if (!chunk->seals) return;
-    uint64_t block = sketch_block(dir, at, &in_block);
-    const uint8_t *page = (const uint8_t *)chunk->keys + block * chunk->key_stride;
-    ask_for(block ? page - PAGE_HEAD : page, chunk->key_stride - PAGE_HEAD);
+    row_place lies = place_of(dir, segment, row);
+    if (!lies.chunk->seals) return;
+    const uint8_t *page = (const uint8_t *)lies.chunk->keys + lies.block * lies.chunk->key_stride;
+    ask_for(lies.block ? page - PAGE_HEAD : page, lies.chunk->key_stride - PAGE_HEAD);
 }

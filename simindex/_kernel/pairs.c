@@ -23,9 +23,9 @@ static int load_sketch(const directory *dir, const uint64_t *offsets, uint32_t r
         find_lost_sketch(dir, low, where);
         return 1;
     }
-    if (check_sketch(dir, low, row, where)) return 1;
-    place->words = sketch_words(dir, segment_at(dir, low), row);
-    place->fingerprint = sketch_fingerprint(dir, segment_at(dir, low), row);
+    row_place lies = place_of(dir, segment_at(dir, low), row);
+    if (check_place(dir, low, &lies, where)) return 1;
+    *place = (sketch_place){lies.words, fingerprint_at(&lies)};
     __builtin_prefetch(place->words);
     __builtin_prefetch(place->words + 64);
     return 0;

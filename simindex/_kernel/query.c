@@ -185,43 +185,16 @@ static outcome require_row(search *s, uint64_t candidate, uint64_t row) {
     return SEARCH_DAMAGED;
 }
 
-/* Where a sketch lies: the chunk, the block, and what is compared, so that it is divided for once. */
-typedef struct {
-    const chunk_row *chunk;
-    const uint8_t *words;
-    uint64_t block, in_block;
-} place;
-
-static inline place place_of(const directory *dir, const segment_row *segment, uint64_t row) {
-    uint64_t at;
-    place lies = {.chunk = sketch_chunk(dir, segment, row, &at)};
-    lies.block = sketch_block(dir, at, &lies.in_block);
-    lies.words = (const uint8_t *)lies.chunk->keys + lies.block * lies.chunk->key_stride + lies.in_block * dir->bands * 8;
-    return lies;
-}
-
-static inline const uint8_t *place_number(const place *lies) {
-    return (const uint8_t *)lies->chunk->numbers + lies->block * lies->chunk->number_stride + lies->in_block * 4;
-}
-
-static outcome compare_one(search *s, const wanted *want, uint64_t candidate, place lies) {
+static outcome compare_one(search *s, const wanted *want, uint64_t candidate, const row_place *lies) {
     const directory *dir = s->dir;
-    const segment_row *segment = segment_at(dir, candidate >> 32);
-    if (check_block(lies.chunk, lies.block)) {
-        uint64_t chunk = (uint64_t)(lies.chunk - (const chunk_row *)segment->sketch_chunks);
-        s->found->where = (damage){candidate >> 32, dir->num_tables, chunk, lies.block};
-        return SEARCH_DAMAGED;
-    }
+    if (check_place(dir, candidate >> 32, lies, &s->found->where)) return SEARCH_DAMAGED;
     uint32_t agree = NO_VALUE, distance = NO_VALUE;
-    if (want->words) agree = agreement(lies.words, want->words, dir->bands);
+    if (want->words) agree = agreement(lies->words, want->words, dir->bands);
     if (agree < want->min_agree) return SEARCH_DONE;
-    if (want->with_distance) {
-        const uint8_t *prints = (const uint8_t *)lies.chunk->fingerprints + lies.block * lies.chunk->fingerprint_stride;
-        distance = hamming(load64(prints + lies.in_block * 8), want->fingerprint);
-    }
+    if (want->with_distance) distance = hamming(fingerprint_at(lies), want->fingerprint);
     if (distance > want->max_distance) return SEARCH_DONE;
-    return add_match(s->found, (match){segment->base + (uint32_t)candidate, want->query, (uint16_t)agree,
-                                       (uint16_t)distance});
+    return add_match(s->found, (match){segment_at(dir, candidate >> 32)->base + (uint32_t)candidate, want->query,
+                                       (uint16_t)agree, (uint16_t)distance});
 }
 
 #define FETCH_AHEAD 16
@@ -241,47 +214,36 @@ static void ask_for_candidates(const search *s, size_t first, size_t count) {
         ask_for_candidate(s->dir, s->candidates[i] >> 32, (uint32_t)s->candidates[i]);
 }
 
-/* The last sketch of a segment that was found; where numbers are missing, the next ones lie about as densely. */
-typedef struct {
-    uint64_t segment, number, row;
-    double density;
-} found_row;
-
 /* Where a candidate's sketch may lie: a row, and its place. */
 typedef struct {
     uint64_t row;
-    place lies;
+    row_place lies;
 } guessed;
 
-/* Whole rows for so many numbers. */
-static uint64_t rows_for(uint64_t numbers, double density) { return (uint64_t)((double)numbers * density + 0.5); }
-
-/* About where a candidate's sketch lies, with its number on the way. Candidates come in order. */
-static guessed guess_row(const directory *dir, uint64_t candidate, found_row *last) {
+/* About where a candidate's sketch lies where numbers are as dense everywhere, with its number on the way. */
+static guessed guess_row(const directory *dir, uint64_t candidate) {
     const segment_row *segment = segment_at(dir, candidate >> 32);
     uint64_t number = (uint32_t)candidate, n = segment->num_sketches;
-    if (n == segment->span || !n) return number < n ? (guessed){number, place_of(dir, segment, number)}
-                                                    : (guessed){.row = UINT64_MAX};
-    if (last->segment != candidate >> 32)
-        *last = (found_row){.segment = candidate >> 32, .density = (double)n / (double)(segment->span + !segment->span)};
-    uint64_t ahead = number > last->number ? rows_for(number - last->number, last->density) : 0;
-    uint64_t row = ahead < n - last->row ? last->row + ahead : n - 1;
+    if (number >= segment->span || !n) return (guessed){.row = UINT64_MAX};
+    if (n == segment->span) return (guessed){number, place_of(dir, segment, number)};
+    uint64_t row = (uint64_t)((unsigned __int128)number * n / segment->span);
     guessed guess = {row, place_of(dir, segment, row)};
-    __builtin_prefetch(place_number(&guess.lies));
+    __builtin_prefetch(number_at(&guess.lies));
     return guess;
 }
 
 /* Go on from a guess to the row of the candidate: the number that is found there says how far off it is, which is few
  * rows where few numbers are missing. Row UINT64_MAX: there is none. */
-static void settle_row(const directory *dir, uint64_t candidate, double density, guessed *guess) {
+static void settle_row(const directory *dir, uint64_t candidate, guessed *guess) {
     const segment_row *segment = segment_at(dir, candidate >> 32);
     uint32_t number = (uint32_t)candidate;
-    if (segment->num_sketches == segment->span || !segment->num_sketches) return;
+    uint64_t n = segment->num_sketches;
+    if (n == segment->span || guess->row == UINT64_MAX) return;
     for (int steps = 0; steps < 3; steps++) {
-        uint32_t found = load32(place_number(&guess->lies));
+        uint32_t found = load32(number_at(&guess->lies));
         if (found == number) return;
-        uint64_t off = rows_for(found < number ? number - found : found - number, density), n = segment->num_sketches;
-        if (!off || off > (found < number ? n - 1 - guess->row : guess->row)) break;
+        uint64_t off = found < number ? number - found : found - number;
+        if (off > (found < number ? n - 1 - guess->row : guess->row)) break;
         guess->row += found < number ? off : -off;
         guess->lies = place_of(dir, segment, guess->row);
     }
@@ -289,11 +251,12 @@ static void settle_row(const directory *dir, uint64_t candidate, double density,
     if (guess->row != UINT64_MAX) guess->lies = place_of(dir, segment, guess->row);
 }
 
-static void fetch_sketch(const directory *dir, const place *lies) {
+static void fetch_sketch(const directory *dir, const row_place *lies) {
+    const uint8_t *words = lies->words;
     /* Some words begin in the middle of a line. */
-    __builtin_prefetch(lies->words);
-    __builtin_prefetch(lies->words + 64);
-    __builtin_prefetch(lies->words + dir->bands * 8 - 1);
+    __builtin_prefetch(words);
+    __builtin_prefetch(words + 64);
+    __builtin_prefetch(words + dir->bands * 8 - 1);
     __builtin_prefetch((const void *)(lies->chunk->checked + lies->block));
 }
 
@@ -304,25 +267,23 @@ static void fetch_sketch(const directory *dir, const place *lies) {
 static outcome compare_candidates(search *s, const wanted *want, size_t count) {
     const directory *dir = s->dir;
     guessed guesses[RING];
-    found_row last = {.segment = UINT64_MAX};
     outcome end;
     for (size_t i = 0; i < count + 2 * FETCH_AHEAD; i++) {
         size_t found = i - FETCH_AHEAD, compared = found - FETCH_AHEAD;
         if (i >= 2 * FETCH_AHEAD &&
-            (end = compare_one(s, want, s->candidates[compared], guesses[compared % RING].lies)))
+            (end = compare_one(s, want, s->candidates[compared], &guesses[compared % RING].lies)))
             return end;
         if (i >= FETCH_AHEAD && found < count) {
             uint64_t candidate = s->candidates[found];
             guessed *guess = guesses + found % RING;
-            settle_row(dir, candidate, last.density, guess);
+            settle_row(dir, candidate, guess);
             if ((end = require_row(s, candidate, guess->row))) return end;
-            if (last.segment == candidate >> 32) last.number = (uint32_t)candidate, last.row = guess->row;
             fetch_sketch(dir, &guess->lies);
         }
         if (i >= count) continue;
         if (s->ahead && i % ASK_AHEAD == 0) ask_for_candidates(s, i, count - i);
         for (size_t j = i; i % FETCH_AHEAD == 0 && j < count && j < i + FETCH_AHEAD; j++)
-            guesses[j % RING] = guess_row(dir, s->candidates[j], &last);
+            guesses[j % RING] = guess_row(dir, s->candidates[j]);
     }
     return SEARCH_DONE;
 }
@@ -603,11 +564,11 @@ static outcome add_equal(search *s, const lookup *range, uint64_t entry, const o
     }
     if (same) {
         uint64_t row = sketch_row_of(dir, range->segment, number);
-        if (require_row(s, (uint64_t)range->segment << 32 | number, row) ||
-            check_sketch(dir, range->segment, row, &s->found->where))
-            return SEARCH_DAMAGED;
-        if (memcmp(sketch_words(dir, segment, row), same->words + query * dir->bands, dir->bands * 8) ||
-            sketch_fingerprint(dir, segment, row) != same->fingerprints[query])
+        if (require_row(s, (uint64_t)range->segment << 32 | number, row)) return SEARCH_DAMAGED;
+        row_place lies = place_of(dir, segment, row);
+        if (check_place(dir, range->segment, &lies, &s->found->where)) return SEARCH_DAMAGED;
+        if (memcmp(lies.words, same->words + query * dir->bands, dir->bands * 8) ||
+            fingerprint_at(&lies) != same->fingerprints[query])
             return SEARCH_DONE;
     }
     return add_match(s->found, (match){segment->base + number, (uint32_t)query, NO_VALUE, NO_VALUE});
@@ -672,9 +633,10 @@ int read_sketch(const directory *dir, uint64_t number, uint8_t *words, uint64_t 
         if (number - segment->base >= segment->span) return 0;
         uint64_t row = sketch_row_of(dir, at, (uint32_t)(number - segment->base));
         if (row == UINT64_MAX) return check_absence(dir, at, (uint32_t)(number - segment->base), where) ? -1 : 0;
-        if (check_sketch(dir, at, row, where)) return -1;
-        memcpy(words, sketch_words(dir, segment, row), dir->bands * 8);
-        *fingerprint = sketch_fingerprint(dir, segment, row);
+        row_place lies = place_of(dir, segment, row);
+        if (check_place(dir, at, &lies, where)) return -1;
+        memcpy(words, lies.words, dir->bands * 8);
+        *fingerprint = fingerprint_at(&lies);
         return 1;
     }
     return 0;

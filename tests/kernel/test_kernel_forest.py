@@ -47,6 +47,9 @@ def test_joined_edges_are_the_components_of_the_textbook(
     expected = components(pairs)
     assert joined == sum(len(members) - 1 for members in expected)
     assert listed(links, room) == expected
+    forest = Forest(count)
+    forest.join(edges_of(pairs))
+    assert [members.tolist() for members, is_last in forest.groups() if is_last] == expected
 
 
 @settings(max_examples=300)
@@ -74,16 +77,6 @@ def test_long_chains_are_one_group_however_they_are_joined() -> None:
         assert [is_last for _, is_last in parts] == [False] * (len(parts) - 1) + [True]
         assert len(parts) > 1
         assert np.array_equal(np.concatenate([members for members, _ in parts]), np.arange(count))
-
-
-@settings(max_examples=100)
-@given(edge_lists())
-def test_groups_of_a_forest_are_components(drawn: tuple[int, list[tuple[int, int]]]) -> None:
-    count, pairs = drawn
-    forest = Forest(count)
-    forest.join(edges_of(pairs))
-    groups = [members.tolist() for members, is_last in forest.groups() if is_last]
-    assert groups == components(pairs)
 
 
 def test_edges_out_of_range_are_refused_before_anything_is_written() -> None:

@@ -2,6 +2,7 @@
 
 import mmap
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ PAGES = 40
 
 
 @pytest.fixture
-def mapped(tmp_path: Path) -> tuple[mmap.mmap, int, int, bytes]:
+def mapped(tmp_path: Path) -> Iterator[tuple[mmap.mmap, int, int, bytes]]:
     """(map, its address, descriptor, content) of a file of some pages, all of which were read."""
     content = np.random.default_rng(1).bytes(PAGES * mmap.PAGESIZE)
     path = tmp_path / "file"
@@ -22,7 +23,8 @@ def mapped(tmp_path: Path) -> tuple[mmap.mmap, int, int, bytes]:
     os.fsync(descriptor)
     found = mmap.mmap(descriptor, 0, prot=mmap.PROT_READ)
     assert found[:] == content
-    return found, _kernel.address(found), descriptor, content
+    yield found, _kernel.address(found), descriptor, content
+    os.close(descriptor)
 
 
 def test_pages_that_are_let_go_come_back_as_they_were(mapped: tuple[mmap.mmap, int, int, bytes]) -> None:
@@ -35,7 +37,6 @@ def test_pages_that_are_let_go_come_back_as_they_were(mapped: tuple[mmap.mmap, i
     _kernel.stream_ahead(address, len(content))
     assert found[:] == content
     assert _kernel.missing_pages(address, len(content)) == 0
-    os.close(descriptor)
 
 
 @pytest.mark.parametrize(("first", "length"), [(-1, 4), (PAGES, 1), (0, PAGES + 1), (2**40, 1), (1, 2**50)])
@@ -46,7 +47,6 @@ def test_nothing_outside_of_the_map_is_let_go(
     _, address, descriptor, content = mapped
     page = mmap.PAGESIZE
     assert not _kernel.let_go(address, len(content), descriptor, address + first * page, length * page)
-    os.close(descriptor)
 
 
 def test_memory_of_the_process_is_left_alone() -> None:
@@ -60,10 +60,9 @@ def test_memory_of_the_process_is_left_alone() -> None:
 
 
 def test_pages_are_asked_for_in_any_order(mapped: tuple[mmap.mmap, int, int, bytes]) -> None:
-    found, address, descriptor, content = mapped
+    found, address, _, content = mapped
     addresses = address + np.array([30, 2, 2, 39, 0], dtype=np.uint64) * np.uint64(mmap.PAGESIZE)
     given = addresses.copy()
     _kernel.ask_for_pages(addresses)
     assert np.array_equal(addresses, given)
     assert found[:] == content
-    os.close(descriptor)

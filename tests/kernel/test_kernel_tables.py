@@ -1,6 +1,6 @@
 """Prefix search, filters, seals and comparison of the kernel against plain Python over all entries."""
 
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
 import pytest
@@ -149,12 +149,6 @@ def test_a_bitmap_has_a_bit_for_the_leading_bits_of_each_key(keys: list[int], bi
     )
 
 
-@pytest.mark.parametrize("words", [0, 3])
-def test_a_bitmap_of_another_size_is_refused(words: int) -> None:
-    with pytest.raises(ValueError, match="bitmap: expected a power of two of words"):
-        _kernel.set_bitmap(np.zeros(1, np.uint64), np.zeros(words, np.uint64))
-
-
 @settings(max_examples=150)
 @given(
     st.lists(crowded, max_size=80),
@@ -178,15 +172,21 @@ def test_a_filter_has_six_bits_for_each_key(keys: list[int], bits: int, chunks: 
     assert taken == len(keys)
 
 
-@pytest.mark.parametrize("bits", [1, 65])
-def test_a_filter_of_too_few_or_many_bits_is_refused(bits: int) -> None:
-    with pytest.raises(ValueError, match=r"bits: expected 2\.\.64"):
-        _kernel.add_to_filter(np.zeros(1, np.uint64), bits, 0, 1, np.zeros(8, np.uint64))
-
-
-def test_a_filter_without_a_line_is_refused() -> None:
-    with pytest.raises(ValueError, match="lines: expected at least one"):
-        _kernel.add_to_filter(np.zeros(1, np.uint64), 32, 0, 1, np.zeros(7, np.uint64))
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("set_bitmap", (np.zeros(0, "u8"),), "bitmap: expected a power of two of words"),
+        ("set_bitmap", (np.zeros(3, "u8"),), "bitmap: expected a power of two of words"),
+        ("add_to_filter", (1, 0, 1, np.zeros(8, "u8")), r"bits: expected 2\.\.64"),
+        ("add_to_filter", (65, 0, 1, np.zeros(8, "u8")), r"bits: expected 2\.\.64"),
+        ("add_to_filter", (32, 0, 1, np.zeros(7, "u8")), "lines: expected at least one"),
+    ],
+)
+def test_bitmaps_and_filters_of_other_sizes_are_refused(
+    name: str, arguments: tuple[Any, ...], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        getattr(_kernel, name)(np.zeros(1, "u8"), *arguments)
 
 
 def test_a_filter_lets_hardly_any_absent_prefix_through() -> None:
