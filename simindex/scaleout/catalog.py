@@ -43,6 +43,11 @@ _NAME = "catalog"
 """Under which a store has it."""
 
 
+def new_path(folder: str, number: int) -> str:
+    """Return a folder for a partition that no other attempt has."""
+    return os.path.join(folder, f"{number:05}-{secrets.token_hex(4)}.simindex")
+
+
 @dataclass(frozen=True)
 class Partition:
     """One partition: an ordinary index.

@@ -34,7 +34,7 @@ from simindex.maintenance.reports import RestoreReport
 from simindex.maintenance.restore import restore_index
 from simindex.queries.search import Query
 from simindex.scaleout.answers import Answered
-from simindex.scaleout.catalog import Catalog
+from simindex.scaleout.catalog import Catalog, new_path
 from simindex.scaleout.errors import CatalogChangedError, PartitionError, ScaleOutError
 from simindex.scaleout.partition import Nearest, Partition, is_by_distance
 from simindex.scaleout.wire import Routed
@@ -292,11 +292,14 @@ class Host:
         prove(objects)
 
     def restore(
-        self, catalog: Catalog, number: int, uri: str, path: str, state: str | None = None
-    ) -> RestoreReport:
-        """Make a partition of its backup, in a folder of its own; one of another state is refused."""
+        self, catalog: Catalog, number: int, uri: str, folder: str, state: str | None = None
+    ) -> tuple[str, RestoreReport]:
+        """Make a partition of its backup, and return its path; one of another state is refused.
+
+        Each call makes a path of its own: a call whose answer was lost is repeated, and may come late.
+        """
+        path = new_path(folder, number)
         with self._naming(number):
-            shutil.rmtree(path, ignore_errors=True)  # of the same call, whose answer was lost
             report = restore_index(uri, path)
             with Partition(path, "r", catalog.config) as copy:
                 if state not in (None, copy.state()):
@@ -306,7 +309,7 @@ class Host:
                         place=self.place,
                         partition=number,
                     )
-            return report
+            return path, report
 
     def let_go(self, catalog: Catalog, number: int, uri: str) -> str:
         """Close a partition for writing, make a backup of it, and return its state."""

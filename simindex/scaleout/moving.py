@@ -7,7 +7,6 @@ fails, however slow either is.
 
 from __future__ import annotations
 
-import os
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -17,7 +16,7 @@ from typing import Any
 
 from simindex.maintenance.object_store import open_store
 from simindex.maintenance.reports import RestoreReport
-from simindex.scaleout.catalog import Catalog, Partition
+from simindex.scaleout.catalog import Catalog, Partition, new_path
 from simindex.scaleout.errors import CatalogChangedError
 
 Call = Callable[..., Any]
@@ -92,15 +91,10 @@ def restore_place(uri: str, place: str, onto: Mapping[str, str], call: Call) -> 
     reports = {}
     for turn, number in enumerate(numbers):
         target = list(onto)[turn % len(onto)]
-        path = new_path(onto[target], number)
-        reports[number] = call(catalog, target, "restore", number, str(catalog.backup_uri(number)), path)
+        uri_of_backup = str(catalog.backup_uri(number))
+        path, reports[number] = call(catalog, target, "restore", number, uri_of_backup, onto[target])
         catalog = put(uri, number, catalog.partitions[number], Partition(target, path))
     return reports
-
-
-def new_path(folder: str, number: int) -> str:
-    """Return a folder for a partition that no other attempt has."""
-    return os.path.join(folder, f"{number:05}-{secrets.token_hex(4)}.simindex")
 
 
 def move_partition(uri: str, number: int, target: str, folder: str, call: Call, store: str | None) -> Catalog:
@@ -127,10 +121,10 @@ def move_partition(uri: str, number: int, target: str, folder: str, call: Call, 
     if found.place == target or copy is None:
         return catalog
 
-    arrived = replace(found, place=target, path=new_path(folder, number))
     try:
         state = call(catalog, found.place, "let_go", number, copy)
-        call(catalog, target, "restore", number, copy, arrived.path, state)
+        path, _ = call(catalog, target, "restore", number, copy, folder, state)
+        arrived = replace(found, place=target, path=path)
         # Both places answer the same until it is opened, so no answer is out of date.
         moved = put(uri, number, found, arrived)
     except BaseException:

@@ -184,6 +184,25 @@ def test_a_mover_that_stood_still_loses_nothing(cluster: Cluster, is_opened_agai
 
 
 @of_kind("cluster")
+def test_a_restore_that_is_repeated_late_takes_nothing_away(cluster: Cluster) -> None:
+    cluster.insert(0, 50)
+    calls: list[Callable[[], Any]] = []
+
+    def call(catalog: Catalog, place: str, method: str, *arguments: Any) -> Any:
+        calls.append(lambda: cluster.call(catalog, place, method, *arguments))
+        return calls[-1]()
+
+    move(cluster, 0, "b", call)
+    cluster.insert(50, 20)
+    before = cluster.counts()
+    cluster.end("b")
+    calls[1]()
+    assert cluster.counts() == before
+    cluster.insert(70, 10)
+    assert set(cluster.handle()) == set(range(80))
+
+
+@of_kind("cluster")
 def test_a_copy_of_another_state_is_refused(cluster: Cluster) -> None:
     cluster.insert(0, 50)
 
