@@ -1,5 +1,6 @@
 """Calls that ask by MinHash or by SimHash: `query_key` and `nearest`."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -56,31 +57,70 @@ def test_method_is_by_default_what_the_index_has_minhash_first(tmp_path: Path, n
         assert index.query_key("fox") == index.query_key("fox", by=default)
         assert index.nearest(FOX) == index.nearest(FOX, by=default)
         assert index.nearest(FOX)[0].key == "fox"
+        assert index.insert_if_new("new", FOX) == index.insert_if_new("new", FOX, by=default)
+        assert "new" not in index
 
 
-def test_parameter_of_the_other_method_is_refused(tmp_path: Path) -> None:
-    with simindex.open(tmp_path / "i") as index:
+WITH_RECALL: dict[str, tuple[Any, ...]] = {
+    "query_key": ("fox",),
+    "cluster_of": ("fox",),
+    "pairs": (),
+    "clusters": (),
+}
+EVERY = WITH_RECALL | {"insert_if_new": ("new", FOX), "insert_many_if_new": ([("new", FOX)],)}
+
+
+@pytest.mark.parametrize(
+    ("calls", "config", "options", "message"),
+    [
+        (
+            EVERY,
+            "both",
+            {"by": "simhash", "threshold": 0.5},
+            "{}: threshold is MinHash's, and this compares by SimHash",
+        ),
+        (EVERY, "simhash", {"threshold": 0.9}, "{}: threshold is MinHash's, and this compares by"),
+        (
+            EVERY,
+            "both",
+            {"max_distance": 2},
+            '{}: max_distance is SimHash\'s; expected threshold=, or by="simhash"',
+        ),
+        (EVERY, "both", {"by": "minhash", "max_distance": 2}, "{}: max_distance is SimHash's"),
+        (EVERY, "both", {"by": "cosine"}, 'by: expected "minhash", "simhash" or None, found \'cosine\''),
+        (EVERY, "both", {"by": "simhash", "max_distance": 4}, "max_distance: expected 0..3, which this"),
+        (EVERY, "both", {"threshold": 2}, "threshold: expected a number"),
+        (EVERY, "simhash", {"by": "minhash"}, "{} needs MinHash, and this index was built with num_perm=0"),
+        (EVERY, "minhash", {"by": "simhash"}, "{} needs SimHash, and this index was built with simhash=None"),
+        (WITH_RECALL, "both", {"by": "simhash", "recall": 0.9}, "{}: recall is MinHash's"),
+        (WITH_RECALL, "both", {"by": "simhash", "exact": True}, "{}: exact is MinHash's"),
+        (
+            WITH_RECALL,
+            "both",
+            {"exact": True},
+            "exact=True compares kept shingle hashes, and this index keeps none",
+        ),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_what_does_not_fit_the_method_is_refused_by_every_call(
+    tmp_path: Path, calls: dict[str, tuple[Any, ...]], config: str, options: dict[str, Any], message: str
+) -> None:
+    with simindex.open(tmp_path / "i", config=CONFIGS[config]) as index:
         index.insert("fox", FOX)
-        refused: list[tuple[dict[str, Any], str]] = [
-            ({"by": "simhash", "threshold": 0.5}, "threshold is MinHash's, and this compares by SimHash"),
-            ({"by": "simhash", "recall": 0.9}, "recall is MinHash's"),
-            ({"by": "simhash", "exact": True}, "exact is MinHash's"),
-            ({"max_distance": 2}, r"max_distance is SimHash's; expected threshold=, or by=\"simhash\""),
-            ({"by": "minhash", "max_distance": 2}, "max_distance is SimHash's"),
-            ({"by": "cosine"}, 'by: expected "minhash", "simhash" or None, found \'cosine\''),
-            ({"by": "simhash", "max_distance": 4}, "max_distance: expected 0..3"),
-        ]
-        for options, message in refused:
-            with pytest.raises(ValueError, match=message):
-                index.query_key("fox", **options)
-        with pytest.raises(ValueError, match="nearest: recall is MinHash's"):
-            index.nearest(FOX, by="simhash", recall=0.9)
-        for threshold in (0.5, 0.8):
-            with pytest.raises(ValueError, match="nearest: threshold is MinHash's"):
-                index.nearest(FOX, by="simhash", threshold=threshold)
-        with pytest.raises(TypeError, match="unexpected keyword"):
-            index.nearest(FOX, max_distance=2)  # type: ignore[call-arg]
-        assert figures(index.query_key("fox", by="simhash", threshold=0.8)) == []
+        for call, arguments in calls.items():
+            with pytest.raises(ValueError, match=f"^{re.escape(message.format(call))}"):
+                getattr(index, call)(*arguments, **options)
+        assert list(index) == ["fox"]
+
+
+def test_nearest_refuses_what_does_not_fit_its_method(index: Index) -> None:
+    with pytest.raises(ValueError, match="nearest: recall is MinHash's"):
+        index.nearest(FOX, by="simhash", recall=0.9)
+    for threshold in (0.5, 0.8):
+        with pytest.raises(ValueError, match="nearest: threshold is MinHash's"):
+            index.nearest(FOX, by="simhash", threshold=threshold)
+    assert index.query_key("fox", by="simhash", threshold=0.8) == []
 
 
 def test_nearest_refuses_a_sketch_without_the_half_that_it_compares(index: Index) -> None:

@@ -1,6 +1,5 @@
 """One document: its own key is no match, conflicts, both methods, and refused arguments."""
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +7,7 @@ import pytest
 from support.indexes import CAR, FOX
 
 import simindex
-from simindex import Config, Index, KeyExistsError, Sketch
+from simindex import Index, KeyExistsError, Sketch
 
 NEAR_FOX = f"{FOX} again"
 PLANE = "some plane far above them both, of which nobody on the ground has heard"
@@ -21,6 +20,8 @@ def keys_of(found: simindex.Matches) -> list[Any]:
 def test_document_of_the_same_key_is_no_match(index: Index) -> None:
     with pytest.raises(KeyExistsError, match="key 'fox' is in the index already"):
         index.insert_if_new("fox", FOX)
+    with pytest.raises(ValueError, match='on_conflict: expected "error", "skip" or "replace", found'):
+        index.insert_if_new("fox", FOX, on_conflict="keep")  # type: ignore[arg-type]
     assert index.insert_if_new("fox", FOX, on_conflict="skip") == []
     assert keys_of(index.insert_if_new("other", FOX)) == ["fox"]
     assert "other" not in index
@@ -68,40 +69,6 @@ def test_simhash_compares_fingerprints(tmp_path: Path) -> None:
         assert [(match.key, match.distance) for match in found] == [("zero", 2)]
         assert index.insert_if_new("near", near, by="simhash", max_distance=1) == []
         assert keys_of(index.insert_if_new("far", far, by="simhash", max_distance=2)) == ["near"]
-
-
-@pytest.mark.parametrize(
-    ("config", "by"), [(Config(num_perm=0), "simhash"), (Config(simhash=None), "minhash"), (None, "minhash")]
-)
-def test_method_is_what_the_index_has(tmp_path: Path, config: Config | None, by: Any) -> None:
-    with simindex.open(tmp_path / "i", config=config) as index:
-        index.insert("fox", FOX)
-        assert index.insert_if_new("new", FOX) == index.insert_if_new("new", FOX, by=by)
-        assert len(index) == 1
-
-
-@pytest.mark.parametrize(
-    ("config", "arguments", "message"),
-    [
-        (Config(num_perm=0), {"by": "minhash"}, "insert_if_new needs MinHash, and this index was built with"),
-        (Config(simhash=None), {"by": "simhash"}, "insert_if_new needs SimHash, and this index was built wi"),
-        (None, {"max_distance": 3}, "insert_if_new: max_distance is SimHash's; expected threshold=, or by="),
-        (None, {"by": "minhash", "max_distance": 3}, "insert_if_new: max_distance is SimHash's; expected th"),
-        (None, {"by": "simhash", "threshold": 0.9}, "insert_if_new: threshold is MinHash's, and this comp"),
-        (Config(num_perm=0), {"threshold": 0.9}, "insert_if_new: threshold is MinHash's, and this compares"),
-        (None, {"by": "jaccard"}, 'by: expected "minhash", "simhash" or None, found \'jaccard\''),
-        (None, {"by": "simhash", "max_distance": 4}, "max_distance: expected 0..3"),
-        (None, {"on_conflict": "keep"}, 'on_conflict: expected "error", "skip" or "replace", found \'keep\''),
-    ],
-    ids=lambda value: str(value)[:40],
-)
-def test_argument_that_does_not_fit_is_refused(
-    tmp_path: Path, config: Config | None, arguments: dict[str, Any], message: str
-) -> None:
-    with simindex.open(tmp_path / "i", config=config) as index:
-        with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
-            index.insert_if_new("new", FOX, **arguments)
-        assert len(index) == 0
 
 
 def test_sketch_without_the_half_that_is_compared_is_refused(index: Index) -> None:

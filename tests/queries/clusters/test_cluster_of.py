@@ -91,12 +91,6 @@ def test_what_cannot_be_asked_is_refused(tmp_path: Path) -> None:
             index.cluster_of("missing")
         with pytest.raises(ValueError, match="limit: expected 1 or more, found 0"):
             index.cluster_of("a", limit=0)
-        with pytest.raises(ValueError, match="threshold"):
-            index.cluster_of("a", 1.5)
-        with pytest.raises(ValueError, match="cluster_of: max_distance is SimHash's"):
-            index.cluster_of("a", max_distance=3)
-        with pytest.raises(ValueError, match="keeps none"):
-            index.cluster_of("a", exact=True)
 
 
 def test_a_sketch_without_kept_shingles_is_compared_by_its_rows(tmp_path: Path) -> None:

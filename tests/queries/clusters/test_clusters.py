@@ -145,9 +145,5 @@ def test_what_cannot_be_asked_is_refused(tmp_path: Path) -> None:
     with simindex.open(tmp_path / "i") as index:
         with pytest.raises(ValueError, match='linkage: expected "components" or "star", found \'stars\''):
             index.clusters(linkage=wrong)
-        with pytest.raises(ValueError, match="clusters: max_distance is SimHash's"):
-            index.clusters(max_distance=3)
-        with pytest.raises(ValueError, match="keeps none"):
-            index.clusters(exact=True)
         with index.transaction(), pytest.raises(TransactionOpenError, match="clusters: expected no open"):
             index.clusters()
