@@ -1008,8 +1008,9 @@ class Index:
                 of one whole band word with one another, so that time is linear in the number of documents;
                 pairs of others are found by another table or not at all. `Pairs.bounded` counts them.
             memory_bytes: of buffers, 1 MiB or more, and as much again for shingles of `texts`; two bits a
-                document, 72 bytes for each run that was bounded, and the directory of the segments come on
-                top.
+                document, 72 bytes for each run that was bounded, some 100 for each document that equals one
+                of a template's pages and was stored apart from it, and the directory of the segments come
+                on top.
             progress: called as ``progress(done, total)`` with entries of tables.
 
         Returns:

@@ -914,7 +914,8 @@ typedef struct {
     uint64_t next, key, num_used;
 } copy_cursor;
 
-/* Append (first, other) for entries of equal key whose words, or fingerprints, equal those of an earlier one.
+/* Append (first, other) for entries of equal key whose words, where there is a `min_agree`, equal those of an earlier
+ * one, and whose fingerprints are within `max_distance`, 0 or all bits.
  * slots: a power of two, NO_RANK at first; used: half as many, which is how many different sketches of one key
  * are told apart. 0, or 1 with *where on damage. */
 int find_copies(const directory *dir, const pair_search *how, const pair_entries *in, copy_cursor *at,

@@ -166,8 +166,8 @@ pairs_outcome find_pairs(const directory *dir, const pair_search *how, const pai
 /* ---- equal sketches ---- */
 
 static int are_equal(const directory *dir, const pair_search *how, const sketch_place *a, const sketch_place *b) {
-    if (!how->by_words) return a->fingerprint == b->fingerprint;
-    return !memcmp(a->words, b->words, dir->bands * 8);
+    if (hamming(a->fingerprint, b->fingerprint) > how->max_distance) return 0;
+    return !how->min_agree || !memcmp(a->words, b->words, dir->bands * 8);
 }
 
 static void begin_key(copy_cursor *at, uint64_t *slots, uint32_t *used, uint64_t key) {
@@ -180,7 +180,7 @@ static void begin_key(copy_cursor *at, uint64_t *slots, uint32_t *used, uint64_t
 static int find_first(const directory *dir, const pair_search *how, const sketch_place *sketch, uint32_t rank,
                       copy_cursor *at, uint64_t *slots, uint32_t *used, size_t num_slots, uint64_t *first,
                       damage *where) {
-    uint64_t hash = how->by_words ? xxh64(sketch->words, dir->bands * 8, 0) : 0, slot = hash & (num_slots - 1);
+    uint64_t hash = how->min_agree ? xxh64(sketch->words, dir->bands * 8, 0) : 0, slot = hash & (num_slots - 1);
     for (; slots[slot] != NO_RANK; slot = (slot + 1) & (num_slots - 1)) {
         sketch_place other;
         if ((slots[slot] ^ hash) >> 32) continue;

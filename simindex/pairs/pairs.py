@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain, product, repeat
 from typing import NamedTuple, TypeVar
 
@@ -22,7 +22,7 @@ from simindex.format.rows import NO_VALUE
 from simindex.pairs.pair import Bounded, Pair, SnapshotIterator
 from simindex.pairs.plan import DEFAULT_MEMORY_BYTES, PairPlan
 from simindex.pairs.table_walk import EqualSketches, SketchesAtHand, table_walks
-from simindex.pairs.tables import EVERY_KEY, Piece, PinnedTables, set_bits
+from simindex.pairs.tables import EVERY_KEY, Piece, PinnedTables, merged_by_age, set_bits
 from simindex.queries.container import Walk
 from simindex.queries.scheme import Scheme
 from simindex.queries.search import require_comparable
@@ -49,6 +49,8 @@ _COPIES_AT_ONCE = 4_096
 
 _KNOWN = 16_384
 """Documents that are remembered, for most are in several pairs."""
+
+_NO_ENTRIES = np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.uint32)
 
 _NO_COMMON = CommonShingles(np.empty(0, dtype=np.uint64))
 
@@ -151,11 +153,14 @@ class Pairs(SnapshotIterator[Pair]):
         self._own: OwnShingles | None = None
         self._documents: dict[int, _Document] = {}
         self._groups: dict[int, Sequence[int]] = {}
+        self._united: dict[int, list[int]] = {}
         self._cursors: list[np.ndarray] = []
         half = HAS_SIGNATURE if plan.method == "minhash" else HAS_FINGERPRINT
         pinned.read(partial(require_comparable, compares=half))
-        self.snapshot, self.ranks, self._left_out = pinned.snapshot, pinned.ranks, pinned.ranks.dead
+        self.snapshot, self.ranks = pinned.snapshot, pinned.ranks
+        self._left_out, self._by_age = self.ranks.dead.copy(), False
         self._num_entries = pinned.num_entries()
+        self._at_hand = SketchesAtHand(pinned.run)
         self._tables = range(plan.first_table, plan.first_table + len(plan.bits))
         read_twice = self._tables[:1] if plan.copies == "first" else ()
         read = COPY_TABLE, *self._tables, *read_twice
@@ -226,37 +231,94 @@ class Pairs(SnapshotIterator[Pair]):
 
     def _steps(self) -> Iterator[Iterable[_Found]]:
         """Yield what is found, to be used up before the next step: copies, then table by table."""
-        plan, at_hand = self._plan, SketchesAtHand(self._pinned.run)
+        plan, is_first = self._plan, self._plan.copies == "first" and bool(self._plan.bits)
+        if is_first:
+            yield from self._unite(0)
         yield from self._stored_copies()
-
-        def sketches(_numbers: np.ndarray, _more: np.ndarray) -> SketchesAtHand:
-            return at_hand  # where they lie: nothing is read ahead
-
-        if plan.copies == "first" and plan.bits:
-            left_out = self.ranks.dead.copy()
-            entries = self._entries(plan.first_table, plan.capacity, self.ranks.dead)
-            self._left_out = left_out
-            for rows in EqualSketches(plan, entries, sketches).steps():
-                set_bits(left_out, rows["b"])
+        if is_first:
+            entries = self._entries(plan.first_table, plan.capacity, self._left_out.copy(), by_age=True)
+            for rows in EqualSketches(plan, entries, self._sketches).steps():
+                set_bits(self._left_out, rows["b"])
                 yield map(_Found, *self._columns_of(rows), repeat(False), rows["b"].tolist())
 
-        def entries_of(table: int) -> Iterator[Piece]:
-            return self._entries(self._tables[table], plan.capacity // 2, self._left_out)
+        def entries_of(place: int, first: int = 0) -> Iterator[Piece]:
+            capacity, table = plan.capacity // 2, self._tables[place]
+            return self._entries(table, capacity, self._left_out, first, by_age=self._by_age)
 
-        for place, walk in enumerate(table_walks(plan, entries_of, sketches)):
+        for place, walk in enumerate(table_walks(plan, entries_of, self._sketches)):
             if place == len(plan.bits):
                 self.total += sum(self._num_entries[table] for table in self._tables)
             self._cursors.append(walk.cursor)
+            begun = self.done
             for rows in walk.steps():
                 yield map(_Found, *self._columns_of(self._reaching(rows)))
+                if (first := walk.first_long) is not None and not self._by_age:
+                    if not is_first:
+                        yield from self._unite(EVERY_KEY if place else first)
+                    self._by_age, self.total = True, self.total + self.done - begun
+                    walk.begin_again(entries_of(place, first))
 
-    def _entries(self, table: int, capacity: int, left_out: np.ndarray) -> Iterator[Piece]:
+    def _sketches(self, _numbers: np.ndarray, _more: np.ndarray) -> SketchesAtHand:
+        return self._at_hand  # where they lie: nothing is read ahead
+
+    def _entries(
+        self, table: int, capacity: int, left_out: np.ndarray, first: int = 0, *, by_age: bool = False
+    ) -> Iterator[Piece]:
         """Yield the entries of a table, and count what was read."""
-        end = self.done + self._num_entries[table]
-        for piece in self._pinned.pieces(table, 0, EVERY_KEY, capacity, left_out):
+        end, pieces = self.done + self._num_entries[table], self._aged if by_age else self._pinned.pieces
+        for piece in pieces(table, first, EVERY_KEY, capacity, left_out):
             self.done += len(piece[0])
             yield piece
         self.done = end
+
+    def _aged(
+        self, table: int, first: int, behind: int, capacity: int, left_out: np.ndarray
+    ) -> Iterator[Piece]:
+        """Yield the entries of a range, those of one key by the oldest live document of each."""
+        orphaned, ages, bits = self._orphaned
+        if not len(orphaned):
+            return self._pinned.pieces(table, first, behind, capacity, left_out)
+        own = self._pinned.pieces(table, first, behind, capacity, left_out | ~bits)
+        keys, ranks = map(np.concatenate, zip(_NO_ENTRIES, *own, strict=True))
+        others = self._pinned.pieces(table, first, behind, capacity, left_out | bits)
+        return merged_by_age(others, (keys, ranks), ages[np.searchsorted(orphaned, ranks)])
+
+    @cached_property
+    def _orphaned(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The ranks of removed documents whose sketch copies have, those of the oldest of these, and a bit
+        for each."""
+        numbers, bits = self.ranks.numbers(self.ranks.orphaned).tolist(), np.zeros_like(self.ranks.dead)
+        oldest = self.read(lambda view: [view.documents_with(number, 1)[0][0] for number in numbers])
+        set_bits(bits, self.ranks.orphaned)
+        return self.ranks.orphaned, self.ranks.of(np.array(oldest, dtype=np.uint64)), bits
+
+    def _unite(self, key: int) -> Iterator[Iterable[_Found]]:
+        """Leave out sketches that equal an older one, which stands for both from here on; yield the pairs of
+        their documents whose first word is `key` or more.
+
+        An insert looks at few sketches of one first word, so that not all that are equal are copies.
+        """
+        plan, before = self._plan, self.ranks.dead
+        if plan.kept or self._texts is not None:
+            return  # equal rows do not mean equal shingles
+        for first, behind in ((0, key), (key, EVERY_KEY)):
+            entries = self._aged(plan.first_table, first, behind, plan.capacity, before)
+            for rows in EqualSketches(plan, entries, self._sketches, whole=True).steps():
+                set_bits(self._left_out, rows["b"])
+                found = self._unite_some(rows)
+                yield found if first == key else ()
+        self._groups.clear()
+
+    def _unite_some(self, rows: np.ndarray) -> list[_Found]:
+        columns, limit = list(self._columns_of(rows)), 1 if self._plan.copies == "first" else None
+        numbers = {*columns[0], *columns[1]}
+        live = self.read(lambda view: {n: [d for d, _ in view.documents_with(n, EVERY)] for n in numbers})
+        found = list[_Found]()
+        for a, b, agree, distance in zip(*columns, strict=True):
+            members = self._united.setdefault(a, live[a][:limit])
+            found += (_Found(*pair, agree, distance, is_group=True) for pair in product(members, live[b]))
+            members += live[b] if limit is None else ()
+        return found
 
     def _stored_copies(self) -> Iterator[Iterable[_Found]]:
         """Yield each document that is stored as a copy with the first live one of its group, or with all."""
@@ -274,6 +336,9 @@ class Pairs(SnapshotIterator[Pair]):
 
         capacity = min(self._plan.capacity, _COPIES_AT_ONCE)
         for keys, ranks in self._entries(COPY_TABLE, capacity, self.ranks.dead):
+            own = self.ranks.of(keys)
+            here = self._left_out[own >> 3] >> (own & 7).astype(np.uint8) & 1 == 0
+            keys, ranks = keys[here], ranks[here]
             leaders = keys.tolist()
             live = self.read(partial(_live_among, set(leaders)))
             yield pairs(leaders, self.ranks.numbers(ranks).tolist(), live)
@@ -341,6 +406,8 @@ class Pairs(SnapshotIterator[Pair]):
 
     def _live(self, view: View, number: int) -> Sequence[int]:
         """Return the live documents of a sketch, or the first one."""
+        if number in self._united:
+            return self._united[number]
         if not view.has_copies:
             return (number,)
         live = self._groups.get(number)

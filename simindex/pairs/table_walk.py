@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ _SLOTS = 1 << 16
 """Twice as many as there are different sketches of one key among which equal ones are found."""
 
 _ROOM = 64
-"""Long runs of a table that there is room for at first."""
+"""Long runs of a table that there is room for once there is one."""
 
 _RANK = np.uint64(2**32 - 1)
 """The bits of a slot that are a rank."""
@@ -119,15 +120,28 @@ class TableWalk(_Walk):
     ) -> None:
         super().__init__(plan, table, pieces, sketches)
         self._firsts = np.cumsum([0, *map(len, longs)], dtype=np.uint64)
-        self._longs = np.concatenate([*longs, np.zeros(_ROOM, dtype=LONG_RUN)])
+        self._longs = np.concatenate([NO_LONG_RUNS, *longs])
         self._local_longs = self._longs
         self.cursor = np.zeros(1, dtype=PAIR_CURSOR)
         self.cursor["num_longs"] = self._firsts[-1]
+        self._needs_room = False
 
     @property
     def long_runs(self) -> np.ndarray:
         """Rows of LONG_RUN, by numbers, of this table so far."""
         return self._longs[int(self._firsts[-1]) : int(self.cursor["num_longs"][0])]
+
+    @property
+    def first_long(self) -> int | None:
+        """The first key of the first long run of all tables, when it is the next to be compared."""
+        begin, longs = int(self.cursor["begin"][0]), int(self.cursor["num_longs"][0])
+        free = np.uint64(FINGERPRINT_BITS - self._plan.bits[self._table])
+        return int(self._keys[begin] >> free << free) if self._needs_room and not longs else None
+
+    def begin_again(self, pieces: Iterator[Piece]) -> None:
+        """Go on with other entries in place of those that are not compared yet."""
+        self._pieces, self._keys, self._at_hand = pieces, self._keys[:0], None
+        self.cursor["begin"] = 0
 
     def step(self) -> np.ndarray | None:
         """Return the next pairs, PAIR_ROW by numbers, maybe none yet; ``None`` at the end."""
@@ -137,10 +151,12 @@ class TableWalk(_Walk):
         known = int(self.cursor["num_longs"][0])
         arguments = *self._arguments(), self.cursor, self._firsts, self._local_longs, self._found
         outcome, count = at_hand.run(_kernel.find_pairs, *arguments)
+        self._needs_room = outcome == _NEED_ROOM
         self._keep_long_runs(at_hand, known)
         rows = self._pairs(at_hand, count)
-        if outcome == _NEED_ROOM:
-            self._longs = np.concatenate([self._longs, np.zeros_like(self._longs)])
+        if self._needs_room:
+            more = np.zeros(max(len(self._longs), _ROOM), dtype=LONG_RUN)
+            self._longs = np.concatenate([self._longs, more])
             self._local_longs = _local_runs(at_hand, self._longs)
         elif outcome == _NEED_ENTRIES:
             if self._is_last and not count:
@@ -195,13 +211,17 @@ def _local_runs(at_hand: SketchesAtHand, longs: np.ndarray) -> np.ndarray:
 
 
 class EqualSketches(_Walk):
-    """Sketches that are equal in what is compared, each with the first of them.
+    """Sketches that are equal in what is compared, or as a `whole`, each with the first of them.
 
     They lie side by side in the first table. Equal sketches that were stored as copies are no entries there.
     """
 
-    def __init__(self, plan: PairPlan, pieces: Iterator[Piece], sketches: SketchReader) -> None:
-        super().__init__(plan, 0, pieces, sketches)
+    def __init__(
+        self, plan: PairPlan, pieces: Iterator[Piece], sketches: SketchReader, *, whole: bool = False
+    ) -> None:
+        by_words = plan.method == "minhash"
+        agree, distance = int(whole or by_words), 0 if whole or not by_words else FINGERPRINT_BITS
+        super().__init__(replace(plan, min_agree=agree, max_distance=distance), 0, pieces, sketches)
         self._cursor = np.zeros(1, dtype=COPY_CURSOR)
         self._slots = np.full(_SLOTS, 2**64 - 1, dtype=np.uint64)
         self._used = np.zeros(_SLOTS // 2, dtype=np.uint32)

@@ -167,6 +167,25 @@ def merged(sources: Sequence[Iterator[Piece]]) -> Iterator[Piece]:
         yield from source
 
 
+def merged_by_age(pieces: Iterator[Piece], more: Piece, ages: np.ndarray) -> Iterator[Piece]:
+    """Yield entries, those of one key by their numbers, together with some more, which stand among those of
+    their key by other `ages`."""
+    order = np.lexsort((ages, more[0]))
+    keys, numbers, ages = more[0][order], more[1][order], ages[order]
+    for block_keys, block in pieces:
+        first, behind = (int(np.searchsorted(keys, block_keys[-1], side)) for side in ("left", "right"))
+        end = first + int(np.searchsorted(ages[first:behind], block[-1]))
+        if not end:
+            yield block_keys, block
+            continue
+        joined = np.concatenate([block_keys, keys[:end]]), np.concatenate([block, numbers[:end]])
+        order = np.lexsort((np.concatenate([block, ages[:end]]), joined[0]))
+        yield joined[0][order], joined[1][order]
+        keys, numbers, ages = keys[end:], numbers[end:], ages[end:]
+    if len(keys):
+        yield keys, numbers
+
+
 _WINDOW = 1 << 16
 """Numbers whose marks of removal are read in one go."""
 
@@ -179,20 +198,23 @@ def set_bits(bits: np.ndarray, ranks: np.ndarray) -> None:
 
 class Ranks:
     """The documents of a snapshot's segments, numbered from 0 without the gaps between segments; `dead` has a
-    bit for each, set where no live document has the sketch."""
+    bit for each, set where no live document has the sketch; `orphaned` are those whose sketch copies alone
+    have, ascending."""
 
     def __init__(self, view: View) -> None:
         entries = [segment.entry for segment in view.directory.segments]
         self._bases = np.array([entry.base for entry in entries], dtype=np.uint64)
         self.offsets = offsets_of([entry.span for entry in entries], "segments")
-        self.dead = np.zeros(self.total // 8 + 1, dtype=np.uint8)
+        self.dead, orphaned = np.zeros(self.total // 8 + 1, dtype=np.uint8), [_NO_NUMBERS]
         for entry, offset in zip(entries, self.offsets.tolist(), strict=False):
             behind = entry.base + entry.span
             for first in range(entry.base, behind, _WINDOW):
                 removed = view.removed_between(first, min(first + _WINDOW, behind))
-                gone = [number for number, flags in removed.items() if flags & REMOVED_SKETCH]
-                ranks = np.array(gone, dtype=np.uint64) - np.uint64(entry.base) + np.uint64(offset)
-                set_bits(self.dead, ranks)
+                ranks = np.array([*removed], dtype=np.uint64) - np.uint64(entry.base) + np.uint64(offset)
+                is_dead = np.array([*removed.values()], dtype=np.uint8) & REMOVED_SKETCH != 0
+                set_bits(self.dead, ranks[is_dead])
+                orphaned.append(ranks[~is_dead].astype(np.uint32))
+        self.orphaned = np.concatenate(orphaned)
 
     @property
     def total(self) -> int:

@@ -199,12 +199,13 @@ def copies_of(sketches: list[Stored], method: Method, cut: int, capacity: int, r
 
 
 @settings(max_examples=200)
-@given(sketches_of, st.booleans(), st.integers(0, 60), st.integers(1, 60), st.integers(1, 50))
-def test_copies_are_those_whose_compared_half_an_earlier_one_has(
-    sketches: list[Stored], by_words: bool, cut: int, capacity: int, room: int
+@given(sketches_of, st.booleans(), st.booleans(), st.integers(0, 60), st.integers(1, 60), st.integers(1, 50))
+def test_copies_are_those_whose_compared_half_or_all_an_earlier_one_has(
+    sketches: list[Stored], by_words: bool, whole: bool, cut: int, capacity: int, room: int
 ) -> None:
-    method = Method(by_words, 64)
-    compared: Callable[[Stored], object] = lambda s: s.words if by_words else s.fingerprint  # noqa: E731
+    method = Method(by_words, 64, int(by_words or whole), 64 if by_words and not whole else 0)
+    halves = slice(0 if by_words or whole else 1, 1 if by_words and not whole else 2)
+    compared: Callable[[Stored], object] = lambda s: (s.words, s.fingerprint)[halves]  # noqa: E731
     firsts: dict[object, int] = {}
     rows = []
     for _, rank in entries_of(sketches, method, 0):

@@ -67,6 +67,29 @@ def test_first_and_all_are_what_the_docstring_says(left_out: list[Any], threshol
         assert firsts == first_of_copies(documents, every)
 
 
+def test_equal_pages_of_a_template_are_paired_alike_however_they_were_stored(tmp_path: Path) -> None:
+    """One by one, in a batch, and behind documents that were removed again."""
+    template, config = " ".join(f"s{number}" for number in range(30)), Config(num_perm=32, simhash=None)
+    pages = [(key, f"{template} a{key % 7} b{key % 13}") for key in range(250)]
+    with (
+        simindex.open(tmp_path / "one by one", config=config) as single,
+        simindex.open(tmp_path / "batch", config=config) as batch,
+        simindex.open(tmp_path / "removed", config=config) as removed,
+    ):
+        for page in pages:
+            single.insert_many([page])
+        batch.insert_many(pages)
+        removed.insert_many((f"gone {key}", text) for key, text in pages[::5])
+        removed.insert_many(pages)
+        removed.remove_many(f"gone {key}" for key, _ in pages[::5])
+        for copies in ("all", "first"):
+            found = [index.pairs(0.7, copies=copies, max_run=16) for index in (single, batch, removed)]
+            wanted, *others = (sorted(sorted((pair.a, pair.b)) for pair in pairs) for pairs in found)
+            assert others == [wanted, wanted]
+            assert found[0].bounded == found[1].bounded == found[2].bounded
+            assert found[0].bounded.runs
+
+
 def test_all_pairs_of_equal_documents_come_in_bounded_memory(tmp_path: Path) -> None:
     """Four times the documents are sixteen times the pairs, and take no more than four times the memory."""
     peaks = []
