@@ -39,7 +39,7 @@ class WholeForm(NamedTuple):
 
     Attributes:
         rows: uint64: all but the bitmaps; addresses in it are still to be moved.
-        in_value, in_memory: of each of `rows`, 1 where it is an address in the stored value, in this memory.
+        in_value, in_memory: which of `rows` are addresses in the stored value, and which in this memory.
         sketch_row, table_rows: where the sketch column's chunk row and the table rows begin.
     """
 
@@ -54,8 +54,9 @@ class WholeForm(NamedTuple):
     def place(self, value: bytes | memoryview) -> np.ndarray:
         """Return the memory of a segment of this value, uint64. Raises Damage where keys do not ascend."""
         memory, count = np.zeros(self.num_words, dtype=np.uint64), len(self.rows)
-        moved = self.in_value * np.uint64(_kernel.address(value))
-        memory[:count] = self.rows + moved + self.in_memory * np.uint64(_kernel.address(memory))
+        memory[:count] = self.rows
+        memory[self.in_value] += np.uint64(_kernel.address(value))
+        memory[self.in_memory] += np.uint64(_kernel.address(memory))
         _kernel.fill_bitmaps(memory[self.table_rows : count])
         return memory
 
@@ -93,14 +94,11 @@ def whole_form(geometry: Geometry, counts: tuple[Any, ...]) -> WholeForm:
         _places(table_rows, tables_at, "bitmap")[mapped],
         _places(table_rows, tables_at, "bitmap_words")[mapped],
     ]
-    rows = np.concatenate([rows.view(np.uint64) for rows in (stored, bitmaps, table_rows)])
-    of_value, of_memory = np.zeros_like(rows), np.zeros_like(rows)
-    of_value[np.concatenate(in_value)] = of_memory[np.concatenate(in_memory)] = 1
     return WholeForm(
-        rows=rows,
+        rows=np.concatenate([rows.view(np.uint64) for rows in (stored, bitmaps, table_rows)]),
         num_words=(bitmaps_at + int(bitmap_bytes.sum())) // 8,
-        in_value=of_value,
-        in_memory=of_memory,
+        in_value=np.concatenate(in_value),
+        in_memory=np.concatenate(in_memory),
         sketch_row=sketch_row // 8,
         table_rows=tables_at // 8,
         value_bytes=geometry.segment_bytes(entry) + SEAL_BYTES,
