@@ -86,9 +86,9 @@ from simindex.queries.search import (
     nearest,
     nearest_query,
     query_by,
+    query_parts,
     require_comparable,
     sketched,
-    sketched_parts,
 )
 from simindex.queries.stats import Stats, make_stats
 from simindex.queries.view import View
@@ -466,9 +466,10 @@ class Index:
     def _query_all(
         self, call: str, query: Query, documents: Iterable[Document], workers: int | None
     ) -> Answers:
-        parts = sketched_parts(call, query, documents, self._sketcher, workers)
+        sketch = partial(sketched, call, query, self._sketcher)
+        parts = query_parts(documents, sketch, workers)
         with self._store.reading() as txn:
-            return Answers(matches_of_parts(self._reader.view(txn), query, parts, workers))
+            return Answers(matches_of_parts(self._reader.view(txn), query, parts, sketch, workers))
 
     def query(
         self,

@@ -11,10 +11,8 @@ al. 2005). Every search is complete up to its stated odds: by bands with the pro
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
 from itertools import chain, islice, repeat
 from operator import attrgetter
-from sys import getsizeof
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -450,37 +448,48 @@ _QUERY_PART = 512
 """Documents that a thread sketches and searches in one go."""
 
 
-def sketched_parts(
-    call: str, query: Query, documents: Iterable[Document], sketcher: Sketcher, workers: int | None
-) -> list[SketchBatch]:
-    """Return sketches to search by, one batch or some for threads. Documents are read as they are needed, and
-    before a transaction begins, for they may be iterables of the caller's."""
-    num_bytes: Callable[[object], int] = bytes_of
+QueryPart = SketchBatch | list[Document]
+"""Some of the documents of a call, sketched or to be sketched by the thread that searches."""
+
+
+def query_parts(
+    documents: Iterable[Document], sketch: Callable[[list[Document]], SketchBatch], workers: int | None
+) -> list[QueryPart]:
+    """Return what is to be searched by, one batch or some for threads. Documents that may run the caller's
+    code are read, as they are needed, and sketched here: before a transaction begins."""
     threads = num_workers(workers)
     if isinstance(documents, list):
         if threads == 1 or len(documents) < 2 * _QUERY_PART:
-            return [sketched(call, query, sketcher, documents)]
-        num_bytes = getsizeof
+            return [sketch(documents)]
+        if set(map(type, documents)) <= {str, Sketch}:
+            return [documents[at : at + _QUERY_PART] for at in range(0, len(documents), _QUERY_PART)]
 
-    def sketch(part: Part[Document]) -> SketchBatch:
-        return sketched(call, query, sketcher, part.values)
+    def sketch_part(part: Part[Document]) -> SketchBatch:
+        return sketch(part.values)
 
-    parts = in_parts(documents, _QUERY_PART, num_bytes)
+    parts = in_parts(documents, _QUERY_PART, bytes_of)
     begin = list(islice(parts, 1))
     if not all(part.is_full for part in begin):
-        return list(map(sketch, begin))
+        return list(map(sketch_part, begin))
     parts, begin = chain(begin, parts), []
-    return list(in_order(sketch, parts, threads, threads, attrgetter("num_bytes")))
+    return list(in_order(sketch_part, parts, threads, threads, attrgetter("num_bytes")))
 
 
 def matches_of_parts(
-    view: View, query: Query, parts: list[SketchBatch], workers: int | None
+    view: View,
+    query: Query,
+    parts: list[QueryPart],
+    sketch: Callable[[list[Document]], SketchBatch],
+    workers: int | None,
 ) -> list[Matches]:
-    """Return the matches of each sketch, in order."""
+    """Return the matches of each document, in order."""
     require_comparable(view, query.compares)
+
+    def find(part: QueryPart) -> Found:
+        return query.find(view, part if isinstance(part, SketchBatch) else sketch(part))
+
     results: list[Matches] = []
     threads = num_workers(workers) if len(parts) > 1 else 1
-    find = partial(query.find, view)
     for found in map(find, parts) if threads == 1 else in_order(find, parts, threads, threads):
         results += query.matches(view, found)
     return results
