@@ -200,6 +200,19 @@ def test_an_input_that_changes_between_two_readings_is_refused(
     assert not (tmp_path / "out.jsonl").exists()
 
 
+def test_decisions_out_of_order_end_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_lines(tmp_path / "a.jsonl", [*TEXTS[:50], *TEXTS[:50]])
+
+    def turn(write_verdicts: Any, path: str, read: Any, *verdicts: Any) -> None:
+        gone = [one for some in verdicts for one in some]
+        write_verdicts(path, read, [gone[1], gone[0], *gone[2:]])
+
+    around(monkeypatch, "write the verdicts", turn)
+    with pytest.raises(SimIndexError, match="decisions and rows do not belong together"):
+        deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", batch_size=50)
+    assert not (tmp_path / "out.jsonl").exists()
+
+
 def test_more_rows_than_have_numbers_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     set_bound(monkeypatch, "rows of a job", 39)
     write_lines(tmp_path / "a.jsonl", TEXTS[:40])

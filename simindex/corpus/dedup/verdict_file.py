@@ -128,6 +128,8 @@ class VerdictReader:
             if number >= first:
                 some.append((number - first, verdict))
             self._next = next(self._rest, None)
+            if self._next is not None and self._next[0] < number:
+                raise _misnumbered(f"a decision on row {number:,} or later", f"one on row {self._next[0]:,}")
         return some
 
 
