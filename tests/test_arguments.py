@@ -215,7 +215,11 @@ BAD_DOCUMENTS = [
     ({"a": math.inf}, ValueError, "weights: expected finite numbers of 0 or more"),
     ({"a": -1}, ValueError, "weights: expected finite numbers of 0 or more"),
     (Sketch.from_rows(range(64)), ValueError, "expected num_perm 128, found 64"),
-    (Sketcher(Config(seed=2)).sketch(FOX), ConfigMismatchError, "settings, found one made with others"),
+    (
+        Sketcher(Config(seed=2)).sketch(FOX),
+        ConfigMismatchError,
+        "made with this index's settings, found one made with others",
+    ),
     (Sketcher(Config(shingles=CharShingles(5))).sketch(FOX), ConfigMismatchError, "made with others"),
 ]
 
@@ -263,24 +267,25 @@ def insert_new(index: Index, **options: Any) -> object:
     return index.insert_many([("new", CAR)], **options)
 
 
+THRESHOLD_CALLS: list[Callable[[Index, Any], object]] = [
+    lambda index, value: index.query(FOX, value),
+    lambda index, value: index.query_many([FOX], value),
+    lambda index, value: index.query_many([], value),
+    lambda index, value: index.query_key("fox", value),
+    lambda index, value: index.insert_if_new("new", "entirely different words again", value),
+    lambda _, value: tuning.rows_for(value, 16),
+    lambda _, value: tuning.prefix_bits_for(value, 16),
+    lambda _, value: tuning.match_probability(0.8, value, Config()),
+    lambda _, value: tuning.pick_bands(value, 128),
+]
+
 WRONG: dict[str, tuple[list[Any], list[Any], list[Callable[[Index, Any], object]]]] = {
-    "threshold": (
+    "threshold: expected a number": (
         *SHARES,
-        [
-            lambda index, value: index.query(FOX, value),
-            lambda index, value: index.query_many([FOX], value),
-            lambda index, value: index.query_many([], value),
-            lambda index, value: index.query_key("fox", value),
-            lambda index, value: index.nearest(FOX, threshold=value),
-            lambda index, value: index.insert_if_new("new", "entirely different words again", value),
-            lambda _, value: tuning.rows_for(value, 16),
-            lambda _, value: tuning.prefix_bits_for(value, 16),
-            lambda _, value: tuning.match_probability(0.8, value, Config()),
-            lambda _, value: tuning.pick_bands(value, 128),
-        ],
+        [*THRESHOLD_CALLS, lambda index, value: index.nearest(FOX, threshold=value)],
     ),
-    "threshold: None": ([], [None], [lambda index, value: index.query(FOX, value)]),
-    "recall": (
+    "threshold: expected a number,": ([], [None], THRESHOLD_CALLS),
+    "recall: expected a number": (
         *SHARES,
         [
             lambda index, value: index.query(FOX, recall=value),
@@ -290,7 +295,7 @@ WRONG: dict[str, tuple[list[Any], list[Any], list[Callable[[Index, Any], object]
             lambda index, value: index.nearest(FOX, threshold=0.5, recall=value),
         ],
     ),
-    "limit": (
+    "limit: expected": (
         *COUNTS,
         [
             lambda index, value: index.query(FOX, limit=value),
@@ -299,28 +304,36 @@ WRONG: dict[str, tuple[list[Any], list[Any], list[Callable[[Index, Any], object]
             lambda index, value: index.query_simhash(FOX, limit=value),
         ],
     ),
-    "k": (*COUNTS, [lambda index, value: index.nearest(FOX, value)]),
-    "max_distance": ([-1, 4], [1.0, "x", True], [lambda index, value: index.query_simhash(FOX, value)]),
-    "batch_size": (*COUNTS, [lambda index, value: insert_new(index, batch_size=value)]),
-    "batch_size: None": ([], [None], [lambda index, value: insert_new(index, batch_size=value)]),
-    "workers": (
+    "k: expected": (*COUNTS, [lambda index, value: index.nearest(FOX, value)]),
+    "max_distance: expected": (
+        [-1, 4],
+        [1.0, "x", True],
+        [lambda index, value: index.query_simhash(FOX, value)],
+    ),
+    "batch_size: expected": (*COUNTS, [lambda index, value: insert_new(index, batch_size=value)]),
+    "batch_size: expected an int,": ([], [None], [lambda index, value: insert_new(index, batch_size=value)]),
+    "workers: expected": (
         *COUNTS,
         [
             lambda index, value: insert_new(index, workers=value),
             lambda index, value: index.query_many([FOX], workers=value),
         ],
     ),
-    "on_conflict": (["ignore", None, 1], [], [lambda index, value: insert_new(index, on_conflict=value)]),
-    "progress": ([], [5, "x"], [lambda index, value: insert_new(index, progress=value)]),
+    "on_conflict: expected": (
+        ["ignore", None, 1],
+        [],
+        [lambda index, value: insert_new(index, on_conflict=value)],
+    ),
+    "progress: expected": ([], [5, "x"], [lambda index, value: insert_new(index, progress=value)]),
 }
 
 
-@pytest.mark.parametrize("name", WRONG)
-def test_argument_outside_its_range_is_refused_before_anything_is_stored(index: Index, name: str) -> None:
-    values, others, calls = WRONG[name]
+@pytest.mark.parametrize("argument", WRONG)
+def test_argument_outside_its_range_is_refused_before_anything_is_stored(index: Index, argument: str) -> None:
+    values, others, calls = WRONG[argument]
     for error, wrong in (ValueError, values), (TypeError, others):
         for value, call in product(wrong, calls):
-            with pytest.raises(error, match=f"{name.partition(':')[0]}: expected .*found"):
+            with pytest.raises(error, match=f"{argument}.*found"):
                 call(index, value)
     assert list(index) == ["fox", "car"]
 
@@ -414,7 +427,11 @@ OF_ROWS = partial(Sketch.from_rows, range(64))
         (lambda: Sketch.from_fingerprint("x"), ValueError, "expected 1 to 16 hexadecimal digits, found 'x'"),
         (lambda: OF_ROWS().jaccard(Sketch.from_rows(range(128))), ValueError, "found 64 and 128"),
         (lambda: OF_ROWS().hamming(Sketch.from_fingerprint(1)), ValueError, "two fingerprints"),
-        (lambda: tuning.candidate_probability(1.5, 16, 4), ValueError, r"expected .*\[0, 1\], found 1.5"),
+        (
+            lambda: tuning.candidate_probability(1.5, 16, 4),
+            ValueError,
+            r"similarity: expected .*\[0, 1\], found 1.5",
+        ),
         (lambda: tuning.candidate_probability(0.5, 0, 4), ValueError, "at least 1 band"),
         (lambda: tuning.pick_bands(0.5, 0), ValueError, "num_perm: expected 1 or more, found 0"),
     ],

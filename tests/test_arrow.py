@@ -502,7 +502,11 @@ def test_answers_have_a_column_of_the_keys_kind(keys: list[Any], kind: str, inde
 @pytest.mark.parametrize(
     ("keys", "error", "complaint"),
     [
-        ([1, "a"], TypeError, r"keys of one kind, .* found int and str; Matches.to_dicts"),
+        (
+            [1, "a"],
+            TypeError,
+            r"expected keys of one kind, .* found int and str; Matches.to_dicts",
+        ),
         ([-1, 2**63], ValueError, f"one column of 64 bits, found -1 and {2**63}"),
         (["\ud800"], ValueError, "surrogates not allowed"),
     ],

@@ -24,7 +24,11 @@ from simindex import CharShingles, Config, SimHashConfig, WordShingles
             ValueError,
             "num_perm: expected a multiple of 8 in 0..1024, found 100",
         ),
-        (lambda: Config(num_perm=1032), ValueError, "num_perm: expected a multiple of 8 in 0..1024"),
+        (
+            lambda: Config(num_perm=1032),
+            ValueError,
+            "num_perm: expected a multiple of 8 in 0..1024, found 1032",
+        ),
         (lambda: Config(num_perm=-8), ValueError, "num_perm: expected"),
         (lambda: Config(num_perm=128.0), TypeError, "num_perm: expected an int, found float"),
         (lambda: Config(num_perm=True), TypeError, "num_perm: expected an int, found bool"),
@@ -44,7 +48,11 @@ from simindex import CharShingles, Config, SimHashConfig, WordShingles
         (lambda: SimHashConfig(-1), ValueError, "max_distance: expected 0..8, found -1"),
         (lambda: SimHashConfig(3, 3), ValueError, "blocks: expected 4..9, found 3"),
         (lambda: SimHashConfig(3, 10), ValueError, "blocks: expected 4..9, found 10"),
-        (lambda: SimHashConfig(3, shingles="words"), TypeError, "shingles: expected WordShingles or Char"),
+        (
+            lambda: SimHashConfig(3, shingles="words"),
+            TypeError,
+            "shingles: expected WordShingles or CharShingles",
+        ),
     ],
 )
 def test_setting_outside_its_range_is_refused(

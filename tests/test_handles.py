@@ -95,8 +95,10 @@ CHANGES = [*list(CLOSED_CALLS)[:9], "transaction"]
 @pytest.mark.parametrize("call", CHANGES)
 def test_change_through_a_reader_is_refused(tmp_path: Path, call: str) -> None:
     with simindex.open(tmp_path / "i", "r") as reader:
-        with pytest.raises(ReadOnlyError, match='mode "r"; open it with mode "a" to change it'):
+        message = 'opened with mode "r"; open it with mode "a" to change it'
+        with pytest.raises(ReadOnlyError, match=message) as caught:
             CLOSED_CALLS[call](reader)
+        assert isinstance(caught.value, TypeError)
         assert list(reader) == ["fox", "car"]
 
 

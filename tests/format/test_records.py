@@ -67,7 +67,8 @@ def test_record_comes_back_as_it_was_encoded(
     assert pack(record.metadata) == pack(value)  # packed, for a NaN does not equal itself
     found = record.inserted_at, record.present, record.leader, record.kept
     assert found == (inserted_at, present, leader, kept)
-    with pytest.raises(CorruptIndexError, match=f"document {number + 1}: expected a value that fits"):
+    message = f"document {number + 1}: expected a value that fits its seal"
+    with pytest.raises(CorruptIndexError, match=message):
         decode_record(number + 1, sealed)
 
 
