@@ -113,7 +113,7 @@ static inline void fetch_denial(const table_row *table, uint64_t key, unsigned p
     __builtin_prefetch(p->at);
 }
 
-/* What denies a prefix nobody looks at again, so its block has to be verified: 0, or -1 with *where. */
+/* What denies a prefix is not looked at again, so its block has to be verified: 0, or -1 with *where. */
 static inline int verify_denial(uint64_t chunks, uint64_t checked, const probe *p, damage place, damage *where) {
     if (checked && __atomic_load_n((const uint8_t *)checked + p->block, __ATOMIC_RELAXED)) return 0;
     if (!check_block((const chunk_row *)chunks + p->chunk, p->block)) return 0;

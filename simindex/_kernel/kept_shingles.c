@@ -46,7 +46,7 @@ size_t smallest_end(smallest *kept) {
 
 size_t num_common(const uint64_t *a, size_t num_a, const uint64_t *b, size_t num_b) {
     size_t i = 0, j = 0, common = 0;
-    /* Without a branch on the values, which nobody can foretell. */
+    /* Without a branch on the values, which cannot be foretold. */
     while (i < num_a && j < num_b) {
         uint64_t x = a[i], y = b[j];
         common += x == y;

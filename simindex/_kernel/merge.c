@@ -143,8 +143,8 @@ static uint64_t move_ends(const directory *dir, const merge_source *sources, siz
     return taken;
 }
 
-/* Where this step ends in each source: behind the least `capacity` entries, or behind all. It goes by keys that nobody
- * has verified: 0 where they are in no order and lead nowhere. */
+/* Where this step ends in each source: behind the least `capacity` entries, or behind all. It goes by keys that are
+ * not verified yet: 0 where they are in no order and lead nowhere. */
 static int find_ends(const directory *dir, const merge_source *sources, size_t num_sources, size_t capacity,
                      uint64_t *ends) {
     uint64_t left = 0, room = capacity, ignored = bits_of_numbers(dir, sources, num_sources), taken = 1;
