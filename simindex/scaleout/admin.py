@@ -72,18 +72,18 @@ def restore(
     Args:
         uri: of the catalog.
         place: that is lost.
-        onto: place -> folder on the disk of the machine with that resource; partitions are dealt out in turn.
+        onto: place -> folder, as of `create`; partitions are dealt out in turn.
         address, ray: as of `open`.
 
     Returns:
         Number of a partition -> what was restored.
 
     Raises:
-        ValueError: the catalog has no store, or `onto` is empty.
+        ValueError: the catalog has no store, `onto` is empty, or a folder of another machine is relative.
         PartitionError: one cannot be restored; its `reason` names the object that is missing or damaged.
         PlaceMissingError: no node has a place of `onto`.
     """
-    uri = os.fspath(uri)
+    uri, onto = os.fspath(uri), _absolute("onto", onto)
     require_store(Catalog.load(uri), uri)
     if not onto:
         raise ValueError("onto: expected one place or more, found none")
@@ -112,7 +112,7 @@ def move(
         uri: of the catalog.
         partition: its number.
         place: where it goes; where it is there already, it is opened for writing.
-        folder: on the disk of the machine with that place.
+        folder: on the disk of the machine with that place, as of `create`.
         store: a folder or uri that both machines see, by which it goes, where the catalog has no store; a
             partition in this process goes by `folder`.
         address, ray: as of `open`.
@@ -121,11 +121,12 @@ def move(
         The new catalog.
 
     Raises:
-        ValueError: there is no such partition, or neither a store of the catalog nor `store`.
+        ValueError: there is no such partition, neither a store of the catalog nor `store`, or the folder is
+            another machine's and relative.
         PartitionError, PlaceMissingError: as `restore`; the partition stays where it was.
         CatalogChangedError: another call has moved or opened the partition meanwhile; this one did nothing.
     """
-    uri = os.fspath(uri)
+    uri, folder = os.fspath(uri), _absolute("folder", {place: folder})[place]
     catalog = Catalog.load(uri)
     count = len(catalog.partitions)
     if not 0 <= partition < count:
@@ -150,14 +151,14 @@ def rebalance(
 
     Args:
         uri: of the catalog.
-        places: all that shall have partitions, with the folder of each for what comes to it.
+        places: all that shall have partitions, with the folder of each for what comes to it, as of `create`.
         store, address, ray: as of `move`.
         dry_run: only say which would move.
 
     Returns:
         The moves.
     """
-    uri = os.fspath(uri)
+    uri, places = os.fspath(uri), _absolute("places", places)
     catalog = Catalog.load(uri)
     moves = plan(catalog, places)
     left = [] if dry_run else moves
@@ -176,6 +177,20 @@ def rebalance(
         with ThreadPoolExecutor(len(now)) as threads:
             list(threads.map(make, now))
     return moves
+
+
+def _absolute(name: str, places: Mapping[str, str]) -> dict[str, str]:
+    """Return place -> folder, absolute: of this machine as seen from the working directory."""
+    found = dict(places)
+    for place, folder in places.items():
+        if is_local([place]):
+            found[place] = str(Path(local_path(folder)).absolute())
+        elif not os.path.isabs(folder):
+            raise ValueError(
+                f"{name}: expected the absolute path of a folder on the machine of {place}, found "
+                f"{folder!r}; the working directory there is not this one, so give a path like /nvme/news"
+            )
+    return found
 
 
 def require_places(name: str, places: Iterable[str]) -> None:
@@ -241,9 +256,9 @@ def create(
         config: as of `simindex.open`; ``None``: the defaults.
         partitions: how many there are for good. A query asks every one of them, so as few as there will ever
             be machines, some for each: 8 a machine grow to eight times as many machines.
-        places: resource of Ray -> folder on the disk of the machine with that resource; the partitions are
-            dealt out in turn. Places ``local:NAME`` are folders of this process, on its disks, without Ray.
-            ``None``: all on the head node, in a folder beside the catalog.
+        places: resource of Ray -> absolute path of a folder on the disk of the machine with that resource;
+            the partitions are dealt out in turn. Places ``local:NAME`` are folders of this process, on its
+            disks, without Ray. ``None``: all on the head node, in a folder beside the catalog.
         store: uri under which backups lie: a folder that all nodes see, s3://, gs:// or what else fsspec has;
             ``None``: there are none.
         durability: what an acknowledged change survives: "node", a crash of its machine; "store", the loss of
@@ -253,11 +268,14 @@ def create(
     Raises:
         FileExistsError: there is a catalog already.
         PlaceMissingError: no node has one of the places.
-        ValueError: two nodes have one, so that a host could come back without its folder.
+        ValueError: two nodes have one, so that a host could come back without its folder, or a folder of
+            another machine is relative.
         StoreError: a host cannot reach the store, or not write it.
     """
     require_int("partitions", partitions, 1, MOST_PARTITIONS)
-    folders = {HERE: f"{Path(local_path(uri)).absolute()}.partitions"} if places is None else dict(places)
+    if places is None:
+        places = {HERE: f"{Path(local_path(uri)).absolute()}.partitions"}
+    folders = _absolute("places", places)
     if not folders:
         raise ValueError("places: expected one place or more, found none")
     names = list(folders)

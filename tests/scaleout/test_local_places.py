@@ -73,6 +73,29 @@ def test_without_a_store_a_partition_goes_by_its_new_folder(tmp_path: Path) -> N
     assert not [path for path in (tmp_path / "b" / "moving").rglob("*") if path.is_file()]
 
 
+def test_folders_of_this_machine_do_not_depend_on_the_working_directory(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert run("scaleout", "init", "c", "--place=local:a=a", "--partitions", 4, "--store", "s").code == 0
+    assert scaleout.backup("c").keys() == {0, 1, 2, 3}
+    scaleout.move("c", 1, "local:b", "b")
+    scaleout.rebalance("c", {"local:b": "b", "local:c": "c of three", "local:d": "~/d"})
+    monkeypatch.chdir("/")
+    uri = tmp_path / "c"
+    with scaleout.open(uri) as index:
+        index.insert_many(enumerate(TEXTS))
+        index.backup()
+    monkeypatch.chdir(tmp_path)
+    scaleout.restore(uri, "local:d", {"local:e": "e"})
+    monkeypatch.chdir("/")
+    with scaleout.open(uri) as index:
+        assert {Path(row.path).parent for row in index.catalog.partitions} == {
+            tmp_path / name for name in ("b", "c of three", "e")
+        }
+        assert len(index) == 120
+
+
 def test_commands_make_fill_ask_and_look_after_an_index(run: Run, tmp_path: Path) -> None:
     for name, some in (("x", TEXTS[:80]), ("y", TEXTS[80:])):
         rows = (json.dumps({"id": f"{name} {n}", "text": text, "page": n}) for n, text in enumerate(some))

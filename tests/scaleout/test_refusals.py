@@ -36,6 +36,26 @@ CALLS: dict[str, tuple[Callable[[str], Any], type[Exception], str]] = {
     ),
     "backup": (scaleout.backup, ValueError, "expected a catalog with a store"),
     "restore": (lambda uri: scaleout.restore(uri, "a", {"b": "/b"}), ValueError, "catalog with a store"),
+    "create with a relative folder": (
+        lambda uri: scaleout.create(f"{uri}.new", places={"simindex:a": "/a", "simindex:b": "b"}),
+        ValueError,
+        r"places: expected the absolute path of a folder on the machine of simindex:b, found 'b'; .* like",
+    ),
+    "move to a relative folder": (
+        lambda uri: scaleout.move(uri, 0, "simindex:b", "b"),
+        ValueError,
+        "folder: expected the absolute path",
+    ),
+    "restore to a relative folder": (
+        lambda uri: scaleout.restore(uri, "simindex:a", {"simindex:b": "b"}),
+        ValueError,
+        "onto: expected the absolute path",
+    ),
+    "rebalance by a relative folder": (
+        lambda uri: scaleout.rebalance(uri, {"simindex:b": "~/b"}, dry_run=True),
+        ValueError,
+        "places: expected the absolute path .* found '~/b'",
+    ),
     "deduplicate": (
         lambda uri: scaleout.deduplicate([uri], f"{uri}.jsonl", 1.5),
         ValueError,
