@@ -37,8 +37,7 @@ from simindex.changes.documents import (
 from simindex.changes.expiry import expire, limit_of, touch
 from simindex.changes.if_new import OnMatch, insert_if_new, insert_many_if_new
 from simindex.changes.pending import Pending
-from simindex.changes.session import Session
-from simindex.changes.writer import Writer
+from simindex.changes.session import Session, Writer
 from simindex.checks import require_callable, require_conflict, require_ignorable, require_int, require_many
 from simindex.config import Config
 from simindex.errors import ClosedError, SimIndexError

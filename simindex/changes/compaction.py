@@ -10,17 +10,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from simindex.changes.merges import runs_to_compact
-from simindex.changes.session import Session
-from simindex.changes.writer import Writer
+from simindex.changes.session import Session, Writer
 from simindex.errors import damaged
 from simindex.format.keys import number_key, segment_prefix
 from simindex.format.layout import SegmentEntry
 from simindex.format.meta import MANIFEST_KEY, encode_manifest
 from simindex.queries.view import View
 from simindex.segments.merge import Merge
+from simindex.storage.environment import ReadTransaction
 from simindex.storage.replacement import NewFile, replace_file
 from simindex.storage.store import MOVED_KEY
-from simindex.storage.transactions import ReadTransaction
 
 _MARGIN_BYTES = 1 << 17
 """For what no estimate sees: meta pages, the pages that a commit touches on its way."""

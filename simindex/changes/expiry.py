@@ -14,8 +14,7 @@ from itertools import takewhile
 from typing import Any
 
 from simindex.changes.pending import Pending, current_time, side_by_side
-from simindex.changes.session import Session
-from simindex.changes.writer import Writer
+from simindex.changes.session import Session, Writer
 from simindex.format.keys import Key, encode_key, key_hashes
 from simindex.format.records import Run, StoredRecord
 from simindex.queries.view import EVERY, View

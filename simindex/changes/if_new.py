@@ -21,8 +21,7 @@ import numpy as np
 from simindex import _kernel
 from simindex.changes.documents import InsertReport, NewDocuments
 from simindex.changes.pending import Pending
-from simindex.changes.session import Session
-from simindex.changes.writer import Writer
+from simindex.changes.session import Session, Writer
 from simindex.errors import KeyExistsError
 from simindex.format.keys import Key, encode_key, encode_keys, key_hashes
 from simindex.format.records import StoredRecord

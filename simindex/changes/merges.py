@@ -22,7 +22,7 @@ from simindex.queries.scheme import Scheme
 from simindex.queries.view import View
 from simindex.segments.build import Puts
 from simindex.segments.merge import Merge
-from simindex.storage.transactions import WriteTransaction
+from simindex.storage.environment import WriteTransaction
 
 MAX_SOURCES = 4096
 """Segments that become one at once, at most; a compaction of more takes several rounds."""

@@ -34,8 +34,8 @@ from simindex.maintenance.object_store import open_store, prove
 from simindex.maintenance.reports import BackupReport, StoreBackupReport
 from simindex.queries.scheme import Scheme, scheme_of
 from simindex.queries.view import stored_manifest
+from simindex.storage.environment import ReadTransaction
 from simindex.storage.store import Store
-from simindex.storage.transactions import ReadTransaction
 
 _ROUNDS = 4
 """So often it is looked for segments that came meanwhile, before a snapshot is pinned for the rest."""

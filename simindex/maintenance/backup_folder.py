@@ -17,7 +17,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
-from simindex.changes.writer import clear_unnamed
+from simindex.changes.session import clear_unnamed
 from simindex.checks import local_path
 from simindex.config import differing_fields
 from simindex.errors import BackupTargetError, ConfigMismatchError, CorruptIndexError, IndexFullError, damaged
@@ -47,9 +47,9 @@ from simindex.maintenance.backup_parts import (
 from simindex.maintenance.work_folder import place_of, work_folder
 from simindex.queries.scheme import Scheme, scheme_of
 from simindex.queries.view import stored_manifest
+from simindex.storage.environment import ReadTransaction, WriteTransaction
 from simindex.storage.folder import DATA_FILE
 from simindex.storage.store import Store
-from simindex.storage.transactions import ReadTransaction, WriteTransaction
 
 _MARGIN_BYTES = 1 << 20
 

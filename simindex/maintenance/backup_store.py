@@ -45,8 +45,8 @@ from simindex.maintenance.backup_parts import (
 )
 from simindex.maintenance.object_store import Objects, StoreError
 from simindex.queries.scheme import Scheme
+from simindex.storage.environment import ReadTransaction
 from simindex.storage.store import MOVED_KEY, Store
-from simindex.storage.transactions import ReadTransaction
 
 MANIFEST = "manifest"
 """Under which the manifest of a backup is exchanged."""

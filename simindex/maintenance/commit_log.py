@@ -28,8 +28,7 @@ import numpy as np
 
 from simindex.changes.documents import NewDocuments
 from simindex.changes.pending import Pending
-from simindex.changes.session import Session
-from simindex.changes.writer import Prepared, Writer
+from simindex.changes.session import Prepared, Session, Writer
 from simindex.errors import BackupTargetError, ClosedError
 from simindex.format.backup_objects import StoredBackup
 from simindex.format.batch_objects import Batch, batch_name, decode_batch, encode_batch, state_of

@@ -22,8 +22,7 @@ import numpy as np
 from simindex.batching import in_parts
 from simindex.changes.documents import Conflict, InsertReport, NewDocuments
 from simindex.changes.pending import Pending, side_by_side
-from simindex.changes.session import Session
-from simindex.changes.writer import Writer
+from simindex.changes.session import Session, Writer
 from simindex.checks import require_callable, require_conflict
 from simindex.config import Config, SimHashConfig, both_values, differing_fields
 from simindex.errors import ConfigMismatchError, SimIndexError, damaged
@@ -46,8 +45,8 @@ from simindex.sketching.sketch import (
     SketchBatch,
     require_alike,
 )
+from simindex.storage.environment import ReadTransaction
 from simindex.storage.store import Store
-from simindex.storage.transactions import ReadTransaction
 
 BATCH = 20_000
 """Documents of a commit."""

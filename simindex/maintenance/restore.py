@@ -27,9 +27,9 @@ from simindex.maintenance.object_store import MissingObjectError, Objects, open_
 from simindex.maintenance.reports import RestoreReport
 from simindex.maintenance.work_folder import place_of, work_folder
 from simindex.queries.scheme import Scheme, scheme_of_header
+from simindex.storage.environment import WriteTransaction
 from simindex.storage.folder import WriterLock
 from simindex.storage.replacement import new_file
-from simindex.storage.transactions import WriteTransaction
 
 _THREADS = 4
 

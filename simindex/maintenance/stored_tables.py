@@ -14,7 +14,7 @@ from simindex.format.seals import unseal
 from simindex.maintenance.backup_parts import Get, pieces_of_column
 from simindex.queries.view import View
 from simindex.sketching.sample import Samples, num_entries
-from simindex.storage.transactions import ReadTransaction
+from simindex.storage.environment import ReadTransaction
 
 
 class StoredTables:

@@ -36,7 +36,7 @@ from simindex.queries.scheme import Scheme
 from simindex.segments.directory import Directory, Segment, whole_form
 from simindex.segments.memory import MemorySegment
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, OF_ROWS, SketchBatch
-from simindex.storage.transactions import ReadTransaction
+from simindex.storage.environment import ReadTransaction
 
 
 @dataclass

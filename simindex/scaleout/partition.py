@@ -14,7 +14,7 @@ from simindex.changes.documents import Conflict, NewDocuments
 from simindex.changes.expiry import expire
 from simindex.changes.if_new import Batch, Decisions, asked_if_new
 from simindex.changes.pending import Pending
-from simindex.changes.writer import Writer
+from simindex.changes.session import Writer
 from simindex.format.batch_objects import state_of
 from simindex.format.keys import Key, encode_keys, key_hashes
 from simindex.format.records import pack_metadata

@@ -1,35 +1,30 @@
-"""The open LMDB environments of a process, each shared by its handles on that file: gate and pins; and what
-fork() does to them.
+"""One open LMDB environment: its gate, its snapshots, and the transactions over its named databases.
 
 The gate counts the threads that are in a transaction, and is closed for growth, for closing or changing files
 and for fork. Invariant: while a thread is inside, the map stays where it is.
-
-A second environment of one file would break LMDB's locks, and a forked child must not touch the one that it
-has inherited: it forgets every environment without closing it, unless it opens the same file, or uses a
-reader's handle that it has inherited; then the inherited one is closed first.
 """
 
 from __future__ import annotations
 
-import ctypes
-import mmap
 import os
 import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable
-from itertools import chain, count
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, count, islice
 from traceback import walk_stack
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import Any, Literal, NamedTuple, cast
 
 import lmdb
 
-from simindex.errors import SimIndexError
+from simindex import _kernel
+from simindex.errors import CorruptIndexError, SimIndexError, damaged
 from simindex.storage.check_at_open import RECORDS, prove_records
 from simindex.storage.folder import DATA_FILE, LMDB_LOCK_FILE
-from simindex.storage.page_file import MappedFile, PageMap
+from simindex.storage.lmdb_file import translated
+from simindex.storage.page_file import DatabaseRecord, FoundValues, MappedFile, PageMap
 
 _LOOK_AGAIN_SECONDS = 0.5
 
@@ -420,145 +415,250 @@ def begun(env: lmdb.Environment, *, buffers: bool) -> lmdb.Transaction:
     return txn
 
 
-_FORK_WAIT_SECONDS = 10.0
+_PART_BYTES, _PART_ENTRIES = 1 << 22, 512
+"""About as many values are copied at a time, by their mean length."""
+
+_FIRST_ENTRIES = 32
+"""Entries whose pages are proven first; then `_PART_ENTRIES`."""
 
 
-_MAP_FIXED = 0x10
+class ReadTransaction(Visitor):
+    """One consistent state of the databases, for the length of a ``with`` block; made by `Store.reading`.
 
-
-class Registry:
-    """What this process has open.
+    The gate counts it from before it begins until it has ended: bind it, as `Visitor` says.
 
     Attributes:
-        lock: held for every change of the dictionaries.
-        environments: (device, inode) of a data file -> its environment.
-        on_fork: what the child calls for each open handle, to let go of it; it keeps no handle alive.
-        inherited: in a forked child: the parent's environments, kept from the garbage collector, and
-            whether they were quiet, so that closing one takes nothing from the parent.
-        building: held for every step in a file that a compaction builds.
-        unseen: LMDB's environments of such files. A child closes what it has inherited: when the file has got
-            its place it could not open it otherwise, and only the writer has locks in it.
+        environment: that it is inside of.
+        id: of the state: equal ids, equal content.
+        map_generation: addresses loaded under another generation are void.
+        pin: the pinned snapshot that it is of; ``None`` where it is one of its own.
     """
 
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.environments: dict[tuple[int, int], Environment] = {}
-        self.on_fork: set[weakref.WeakMethod[Callable[[], None]]] = set()
-        self.inherited: dict[tuple[int, int], tuple[Environment, bool]] = {}
-        self.building = threading.Lock()
-        self.unseen: set[lmdb.Environment] = set()
-        self._has_hooks = False
-        self._is_held = self._is_building_held = False
-        self._paused: list[Environment] = []  # between the hooks of one fork
+    environment: Environment
+    __slots__ = (
+        "_are_views",
+        "_begin",
+        "_pages",
+        "_path",
+        "_txn",
+        "environment",
+        "id",
+        "map_generation",
+        "pin",
+    )
 
-    def close_unused(self, leaving: object = None) -> None:
-        """Close the environments that no handle but `leaving` has any more. The lock is not held."""
-        with self.lock:
-            for identity, environment in list(self.environments.items()):
-                if leaving is not None:
-                    environment.handles.discard(leaving)
-                if not environment.handles:
-                    # Calls of other threads end first: their addresses lie in the map.
-                    with Exclusive(environment) as _exclusive:
-                        self.environments.pop(identity, None)
-                        environment.env.close()
+    def __init__(
+        self, begin: Callable[[ReadTransaction, bool], lmdb.Transaction], path: str, are_views: bool
+    ) -> None:
+        """Args: begin: comes inside and begins to read; are_views: whether values are views of the map."""
+        self._begin, self._path, self._are_views = begin, path, are_views
+        self.pin: Pin | None = None
 
-    def give_up(self, dead: Environment) -> None:
-        """Close an environment that was left between two files, if that is still to be done."""
-        with self.lock, Exclusive(dead) as _exclusive:
-            if self.environments.get(dead.identity) is dead:
-                del self.environments[dead.identity]
-            dead.env.close()
+    def __enter__(self) -> ReadTransaction:
+        try:
+            self._txn = txn = self._begin(self, self._are_views)
+            environment = self.environment
+            self.id: int = txn.id()
+            self.map_generation = environment.map_generation
+            self._pages = (environment.found_map or environment.look(txn)).pages
+            return self
+        except BaseException as exc:
+            self.__exit__(type(exc), exc, None)
+            raise
 
-    def close_inherited(self, identity: tuple[int, int], folder: str, path: str) -> None:
-        """In a forked child: close the parent's environment of a file, for a process may open one only."""
-        # By the folder, too: another process may have put another file there since the parent
-        # opened it.
-        for found, (environment, quiet) in list(self.inherited.items()):
-            if found != identity and environment.folder != folder:
-                continue
-            if not quiet:
-                raise SimIndexError(
-                    f"{path}: the parent process was in the middle of a call on it when it forked; "
-                    "open it in a process that is started anew"
-                )
-            if not _unshare(environment.folder, environment.lock_inode):
-                raise SimIndexError(
-                    f"{path}: the parent process had it open when it forked, and this system does not tell "
-                    "where its lock file lies in memory; open it in a process that is started anew"
-                )
-            environment.env.close()
-            del self.inherited[found]
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # As long as anything refers to LMDB's transaction, it keeps its place among the readers, and a
+        # traceback that is kept refers to this.
+        try:
+            txn = getattr(self, "_txn", None)  # it may not have begun
+            if txn is not None:
+                del self._txn
+            if self.pin is not None:
+                self.pin.leave(self)
+            elif txn is not None:
+                txn.abort()
+        finally:
+            environment = getattr(self, "environment", None)  # there may have been none to come into
+            if environment is not None:
+                environment.gate.leave(self)
+        if error is not None:
+            if isinstance(error, lmdb.Error):
+                raise translated(error, self._path) from error
+            if isinstance(error, SimIndexError):
+                error.located(self._path)
 
-    def install_hooks(self) -> None:
-        """Follow every fork() from now on."""
-        with self.lock:
-            if not self._has_hooks:
-                self._has_hooks = True
-                os.register_at_fork(
-                    before=self._pause, after_in_parent=self._go_on, after_in_child=self._abandon
-                )
+    def get(self, database: str, key: bytes) -> memoryview | None:
+        """Return a value, or ``None``. CorruptIndexError: its page lies in the place of another."""
+        environment = self.environment
+        if not environment.are_records_proven and database == RECORDS:
+            environment.prove_records(self._txn)
+        found: Any = self._txn.get(key, db=environment.databases[database])
+        pages = self._pages
+        if type(found) is memoryview and not _kernel.is_in_place(pages.base, pages.page_bytes, found):
+            raise CorruptIndexError(
+                f"{database}, key {key.hex()}: expected a tree page in its place, found another one; "
+                "restore a backup, or save what is left with simindex repair",
+                key=key,
+            )
+        return found  # type: ignore[no-any-return] # a view, where the transaction is one of views
 
-    def _pause(self) -> None:
-        """Let running transactions end, so that the child inherits none."""
-        # For a while only: a signal handler may fork in the middle of one on its own thread.
-        self._is_held = self.lock.acquire(timeout=_FORK_WAIT_SECONDS)
-        for environment in list(self.environments.values()):
-            if environment.close_gate(_FORK_WAIT_SECONDS):
-                self._paused.append(environment)
-        # The last: a visitor may be about to take a step in a file that is being built.
-        self._is_building_held = self.building.acquire(timeout=_FORK_WAIT_SECONDS)
+    def values(self, database: str, first: bytes, count: int) -> FoundValues | None:
+        """Return where the values of neighbouring keys of one length lie; ``None``: there are fewer."""
+        num_pages, tree = self._tree(database)
+        return self._pages.values(tree, first, count, num_pages)
 
-    def _go_on(self) -> None:
-        for environment in self._paused:
-            environment.gate.open()
-        self._paused.clear()
-        if self._is_held:
-            self.lock.release()
-        if self._is_building_held:
-            self.building.release()
+    def _tree(self, database: str) -> tuple[int, DatabaseRecord]:
+        """Return the number of pages of the map, and the tree of a database."""
+        tree = DatabaseRecord.of(bytes(self._txn.get(database.encode()) or b""))
+        if tree is None:
+            raise CorruptIndexError(
+                f"{database}: expected the record of a database, found damage; restore a backup"
+            )
+        return self.environment.env.info()["last_pgno"] + 1, tree
 
-    def _abandon(self) -> None:
-        """In the child: forget every environment without closing it, and let go of the writer lock."""
-        self.lock, self.building = threading.Lock(), threading.Lock()
-        if self._is_building_held:  # else another thread of the parent is in the middle of something
-            while self.unseen:
-                self.unseen.pop().close()
-        for identity, environment in self.environments.items():
-            self.inherited[identity] = environment, environment in self._paused
-        self._paused.clear()
-        self.environments.clear()
-        references, self.on_fork = self.on_fork, set()
-        for reference in references:
-            let_go = reference()
-            if let_go is not None:
-                let_go()  # a reader's comes back: it may be forked again before it is used
+    def _large_values(self, database: str, keys: Iterable[bytes]) -> Iterator[tuple[int, int]]:
+        """Yield (address, length) of those values that have pages of their own, without reading them."""
+        for key in keys:
+            found = self.values(database, key, 1)
+            if found and not found.held and found.addresses[0] and found.keys[0].tobytes() == key:
+                yield int(found.addresses[0]), int(found.lengths[0])
+
+    def mapped_file(self) -> MappedFile | None:
+        """Return the file behind the map; ``None`` where another one has taken its path."""
+        return self.environment.look(self._txn).mapped
+
+    def items(self, database: str, first: bytes = b"") -> Iterator[tuple[bytes, memoryview]]:
+        """Yield (key, value) from `first` on, in order. CorruptIndexError: a page on the way is damaged."""
+        for key, value in self._walk(database, first):
+            yield bytes(key), value
+
+    def _walk(self, database: str, first: bytes) -> Iterator[tuple[Any, Any]]:
+        return chain.from_iterable(self._stretches(database, first))
+
+    def _stretches(self, database: str, first: bytes) -> Iterator[Iterator[tuple[Any, Any]]]:
+        """Yield iterators over neighbouring entries, each to be used up before the next."""
+        # Their pages are proven before LMDB steps on them, for it ends the process on a page that
+        # is no leaf.
+        walk: Iterator[tuple[Any, Any]] | None = None
+        wanted, most = first, _FIRST_ENTRIES
+        if not self.environment.are_records_proven and database == RECORDS:
+            self.environment.prove_records(self._txn)
+        with self._txn.cursor(db=self.environment.databases[database]) as cursor:
+            while True:
+                num_pages, tree = self._tree(database)
+                where = self._pages.base, num_pages, self._pages.page_bytes, tree.root, tree.depth
+                found = _kernel.sound_entries(*where, wanted, most)
+                is_damaged = found < 0
+                found = -1 - found if is_damaged else found
+                if not found and is_damaged:
+                    raise CorruptIndexError(
+                        f"{database}: expected tree pages that fit together, found a damaged one behind key "
+                        f"{wanted.hex() or 'none'}; restore a backup, or save what is left with simindex "
+                        "repair",
+                        key=wanted,
+                    )
+                if found and walk is None:
+                    walk = iter(cursor) if cursor.set_range(first) else iter(())
+                yield islice(walk or (), found)
+                key = bytes(cursor.key())
+                if not key or (found != most and not is_damaged):
+                    return
+                wanted, most = key + b"\0", _PART_ENTRIES
+
+    def parts(self, database: str, first: bytes = b"") -> Iterator[list[tuple[bytes, bytes]]]:
+        """Yield what `items` does as copies, some hundred at a time: for millions a third of the time."""
+        entries, num_bytes = self.count(database), self.sizes()[database]
+        size = min(max(_PART_BYTES * entries // max(num_bytes, 1), 1), _PART_ENTRIES)
+        items = self._walk(database, first)
+        while part := _copied(islice(items, size)):
+            yield part
+
+    def some(self, database: str, first: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+        """Return so many (key, value) from `first` on as copies, or all where fewer are left."""
+        return _copied(islice(self._walk(database, first), limit))
+
+    def read_ahead(self, database: str, keys: Iterable[bytes]) -> None:
+        """Let the system read large values, without waiting: met one by one each page would be waited for."""
+        for place in self._large_values(database, keys):
+            _kernel.stream_ahead(*place)
+
+    def let_go(self, database: str, keys: Iterable[bytes]) -> None:
+        """Let the pages of large values leave the memory: they were written, and will not be read soon."""
+        if mapped := self.mapped_file():
+            for place in self._large_values(database, keys):
+                mapped.let_go(*place)
+
+    def count(self, database: str) -> int:
+        """Return the number of entries, as LMDB counts them."""
+        return int(self._txn.stat(self.environment.databases[database])["entries"])
+
+    def sizes(self) -> dict[str, int]:
+        """Return the bytes of the pages of each database."""
+        sizes = {}
+        for name, database in self.environment.databases.items():
+            stat = self._txn.stat(database)
+            sizes[name] = stat["psize"] * (stat["leaf_pages"] + stat["branch_pages"] + stat["overflow_pages"])
+        return sizes
 
 
-def _unshare(folder: str, inode: int | None) -> bool:
-    """In a forked child: put private memory where LMDB's lock file is mapped; whether that is done."""
-    # To close what was inherited ends its transactions, those, too, that a thread of the parent had
-    # just ended and not thrown away. The parent may have given their slots to other calls by now, whose
-    # snapshots its writer would then overwrite. In private memory no slot is freed.
-    try:
-        with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
-            lines = [line.rstrip("\n").split(maxsplit=5) for line in maps]
-    except OSError:
-        return False
-    shared = [line for line in lines if len(line) == 6 and "s" in line[1] and LMDB_LOCK_FILE in line[5]]
-    here = [line for line in shared if line[5] == os.path.join(folder, LMDB_LOCK_FILE)]
-    # Renamed or removed meanwhile it has another path. On a disk that is read-only there is none.
-    found = here or [line for line in shared if int(line[4]) == inode]
-    system = ctypes.CDLL(None, use_errno=True).mmap
-    system.restype = ctypes.c_void_p
-    size, number = ctypes.c_size_t, ctypes.c_int
-    system.argtypes = [ctypes.c_void_p, size, number, number, number, ctypes.c_long]
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_FIXED
-    for place, *_ in found:
-        first, behind = (int(end, 16) for end in place.split("-"))
-        if system(first, behind - first, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0) != first:
-            return False
-    return True
+def _copied(items: Iterable[tuple[Any, Any]]) -> list[tuple[bytes, bytes]]:
+    """Return copies of entries, which come as such or as views."""
+    found = list(items)
+    is_copy = not found or type(found[0][1]) is bytes
+    return found if is_copy else [(bytes(key), bytes(value)) for key, value in found]
 
 
-registry = Registry()
+class WriteTransaction:
+    """The write transaction that `Store.commit` hands to its change."""
+
+    __slots__ = "_databases", "_txn"
+
+    def __init__(self, txn: lmdb.Transaction, databases: dict[str, lmdb._Database]) -> None:
+        self._txn = txn
+        self._databases = databases
+
+    def put(self, database: str, key: bytes, value: bytes) -> None:
+        """Store a value, replacing another."""
+        self._txn.put(key, value, db=self._databases[database])
+
+    def append(self, database: str, items: list[tuple[bytes, bytes]]) -> None:
+        """Store values whose keys ascend and follow every stored key; CorruptIndexError where they do not."""
+        if len(items) == 1:
+            consumed = added = int(self._txn.put(*items[0], append=True, db=self._databases[database]))
+        else:
+            with self._txn.cursor(db=self._databases[database]) as cursor:
+                consumed, added = cursor.putmulti(items, overwrite=False, append=True)
+        if consumed != len(items) or added != len(items):
+            wanted = f"expected to append {len(items)} new keys behind the stored ones, appended {added}"
+            raise damaged(f"{database}: {wanted}")
+
+    def put_all(self, database: str, items: list[tuple[bytes, bytes]]) -> None:
+        """Store values, replacing others."""
+        with self._txn.cursor(db=self._databases[database]) as cursor:
+            cursor.putmulti(items)
+
+    def delete(self, database: str, key: bytes) -> bool:
+        """Remove a key; False when it was not there."""
+        return bool(self._txn.delete(key, db=self._databases[database]))
+
+    def delete_prefix(self, database: str, prefix: bytes) -> int:
+        """Remove every key with a prefix; returns how many."""
+        removed = 0
+        with self._txn.cursor(db=self._databases[database]) as cursor:
+            found = cursor.set_range(prefix)
+            while found and bytes(cursor.key()).startswith(prefix):
+                found = cursor.delete()
+                removed += 1
+        return removed
+
+
+_TURN_KEY = b"turn"
+"""Never stored: put and deleted in one commit."""
+
+
+def change_nothing(txn: WriteTransaction) -> None:
+    """A commit all the same, for pages are touched."""
+    txn.put("meta", _TURN_KEY, b"")
+    txn.delete("meta", _TURN_KEY)

@@ -22,12 +22,12 @@ import lmdb
 import numpy as np
 
 from simindex.errors import SimIndexError
-from simindex.storage.environment import registry
+from simindex.storage.environment import ReadTransaction, WriteTransaction, change_nothing
 from simindex.storage.folder import COMPACT_FOLDER, DATA_FILE, DEFAULT_PERMISSIONS, sync_folder
 from simindex.storage.lmdb_file import DATABASES, ENGINE, pages_bytes, translated
 from simindex.storage.page_file import COMMIT_AT, LONGEST_METAS, META_PAGES, metas_of
+from simindex.storage.registry import registry
 from simindex.storage.store import MOVED_KEY, Store
-from simindex.storage.transactions import ReadTransaction, WriteTransaction, change_nothing
 
 Result = TypeVar("Result")
 

@@ -36,10 +36,12 @@ from simindex.storage.environment import (
     Environment,
     Exclusive,
     Pin,
+    ReadTransaction,
     Visit,
     Visitor,
+    WriteTransaction,
     begun,
-    registry,
+    change_nothing,
 )
 from simindex.storage.folder import (
     DATA_FILE,
@@ -70,7 +72,7 @@ from simindex.storage.lmdb_file import (
     used_bytes,
 )
 from simindex.storage.page_file import META_BYTES, META_PAGES
-from simindex.storage.transactions import ReadTransaction, WriteTransaction, change_nothing
+from simindex.storage.registry import registry
 
 Result = TypeVar("Result")
 

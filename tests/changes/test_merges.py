@@ -14,14 +14,14 @@ from support.stored import bare_store, held, put_all
 import simindex
 from simindex import Index, IndexFullError, Layout
 from simindex.changes.merges import Merged, Merges, tiers_of
-from simindex.changes.writer import unnamed_segments
+from simindex.changes.session import unnamed_segments
 from simindex.format.keys import segment_key, table_of
 from simindex.format.layout import FILTERS, KEY_TABLE, SegmentEntry
 from simindex.format.meta import Manifest, encode_manifest
 from simindex.queries.view import stored_manifest
 from simindex.segments.merge import Merge
+from simindex.storage.environment import ReadTransaction
 from simindex.storage.store import Store
-from simindex.storage.transactions import ReadTransaction
 
 
 @contextmanager

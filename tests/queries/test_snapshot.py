@@ -13,7 +13,7 @@ from simindex import CorruptIndexError, Index, Layout
 from simindex.format.layout import SegmentEntry
 from simindex.queries.view import Reader, stored_manifest
 from simindex.segments.directory import Segment
-from simindex.storage.transactions import ReadTransaction
+from simindex.storage.environment import ReadTransaction
 
 
 class Watched(Reader):

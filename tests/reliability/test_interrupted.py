@@ -121,7 +121,7 @@ def test_ctrl_c_behind_a_commit_costs_nothing(
                 with pytest.raises(KeyboardInterrupt):
                     insert(index, batch)
                 with monkeypatch.context() as patch:
-                    patch.setattr("simindex.changes.writer.fold_copies", lambda *_: 1 // 0)
+                    patch.setattr("simindex.changes.session.fold_copies", lambda *_: 1 // 0)
                     with pytest.raises(ZeroDivisionError):
                         index.insert("never", ["stored"])
             else:

@@ -38,9 +38,10 @@ from simindex import (
     SimIndexError,
 )
 from simindex.storage import check_at_open, lmdb_file
-from simindex.storage.environment import BETWEEN_FILES, Exclusive, registry
+from simindex.storage.environment import BETWEEN_FILES, Exclusive
 from simindex.storage.folder import Mode
 from simindex.storage.lmdb_file import open_lmdb
+from simindex.storage.registry import registry
 
 SMALL = Config(num_perm=16)
 WORDS = [f"w{n}" for n in range(40)]
@@ -138,7 +139,7 @@ class Interruption:
         return None
 
 
-STORAGE = ("storage/store.py", "storage/folder.py", "storage/environment.py")
+STORAGE = ("storage/store.py", "storage/folder.py", "storage/environment.py", "storage/registry.py")
 OPENING = (*STORAGE, "storage/check_at_open.py", "storage/lmdb_file.py")
 
 LIFE = (

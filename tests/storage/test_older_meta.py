@@ -12,9 +12,9 @@ from support.stored import PAGE
 
 import simindex
 from simindex import CorruptIndexError, IndexFullError
+from simindex.storage.environment import WriteTransaction
 from simindex.storage.page_file import COMMIT_AT, metas_of, read_pages
 from simindex.storage.page_walk import wrong_numbers
-from simindex.storage.transactions import WriteTransaction
 
 _COMMITS = 9
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 import simindex
 from simindex import Config, Layout, _kernel
 from simindex.storage import page_file
+from simindex.storage.environment import ReadTransaction
 from simindex.storage.folder import Mode
 from simindex.storage.page_file import MappedFile, PageMap, read_pages
-from simindex.storage.transactions import ReadTransaction
 
 lengths = st.integers(0, 40) | st.integers(1_900, 2_200) | st.integers(4_000, 4_200) | st.integers(0, 70_000)
 

@@ -15,8 +15,9 @@ from support.stored import bare_store, held, put
 import simindex
 from simindex import SimIndexError
 from simindex.storage import replacement
-from simindex.storage.environment import Environment, registry
+from simindex.storage.environment import Environment
 from simindex.storage.folder import identity_of
+from simindex.storage.registry import registry
 from simindex.storage.store import Store
 
 
@@ -70,7 +71,7 @@ def test_file_of_a_call_that_the_fork_came_in_the_middle_of_is_not_opened_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A signal handler may fork on the thread that is inside; closing what it inherits would harm it."""
-    monkeypatch.setattr("simindex.storage.environment._FORK_WAIT_SECONDS", 0.01)
+    monkeypatch.setattr("simindex.storage.registry._FORK_WAIT_SECONDS", 0.01)
     store = bare_store(tmp_path / "i")
 
     def work(tell: Tell) -> None:

@@ -10,7 +10,7 @@ from support.stored import bare_store, held, put
 
 import simindex
 from simindex import IndexFullError
-from simindex.changes.writer import clear_unnamed
+from simindex.changes.session import clear_unnamed
 from simindex.format.meta import Manifest
 from simindex.storage.folder import COMPACT_FOLDER
 from simindex.storage.store import Store

@@ -12,8 +12,8 @@ from support.texts import BATCH, SMALL, TINY_LAYOUT, Held, assert_holds, batch, 
 import simindex
 from simindex import ClosedError, CorruptIndexError, IndexFullError, IndexLockedError, Layout
 from simindex.storage import folder
+from simindex.storage.environment import WriteTransaction
 from simindex.storage.store import Store
-from simindex.storage.transactions import WriteTransaction
 
 
 @pytest.mark.parametrize("layout", [None, TINY_LAYOUT])

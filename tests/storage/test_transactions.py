@@ -14,8 +14,8 @@ from support.processes import Tell, everything_from, forked
 from support.stored import PAGE, bare_store, held, put, put_all
 
 from simindex import CorruptIndexError
+from simindex.storage.environment import ReadTransaction
 from simindex.storage.store import Store
-from simindex.storage.transactions import ReadTransaction
 
 keys = st.binary(min_size=1, max_size=3)
 values = st.binary(max_size=20)

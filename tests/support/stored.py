@@ -26,10 +26,10 @@ from simindex.format.meta import CONFIG_KEY as CONFIG_KEY
 from simindex.format.seals import pack, seal, unpack, unseal
 from simindex.segments.build import SegmentData, segment_puts
 from simindex.segments.directory import Segment
+from simindex.storage.environment import WriteTransaction
 from simindex.storage.lmdb_file import pages_bytes
 from simindex.storage.replacement import NewFile, replace_file
 from simindex.storage.store import Store
-from simindex.storage.transactions import WriteTransaction
 from support.texts import uint64s
 
 # ---- lmdb pages ----
