@@ -19,10 +19,10 @@ from __future__ import annotations
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -117,20 +117,22 @@ class DoneCalls:
 @dataclass(slots=True)
 class Prepared:
     """Everything that a commit stores; `newest` is a short new last segment, `before` the manifest with all
-    others."""
+    others.
+
+    Attributes:
+        records: of new documents, behind all that are stored.
+        touched: records of stored documents, with a new time.
+        others: (database, key, value) of all else; ``None`` removes the key.
+    """
 
     merged: Merged
     encoded_manifest: bytes
-    records: Puts = field(default_factory=list)
-    segment: Puts = field(default_factory=list)
-    removed: Collection[int] = ()
-    flags: Mapping[int, int] = field(default_factory=dict)
-    groups: Mapping[int, int] = field(default_factory=dict)  # leader -> live documents; 0: none is left
-    touched: Puts = field(default_factory=list)
-    runs: Mapping[tuple[int, int], int] = field(default_factory=dict)  # as of `Pending`
-    done: Done | None = None
-    newest: bytes = b""
-    before: Manifest | None = None
+    records: Puts
+    touched: Puts
+    others: list[tuple[str, bytes, Any]]
+    done: Done | None
+    newest: bytes
+    before: Manifest | None
 
     def store(self, txn: WriteTransaction) -> None:
         """Store it; the manifest comes last and makes it visible."""
@@ -138,25 +140,12 @@ class Prepared:
             txn.append("documents", self.records)
         for key, value in self.touched:
             txn.put("documents", key, value)
-        for number in self.removed:
-            txn.delete("documents", number_key(number))
-        for key, value in self.segment:
-            txn.put("segments", key, value)
-        for number, flags in self.flags.items():
-            txn.put("removed", number_key(number), encode_flags(number, flags))
-        for leader, size in self.groups.items():
-            if size:
-                txn.put("groups", number_key(leader), encode_group_size(leader, size))
+        for database, key, value in self.others:
+            if value is None:
+                txn.delete(database, key)
             else:
-                txn.delete("groups", number_key(leader))
-        for (time, first), behind in self.runs.items():
-            if behind:
-                txn.put("ages", run_key(time, first), encode_run(Run(time, first, behind)))
-            else:
-                txn.delete("ages", run_key(time, first))
+                txn.put(database, key, value)
         self.merged.store(txn)
-        if self.done is not None:
-            txn.put("meta", *encode_done(self.done))
         txn.put("meta", MANIFEST_KEY, self.encoded_manifest)
 
 
@@ -286,8 +275,21 @@ class Writer:
         before = committed if newest and merged.manifest is manifest else None
         self._packed = [] if merged.gone else self._packed
         encoded = encode_manifest(merged.manifest, self._packed)
-        changes = records, puts, pending.removed.keys(), flags, groups, touched, runs, pending.done
-        return Prepared(merged, encoded, *changes, newest, before)
+        others: list[tuple[str, bytes, Any]] = []
+        for put in puts:
+            others.append(("segments", *put))
+        for number in pending.removed:
+            others.append(("documents", number_key(number), None))
+        for number, flag in flags.items():
+            others.append(("removed", number_key(number), encode_flags(number, flag)))
+        for leader, size in groups.items():  # 0: none of its documents is left
+            value = encode_group_size(leader, size) if size else None
+            others.append(("groups", number_key(leader), value))
+        for run, behind in runs.items():
+            others.append(("ages", run_key(*run), encode_run(Run(*run, behind)) if behind else None))
+        if pending.done is not None:
+            others.append(("meta", *encode_done(pending.done)))
+        return Prepared(merged, encoded, records, touched, others, pending.done, newest, before)
 
     def commit(self, prepared: Prepared) -> None:
         """Make a prepared change durable. No read transaction of this thread may be open."""

@@ -12,10 +12,11 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from itertools import chain, count, islice
 from traceback import walk_stack
 from types import FrameType, TracebackType
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, cast
 
 import lmdb
 
@@ -198,13 +199,6 @@ BETWEEN_FILES = "its data file could not be opened again"
 """The failure of an environment that was closed to open another file, and then was broken off."""
 
 
-class FoundMap(NamedTuple):
-    """Where the map lies, and its file; ``None`` where another one has taken its path."""
-
-    pages: PageMap
-    mapped: MappedFile | None
-
-
 class Environment:
     """One open LMDB environment.
 
@@ -232,7 +226,7 @@ class Environment:
         self.map_generation = next(_generations)
         self.looked_at = time.monotonic()
         self.missing = DATA_FILE
-        self.found_map: FoundMap | None = None
+        self.pages: PageMap | None = None  # `look` finds them
         self._lock_file = os.path.join(folder, LMDB_LOCK_FILE)
         self.change(env, identity, {})
 
@@ -270,11 +264,11 @@ class Environment:
             raise
         return True
 
-    def look(self, txn: lmdb.Transaction) -> FoundMap:
+    def look(self, txn: lmdb.Transaction) -> PageMap:
         """Return where the map lies; the first time since it moved, the address of a key that `txn` views
         shows it."""
-        if self.found_map is not None:
-            return self.found_map
+        if self.pages is not None:
+            return self.pages
         info = self.env.info()
         with txn.cursor(db=self.databases["meta"]) as cursor:
             cursor.first()
@@ -282,17 +276,17 @@ class Environment:
             pages = PageMap.around(key, self.env.stat()["psize"], info["last_pgno"] + 1)
         path = os.path.join(self.folder, DATA_FILE)
         mapped = MappedFile.open(path, self.identity, pages.base, info["map_size"])
-        self.found_map = found = FoundMap(pages, mapped)
+        self.pages = found = replace(pages, mapped=mapped)
         return found
 
     def prove_records(self, txn: lmdb.Transaction) -> None:
         """Prove the branch pages of the records, before LMDB follows them for the first time."""
         # Opening does not: of 6.8 million documents they are 344 of the 528 pages that it would
         # read. What comes later LMDB has made.
-        pages, mapped = self.look(txn)
+        pages = self.look(txn)
         num_pages = self.env.info()["last_pgno"] + 1
-        if mapped is not None:
-            num_pages = min(num_pages, mapped.length() // pages.page_bytes)
+        if pages.mapped is not None:
+            num_pages = min(num_pages, pages.mapped.length() // pages.page_bytes)
         record = bytes(txn.get(RECORDS.encode()) or b"")
         prove_records(pages.base, num_pages, pages.page_bytes, record, self.folder)
         self.are_records_proven = True
@@ -339,7 +333,7 @@ class Exclusive(Visitor):
         try:
             self._environment.close_gate(holder=self)
             # Before the map is touched: a thread that comes in later must not use addresses from before.
-            self._environment.map_generation, self._environment.found_map = next(_generations), None
+            self._environment.map_generation, self._environment.pages = next(_generations), None
             return self
         except BaseException:
             self._environment.gate.open()
@@ -460,7 +454,7 @@ class ReadTransaction(Visitor):
             environment = self.environment
             self.id: int = txn.id()
             self.map_generation = environment.map_generation
-            self._pages = (environment.found_map or environment.look(txn)).pages
+            self._pages = environment.pages or environment.look(txn)
             return self
         except BaseException as exc:
             self.__exit__(type(exc), exc, None)
@@ -527,7 +521,7 @@ class ReadTransaction(Visitor):
 
     def mapped_file(self) -> MappedFile | None:
         """Return the file behind the map; ``None`` where another one has taken its path."""
-        return self.environment.look(self._txn).mapped
+        return self._pages.mapped
 
     def items(self, database: str, first: bytes = b"") -> Iterator[tuple[bytes, memoryview]]:
         """Yield (key, value) from `first` on, in order. CorruptIndexError: a page on the way is damaged."""

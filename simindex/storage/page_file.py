@@ -429,10 +429,12 @@ class PageMap:
     Attributes:
         base: address of page 0.
         page_bytes: bytes of a page, a power of two.
+        mapped: the file behind them; ``None`` where another one has taken its path.
     """
 
     base: int
     page_bytes: int
+    mapped: MappedFile | None = None
 
     @cached_property
     def metas(self) -> memoryview:

@@ -394,7 +394,7 @@ class Store:
                     visitor.pin = None
                     txn = self._take_pin(environment, visitor)
                 else:
-                    txn = begun(environment.env, buffers=buffers or environment.found_map is None)
+                    txn = begun(environment.env, buffers=buffers or environment.pages is None)
                 is_known = txn.id() == environment.checked_id
                 if is_known and time.monotonic() - environment.looked_at < _LOOK_AGAIN_SECONDS:
                     return txn
@@ -532,7 +532,7 @@ class Store:
                 with Visit(environment.gate) as _visit:
                     env = environment.env
                     with env.begin(write=True, buffers=True) as txn:
-                        pages, number = environment.look(txn).pages, txn.id()
+                        pages, number = environment.pages or environment.look(txn), txn.id()
                         at = number % META_PAGES * pages.page_bytes
                         older = bytes(pages.metas[at : at + META_BYTES])
                         if not environment.are_records_proven:
