@@ -18,7 +18,7 @@ from simindex import CharShingles, Config, Index, Key, WordShingles
 from simindex.corpus import explain
 from simindex.corpus.report.overview import Member, Overview, overview_of
 from simindex.corpus.report.page import page_of, shared_form
-from simindex.corpus.report.report import Bounds, members_of, page_of_passages, report_of, subject_of
+from simindex.corpus.report.report import Bounds, page_of_passages, report_of
 
 FIRST = "the ferry to the island leaves every morning at nine from the northern pier of the old harbour town"
 SECOND = FIRST.replace("nine", "ten")
@@ -84,7 +84,7 @@ def page_on(path: Path, texts: dict[Key, str], threshold: float = 0.6, bounds: B
     with simindex.open(path) as index:
         fill(index, texts)
         overview = overview_of(index, threshold, bounds.clusters, bounds.members)
-        return report_of(subject_of(index, threshold), overview, texts, bounds)
+        return report_of(overview, texts, bounds, index)
 
 
 def overview(path: Path, texts: dict[Key, str], config: Config | None = None) -> Overview:
@@ -107,7 +107,7 @@ def test_overview_counts_documents_duplicates_and_clusters(tmp_path: Path) -> No
     assert second.similarity == pytest.approx(explain(FIRST, SECOND).similarity, abs=0.2)
     assert sum(count for _, count in found.histogram) == 2
     assert found.histogram[-1] == ("1.00", 1)
-    assert [member.name for member in members_of(found)] == ["a", 7, "x", b"y"]
+    assert [member.name for member in found.members] == ["a", 7, "x", b"y"]
 
 
 def test_overview_of_an_index_without_minhash_is_of_distances(tmp_path: Path) -> None:
@@ -336,7 +336,7 @@ def test_page_marks_what_explain_finds_in_any_script(
     with simindex.open(tmp_path / "i", config=config) as index:
         fill(index, {"a": a, "b": b})
         found = overview_of(index, 0.05, 10, 10)
-        path.write_text(report_of(subject_of(index, 0.05), found, {"a": a, "b": b}, Bounds()))
+        path.write_text(report_of(found, {"a": a, "b": b}, Bounds(), index))
     browser.open(path, "cluster=0")
     passages = explain(a, b, config).passages
     for text, spans, marked in zip(

@@ -16,24 +16,10 @@ from simindex.cli import options, reading
 from simindex.cli.drawing import Chart, is_page, picture_writer, print_chart, write_whole
 from simindex.cli.failures import CommandError
 from simindex.cli.output import counted, note, print_json, print_text
-from simindex.corpus.report.overview import (
-    Overview,
-    is_journal,
-    overview_of,
-    overview_of_journal,
-    read_journal,
-)
-from simindex.corpus.report.report import (
-    Bounds,
-    Subject,
-    members_of,
-    report_of,
-    subject_of,
-    subject_of_job,
-    texts_of,
-    texts_of_job,
-)
+from simindex.corpus.report.overview import Overview, is_journal, overview_of, overview_of_journal
+from simindex.corpus.report.report import Bounds, report_of, texts_of, texts_of_job
 from simindex.formulas.curve import DEFAULT_THRESHOLD
+from simindex.index import Index
 from simindex.index import open as open_index
 from simindex.inputs import Inputs
 
@@ -85,10 +71,10 @@ def report(
         raise typer.BadParameter("--texts goes with a page, --output FILE.html")
     inputs = reads.inputs(texts) if texts else None
     with contextlib.ExitStack() as opened:
-        subject, overview, found = _overview(opened, index, threshold, inputs, bounds)
+        overview, found, stored = _overview(opened, index, threshold, inputs, bounds)
         if is_page(output):
-            write_whole(output or "", report_of(subject, overview, found, bounds).encode())
-    charts = _charts(subject, overview)
+            write_whole(output or "", report_of(overview, found, bounds, stored).encode())
+    charts = _charts(overview)
     draw(charts)
     if as_json:
         print_json(_plain(overview))
@@ -96,37 +82,35 @@ def report(
         for chart in charts:
             print_chart(chart)
             print_text("")
-    _summarise(output or index, subject, overview, found)
+    _summarise(output or index, overview, found)
 
 
 def _overview(
     opened: contextlib.ExitStack, index: str, threshold: float | None, inputs: Inputs | None, bounds: Bounds
-) -> tuple[Subject, Overview, Mapping[Any, str] | None]:
+) -> tuple[Overview, Mapping[Any, str] | None, Index | None]:
     if os.path.isfile(index) and is_journal(f"{index}.dedup"):
         index = f"{index}.dedup"
     if is_journal(index):
         if threshold is not None:
             raise typer.BadParameter("--threshold goes with an index; a job has removed by its own")
-        job = read_journal(index)
-        overview = overview_of_journal(job, bounds.clusters, bounds.members)
-        texts = None if inputs is None else texts_of_job(inputs, job, members_of(overview))
-        return subject_of_job(job), overview, texts
+        overview = overview_of_journal(index, bounds.clusters, bounds.members)
+        return overview, None if inputs is None else texts_of_job(inputs, overview), None
     if not os.path.isdir(index):
         raise CommandError(f"{index}: no index, and no output of dedup")
     least = DEFAULT_THRESHOLD if threshold is None else threshold
     stored = opened.enter_context(open_index(index, "r"))
     overview = overview_of(stored, least, bounds.clusters, bounds.members)
-    found = None if inputs is None else texts_of(inputs, {member.key for member in members_of(overview)})
-    return subject_of(stored, least), overview, found
+    found = None if inputs is None else texts_of(inputs, {member.key for member in overview.members})
+    return overview, found, stored
 
 
-def _charts(subject: Subject, overview: Overview) -> list[Chart]:
+def _charts(overview: Overview) -> list[Chart]:
     labels, pairs = zip(*overview.histogram, strict=True)
     parts = [f"{place / len(overview.fresh):.0%}" for place in range(len(overview.fresh))]
-    across = "similarity" if subject.by_similarity else "distance"
+    across = "similarity" if overview.by_similarity else "distance"
     return [
         Chart(across, labels, ("pairs",), (pairs,)),
-        Chart("from here on in the input", parts, (f"new {subject.noun}s",), (overview.fresh,), digits=4),
+        Chart("from here on in the input", parts, (f"new {overview.noun}s",), (overview.fresh,), digits=4),
     ]
 
 
@@ -142,13 +126,11 @@ def _plain(overview: Overview) -> dict[str, Any]:
     }
 
 
-def _summarise(name: str, subject: Subject, overview: Overview, found: Mapping[Any, str] | None) -> None:
-    noun, (later, cluster) = subject.noun, subject.names.one
+def _summarise(name: str, overview: Overview, found: Mapping[Any, str] | None) -> None:
+    noun, (later, cluster) = overview.noun, overview.names.one
     note(
         f"simindex: {name}: {counted(overview.documents, noun)}, {counted(overview.duplicates, later)}, "
         f"{counted(overview.num_clusters, cluster)}"
     )
-    if found is not None and (
-        missing := len({member.name for member in members_of(overview)} - found.keys())
-    ):
+    if found is not None and (missing := len({member.name for member in overview.members} - found.keys())):
         note(f"simindex: no text for {counted(missing, noun)}; --texts takes more inputs")

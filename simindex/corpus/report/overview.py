@@ -12,7 +12,7 @@ import json
 import os
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
@@ -64,10 +64,36 @@ class Cluster(NamedTuple):
     members: list[Member]  # the first of them, in the order of storing
 
 
+class Names(NamedTuple):
+    """What a page calls its figures."""
+
+    title: str
+    one: tuple[str, str]  # a document that is a duplicate or holds an item, and a cluster
+    later: str  # all of those documents
+    clusters: str
+    pairs: str
+    histogram: str
+    fresh: str
+
+
+_DUPLICATES = Names(
+    *("Near duplicates", ("duplicate", "cluster"), "duplicates of an earlier one"),
+    *("clusters", "similar pairs", "Similarities of pairs", "new"),
+)
+_CONTAMINATION = Names(
+    *("Contamination", ("contaminated document", "item"), "documents that hold an item"),
+    *("items found", "items in documents", "Shares of items in documents", "clean"),
+)
+
+
 @dataclass(frozen=True)
 class Overview:
     """What a report shows of an index or a job."""
 
+    source: str  # its path
+    measure: str  # a sentence on when documents are similar
+    by_similarity: bool  # whether by similarity, and not by distance
+    config: Config  # how texts are cut into shingles
     documents: int
     duplicates: int  # those that are similar to an earlier one
     num_clusters: int  # how many there are; `clusters` may be fewer
@@ -76,6 +102,19 @@ class Overview:
     fresh: list[float]  # the share that are no duplicates, in equal parts of the order of storing
     clusters: list[Cluster]  # the largest first, then by their first members
     notes: list[str]
+    names: Names = _DUPLICATES
+    inputs: Sequence[str] = ()  # the files that a job has read
+    cut: Cut | None = None  # how a job cut texts into paragraphs, if that is what it compared
+
+    @property
+    def noun(self) -> str:
+        """What was compared."""
+        return "document" if self.cut is None else "paragraph"
+
+    @property
+    def members(self) -> list[Member]:
+        """All members that are listed."""
+        return [member for cluster in self.clusters for member in cluster.members]
 
 
 def overview_of(index: Index, threshold: float, most_clusters: int, most_members: int) -> Overview:
@@ -111,7 +150,12 @@ def overview_of(index: Index, threshold: float, most_clusters: int, most_members
                 members[number] = Member(keys[place], numbers.get(earlier), pair.similarity, pair.distance)
         return Cluster(len(group), members)
 
+    measure = "fingerprints within the distance that the index was built for"
+    if by_similarity:
+        measure = f"similarity of {threshold:g} or more, estimated from signatures"
+    how = index.path, measure, by_similarity, index.config
     return Overview(
+        *how,
         documents=len(keys),
         duplicates=len(nearest),
         num_clusters=len(groups),
@@ -167,48 +211,6 @@ def is_journal(path: str) -> bool:
     return os.path.isfile(os.path.join(path, _NAME))
 
 
-@dataclass
-class Finished:
-    """A finished job."""
-
-    folder: str
-    config: Config
-    threshold: float  # least similarity of a removed row
-    by_similarity: bool  # whether it compared by MinHash
-    removed_path: str
-    inputs: list[str]  # the files that it has read
-    cut: Cut | None  # how texts were cut into paragraphs, if that is what was compared
-    of_items: bool  # whether it looked for items in rows, and not for duplicates
-    state: dict[str, Any]  # the counts of the job, as its journal has them
-
-    @property
-    def noun(self) -> str:
-        """What was compared."""
-        return "document" if self.cut is None else "paragraph"
-
-
-def read_journal(folder: str) -> Finished:
-    """Return the job of a journal."""
-    path = os.path.join(folder, _NAME)
-    found = journals.read_journal(path)
-    job, state = found["job"], found["state"]
-    try:
-        config = Config.from_dict(job["config"])
-        removed = job["outputs"][1] or journals.Journal(folder, {}).removed_path
-        by_similarity = bool(config.num_perm) and job["by"] != "simhash"
-        inputs = [path for path, *_ in job["inputs"]]
-        cut = None if job["paragraphs"] is None else Cut(*job["paragraphs"])
-        how = config, job["threshold"], by_similarity, removed, inputs, cut
-    except (KeyError, TypeError, IndexError, ValueError) as exc:
-        raise SimIndexError(f"{path}: expected the journal of a deduplication, found another file") from exc
-    if state["phase"] != "done":
-        raise SimIndexError(
-            f"{folder}: expected a finished job, found one that is {state['phase']}; "
-            "start simindex dedup again with the same arguments"
-        )
-    return Finished(folder, *how, job.get("call") == "decontaminate", state)
-
-
 def _likes(row: dict[str, Any]) -> Iterator[tuple[Member, float | None, int | None]]:
     """Yield the kept row of a removed one, or each item that it holds, and how like it is."""
     if "items" not in row:
@@ -219,37 +221,62 @@ def _likes(row: dict[str, Any]) -> Iterator[tuple[Member, float | None, int | No
         yield Member(key_of(item["item"]), place=place), item["share"], None
 
 
-def overview_of_journal(job: Finished, most_clusters: int, most_members: int) -> Overview:
-    """Return what there is to show of a job; memory is some 100 bytes a removed row and 200 a cluster."""
-    stars: dict[Name, list[Member]] = {}
-    sizes, histogram = Counter[Name](), Counter[int]()
-    removed: list[int] = []
-    with Source(job.removed_path).lines() as lines:
-        for line in sound(lines):
-            row = json.loads(line)
+def overview_of_journal(folder: str, most_clusters: int, most_members: int) -> Overview:
+    """Return what there is to show of a finished job; memory is some 100 bytes a removed row and 200 a
+    cluster."""
+    path = os.path.join(folder, _NAME)
+    found = journals.read_journal(path)
+    job, state = found["job"], found["state"]
+    try:
+        config, threshold = Config.from_dict(job["config"]), job["threshold"]
+        removed_path = job["outputs"][1] or journals.Journal(folder, {}).removed_path
+        by_similarity = bool(config.num_perm) and job["by"] != "simhash"
+        inputs = [path for path, *_ in job["inputs"]]
+        cut = None if job["paragraphs"] is None else Cut(*job["paragraphs"])
+    except (KeyError, TypeError, IndexError, ValueError) as exc:
+        raise SimIndexError(f"{path}: expected the journal of a deduplication, found another file") from exc
+    if state["phase"] != "done":
+        raise SimIndexError(
+            f"{folder}: expected a finished job, found one that is {state['phase']}; "
+            "start simindex dedup again with the same arguments"
+        )
+    stars, sizes = dict[Name, list[Member]](), Counter[Name]()
+    histogram, removed = Counter[int](), list[int]()
+    with Source(removed_path).lines() as lines:
+        for row in map(json.loads, sound(lines)):
             removed.append(row["number"])
             for kept, similarity, distance in _likes(row):
                 sizes[kept.name] += 1
-                histogram[step_of(similarity if job.by_similarity else None, distance)] += 1
+                histogram[step_of(similarity if by_similarity else None, distance)] += 1
                 members = stars.setdefault(kept.name, [kept])
                 if len(members) < most_members:
                     of_row = row["input"], row["row"]
                     members.append(Member(key_of(row["id"]), 0, similarity, distance, of_row))
-    documents, bounded = int(job.state["read"]), int(job.state["bounded"])
-    largest = sorted(stars, key=lambda name: -sizes[name])[:most_clusters]
-    kept_rows = "rows" if job.cut is None else "paragraphs"
+    noun, kept_rows = ("document", "rows") if cut is None else ("paragraph", "paragraphs")
+    measure = f"removed by the distance of fingerprints to a kept {noun}"
+    if by_similarity:
+        measure = f"removed by a similarity of {threshold:g} or more to a kept {noun}"
+    if of_items := job.get("call") == "decontaminate":
+        measure = f"an item of which {threshold:g} or more of the shingles are in a document"
+    documents, bounded = int(state["read"]), int(state["bounded"])
     note = (
         f"For {bounded:,} kept {kept_rows} a limit on candidates was hit, so they may have duplicates still."
     )
+    largest = sorted(stars, key=lambda name: -sizes[name])[:most_clusters]
+    how = folder, measure, by_similarity, config
     return Overview(
+        *how,
         documents=documents,
-        duplicates=int(job.state["removed"]),
+        duplicates=int(state["removed"]),
         num_clusters=len(stars),
         num_pairs=sum(histogram.values()),
-        histogram=labelled(histogram, job.by_similarity, job.threshold, max(histogram, default=0)),
+        histogram=labelled(histogram, by_similarity, threshold, max(histogram, default=0)),
         fresh=fresh_shares(documents, removed),
         clusters=[Cluster(sizes[name] + 1, stars[name]) for name in largest],
         notes=[note] if bounded else [],
+        names=_CONTAMINATION if of_items else _DUPLICATES,
+        inputs=inputs,
+        cut=cut,
     )
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from simindex.config import Config
 from simindex.corpus.dedup.paragraphs import Split, paragraph_key, spans_of
-from simindex.corpus.report.overview import Cluster, Finished, Member, Name, Overview
+from simindex.corpus.report.overview import Cluster, Member, Name, Overview
 from simindex.corpus.report.page import page_of, shared_form
 from simindex.corpus.shared_passages import shingles_to_explain
 from simindex.format.keys import Key
@@ -36,72 +36,16 @@ class Bounds:
     texts: int = 20_000_000  # characters of all texts; the largest clusters are given theirs first
 
 
-class Names(NamedTuple):
-    """What a page calls its figures."""
-
-    title: str
-    one: tuple[str, str]  # a document that is a duplicate or holds an item, and a cluster
-    later: str  # all of those documents
-    clusters: str
-    pairs: str
-    histogram: str
-    fresh: str
-
-
-_DUPLICATES = Names(
-    *("Near duplicates", ("duplicate", "cluster"), "duplicates of an earlier one"),
-    *("clusters", "similar pairs", "Similarities of pairs", "new"),
-)
-_CONTAMINATION = Names(
-    *("Contamination", ("contaminated document", "item"), "documents that hold an item"),
-    *("items found", "items in documents", "Shares of items in documents", "clean"),
-)
-
-
-class Subject(NamedTuple):
-    """What a report is on."""
-
-    source: str  # what it is called
-    measure: str  # a sentence on when documents are similar
-    by_similarity: bool  # whether by similarity, and not by distance
-    config: Config  # how texts are cut
-    metadata_of: Callable[[Key], Any]  # gives the metadata of a key, or None
-    noun: str = "document"  # what one of them is called
-    names: Names = _DUPLICATES
-
-
-def subject_of(index: Index, threshold: float) -> Subject:
-    """Return what to say of an index."""
-    measure = "fingerprints within the distance that the index was built for"
-    if by_similarity := bool(index.config.num_perm):
-        measure = f"similarity of {threshold:g} or more, estimated from signatures"
-
-    def metadata_of(key: Key) -> Any:
-        record = index.get(key)
-        return None if record is None else record.metadata
-
-    return Subject(index.path, measure, by_similarity, index.config, metadata_of)
-
-
-def subject_of_job(job: Finished) -> Subject:
-    """Return what to say of a finished job."""
-    names, measure = _DUPLICATES, f"removed by a similarity of {job.threshold:g} or more to a kept {job.noun}"
-    if not job.by_similarity:
-        measure = f"removed by the distance of fingerprints to a kept {job.noun}"
-    if job.of_items:
-        names = _CONTAMINATION
-        measure = f"an item of which {job.threshold:g} or more of the shingles are in a document"
-    return Subject(job.folder, measure, job.by_similarity, job.config, lambda _key: None, job.noun, names)
-
-
-def report_of(subject: Subject, overview: Overview, texts: Mapping[Any, str] | None, bounds: Bounds) -> str:
+def report_of(
+    overview: Overview, texts: Mapping[Any, str] | None, bounds: Bounds, index: Index | None = None
+) -> str:
     """Return the page on an index or a job; `texts` of members by `Member.name`; ``None``: none at hand."""
     notes = list(overview.notes)
     if overview.num_clusters > len(overview.clusters):
         notes.append(
             f"The largest {len(overview.clusters):,} of {overview.num_clusters:,} clusters are listed."
         )
-    names, noun = subject.names, subject.noun
+    names, noun = overview.names, overview.noun
     share = 100 * overview.duplicates / max(overview.documents, 1)
     figures = [
         (f"{noun}s", f"{overview.documents:,}"),
@@ -110,12 +54,12 @@ def report_of(subject: Subject, overview: Overview, texts: Mapping[Any, str] | N
         (names.clusters, f"{overview.num_clusters:,}"),
         (names.pairs, f"{overview.num_pairs:,}"),
     ]
-    of_pairs = names.histogram if subject.by_similarity else "Distances of pairs"
+    of_pairs = names.histogram if overview.by_similarity else "Distances of pairs"
     return page_of(
         {
             "title": names.title,
-            "source": subject.source,
-            "measure": subject.measure,
+            "source": overview.source,
+            "measure": overview.measure,
             "notes": notes,
             "noun": noun,
             "figures": figures,
@@ -126,20 +70,24 @@ def report_of(subject: Subject, overview: Overview, texts: Mapping[Any, str] | N
             "clusters_title": f"{names.clusters.capitalize()}, the largest first",
             "column": "similarity",
             "with_texts": texts is not None,
-            "clusters": values_of(overview.clusters, subject, texts or {}, bounds),
+            "clusters": values_of(overview.clusters, overview.config, texts or {}, bounds, index),
         }
     )
 
 
 def values_of(
-    clusters: Iterable[Cluster], subject: Subject, texts: Mapping[Any, str], bounds: Bounds
+    clusters: Iterable[Cluster],
+    config: Config,
+    texts: Mapping[Any, str],
+    bounds: Bounds,
+    index: Index | None,
 ) -> list[dict[str, Any]]:
-    """Return what page.js reads of clusters; `texts` by `Member.name`."""
+    """Return what page.js reads of clusters; `texts` by `Member.name`; metadata are those of the index."""
     room = bounds.texts
-    shingles = shingles_to_explain(subject.config)
+    shingles = shingles_to_explain(config)
     found = []
     for cluster in clusters:
-        members = [_member(subject, member) for member in cluster.members]
+        members = [_member(index, member) for member in cluster.members]
         fitting = []
         for place, member in enumerate(cluster.members):
             if member.name in texts:
@@ -156,12 +104,13 @@ def values_of(
     return found
 
 
-def _member(subject: Subject, member: Member) -> dict[str, Any]:
+def _member(index: Index | None, member: Member) -> dict[str, Any]:
     figures = [] if member.similarity is None else [f"{member.similarity:.3f}"]
     if member.distance is not None:
         figures.append(f"{member.distance} bit{'s'[: member.distance != 1]}")
     found = {"key": str(member.key), "like": member.like, "figures": ", ".join(figures)}
-    metadata = subject.metadata_of(member.key)
+    record = None if index is None else index.get(member.key)
+    metadata = None if record is None else record.metadata
     return found if metadata is None else found | {"metadata": _shown(metadata)}
 
 
@@ -170,11 +119,6 @@ def _shown(metadata: Any) -> str:
         return json.dumps(plain(metadata), ensure_ascii=False)[:_MOST_METADATA]
     except RecursionError:
         return "(nested too deep to show)"
-
-
-def members_of(overview: Overview) -> list[Member]:
-    """Return all members that are listed."""
-    return [member for cluster in overview.clusters for member in cluster.members]
 
 
 def texts_of(rows: Iterable[Row | BadRowError], keys: Collection[Key]) -> dict[Key, str]:
@@ -192,13 +136,14 @@ def texts_of(rows: Iterable[Row | BadRowError], keys: Collection[Key]) -> dict[K
     return found
 
 
-def texts_of_job(inputs: Inputs, job: Finished, members: Collection[Member]) -> dict[Name, str]:
-    """Return the texts of members of a job, by their names, as `texts_of` reads them.
+def texts_of_job(inputs: Inputs, job: Overview) -> dict[Name, str]:
+    """Return the texts of the members of a job, by their names, as `texts_of` reads them.
 
     A member has the text of its key and place. Where its input is now elsewhere the file's name counts; what
     is of none of the files that are read, as a document of an index, has the first text of its key that is of
     no file of the job.
     """
+    members = job.members
     missing, keys = {member.name for member in members}, {member.key for member in members}
     named = {os.path.basename(member.place[0]) for member in members if member.place and member.place[0]}
     named |= set(map(os.path.basename, job.inputs))
@@ -254,7 +199,7 @@ def page_of_passages(
     shown = [own, *map(Member, by_key)][: Bounds.members]
     bounds = Bounds(text=Bounds.texts)
     clusters = [Cluster(len(by_key) + 1, shown)] if found else []
-    values = values_of(clusters, subject_of(index, 1.0), {own.name: text, **texts}, bounds)
+    values = values_of(clusters, index.config, {own.name: text, **texts}, bounds, index)
     for cluster in values:
         cluster["members"][0] |= {"metadata": None, "figures": "the text"}
         for member, passages in zip(cluster["members"][1:], by_key.values(), strict=False):
