@@ -35,7 +35,7 @@ STEPS = {
     "end a step of a deduplication": "corpus.dedup.deduplicate:Job.advance",
     "sketch rows": "corpus.dedup.decisions:Sorting._sketch",
     "keep the sketches of rows": "corpus.dedup.sketches:SketchFiles.add",
-    "ask other indexes": "corpus.dedup.other_indexes:OtherIndexes._matches",
+    "ask other indexes": "corpus.dedup.other_indexes:_matches",
     "write the verdicts": "corpus.dedup.decisions:write_verdicts",
     "plan the candidates": "corpus.dedup.decisions:plan_of_query",
     "batches of rows": "corpus.dedup.rows:rows_by_columns",

@@ -22,7 +22,7 @@ from simindex.batching import ahead, in_order
 from simindex.changes.documents import READY_BATCHES
 from simindex.config import Config
 from simindex.corpus.dedup.orders import Keep, KeepOrder, order_of, rank_of
-from simindex.corpus.dedup.other_indexes import OtherIndexes
+from simindex.corpus.dedup.other_indexes import decided_by_others
 from simindex.corpus.dedup.paragraphs import Paragraphs
 from simindex.corpus.dedup.results import NumberedVerdict
 from simindex.corpus.dedup.rows import READ_AHEAD, InputPart, PartRead, Rows, rows_of, rows_of_parts
@@ -230,12 +230,12 @@ class Sorting:
     def _with_others(
         self, sketched: Iterator[SketchedRows], first: int
     ) -> Generator[tuple[SketchedRows, list[NumberedVerdict] | None], None, None]:
-        """Yield batches with the verdicts of other indexes, which are asked for many at once."""
-        if not self.others:
+        """Yield batches with the verdicts of other indexes."""
+        if self.others:
+            how = self.others, self.config, self.query
+            yield from decided_by_others(*how, sketched, self.batch_size, first)
+        else:
             yield from ((each, None) for each in sketched)
-            return
-        with closing(OtherIndexes(self.others, self.config, self.query)) as others:
-            yield from others.decided(sketched, self.batch_size, first)
 
     def _sketch(self, rows: Rows) -> SketchedRows:
         return SketchedRows(rows, sketch_rows(self._sketcher, rows, self.query.compares), Names.of(rows))

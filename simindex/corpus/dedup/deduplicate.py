@@ -20,9 +20,9 @@ from simindex.corpus.dedup.orders import Keep, OrderError, require_order
 from simindex.corpus.dedup.other_indexes import store_kept
 from simindex.corpus.dedup.output_files import Mode, Sink, Writing
 from simindex.corpus.dedup.paragraphs import Cut, Gathering, Level, Paragraphs, Split, cut_for
-from simindex.corpus.dedup.results import DedupReport, Removed
-from simindex.corpus.dedup.writer_loop import DecidedRows, Work, note_of, removed_of
-from simindex.corpus.entries import Entry, PathEntries, entries_of
+from simindex.corpus.dedup.results import DedupReport, Removed, Verdict
+from simindex.corpus.dedup.writer_loop import DecidedRows, Work
+from simindex.corpus.entries import Entry, PathEntries, Place, entries_of
 from simindex.corpus.outputs.distinct import require_distinct
 from simindex.corpus.outputs.lines import LinesOutput
 from simindex.corpus.outputs.output import Output
@@ -386,11 +386,26 @@ class Job:
 
     def reported(self, entry: Entry, verdict: Any) -> Any:
         """Return the report entry of a row that goes, which has `to_dict`."""
-        return removed_of(entry, verdict, self._texts)
+        found: Verdict = verdict
+        part, texts = entry.part, self._texts
+        return Removed(
+            entry.key,
+            Place(entry.name, entry.row, None if part is None else part.number),
+            *found[:-1],
+            entry.number,
+            None if part is None else (part.start, part.end),
+            None if texts is None else texts.explain(entry.document, found.cluster),
+            texts is not None,
+            found.common_left_out,
+        )
 
     def note(self, entry: Entry, removed: Any) -> Note:
         """Return what is written behind a row where all are written."""
-        return note_of(entry, removed, self._explain)
+        if removed is None:
+            found: Note = {"duplicate_of": None, "similarity": None, "cluster": entry.number}
+            return {**found, "explanation": None} if self._explain else found
+        names = "duplicate_of", "similarity", "cluster"
+        return {**{name: getattr(removed, name) for name in names}, **removed.explained()}
 
     def on_removed(self, removed: Any) -> None:
         """Call the caller's function with a row that goes."""

@@ -16,9 +16,9 @@ import numpy as np
 
 from simindex.corpus.dedup.journal import Journal, State
 from simindex.corpus.dedup.paragraphs import Gathering, Rest
-from simindex.corpus.dedup.results import AnnotatedRow, CheckedRow, KeptRow, Removed, SeenRow, Verdict
+from simindex.corpus.dedup.results import AnnotatedRow, CheckedRow, KeptRow, SeenRow
 from simindex.corpus.dedup.rows import Rows
-from simindex.corpus.entries import Entry, Place
+from simindex.corpus.entries import Entry
 from simindex.corpus.outputs.lines import UNDER_WAY, LinesOutput
 from simindex.corpus.outputs.output import Mark, Output
 from simindex.corpus.outputs.rows import Note, values_of
@@ -39,30 +39,6 @@ FRAME_ROWS = 65_536
 
 _SECONDS_A_MARK = 1.0
 """Between two times that the journal is written: it waits for the disk."""
-
-
-def removed_of(entry: Entry, verdict: Verdict, texts: TextFile | None) -> Removed:
-    """Return the report entry of a row that goes; `texts` of kept rows explain it."""
-    part = entry.part
-    return Removed(
-        entry.key,
-        Place(entry.name, entry.row, None if part is None else part.number),
-        *verdict[:-1],
-        entry.number,
-        None if part is None else (part.start, part.end),
-        None if texts is None else texts.explain(entry.document, verdict.cluster),
-        texts is not None,
-        verdict.common_left_out,
-    )
-
-
-def note_of(entry: Entry, removed: Removed | None, explains: bool) -> Note:
-    """Return what is written behind a row where all are written."""
-    if removed is None:
-        note = {"duplicate_of": None, "similarity": None, "cluster": entry.number}
-        return note | ({"explanation": None} if explains else {})
-    names = "duplicate_of", "similarity", "cluster"
-    return {name: getattr(removed, name) for name in names} | removed.explained()
 
 
 def _note_of_rest(rest: Rest) -> Note:
