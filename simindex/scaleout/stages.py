@@ -26,7 +26,7 @@ from simindex.config import Config
 from simindex.corpus.dedup.journal import JobError
 from simindex.corpus.dedup.orders import Keep, rank_of
 from simindex.corpus.dedup.rows import InputPart, columns_of_part, rows_by_columns
-from simindex.corpus.dedup.sketches import Names, SketchFiles, copies_among, sketch_rows
+from simindex.corpus.dedup.sketches import SketchFiles, copies_among, sketch_rows
 from simindex.corpus.entries import Place
 from simindex.corpus.outputs.output import naming
 from simindex.format.keys import Key
@@ -267,7 +267,7 @@ def sketch_part(stages: Stages, number: int) -> None:
             if len(rows):
                 sketches = sketch_rows(sketcher, rows, stages.compares)
                 ranks = None if rank is None else list(map(rank, rows))
-                files.add(sketches, Names.of(rows), ranks)
+                files.add(rows, sketches, ranks)
                 lines = rows.contents if set(map(type, rows.contents)) == {bytes} else ()
                 sizes.append(np.fromiter(map(len, lines), dtype=np.int64, count=len(lines)))
         files.sync({}, is_durable=False)

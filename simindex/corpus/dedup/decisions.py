@@ -26,13 +26,7 @@ from simindex.corpus.dedup.other_indexes import decided_by_others
 from simindex.corpus.dedup.paragraphs import Paragraphs
 from simindex.corpus.dedup.results import NumberedVerdict
 from simindex.corpus.dedup.rows import READ_AHEAD, InputPart, PartRead, Rows, rows_of, rows_of_parts
-from simindex.corpus.dedup.sketches import (
-    ColumnTables,
-    Names,
-    SketchedRows,
-    SketchFiles,
-    sketch_rows,
-)
+from simindex.corpus.dedup.sketches import ColumnTables, SketchedRows, SketchFiles, sketch_rows
 from simindex.corpus.dedup.star import ExactComparison, Outcome, Star, room_by_chance
 from simindex.corpus.dedup.verdict_file import VerdictReader, read_verdicts, verdicts_of, write_verdicts
 from simindex.corpus.dedup.writer_loop import DecidedRows
@@ -47,7 +41,7 @@ from simindex.pairs.plan import PairPlan, WalkPlan, plan_pairs
 from simindex.pairs.ranges import scheme_of_config, walk_range
 from simindex.queries.scheme import Scheme
 from simindex.queries.search import BandQuery, FingerprintQuery, require_kept
-from simindex.sketching.sketch import OF_ROWS, Sketch, require_alike
+from simindex.sketching.sketch import OF_ROWS, Sketch, SketchBatch, require_alike
 from simindex.sketching.sketcher import Sketcher
 
 LONG_RUN = 128
@@ -188,10 +182,10 @@ class Sorting:
         self,
         files: SketchFiles,
         seen: _Seen,
-        batches: Iterator[tuple[SketchedRows, list[NumberedVerdict] | None]],
+        batches: Iterator[tuple[Rows, SketchBatch, list[NumberedVerdict] | None]],
     ) -> None:
         marked, rank = time.monotonic(), rank_of(self.keep)
-        for (rows, sketches, names), found in batches:
+        for rows, sketches, found in batches:
             if not len(rows):
                 continue
             if self.has_typed_ids:
@@ -209,7 +203,7 @@ class Sorting:
                 require_kept(self.config.keep_shingles, sketches)
             require_alike(seen.sources, sketches.sources)
             seen.sources |= sketches.sources
-            files.add(sketches, names, ranks, found)
+            files.add(rows, sketches, ranks, found)
             seen.add(rows)
             self.looked(files.count, False)
             if time.monotonic() - marked >= _SECONDS_A_MARK:
@@ -229,16 +223,16 @@ class Sorting:
 
     def _with_others(
         self, sketched: Iterator[SketchedRows], first: int
-    ) -> Generator[tuple[SketchedRows, list[NumberedVerdict] | None], None, None]:
+    ) -> Generator[tuple[Rows, SketchBatch, list[NumberedVerdict] | None], None, None]:
         """Yield batches with the verdicts of other indexes."""
         if self.others:
             how = self.others, self.config, self.query
             yield from decided_by_others(*how, sketched, self.batch_size, first)
         else:
-            yield from ((each, None) for each in sketched)
+            yield from ((*each, None) for each in sketched)
 
     def _sketch(self, rows: Rows) -> SketchedRows:
-        return SketchedRows(rows, sketch_rows(self._sketcher, rows, self.query.compares), Names.of(rows))
+        return rows, sketch_rows(self._sketcher, rows, self.query.compares)
 
     def _outcome(self, files: SketchFiles, exact: ExactComparison | None) -> Outcome:
         plan, half = self._plan, self.query.compares

@@ -18,6 +18,7 @@ from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.changes.if_new import asked_if_new
 from simindex.config import Config
 from simindex.corpus.dedup.results import NumberedVerdict, Verdict
+from simindex.corpus.dedup.rows import Rows
 from simindex.corpus.dedup.sketches import SketchedRows
 from simindex.corpus.entries import Place
 from simindex.format.keys import Key
@@ -41,19 +42,19 @@ def decided_by_others(
     batches: Iterable[SketchedRows],
     batch_size: int,
     first: int,
-) -> Generator[tuple[SketchedRows, list[NumberedVerdict]], None, None]:
+) -> Generator[tuple[Rows, SketchBatch, list[NumberedVerdict]], None, None]:
     """Yield batches with the verdicts of indexes on their rows, numbered from `first` on. Indexes are asked
     about many at once; where `batches` fails, those before are yielded first."""
     query, size = asked_if_new(query._replace(limit=1)), -(-_ROWS_TOGETHER // batch_size)  # one is enough
     with ExitStack() as opened:
         others = [opened.enter_context(closing(PinnedTables(path, config))) for path in paths]
-        for part in in_parts(batches, size, lambda b: b.rows.num_bytes, _BYTES_TOGETHER, keeps_rest=True):
-            found = _verdicts(others, query, SketchBatch.joined([batch.sketches for batch in part.values]))
+        for part in in_parts(batches, size, lambda b: b[0].num_bytes, _BYTES_TOGETHER, keeps_rest=True):
+            found = _verdicts(others, query, SketchBatch.joined([some for _, some in part.values]))
             behind = 0
-            for batch in part.values:
-                begin, behind = behind, behind + len(batch.rows)
+            for rows, sketches in part.values:
+                begin, behind = behind, behind + len(rows)
                 here = slice(*(bisect_left(found, place, key=itemgetter(0)) for place in (begin, behind)))
-                yield batch, [(first + place, verdict) for place, verdict in found[here]]
+                yield rows, sketches, [(first + place, verdict) for place, verdict in found[here]]
             first += behind
 
 

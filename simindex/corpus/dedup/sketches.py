@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from io import FileIO
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -51,40 +51,26 @@ _PART = 1 << 20
 """Rows of a column that are read in one go."""
 
 
-class Names(NamedTuple):
-    """What rows are called."""
-
-    places: np.ndarray  # uint32: of the input of each, three times, and the kind of its key
-    rows: np.ndarray  # uint64: of each in its input, with the number of the paragraph in the upper half
-    keys: bytes  # one after the other, UTF-8
-    lengths: np.ndarray  # int64: bytes of each key
-
-    @classmethod
-    def of(cls, rows: Rows) -> Names:
-        """Return what some rows are called."""
-        kinds, texts = np.zeros(len(rows), dtype=np.uint32), rows.keys
-        if set(map(type, texts)) != {str}:
-            shown = list(map(shown_key, rows.keys))
-            kinds = np.array([_KINDS.index(kind) for kind, _ in shown], dtype=np.uint32)
-            texts = [text for _, text in shown]
-        joined = "".join(texts)
-        keys = joined.encode("utf-8", "surrogatepass")
-        if len(keys) != len(joined):
-            texts = [text.encode("utf-8", "surrogatepass") for text in texts]
-        lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
-        places = np.array(rows.places, dtype=np.uint32) * len(_KINDS) + kinds
-        numbers = np.array(rows.rows, dtype=np.uint64)
-        if rows.paragraphs:
-            numbers += np.array(rows.paragraphs, dtype=np.uint64) * _ROWS
-        return cls(places, numbers, keys, lengths)
+SketchedRows = tuple[Rows, SketchBatch]
 
 
-class SketchedRows(NamedTuple):
-    """Some rows with their sketches."""
-
-    rows: Rows
-    sketches: SketchBatch
-    names: Names
+def _names_of(rows: Rows) -> tuple[np.ndarray, np.ndarray, bytes, np.ndarray]:
+    """Return what rows are called: the places of their inputs with the kinds of their keys, their numbers
+    there, and the keys in one piece, with the bytes of each."""
+    kinds, texts = np.zeros(len(rows), dtype=np.uint32), rows.keys
+    if set(map(type, texts)) != {str}:
+        shown = list(map(shown_key, rows.keys))
+        kinds = np.array([_KINDS.index(kind) for kind, _ in shown], dtype=np.uint32)
+        texts = [text for _, text in shown]
+    joined = "".join(texts)
+    keys = joined.encode("utf-8", "surrogatepass")
+    if len(keys) != len(joined):
+        texts = [text.encode("utf-8", "surrogatepass") for text in texts]
+    numbers = np.array(rows.rows, dtype=np.uint64)
+    if rows.paragraphs:
+        numbers += np.array(rows.paragraphs, dtype=np.uint64) * _ROWS
+    places = np.array(rows.places, dtype=np.uint32) * len(_KINDS) + kinds
+    return places, numbers, keys, np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
 
 
 class SketchFiles:
@@ -120,8 +106,8 @@ class SketchFiles:
 
     def add(
         self,
+        rows: Rows,
         sketches: SketchBatch,
-        names: Names,
         ranks: list[Any] | None = None,
         others: list[Any] | None = None,
     ) -> None:
@@ -141,13 +127,14 @@ class SketchFiles:
             present = present | np.array(has_kept, np.uint8)
             contents["kept_ends"] = self._ends("kept", list(map(len, shingles)))
             contents["kept"] = b"".join(shingles)
+        places, numbers, keys, lengths = _names_of(rows)
         contents |= {
             "digests": digests,
             "present": present,
-            "places": names.places,
-            "rows": names.rows,
-            "ends": self._ends("keys", names.lengths),
-            "keys": names.keys,
+            "places": places,
+            "rows": numbers,
+            "ends": self._ends("keys", lengths),
+            "keys": keys,
             "ranks": b"" if ranks is None else json.dumps(ranks).encode() + b"\n",
             "others": b"" if others is None else pickle.dumps(others),
         }
