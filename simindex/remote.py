@@ -15,16 +15,8 @@ from typing import Any, BinaryIO, NamedTuple, cast
 
 from simindex.errors import InputError, MissingPackageError, optional_module, reason_of
 
-_PATH = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*(?:::[a-zA-Z][a-zA-Z0-9+.-]*)*://")
-
-
-def is_remote(path: str) -> bool:
-    """Return whether a path is a URL, or several that are chained by "::".
-
-    >>> is_remote("s3://crawl/a.jsonl"), is_remote("zip://a.csv::https://host/a.zip"), is_remote("a:/b")
-    (True, True, False)
-    """
-    return _PATH.match(path) is not None
+is_remote = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*(?:::[a-zA-Z][a-zA-Z0-9+.-]*)*://").match
+"""Whether a path is a URL, or several that are chained by "::", as in zip://a.csv::https://host/a.zip."""
 
 
 def is_web(path: str) -> bool:
@@ -69,13 +61,11 @@ _OF_A_VERSION = (
 
 
 def name_of(path: str) -> str:
-    """Return the path by whose suffixes a file is known: without the query of a web address.
+    """Return that of a remote path by whose suffixes a file is known: without the query of a web address.
 
-    >>> name_of("https://host/a.jsonl.gz?key=1"), name_of("zip://a.csv::s3://b/c.zip"), name_of("a?.csv")
-    ('https://host/a.jsonl.gz', 'zip://a.csv', 'a?.csv')
+    >>> name_of("https://host/a.jsonl.gz?key=1"), name_of("zip://a.csv::s3://b/c.zip")
+    ('https://host/a.jsonl.gz', 'zip://a.csv')
     """
-    if not is_remote(path):
-        return path
     first = next((piece for piece in path.split("::") if piece.partition("://")[2]), path)
     return re.split("[?#]", first, maxsplit=1)[0] if is_web(first) else first
 

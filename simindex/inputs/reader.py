@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 from simindex import remote
@@ -93,7 +94,6 @@ class Inputs:
         leave_out: str | None = None,
         limits: Limits | None = None,
     ) -> None:
-        self._paths = tuple(file for path in paths for file in _fitting(path))
         self._leave_out = leave_out
         self._limits = limits or Limits()
         self._fields = fields or Fields()
@@ -104,9 +104,8 @@ class Inputs:
         self._bytes_done = 0
         self._source: Source | None = None
         self._tally = Tally()
-        self._formats = {path: self._format_of(path) for path in self._paths}
-        for path in self._paths:
-            self._require_there(path)
+        self._paths = tuple(chain.from_iterable(map(_fitting, paths)))
+        self._formats = dict(zip(self._paths, map(self._format_of, self._paths), strict=True))
         if self._reading.delimiter is not None and not any(
             FORMATS[name].has_delimiter for name in self._formats.values()
         ):
@@ -212,47 +211,42 @@ class Inputs:
         return Source(path, self._limits, how.encoding, how.delimiter, self._tally, extent)
 
     def _format_of(self, path: str) -> str:
-        if self._reading.format is not None:
-            return self._reading.format
-        if path == "-":
-            return "jsonl"
-        return "text" if os.path.isdir(path) else _named_format(remote.name_of(path).lower())
-
-    def _format(self, path: str) -> Format:
-        """Return the format of an input. Raises MissingPackageError where it cannot be read here."""
-        name = self._formats[path]
-        format_ = FORMATS[name]
-        for module in format_.modules:
-            optional_module(module, f"{'stdin' if path == '-' else path}: reading .{name}", format_.install)
-        if path == "-" and not format_.may_be_packed:
+        """Return the format of an input; one that is missing, or cannot be read here, is refused."""
+        is_stdin, is_folder = path == "-", path != "-" and os.path.isdir(path)
+        name = self._reading.format or ("jsonl" if is_stdin else "text" if is_folder else _named_format(path))
+        _require_modules(name, path)
+        if is_stdin and not FORMATS[name].may_be_packed:
             raise InputError("stdin", f"expected a file, for .{name} cannot be read from a pipe")
-        return format_
-
-    def _require_there(self, path: str) -> None:
-        """Refuse an input that is missing, or cannot be read here."""
-        self._format(path)
-        if path == "-" or os.path.isdir(path):
-            return
-        if is_remote(path):
-            remote.info(path)  # refuses what is missing, and a folder
-        elif not os.path.exists(path):
-            raise FileNotFoundError(errno.ENOENT, "no such file or folder", path)
-        require_unpacker(path)
+        if not is_stdin and not is_folder:
+            if is_remote(path):
+                remote.info(path)  # refuses what is missing, and a folder
+            elif not os.path.exists(path):
+                raise FileNotFoundError(errno.ENOENT, "no such file or folder", path)
+            require_unpacker(path)
+        return name
 
     def _read(self, source: Source) -> Iterator[Columns]:
-        read = self._format(source.path).read
+        name = self._formats[source.path]
+        _require_modules(name, source.path)  # again, where it was pickled to another machine
+        read = FORMATS[name].read
         if source.path == "-" or not os.path.isdir(source.path):
             return read(source, self._fields)
         return folder.read(
             source,
             self._selection,
             lambda file: read(file, self._fields),
-            lambda path: self._reading.format is None and _named_format(path.lower()) != "text",
+            lambda path: self._reading.format is None and _named_format(path) != "text",
         )
 
 
-def _named_format(name: str) -> str:
-    """Return the format that a file's name says, in lower case."""
+def _require_modules(name: str, path: str) -> None:
+    for module in FORMATS[name].modules:
+        optional_module(module, f"{'stdin' if path == '-' else path}: reading .{name}", FORMATS[name].install)
+
+
+def _named_format(path: str) -> str:
+    """Return the format that a file's name says."""
+    name = (remote.name_of(path) if is_remote(path) else path).lower()
     if os.path.splitext(name)[1] in SUFFIXES:
         return SUFFIXES[os.path.splitext(name)[1]]
     unpacked = SUFFIXES.get(os.path.splitext(without_packing(name))[1], "text")

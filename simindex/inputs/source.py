@@ -161,18 +161,13 @@ class Source:
         return status.st_size if stat.S_ISREG(status.st_mode) else None
 
     @contextmanager
-    def _opened(self) -> Iterator[Stream]:
-        with Stream(self.path, self.limits.window, self.encoding) as stream:
-            try:
-                yield stream
-            finally:
-                self.bytes_read = stream.position()
-
-    @contextmanager
     def lines(self) -> Iterator[Lines]:
         """Open the file for the length of the block; gives its lines, decompressed and in UTF-8."""
-        with self._opened() as stream:
-            yield Lines(self, stream)
+        with Stream(self.path, self.limits.window, self.encoding) as stream:
+            try:
+                yield Lines(self, stream)
+            finally:
+                self.bytes_read = stream.position()
 
     def inner(self, path: str) -> Source:
         """Return a file of this folder as an input that is read in the same way."""
@@ -180,9 +175,9 @@ class Source:
 
     def whole(self) -> bytes:
         """Return the whole file, decompressed and in UTF-8; raises BadRowError where it is no such text."""
-        with self._opened() as stream:
+        with self.lines() as lines:
             try:
-                content = self._whole(stream)
+                content = self._whole(lines.stream)
             except MemoryError:
                 raise BadRowError(self.name, "not enough memory to read it") from None
             except BadRowError:
@@ -231,11 +226,12 @@ class Lines:
     def __init__(self, source: Source, stream: Stream) -> None:
         self.number = 0  # of the newest line, from 1
         self.mark = 0  # what `excess` takes, of the time before that line
-        self._source, self._stream = source, stream
+        self.stream = stream
+        self._source = source
         self._name, self._limits, self._end = source.name, source.limits, _MOST
         if source.extent is not None:
-            stream.file.seek(source.extent.begin)
-            _, self._end, self.number = source.extent
+            source.bytes_read, self._end, self.number = source.extent
+            stream.file.seek(source.bytes_read)
 
     def __iter__(self) -> Iterator[bytes | BadRowError]:
         for some in self.groups():
@@ -261,12 +257,13 @@ class Lines:
     def pieces(self, size: int) -> Iterator[bytes | BadRowError]:
         """Yield up to `size` bytes of whole lines at a time, of a long line more; the last line of a file may
         have no end. `number` stays what it is."""
-        source, stream, rest, before = self._source, self._stream, b"", 0
-        size = max(1, min(size, self.careful_from // 2))
-        longest = min(_PIECE, max(0, self.careful_from - size))
+        source, stream, rest, before = self._source, self.stream, b"", 0
+        room = self.careful_from
+        size = max(1, min(size, room // 2))
+        longest = min(_PIECE, max(0, room - size))
         read1: Callable[[int], bytes] = cast("io.BufferedReader", stream.file).read1
         try:
-            while piece := read1(max(0, min(size, self._end - stream.position()))):
+            while piece := read1(max(0, min(size, self._end - source.bytes_read))):
                 source.bytes_read = stream.position()
                 end = piece.rfind(b"\n") + 1
                 if end:
@@ -276,7 +273,7 @@ class Lines:
                     rest += piece
                 if len(rest) > longest:
                     yield self._long_line(rest)
-                    rest, self.mark = b"", stream.packed_bytes
+                    rest, self.mark, source.bytes_read = b"", stream.packed_bytes, stream.position()
                 before = stream.packed_bytes
         except Exception as exc:
             raise self._unreadable(exc) from exc
@@ -292,21 +289,21 @@ class Lines:
     def careful_from(self) -> int:
         """Bytes that may surely be held; with more, ask `excess`."""
         limits = self._limits
-        return limits.ratio_from if self._stream.is_packed else limits.row
+        return limits.ratio_from if self.stream.is_packed else limits.row
 
     def excess(self, what: str, size: int, mark: int) -> str | None:
         """Return why a line or row of so many bytes must not be held, or ``None`` if it may."""
         limits = self._limits
         if size > limits.row:
             return limits.refusal(what)
-        if not self._stream.is_packed or size <= limits.ratio_from:
+        if not self.stream.is_packed or size <= limits.ratio_from:
             return None
         # Where in the compressed file it began is unknown: it is credited with all that may be its own.
-        packed = self._stream.packed_bytes - mark + MAX_READ_AHEAD
+        packed = self.stream.packed_bytes - mark + MAX_READ_AHEAD
         return limits.refusal_of_ratio(what) if size > limits.ratio * packed else None
 
     def _long_line(self, first: bytes) -> bytes | BadRowError:
-        readline = self._stream.file.readline
+        readline = self.stream.file.readline
         pieces, size, reason = [first], len(first), None
         while True:
             has_end = pieces[-1].endswith(b"\n")

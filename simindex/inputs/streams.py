@@ -52,8 +52,8 @@ def standard_input() -> BinaryIO:
 
 
 def _packing(path: str) -> str:
-    name = remote.name_of(path).lower()
-    return next(filter(name.endswith, PACKINGS), "")
+    name = remote.name_of(path) if is_remote(path) else path
+    return next(filter(name.lower().endswith, PACKINGS), "")
 
 
 class _Counted:
@@ -176,13 +176,10 @@ class Stream:
             return self._counted.num_bytes
         return int(self._raw.tell()) if self._has_position else 0
 
-    def close(self) -> None:
-        """Close the file; standard input stays open."""
-        if self._raw is not None:
-            self._raw.close()
-
     def __enter__(self) -> Stream:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        """Close the file; standard input stays open."""
+        if self._raw is not None:
+            self._raw.close()
