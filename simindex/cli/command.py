@@ -1,4 +1,4 @@
-"""How commands are found, and how their help looks.
+"""The commands, how they are found and parsed, how their help looks, and `main`, which runs one.
 
 Arguments and options stand in the help by the names that a person knows, without the types of Python, and
 examples as they are typed.
@@ -13,7 +13,9 @@ import difflib
 import functools
 import importlib.util
 import inspect
+import io
 import itertools
+import os
 import re
 import sys
 import textwrap
@@ -26,7 +28,8 @@ import typer.core
 import typer.main
 import typer.models
 
-from simindex.cli.output import printable
+from simindex.cli.failures import INTERRUPTED, REPORTED, describe, wrong_option
+from simindex.cli.output import note, printable
 
 
 class LazyGroup(typer.core.TyperGroup):
@@ -190,7 +193,7 @@ def with_options(run: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(run)
     def call(**values: Any) -> None:
         for name, own in made.items():
-            values[name] = hints[name](**{option: values.pop(option) for option in own})
+            values[name] = hints[name](*map(values.pop, own))
         run(**values)
 
     call.__doc__ = _SECTION.sub("", docstring).strip()
@@ -292,3 +295,90 @@ def _name(argument: Any) -> str:
 
 def _in_usage(argument: Any) -> str:
     return _name(argument) if argument.required else f"[{_name(argument)}]"
+
+
+class Commands(LazyGroup):
+    """The commands, with their errors in one line."""
+
+    package = "simindex.cli.commands"
+    groups: ClassVar = {
+        "Build": {"insert": ("insert",), "removal": ("remove", "expire")},
+        "Ask": {
+            "query": ("query",),
+            "contained": ("find", "passages"),
+            "pairs": ("pairs", "clusters", "join"),
+            "explain": ("explain",),
+            "records": ("get", "list", "export"),
+            "stats": ("stats",),
+        },
+        "Deduplicate a corpus": {
+            "dedup": ("dedup",),
+            "decontaminate": ("decontaminate",),
+            "report": ("report",),
+        },
+        "Choose settings": {"tune": ("tune",), "curve": ("curve",), "care": ("resketch",)},
+        "Look after": {"care": ("check", "repair", "compact", "backup", "merge")},
+        "Many machines": {"scaleout": ("scaleout",)},
+    }
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; see `typer.core.TyperGroup`."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # The reader (`| head`) has what it wanted. Without this, Python would complain at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
+        except KeyboardInterrupt:
+            note("simindex: interrupted")
+            raise typer.Exit(INTERRUPTED) from None
+        except REPORTED as exc:
+            wrong = wrong_option(exc)
+            if wrong is not None:
+                raise typer.BadParameter(wrong[1], param_hint=f"'{wrong[0]}'") from exc
+            note(f"simindex: {describe(exc)}")
+            raise typer.Exit(getattr(exc, "exit_code", 1)) from exc
+        return result
+
+
+app = typer.Typer(
+    name="simindex",
+    cls=Commands,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from simindex import __version__
+
+        sys.stdout.write(f"simindex {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """A persistent similarity index: which stored documents are nearly the same as this one?
+
+    An index is a folder; insert makes one. `simindex COMMAND --help` shows the options of a command, with
+    examples.
+    """
+
+
+def main() -> None:
+    """Run the command that the arguments of the process name, and exit with its code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A key that the terminal's encoding lacks is shown escaped; it is no reason to stop.
+            stream.reconfigure(errors="backslashreplace")
+    # NumPy's BLAS has little to multiply here; its threads would cost each command 0.1 s of processor time.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    app(prog_name="simindex")

@@ -1,21 +1,37 @@
-"""Types of options: what they read, and those that several commands share, with their help.
+"""Options: types of them, what they read, and those that several commands share, with their help.
 
-Options of a new index stand in `creation`, beside what they mean.
+What an option of a new index left out means: the default when the index is created, the stored value when it
+is there. So an option given for an existing index is compared with what is stored, and only that one.
 """
 
 from __future__ import annotations
 
+import codecs
 import math
 import re
-from collections.abc import Callable
-from typing import Annotated, Any, get_args
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, get_args
 
 import typer
 
 from simindex.cli.command import word
+from simindex.config import (
+    NORMALIZE_STEPS,
+    CharShingles,
+    Config,
+    Shingles,
+    SimHashConfig,
+    WordShingles,
+    require_equal,
+)
 from simindex.format.keys import Key
 from simindex.index import Index
+from simindex.index import open as open_index
+from simindex.inputs import FORMATS, Fields, Inputs, KeyFrom, Limits, Reading
 from simindex.queries.search import Method
+from simindex.storage.folder import is_index
 
 # ---- numbers ----
 
@@ -213,3 +229,267 @@ def places_of(given: list[str]) -> dict[str, str]:
             raise typer.BadParameter(f"expected RESOURCE=FOLDER, found {one!r}", param_hint="'--place'")
         places[resource] = folder
     return places
+
+
+# ---- how files are read ----
+
+
+def parse_encoding(text: str) -> str:
+    """Return the name of a text encoding."""
+    try:
+        "".encode(text)
+        codecs.getincrementaldecoder(text)
+    except (LookupError, ValueError):  # ValueError: a zero byte in the name
+        raise typer.BadParameter(f"expected an encoding, like latin-1 or utf-16, found {text!r}") from None
+    return text
+
+
+def parse_delimiter(text: str) -> str:
+    """Return a delimiter: one character, or the word tab."""
+    delimiter = "\t" if text in ("tab", "\\t") else text
+    if len(delimiter) != 1 or delimiter in '"\r\n':
+        raise typer.BadParameter(f"expected one character, like ';', or tab; found {text!r}")
+    return delimiter
+
+
+def parse_base(text: str) -> int:
+    """Return the base of digits, 16 or 10."""
+    if text not in ("10", "16"):
+        raise typer.BadParameter(f"expected 16 or 10, found {text!r}")
+    return int(text)
+
+
+Encoding = Annotated[
+    str,
+    typer.Option(metavar="NAME", parser=parse_encoding, help="Encoding of text, CSV and JSON, like latin-1."),
+]
+
+_FIELDS = {
+    "id_field": "id",
+    "text_field": "text",
+    "key_from": "key_from",
+    "fingerprint_field": "fingerprint",
+    "fingerprint_base": "fingerprint_base",
+    "metadata": "metadata",
+    "metadata_field": "metadata_from",
+}
+"""The fields of `Fields` by the options that set them."""
+
+
+@dataclass(frozen=True)
+class FileOptions:
+    """How the rows of files are read.
+
+    Options:
+        id_field NAME: The field or column of a row's key.
+        text_field NAME: The field or column of its text, or of a list of ready shingles.
+        format_: Format of the inputs (default: by suffix; stdin: jsonl).
+        delimiter CHAR: Delimiter of CSV cells, like ';' (default comma; .tsv: tab).
+        glob PATTERN: In folders, read only files of this name, like '*.py'. May be repeated.
+        hidden: In folders, also read hidden files and folders, except .git.
+        max_ratio N: Refuse a row over a quarter of --max-row that unpacks to more than N times its compressed
+            size.
+    """
+
+    heading: ClassVar = "Inputs"
+
+    id_field: str = "id"
+    text_field: str = "text"
+    format_: Annotated[str, word(tuple(FORMATS))] | None = None
+    encoding: Encoding = "utf-8"
+    delimiter: Annotated[str, typer.Option(parser=parse_delimiter)] | None = None
+    glob: list[str] | None = None
+    hidden: bool = False
+    max_row: MaxRow = Limits.row
+    max_ratio: AtLeast1 = Limits.ratio
+
+    @property
+    def limits(self) -> Limits:
+        """How much of them may be held in memory."""
+        return Limits(self.max_row, self.max_ratio)
+
+    def inputs(self, paths: Sequence[str], leave_out: str | None = None, **fields: Any) -> Inputs:
+        """Return the inputs at some paths; `fields` are of `Fields`, in place of what the options say."""
+        reading = Reading(self.format_, self.encoding, self.delimiter, tuple(self.glob or ()), self.hidden)
+        given = {_FIELDS[option]: value for option, value in vars(self).items() if option in _FIELDS}
+        return Inputs(
+            paths, Fields(**given | fields), reading=reading, limits=self.limits, leave_out=leave_out
+        )
+
+
+@dataclass(frozen=True)
+class KeyOptions(FileOptions):
+    """Also what stands for a missing key, or for a text.
+
+    Options:
+        key_from: Make a key for rows without one: from the content, so that equal rows are one document; or
+            from the line, as FILE:LINE.
+        fingerprint_field NAME: Read a 64-bit SimHash fingerprint from this field or column instead of a text:
+            an integer, signed or not, or its digits.
+        fingerprint_base 16|10: Base of fingerprints that are written as digits.
+    """
+
+    key_from: KeyFrom | None = None
+    fingerprint_field: str | None = None
+    fingerprint_base: Annotated[int, typer.Option(parser=parse_base)] = 16
+
+
+@dataclass(frozen=True)
+class ComparedOptions(KeyOptions):
+    """The same of rows that are looked up: one without a key has its place."""
+
+    key_from: KeyFrom | None = "line"
+
+
+@dataclass(frozen=True)
+class InsertOptions(KeyOptions):
+    """Also what is kept of a row beside its text.
+
+    Options:
+        metadata: Keep the other fields of a row as its metadata.
+        metadata_field NAME: Keep the value of this field as a row's metadata.
+    """
+
+    metadata: bool = False
+    metadata_field: str | None = None
+
+
+# ---- a new index ----
+
+
+def seed_of(text: str) -> int | str:
+    """Return the seed that was written on the command line: an integer, or "random"."""
+    try:
+        return text if text == "random" else whole()(text)
+    except typer.BadParameter:
+        raise typer.BadParameter(f'expected "random" or an integer of at least 0, found {text!r}') from None
+
+
+@dataclass(frozen=True)
+class ShingleOptions:
+    """How texts are cut; ``None``: not given.
+
+    Options:
+        words N: Shingles of N words (default 3).
+        chars N: Shingles of N characters.
+    """
+
+    heading: ClassVar = "Options"
+    exclusive: ClassVar[tuple[tuple[str, str], ...]] = (("words", "chars"),)
+
+    words: AtLeast1 | None = None
+    chars: AtLeast1 | None = None
+    normalize: Annotated[
+        str | None,
+        typer.Option(
+            metavar="STEPS",
+            help=f"Steps of normalisation out of '{' '.join(NORMALIZE_STEPS)}'; or none (default: the last "
+            "two).",
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        for pair in self.exclusive:
+            if self.given.issuperset(pair):
+                first, second = (f"--{name.replace('_', '-')}" for name in pair)
+                raise typer.BadParameter(f"{first} and {second} exclude each other")
+
+    @cached_property
+    def given(self) -> set[str]:
+        """The names of those that were given: 0 is a value, ``None`` and False are none."""
+        return {name for name, value in vars(self).items() if value is not None and value is not False}
+
+    def shingles(self, base: Shingles) -> Shingles:
+        """Return `base` with what was given in place of its values."""
+        if self.words is not None:
+            base = WordShingles(self.words, base.normalize)
+        if self.chars is not None:
+            base = CharShingles(self.chars, base.normalize)
+        return self._normalized(base)
+
+    def _normalized(self, shingles: Shingles) -> Shingles:
+        if self.normalize is None:
+            return shingles
+        steps = tuple(self.normalize.replace(",", " ").split())
+        return type(shingles)(shingles.size, () if steps == ("none",) else steps)
+
+
+@dataclass(frozen=True)
+class SketchOptions(ShingleOptions):
+    """Also what sketches are like; ``None`` or False: not given.
+
+    Options:
+        num_perm N: MinHash rows (default 128).
+        seed N|random: Seed of the hash functions (default 1); random: one that cannot be guessed.
+    """
+
+    heading: ClassVar = "Sketches"
+
+    num_perm: AtLeast0 | None = None
+    seed: Annotated[int, typer.Option(parser=seed_of)] | None = None
+
+
+@dataclass(frozen=True)
+class CreationOptions(SketchOptions):
+    """What a new index is like; ``None`` or False: not given.
+
+    Options:
+        max_distance N: Distance in bits up to which SimHash search finds everything (default 3).
+        no_minhash: Store no MinHash rows.
+        no_simhash: Store no SimHash fingerprint.
+        keep_shingles N: Keep N shingle hashes of each document, for query --exact (default 0).
+        containment N: Sample one in N shingles, for find, passages, query --contained: 1, 2, 4 .. 64 (default
+            0: none).
+    """
+
+    heading: ClassVar = "New index"
+    exclusive: ClassVar = (
+        *ShingleOptions.exclusive,
+        ("no_simhash", "max_distance"),
+        ("no_minhash", "num_perm"),
+        ("no_minhash", "keep_shingles"),
+        ("no_minhash", "containment"),
+        ("no_minhash", "no_simhash"),
+    )
+
+    max_distance: AtLeast0 | None = None
+    no_minhash: bool = False
+    no_simhash: bool = False
+    keep_shingles: AtLeast0 | None = None
+    containment: AtLeast0 | None = None
+
+    def config(self, base: Config) -> Config:
+        """Return `base` with what was given in place of its values."""
+        names = self.given & {"num_perm", "keep_shingles", "containment", "seed"}
+        given: dict[str, Any] = {name: getattr(self, name) for name in names}
+        if self.no_minhash:
+            given |= {"num_perm": 0, "keep_shingles": 0, "containment": 0}
+        shingles, simhash = self.shingles(base.shingles), self._simhash(base)
+        return replace(base, **given, shingles=shingles, simhash=simhash)
+
+    def _simhash(self, base: Config) -> SimHashConfig | None:
+        if self.no_simhash or (base.simhash is None and self.max_distance is None):
+            return None
+        simhash = with_distance(base.simhash or SimHashConfig(), self.max_distance)
+        return replace(simhash, shingles=self._normalized(simhash.shingles))
+
+
+def with_distance(simhash: SimHashConfig, max_distance: int | None) -> SimHashConfig:
+    """Return settings of another distance, with as many blocks as it takes; ``None``: the same ones."""
+    if max_distance in (None, simhash.max_distance):
+        return simhash
+    return replace(simhash, max_distance=max_distance, blocks=None)
+
+
+def open_for_insert(path: str, options: CreationOptions, wait: float = 0.0) -> Index:
+    """Open an index for writing, created with these options if it is missing."""
+    is_new = not is_index(path)
+    config = options.config(Config()) if is_new and options.given else None
+    index = open_index(path, "a", config, timeout=wait)
+    try:
+        if not is_new and options.given:
+            require_equal(index.config, options.config(index.config))
+    except BaseException:
+        index.close()
+        raise
+    return index

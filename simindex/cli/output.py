@@ -26,6 +26,7 @@ from simindex.jsonable import plain
 
 if TYPE_CHECKING:
     from simindex import CheckReport, Key, Record, RepairReport
+    from simindex.inputs import Tally
 
 _PADDING = 3  # columns of the terminal between two of a table
 _LEAST_LEFT = 10  # columns that a text must have; it is folded there
@@ -175,6 +176,29 @@ def counted(count: int, noun: str, plural: str = "") -> str:
     ('1 document', '2,000 documents', '2 copies')
     """
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def note_tally(tally: Tally, encoding: str) -> None:
+    """Say what was passed over in folders, and which text is not as it was."""
+    passed_over = [counted(tally.binary, "binary file")] if tally.binary else []
+    if tally.hidden:
+        hidden = counted(tally.hidden, "hidden file or folder", "hidden files or folders")
+        passed_over.append(f"{hidden}; --hidden takes {'it' if tally.hidden == 1 else 'them'}")
+    if passed_over:
+        note(f"simindex: left out of folders: {', '.join(passed_over)}")
+    if tally.tables:
+        files = counted(tally.tables, "file")
+        note(
+            f"simindex: {files} of folders named as tables or JSON, each read as one text; --format, or a "
+            "pattern like 'FOLDER/*.jsonl.gz', reads their rows"
+        )
+    if tally.records:
+        records = counted(tally.records, "record")
+        note(f"simindex: left out of web archives: {records} without a page of status 2xx and text")
+    if tally.mended:
+        what = counted(tally.mended, "text file has", "text files have")
+        known = "UTF-8" if encoding == "utf-8" else encoding
+        note(f"simindex: {what} bytes that are not {known}, read as U+FFFD; --encoding names another")
 
 
 class Reports:

@@ -11,8 +11,8 @@ import simindex
 from simindex import Config, SimHashConfig
 from simindex.changes.documents import Conflict
 from simindex.cli import options
-from simindex.cli.creation import with_distance
 from simindex.cli.failures import CommandError
+from simindex.cli.options import with_distance
 from simindex.cli.output import bytes_bar, counted, print_report, print_summary, work_bar
 from simindex.index import open as open_index
 

@@ -13,7 +13,16 @@ from simindex.cli import options, reading
 from simindex.cli.commands.explain import shortened
 from simindex.cli.drawing import write_whole
 from simindex.cli.failures import CommandError
-from simindex.cli.output import counted, figure, note, plain_metadata, print_json, print_table, shown_key
+from simindex.cli.output import (
+    counted,
+    figure,
+    note,
+    note_tally,
+    plain_metadata,
+    print_json,
+    print_table,
+    shown_key,
+)
 from simindex.format.keys import Key
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.index import open as open_index
@@ -50,7 +59,7 @@ def find(
     sample: options.AtLeast1 | None = None,
     max_candidates: options.MaxCandidates = DEFAULT_MAX_CANDIDATES,
     *,
-    reads: reading.ComparedOptions,
+    reads: options.ComparedOptions,
     as_json: options.JsonLines = False,
 ) -> None:
     """Find the stored documents that contain the rows of an input.
@@ -78,7 +87,7 @@ def find(
         )
         found = reading.answers(inputs, lambda rows: ask([row.document for row in rows], threshold))
         print_contained(found, as_json)
-    reading.note_tally(inputs.tally, reads.encoding)
+    note_tally(inputs.tally, reads.encoding)
 
 
 def passages(
@@ -91,7 +100,7 @@ def passages(
     output: str | None = None,
     max_candidates: options.MaxCandidates = DEFAULT_MAX_CANDIDATES,
     *,
-    reads: reading.ComparedOptions,
+    reads: options.ComparedOptions,
     as_json: options.JsonLines = False,
 ) -> None:
     """Find the passages of a text that stand in stored documents.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from simindex.changes.documents import DEFAULT_BATCH_SIZE
-from simindex.cli import options, reading
+from simindex.cli import options
 from simindex.cli.commands.dedup import (
     Force,
     JsonProgress,
@@ -19,7 +19,7 @@ from simindex.cli.commands.dedup import (
     passed_over,
     run_job,
 )
-from simindex.cli.output import Reports, counted, figure, note, print_json, print_table, shown_key
+from simindex.cli.output import Reports, counted, figure, note, note_tally, print_json, print_table, shown_key
 from simindex.config import Config, WordShingles
 from simindex.corpus.dedup.decontaminate import DEFAULT_SHARE, Decontamination, DecontaminationReport
 from simindex.corpus.dedup.output_files import Mode
@@ -45,7 +45,7 @@ def decontaminate(
     force: Force = False,
     skip_bad_rows: options.SkipBadRows = False,
     *,
-    reads: reading.FileOptions,
+    reads: options.FileOptions,
     batch_size: options.BatchSize = DEFAULT_BATCH_SIZE,
     workers: options.Workers = None,
     json_progress: JsonProgress = False,
@@ -88,7 +88,7 @@ def decontaminate(
         force=force,
     )
     run_job(job, progress, bad_rows, None, json_progress)
-    reading.note_tally(rows.tally, reads.encoding)
+    note_tally(rows.tally, reads.encoding)
     report = job.decontamination()
     if as_json:
         _print_json(report, bad_rows.count, job.was_done)

@@ -15,10 +15,19 @@ from typing import Annotated, Any
 import typer
 
 from simindex.changes.documents import DEFAULT_BATCH_SIZE
-from simindex.cli import creation, options, reading
+from simindex.cli import options, reading
 from simindex.cli.failures import INTERRUPTED, REPORTED, CommandError, describe, in_options
 from simindex.cli.options import AtLeast0, AtLeast1, Share
-from simindex.cli.output import Reports, counted, figure, job_bar, note, print_json, shows_progress
+from simindex.cli.output import (
+    Reports,
+    counted,
+    figure,
+    job_bar,
+    note,
+    note_tally,
+    print_json,
+    shows_progress,
+)
 from simindex.config import Config, SimHashConfig
 from simindex.corpus.dedup.deduplicate import Job
 from simindex.corpus.dedup.journal import JobError
@@ -93,7 +102,7 @@ class DedupOptions:
     def __post_init__(self) -> None:
         options.require_of_method(self.by, self.max_distance, threshold=self.threshold, recall=self.recall)
 
-    def arguments(self, sketch: creation.SketchOptions, bad_rows: Reports) -> dict[str, Any]:
+    def arguments(self, sketch: options.SketchOptions, bad_rows: Reports) -> dict[str, Any]:
         """Return them as arguments of `deduplicate`; `bad_rows` takes the rows that are passed over."""
         same = "by", "max_distance", "keep", "mode", "removed", "recall", "force"
         return {name: getattr(self, name) for name in same} | {
@@ -102,9 +111,9 @@ class DedupOptions:
             "on_bad_row": passed_over(bad_rows) if self.skip_bad_rows else None,
         }
 
-    def _config(self, sketch: creation.SketchOptions) -> Config | None:
+    def _config(self, sketch: options.SketchOptions) -> Config | None:
         """Return what rows are compared by; ``None`` where no option says it."""
-        chosen = creation.CreationOptions(**asdict(sketch))
+        chosen = options.CreationOptions(**asdict(sketch))
         if not chosen.given:
             return None
         if self.by != "simhash":
@@ -156,7 +165,7 @@ class OneMachineOptions(DedupOptions):
         if self.ignore_common is not None:
             options.refuse_with("ignore-common", against=self.against, into=self.into)
 
-    def arguments(self, sketch: creation.SketchOptions, bad_rows: Reports) -> dict[str, Any]:
+    def arguments(self, sketch: options.SketchOptions, bad_rows: Reports) -> dict[str, Any]:
         """Return them as arguments of `deduplicate`; see `DedupOptions.arguments`."""
         cut = cut_for(self.level, self.split, self.min_words)  # type: ignore[arg-type] # it refuses another
         same = "against", "into", "explain", "exact", "ignore_common"
@@ -183,10 +192,10 @@ def dedup(
     output: OutputFile,
     *,
     how: OneMachineOptions,
-    reads: reading.FileOptions,
+    reads: options.FileOptions,
     batch_size: options.BatchSize = DEFAULT_BATCH_SIZE,
     workers: options.Workers = None,
-    sketch: creation.SketchOptions,
+    sketch: options.SketchOptions,
     json_progress: JsonProgress = False,
     as_json: options.JsonSummary = False,
 ) -> None:
@@ -207,7 +216,7 @@ def dedup(
     job = Job(rows, output, **how_to, batch_size=batch_size, workers=workers, progress=progress)
     waits_for = None if how.keep == "first" else "reading, and ordering the rows"
     run_job(job, progress, bad_rows, waits_for, json_progress)
-    reading.note_tally(rows.tally, reads.encoding)
+    note_tally(rows.tally, reads.encoding)
     _summarise(job, output, bad_rows.count, as_json)
 
 

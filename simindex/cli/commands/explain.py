@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 import typer
 
 from simindex import Config, corpus
-from simindex.cli import creation, options, reading
+from simindex.cli import options
 from simindex.cli.failures import CommandError
 from simindex.cli.output import counted, print_json, printable
 from simindex.corpus import Explanation
@@ -36,9 +36,9 @@ def explain(
     b: str,
     index: str | None = None,
     *,
-    cut: creation.ShingleOptions,
+    cut: options.ShingleOptions,
     full: bool = False,
-    encoding: reading.Encoding = "utf-8",
+    encoding: options.Encoding = "utf-8",
     max_row: options.MaxRow = Limits.row,
     as_json: options.JsonObject = False,
 ) -> None:

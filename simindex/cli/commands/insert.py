@@ -17,10 +17,10 @@ from typing import Annotated, Any
 import typer
 
 from simindex.changes.documents import DEFAULT_BATCH_SIZE, Conflict, InsertReport
-from simindex.cli import creation, options, reading
+from simindex.cli import options
 from simindex.cli.command import Command
 from simindex.cli.failures import INTERRUPTED, REPORTED, CommandError, describe, in_options
-from simindex.cli.output import Advance, Reports, counted, note, print_json, work_bar
+from simindex.cli.output import Advance, Reports, counted, note, note_tally, print_json, work_bar
 from simindex.format.keys import Key
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.inputs import Columns, Inputs, Row
@@ -126,7 +126,7 @@ def insert(
     index: str,
     inputs: options.InputPaths,
     *,
-    reads: reading.InsertOptions,
+    reads: options.InsertOptions,
     on_conflict: Conflict = "error",
     if_new: Annotated[float, typer.Option(parser=_parse_threshold)] | None = None,
     simhash: bool = False,
@@ -134,7 +134,7 @@ def insert(
     wait: options.Wait = 0.0,
     batch_size: options.BatchSize = DEFAULT_BATCH_SIZE,
     workers: options.Workers = None,
-    settings: creation.CreationOptions,
+    settings: options.CreationOptions,
     as_json: options.JsonSummary = False,
 ) -> None:
     """Build an index, or add to it, from files.
@@ -173,7 +173,7 @@ def insert(
     rows = reads.inputs(inputs, leave_out=index)
     began = time.monotonic()
     with (
-        creation.open_for_insert(index, settings, wait) as target,
+        options.open_for_insert(index, settings, wait) as target,
         work_bar("documents", rows.total_bytes) as advance,
     ):
         is_stored = None if on_conflict == "replace" else target.__contains__
@@ -184,7 +184,7 @@ def insert(
             like: dict[str, Any] = {"by": "simhash"} if simhash else {"threshold": if_new}
             insert = partial(target.insert_many_if_new, on_match=feed.on_match, **like)
         report = _insert(partial(insert, **how), feed)
-    reading.note_tally(rows.tally, reads.encoding)
+    note_tally(rows.tally, reads.encoding)
     seconds = time.monotonic() - began
     rate = sum(report) / max(seconds, 1e-9)
     bad = feed.bad_rows.count

@@ -11,7 +11,7 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-from simindex.cli import options, reading
+from simindex.cli import options
 from simindex.cli.command import word
 from simindex.cli.failures import CommandError
 from simindex.cli.output import Advance, counted, figure, note, print_json, print_table, shown_key, work_bar
@@ -174,7 +174,7 @@ def join(
     similar: StoredPairOptions,
     limit: options.FirstPairs = None,
     max_candidates: options.MaxCandidates = DEFAULT_MAX_CANDIDATES,
-    reads: reading.ComparedOptions,
+    reads: options.ComparedOptions,
     as_json: options.JsonLines = False,
 ) -> None:
     """Print the similar pairs between two indexes or inputs.
@@ -205,7 +205,7 @@ def join(
             )
 
 
-def _side(side: str, reads: reading.FileOptions) -> str | Inputs:
+def _side(side: str, reads: options.FileOptions) -> str | Inputs:
     try:
         return side if is_index(side) else reads.inputs([side])
     except FileNotFoundError as exc:

@@ -15,6 +15,7 @@ from simindex.cli.output import (
     counted,
     figure,
     note,
+    note_tally,
     plain_metadata,
     print_json,
     print_table,
@@ -94,7 +95,7 @@ class Asked:
             raise typer.BadParameter(f"expected one of {', '.join(_SOURCES.values())}; found {options_found}")
         return found[0]
 
-    def read_text(self, reads: reading.FileOptions) -> Any:
+    def read_text(self, reads: options.FileOptions) -> Any:
         """Return the text that is compared with."""
         path = self.file or ("-" if self.text == "-" else None)
         return self.text if path is None else read_text(path, reads.limits, reads.encoding)
@@ -204,7 +205,7 @@ def query(
     contained: bool = False,
     max_candidates: options.MaxCandidates = DEFAULT_MAX_CANDIDATES,
     *,
-    reads: reading.ComparedOptions,
+    reads: options.ComparedOptions,
     warm: bool = False,
     explain: list[str] | None = None,
     as_json: options.JsonLines = False,
@@ -249,7 +250,7 @@ def query(
             return
         if inputs is not None:
             _print_many(stored, search, inputs, asked.others, as_json)
-            reading.note_tally(inputs.tally, reads.encoding)
+            note_tally(inputs.tally, reads.encoding)
             return
         document, matches = _one(stored, search, asked, reads)
         why_none = "" if matches or asked.others else search.why_none(stored, document)
@@ -259,7 +260,7 @@ def query(
         note(f"simindex: no match{why_none}")
 
 
-def _one(stored: Index, search: Search, asked: Asked, reads: reading.ComparedOptions) -> tuple[Any, Matches]:
+def _one(stored: Index, search: Search, asked: Asked, reads: options.ComparedOptions) -> tuple[Any, Matches]:
     """Return what is compared with, the key of a stored document in a tuple, and its matches."""
     if asked.key is not None:
         key = options.parse_key(asked.key, asked.int_keys)

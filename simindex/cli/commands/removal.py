@@ -41,7 +41,7 @@ def remove(
     int_keys: reading.IntKeys = False,
     rows: str | None = None,
     *,
-    reads: reading.KeyOptions,
+    reads: options.KeyOptions,
     wait: options.Wait = 0.0,
     as_json: options.JsonSummary = False,
 ) -> None:

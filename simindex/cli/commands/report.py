@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from simindex.cli import options, reading
+from simindex.cli import options
 from simindex.cli.drawing import Chart, is_page, picture_writer, print_chart, write_whole
 from simindex.cli.failures import CommandError
 from simindex.cli.output import counted, note, print_json, print_text
@@ -40,7 +40,7 @@ def report(
     text_length: options.AtLeast1 = Bounds.text,
     texts_length: options.AtLeast1 = Bounds.texts,
     *,
-    reads: reading.KeyOptions,
+    reads: options.KeyOptions,
     as_json: options.JsonObject = False,
 ) -> None:
     """Write a page on the near duplicates of an index or of a job.

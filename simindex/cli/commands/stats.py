@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from simindex.cli import drawing, options, reading
+from simindex.cli import drawing, options
 from simindex.cli.commands.explain import shortened
 from simindex.cli.drawing import Chart
 from simindex.cli.output import counted, figure, print_json, print_table, printable, progress_bar
@@ -39,7 +39,7 @@ def stats(
     texts: list[str] | None = None,
     output: drawing.PictureFile = None,
     *,
-    reads: reading.ComparedOptions,
+    reads: options.ComparedOptions,
     as_json: options.JsonObject = False,
 ) -> None:
     """Show the counts, sizes, settings and recall of an index.

@@ -13,10 +13,10 @@ from typing import Any
 import typer
 
 from simindex import Config, tuning
-from simindex.cli import creation, options, reading
+from simindex.cli import options, reading
 from simindex.cli.drawing import Chart, is_page, picture_writer, print_chart, write_whole
 from simindex.cli.failures import CommandError
-from simindex.cli.output import note, print_json, print_table, print_text, work_bar
+from simindex.cli.output import note, note_tally, print_json, print_table, print_text, work_bar
 from simindex.jsonable import plain
 from simindex.tuning.label_curve import CURVE_TITLES
 from simindex.tuning.page import page_of_tuning
@@ -54,8 +54,8 @@ class LabelOptions:
 def tune(
     sample: list[str],
     *,
-    reads: reading.FileOptions,
-    cut: creation.ShingleOptions,
+    reads: options.FileOptions,
+    cut: options.ShingleOptions,
     output: str | None = None,
     labels: LabelOptions,
     check: str | None = None,
@@ -90,7 +90,7 @@ def tune(
             shingles=cut.shingles(Config().shingles),
             progress=lambda done: advance(done, 0),
         )
-    reading.note_tally(rows.tally, reads.encoding)
+    note_tally(rows.tally, reads.encoding)
     if output is not None and is_page(output):
         write_whole(output, page_of_tuning(report, shlex.join(sample)).encode())
         note(f"simindex: {output}: open it, label the pairs, and give what it saves as --pairs")

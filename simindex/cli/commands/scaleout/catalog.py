@@ -10,7 +10,7 @@ import typer
 from simindex import Config
 from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.checks import require_seconds
-from simindex.cli import creation, options, reading
+from simindex.cli import options
 from simindex.cli.options import Address, Uri, places_of
 from simindex.cli.output import counted, figure, note, print_json, print_table, shown_key, work_bar
 from simindex.formulas.curve import DEFAULT_THRESHOLD
@@ -34,7 +34,7 @@ def init(
     place: list[str] | None = None,
     store: str | None = None,
     durability: Literal["node", "store"] = "node",
-    settings: creation.CreationOptions,
+    settings: options.CreationOptions,
     address: Address = None,
 ) -> None:
     """Make an index over many machines: a catalog, and its partitions, empty.
@@ -65,7 +65,7 @@ def build(
     catalog: Uri,
     inputs: options.InputPaths,
     *,
-    reads: reading.InsertOptions,
+    reads: options.InsertOptions,
     on_conflict: Literal["skip", "replace"] = "skip",
     skip_bad_rows: options.SkipBadRows = False,
     batch_size: options.BatchSize = DEFAULT_BATCH_SIZE,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import typer
 
-from simindex.cli import creation, options, reading
+from simindex.cli import options, reading
 from simindex.cli.commands.dedup import DedupOptions, OutputFile, note_missed, note_rows
 from simindex.cli.options import Address
 from simindex.cli.output import Reports, note, print_json, work_bar
@@ -32,8 +32,8 @@ def dedup(
     *,
     how: DedupOptions,
     work: str | None = None,
-    reads: reading.FileOptions,
-    sketch: creation.SketchOptions,
+    reads: options.FileOptions,
+    sketch: options.SketchOptions,
     address: Address = None,
     as_json: options.JsonSummary = False,
 ) -> None:
@@ -61,8 +61,8 @@ def plan(
     parallel: options.AtLeast1 = 16,
     find: Literal["duplicates", "pairs", "components", "star"] = "duplicates",
     how: DedupOptions,
-    reads: reading.FileOptions,
-    sketch: creation.SketchOptions,
+    reads: options.FileOptions,
+    sketch: options.SketchOptions,
 ) -> None:
     """Plan a deduplication, or a search for pairs, over a shared folder; stage runs what is planned.
 
@@ -89,7 +89,7 @@ def plan(
     note(f"{work}: planned; run the stages sketch, compare, decide, write, finish")
 
 
-def _rows_of(inputs: list[str], reads: reading.FileOptions) -> Inputs:
+def _rows_of(inputs: list[str], reads: options.FileOptions) -> Inputs:
     reading.require_ids(inputs, reads)
     return reads.inputs(inputs, key_from="line", whole_rows=True)
 
