@@ -159,7 +159,8 @@ class Writer:
         with store.reading() as txn:
             manifest = reader.current(txn).manifest
             removed = _removed_sketches(txn)
-        clear_unnamed(store, manifest)
+            leftovers = _leftovers(txn, manifest)
+        _clear(store, *leftovers)
         store.hold_ballast()
         self._go_on(manifest, removed)
 
@@ -328,10 +329,18 @@ def _removed_sketches(txn: ReadTransaction) -> list[int]:
 
 def clear_unnamed(store: Store, manifest: Manifest) -> None:
     """Take back what a merge, a compaction or a backup that was killed has left."""
-    shutil.rmtree(Path(store.path) / COMPACT_FOLDER, ignore_errors=True)
     with store.reading() as txn:
-        is_marked = txn.get("meta", MOVED_KEY) is not None
-        unnamed = unnamed_segments(txn, manifest)
+        leftovers = _leftovers(txn, manifest)
+    _clear(store, *leftovers)
+
+
+def _leftovers(txn: ReadTransaction, manifest: Manifest) -> tuple[bool, list[int]]:
+    """Return whether a compaction has left its mark, and the segments that nothing names."""
+    return txn.get("meta", MOVED_KEY) is not None, unnamed_segments(txn, manifest)
+
+
+def _clear(store: Store, is_marked: bool, unnamed: list[int]) -> None:
+    shutil.rmtree(Path(store.path) / COMPACT_FOLDER, ignore_errors=True)
 
     def change(txn: WriteTransaction) -> None:
         txn.delete("meta", MOVED_KEY)

@@ -85,7 +85,7 @@ def require_place(path: Path, mode: Mode, permissions: int | None = None) -> Non
     if path.exists() and not path.is_dir():
         raise FormatError(f"{path}: expected a folder with an index, found a file")
     require_plain_files(path)
-    names = {entry.name for entry in path.iterdir()} if path.exists() else set()
+    names = set(os.listdir(path)) if path.exists() else set()
     if mode == "x" and names - {WRITER_LOCK_FILE, BALLAST_FILE}:
         raise FileExistsError(errno.EEXIST, 'mode "x" creates a new index, but there is something', str(path))
     if DATA_FILE in names:

@@ -16,6 +16,7 @@ import dataclasses
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
@@ -75,7 +76,7 @@ def wrong_numbers(file: PageFile) -> list[Wrong]:
     found: list[Wrong] = []
     for _ in range(_LOOKS):
         metas = metas_of(file.octets)[1]
-        known = [meta for meta in metas if meta]
+        known = list(filter(None, metas))
         newest = max(known, key=attrgetter("transaction"), default=file.meta)
         if newest.transaction > file.meta.transaction and newest.last_page >= file.num_pages:
             break  # committed since the file was mapped, to pages behind the map
@@ -300,19 +301,16 @@ class Tree:
         """Whether nothing is wrong."""
         return not self.findings
 
-    def read(self, pages: np.ndarray, *, are_leaves: bool) -> tuple[np.ndarray, np.ndarray]:
-        """Return what `read_nodes` does of some of its pages."""
-        return read_nodes(self.file, pages, are_leaves=are_leaves, integer_keys=self.name == FREE)
-
     def entries(self) -> Iterator[np.ndarray]:
         """Yield what `entries_of` returns, some thousand leaves at a time, in order of keys."""
         for first in range(0, len(self.leaves), _LEAVES_AT_ONCE):
-            nodes, _ = self.read(self.leaves[first : first + _LEAVES_AT_ONCE], are_leaves=True)
+            some = self.leaves[first : first + _LEAVES_AT_ONCE]
+            nodes, _ = read_nodes(self.file, some, are_leaves=True, integer_keys=self.name == FREE)
             yield entries_of(self.file, nodes)
 
     def values(self) -> Iterator[tuple[bytes, memoryview]]:
         """Yield keys and values, in order of keys."""
-        return chain.from_iterable(values_of(self.file, entries) for entries in self.entries())
+        return chain.from_iterable(map(partial(values_of, self.file), self.entries()))
 
 
 def entries_of(file: PageFile, nodes: np.ndarray) -> np.ndarray:
@@ -326,11 +324,13 @@ def entries_of(file: PageFile, nodes: np.ndarray) -> np.ndarray:
     return entries[is_sound]
 
 
-def values_of(file: PageFile, entries: np.ndarray) -> Iterator[tuple[bytes, memoryview]]:
-    """Yield the key and the value of each entry; values are not copied."""
-    columns, pages = [entries[name].tolist() for name in ("key_bytes", "place", "length")], file.octets.data
-    for octets, size, place, length in zip(entries["octets"], *columns, strict=True):
-        yield octets[:size].tobytes(), pages[place : place + length]
+def values_of(file: PageFile, entries: np.ndarray) -> list[tuple[bytes, memoryview]]:
+    """Return the key and the value of each entry; values are not copied."""
+    columns, pages = entries[["key_bytes", "place", "length"]].tolist(), file.octets.data
+    return [
+        (octets[:size].tobytes(), pages[place : place + length])
+        for octets, (size, place, length) in zip(entries["octets"], columns, strict=True)
+    ]
 
 
 def _pages_of_sound(file: PageFile, big: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -436,7 +436,7 @@ def _read_level(tree: Tree, level: np.ndarray, *, are_leaves: bool) -> tuple[np.
     """Read pages of a level, asked for together: met one by one each that is missing would be waited for."""
     places = _kernel.address(tree.file.octets) + level["page"] * tree.file.page_bytes
     _kernel.ask_for_pages(places.astype(np.uint64))
-    return tree.read(level["page"], are_leaves=are_leaves)
+    return read_nodes(tree.file, level["page"], are_leaves=are_leaves, integer_keys=tree.name == FREE)
 
 
 def _next_level(tree: Tree, level: np.ndarray, usage: Usage) -> tuple[np.ndarray, int]:
