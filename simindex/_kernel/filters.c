@@ -215,83 +215,69 @@ size_t plan_lookups(const directory *dir, const key_group *asked, probe *probes,
 
 #define BATCH_AHEAD 16 /* probes that are fetched ahead of the one that is looked at */
 
-void ask_for_lines(const directory *dir, const table_row *table, const uint64_t *keys, size_t num_tables, size_t count,
-                   uint8_t bits, uint64_t *pages) {
-    if (!table->num_entries || !filter_serves(table, bits)) return;
-    for (size_t q = 0; q < count; q++) {
-        pages[2 * q] = (uint64_t)line_address(table, keys[q * num_tables]);
+/* Ask for the lines of the filter of the `at`th table, if there is one, that its prefixes will look at. */
+static void ask_for_lines(const directory *dir, const batch_plan *plan, size_t at) {
+    size_t t = at / dir->num_segments;
+    uint64_t *pages = plan->pages;
+    if (!pages || t >= plan->num_tables) return;
+    const table_row *table = table_at(dir, at % dir->num_segments, plan->first_table + t);
+    if (!table->num_entries || !filter_serves(table, plan->bits)) return;
+    for (size_t q = 0; q < plan->count; q++) {
+        pages[2 * q] = (uint64_t)line_address(table, plan->keys[q * plan->num_tables + t]);
         pages[2 * q + 1] = pages[2 * q] + LINE_WORDS * 8 - 1;
     }
-    ask_for_each(pages, pages + 2 * count, 2 * count);
-    mark_each(dir, pages, 2 * count, 2 * MARKED);
+    ask_for_each(pages, pages + 2 * plan->count, 2 * plan->count);
+    mark_each(dir, pages, 2 * plan->count, 2 * MARKED);
 }
 
-void ask_for_missing_lines(const directory *dir, const table_row *table, const uint64_t *keys, size_t count, uint8_t bits,
-                           uint64_t *pages) {
-    if (!table->num_entries || !filter_serves(table, bits)) return;
-    for (size_t q = 0; q < count; q += count / LOOKED_FOR + 1) {
-        if (!missing_pages(line_address(table, keys[q]), 1)) continue;
-        ask_for_lines(dir, table, keys, 1, count, bits, pages);
-        return;
-    }
-}
-
-static inline void hold(uint64_t *held, size_t held_words, size_t query, uint64_t bit) {
-    held[query * held_words + (bit >> 6)] |= 1ULL << (bit & 63);
-}
-
-size_t may_hold_each(const directory *dir, uint32_t segment, uint32_t table_number, const uint64_t *keys, size_t count,
-                     uint8_t bits, probe *probes, unsigned *made_for, uint32_t *places, damage *where) {
-    const table_row *table = table_at(dir, segment, table_number);
-    size_t held = 0;
+/* Note which queries a table can hold the prefix of: 0, or 1 with *where on damage. */
+static int hold_each(const directory *dir, const batch_plan *plan, uint32_t segment, uint32_t t, unsigned *made_for,
+                     damage *where) {
+    uint32_t number = (uint32_t)plan->first_table + t;
+    const table_row *table = table_at(dir, segment, number);
+    const uint64_t *keys = plan->column, bit = segment * plan->num_tables + t;
+    probe *probes = plan->probes;
     if (!table->num_entries) return 0;
-    if (filter_serves(table, bits) && *made_for != table->filter_bits) {
+    if (filter_serves(table, plan->bits) && *made_for != table->filter_bits) {
         *made_for = table->filter_bits;
-        for (size_t q = 0; q < count; q++) make_probe(probes + q, keys[q], bits, *made_for);
+        for (size_t q = 0; q < plan->count; q++) make_probe(probes + q, keys[q], plan->bits, *made_for);
     }
-    for (size_t q = 0; q < count + BATCH_AHEAD; q++) {
-        if (q < count) fetch_denial(table, keys[q], bits, probes + q);
-        if (q < BATCH_AHEAD) continue;
-        size_t at = q - BATCH_AHEAD;
-        int found = may_hold(dir, segment, table_number, table, keys[at], bits, probes + at, where);
-        if (found < 0) return SIZE_MAX;
-        if (found) places[held++] = (uint32_t)at;
-    }
-    return held;
-}
-
-int plan_batch(const directory *dir, uint64_t first_table, size_t num_tables, const uint64_t *keys, size_t count,
-               uint8_t bits, probe *probes, uint64_t *column, uint32_t *places, uint64_t *pages, uint64_t *held,
-               size_t held_words, damage *where) {
-    memset(held, 0, count * held_words * sizeof *held);
-    if (pages && dir->num_segments) ask_for_lines(dir, table_at(dir, 0, first_table), keys, num_tables, count, bits, pages);
-    for (size_t t = 0; t < num_tables; t++) {
-        unsigned made_for = 0;
-        for (size_t q = 0; q < count; q++) column[q] = keys[q * num_tables + t];
-        for (uint32_t segment = 0; segment < dir->num_segments; segment++) {
-            uint64_t bit = segment * num_tables + t;
-            /* While this table is looked at, the disk reads of the next one. */
-            size_t next = segment + 1 < dir->num_segments ? t : t + 1;
-            if (pages && next < num_tables)
-                ask_for_lines(dir, table_at(dir, next == t ? segment + 1 : 0, first_table + next), keys + next, num_tables,
-                              count, bits, pages);
-            size_t found = may_hold_each(dir, segment, (uint32_t)(first_table + t), column, count, bits, probes, &made_for,
-                                         places, where);
-            if (found == SIZE_MAX) return 1;
-            for (size_t i = 0; i < found; i++) hold(held, held_words, places[i], bit);
-        }
+    for (size_t ahead = 0; ahead < plan->count + BATCH_AHEAD; ahead++) {
+        if (ahead < plan->count) fetch_denial(table, keys[ahead], plan->bits, probes + ahead);
+        if (ahead < BATCH_AHEAD) continue;
+        size_t q = ahead - BATCH_AHEAD;
+        int found = may_hold(dir, segment, number, table, keys[q], plan->bits, probes + q, where);
+        if (found < 0) return 1;
+        if (found) plan->held[q * plan->held_words + (bit >> 6)] |= 1ULL << (bit & 63);
     }
     return 0;
 }
 
-size_t lookups_held(const directory *dir, uint64_t first_table, size_t num_tables, const uint64_t *keys, uint8_t bits,
-                    const uint64_t *held, size_t held_words, lookup *lookups) {
+int plan_batch(const directory *dir, const batch_plan *plan, damage *where) {
+    unsigned made_for = 0;
+    memset(plan->held, 0, plan->count * plan->held_words * sizeof *plan->held);
+    if (dir->num_segments) ask_for_lines(dir, plan, 0);
+    for (size_t at = 0; at < dir->num_segments * plan->num_tables; at++) {
+        uint32_t segment = (uint32_t)(at % dir->num_segments), t = (uint32_t)(at / dir->num_segments);
+        if (!segment) {
+            made_for = 0;
+            for (size_t q = 0; q < plan->count; q++) plan->column[q] = plan->keys[q * plan->num_tables + t];
+        }
+        /* While this table is looked at, the disk reads of the next one. */
+        ask_for_lines(dir, plan, at + 1);
+        if (hold_each(dir, plan, segment, t, &made_for, where)) return 1;
+    }
+    return 0;
+}
+
+size_t lookups_held(const directory *dir, const batch_plan *plan, size_t query, lookup *lookups) {
+    const uint64_t *keys = plan->keys + query * plan->num_tables, *held = plan->held + query * plan->held_words;
     size_t planned = 0;
-    for (size_t word = 0; word < held_words; word++)
+    for (size_t word = 0; word < plan->held_words; word++)
         for (uint64_t left = held[word]; left; left &= left - 1) {
             uint64_t bit = word * 64 + (uint64_t)__builtin_ctzll(left);
-            uint32_t segment = (uint32_t)(bit / num_tables), t = (uint32_t)(bit % num_tables);
-            lookups[planned++] = lookup_of(dir, segment, (uint32_t)first_table + t, keys[t], tail_of(bits), 0);
+            uint32_t segment = (uint32_t)(bit / plan->num_tables), t = (uint32_t)(bit % plan->num_tables);
+            lookups[planned++] = lookup_of(dir, segment, (uint32_t)plan->first_table + t, keys[t], tail_of(plan->bits), 0);
         }
     return planned;
 }

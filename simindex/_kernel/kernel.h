@@ -275,9 +275,6 @@ void ask_for(const void *address, size_t bytes);
 /* The same for the pages of many bytes, in order of address; work: as long. */
 void ask_for_each(uint64_t *addresses, uint64_t *work, size_t count);
 
-/* Of so many addresses some are looked at, to see whether pages are missing. */
-enum { LOOKED_FOR = 64 };
-
 /* What is read from one end to the other, in large pieces: how many of its pages are not in memory, ... */
 size_t missing_pages(const void *address, size_t bytes);
 
@@ -553,9 +550,6 @@ static inline lookup lookup_of(const directory *dir, uint32_t segment, uint32_t 
 /* Of paging.c: ask for the pages of all entries that lookups will find; around: at least so many neighbours together. */
 void ask_for_places(const directory *dir, const lookup *lookups, size_t count, uint64_t around);
 
-/* The same for thousands of lookups of one table, where a page of some is missing. addresses: room for 4 x count. */
-void ask_for_places_of_many(const directory *dir, const lookup *lookups, size_t count, uint64_t *addresses);
-
 /* Ask for the pages of a sketch. */
 void ask_for_sketch(const directory *dir, const segment_row *segment, uint64_t row);
 
@@ -597,31 +591,24 @@ typedef struct {
 size_t plan_lookups(const directory *dir, const key_group *asked, probe *probes, lookup *lookups, marked_pages *marked,
                     damage *where);
 
-/* The same answers for the first `count` queries of many, whose words are keys[q x num_tables + t], a table of a
- * segment at a time, so that what a filter's pages cost to reach is paid once: bit segment x num_tables + t of
- * held[q x held_words ..] is set where a table can hold the prefix. probes, column, places: room for count. pages: room
- * for 4 x count, or NULL, where no page is to be asked for ahead. 0, or 1 with *where on damage. */
-int plan_batch(const directory *dir, uint64_t first_table, size_t num_tables, const uint64_t *keys, size_t count,
-               uint8_t bits, probe *probes, uint64_t *column, uint32_t *places, uint64_t *pages, uint64_t *held,
-               size_t held_words, damage *where);
+/* Which tables can hold the prefixes of many queries, found a table of a segment at a time, so that what a filter's pages
+ * cost to reach is paid once. */
+typedef struct {
+    uint64_t first_table;
+    size_t num_tables, count, held_words;
+    const uint64_t *keys; /* count x num_tables */
+    uint8_t bits;         /* of every prefix */
+    probe *probes;        /* count: a work area, */
+    uint64_t *column;     /* count: another, */
+    uint64_t *pages;      /* 4 x count: another; NULL where no page is to be asked for ahead */
+    uint64_t *held;       /* out, count x held_words: bit segment x num_tables + t, where a table can hold the prefix */
+} batch_plan;
 
-/* Which of many prefixes one table may hold: their places, ascending. probes, places: room for count; made_for: 0, or
- * as it was left for the same keys. Returns how many, or SIZE_MAX with *where on damage. */
-size_t may_hold_each(const directory *dir, uint32_t segment, uint32_t table_number, const uint64_t *keys, size_t count,
-                     uint8_t bits, probe *probes, unsigned *made_for, uint32_t *places, damage *where);
+/* 0, or 1 with *where on damage. */
+int plan_batch(const directory *dir, const batch_plan *plan, damage *where);
 
-/* Ask for the lines of a table's filter that prefixes will look at, which are keys[q x stride]. pages: room for
- * 4 x count. */
-void ask_for_lines(const directory *dir, const table_row *table, const uint64_t *keys, size_t stride, size_t count,
-                   uint8_t bits, uint64_t *pages);
-
-/* The same where one of some of these lines is not in memory. */
-void ask_for_missing_lines(const directory *dir, const table_row *table, const uint64_t *keys, size_t count, uint8_t bits,
-                           uint64_t *pages);
-
-/* Fill `lookups` from one query's bits of `plan_batch`; returns how many. */
-size_t lookups_held(const directory *dir, uint64_t first_table, size_t num_tables, const uint64_t *keys, uint8_t bits,
-                    const uint64_t *held, size_t held_words, lookup *lookups);
+/* Fill `lookups` from the bits of one query; returns how many. */
+size_t lookups_held(const directory *dir, const batch_plan *plan, size_t query, lookup *lookups);
 
 /* Run all lookups interleaved. Returns 0, or 1 with *where on damage. */
 int find_ranges(const directory *dir, lookup *lookups, size_t count, damage *where);
@@ -775,24 +762,6 @@ typedef struct {
     uint8_t *truncated;            /* count: gets the CUT_ bits of limits that were hit */
     uint64_t max_candidates;       /* sketches compared a query: those found by the most tables, then the oldest */
 } query_batch;
-
-/* ---- join.c: thousands of prefixes, a table after the other ---- */
-
-/* Entries first..last-1 of table at % bands of segment at / bands have the prefix of a query. */
-typedef struct {
-    uint64_t first, last;
-    uint32_t query, at;
-} joined_range;
-
-typedef struct {
-    joined_range *ranges;  /* count of them, room for more; by query, segment and table; for the caller to free */
-    size_t count, room;
-    size_t *ends;          /* of the ranges of each query; room for all queries, the caller's */
-} joined;
-
-/* Find what the band tables hold of the prefixes of `count` queries from `first` on, which are counted from 0 then. */
-outcome join_prefixes(const directory *dir, const query_batch *queries, size_t first, size_t count,
-                      const band_search *how, joined *found, damage *where);
 
 /* Documents that share the prefix of a band word with a query; for each query most similar first: by
  * agreement, then distance, then age. With own_first, too: what a query was compared with out of a crowded bucket

@@ -229,37 +229,6 @@ void ask_for_places(const directory *dir, const lookup *lookups, size_t count, u
     }
 }
 
-/* Ask for what lies at some addresses where one of some is missing. */
-static void ask_for_missing(uint64_t *addresses, size_t count) {
-    for (size_t at = 0; at < count; at += count / LOOKED_FOR + 1) {
-        if (!missing_pages((const void *)addresses[at], 1)) continue;
-        ask_for_each(addresses, addresses + count, count);
-        return;
-    }
-}
-
-static uint64_t block_address(const directory *dir, const table_row *table, uint64_t block) {
-    uint64_t at;
-    const chunk_row *chunk = entry_chunk(dir, table, block * block_entries(dir), &at);
-    return (uint64_t)key_in(chunk, at);
-}
-
-void ask_for_places_of_many(const directory *dir, const lookup *lookups, size_t count, uint64_t *addresses) {
-    const table_row *table = count ? lookups->table : NULL;
-    if (!count || !table->fences || !table->num_entries) return; /* it lies in memory */
-    uint64_t fences = num_fences(dir, table), first, last;
-    size_t n = 0;
-    for (size_t i = 0; i < count; i++)
-        addresses[i] = (uint64_t)fence_address(dir, table, high_product(lookups[i].target, fences));
-    ask_for_missing(addresses, count);
-    for (size_t i = 0; i < count; i++) {
-        blocks_of_range(dir, lookups + i, &first, &last);
-        addresses[n++] = block_address(dir, table, first);
-        if (last != first) addresses[n++] = block_address(dir, table, last);
-    }
-    ask_for_missing(addresses, n);
-}
-
 void ask_for_sketch(const directory *dir, const segment_row *segment, uint64_t row) {
     row_place lies = place_of(dir, segment, row);
     if (!lies.chunk->seals) return;

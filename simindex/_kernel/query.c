@@ -394,8 +394,6 @@ static outcome query_one_by_bands(search *s, const query_batch *queries, const b
 enum {
     TOGETHER = 1024,    /* queries that are planned together */
     WORTH_A_BATCH = 64, /* from how many on */
-    WORTH_A_JOIN = 6144, /* and are joined with tables */
-    JOINED = 32768,     /* so many at once */
     WINDOW = 2048,      /* lookups whose pages are asked for together, and those of one query more */
     FEW = 8             /* entries of a range whose sketches are asked for before the query's turn comes */
 };
@@ -427,78 +425,40 @@ static outcome query_window(search *s, const query_batch *queries, const band_se
  * of many queries are asked for before the first is looked at; else each query has a window of its own, whose
  * entries are still in the processor's cache when they are compared. */
 static outcome query_together(search *s, const query_batch *queries, const band_search *how) {
-    size_t bands = s->dir->bands, of_one = s->dir->num_segments * bands, held_words = (of_one + 63) / 64;
+    size_t bands = s->dir->bands, of_one = s->dir->num_segments * bands;
     size_t most = queries->count < TOGETHER ? queries->count : TOGETHER;
-    probe *probes = malloc(most * sizeof *probes);
-    uint64_t *column = malloc(most * (held_words + 6) * sizeof *column), *pages = column + most;
-    uint64_t *held = pages + 4 * most;
-    uint32_t *places = (uint32_t *)(held + most * held_words);
+    batch_plan plan = {.first_table = how->first_table, .num_tables = bands, .bits = how->bits};
+    plan.held_words = (of_one + 63) / 64;
+    plan.probes = malloc(most * sizeof *plan.probes);
+    plan.column = malloc(most * (plan.held_words + 5) * sizeof *plan.column);
+    plan.held = plan.column + 5 * most;
     lookup *larger = realloc(s->lookups, (of_one + WINDOW) * sizeof *larger);
     if (larger) s->lookups = larger;
-    outcome end = probes && column && larger ? SEARCH_DONE : SEARCH_NO_MEMORY;
+    outcome end = plan.probes && plan.column && larger ? SEARCH_DONE : SEARCH_NO_MEMORY;
     for (size_t first = 0; first < queries->count && !end; first += most) {
-        size_t count = queries->count - first < most ? queries->count - first : most;
-        const uint64_t *words = queries->words + first * bands;
-        int ahead = batch_reads_ahead(count);
-        if (plan_batch(s->dir, how->first_table, bands, words, count, how->bits, probes, column, places,
-                       ahead ? pages : NULL, held, held_words, &s->found->where))
-            end = SEARCH_DAMAGED;
+        plan.count = queries->count - first < most ? queries->count - first : most;
+        plan.keys = queries->words + first * bands;
+        plan.pages = batch_reads_ahead(plan.count) ? plan.column + most : NULL;
+        if (plan_batch(s->dir, &plan, &s->found->where)) end = SEARCH_DAMAGED;
         window part = {.first = first};
-        for (size_t q = 0, planned = 0; q < count && !end; q++) {
-            const uint64_t *own = held + q * held_words;
+        for (size_t q = 0, planned = 0; q < plan.count && !end; q++) {
             if (queries->present[first + q] & HAS_SIGNATURE)
-                planned += lookups_held(s->dir, how->first_table, bands, words + q * bands, how->bits, own, held_words,
-                                        s->lookups + planned);
+                planned += lookups_held(s->dir, &plan, q, s->lookups + planned);
             part.ends[part.count++] = planned;
-            if (ahead && planned < WINDOW && q + 1 < count) continue;
+            if (plan.pages && planned < WINDOW && q + 1 < plan.count) continue;
             end = query_window(s, queries, how, &part);
             part.first += part.count;
             part.count = planned = 0;
         }
     }
-    free(probes);
-    free(column);
-    return end;
-}
-
-/* The lookup that found a range, of one of some queries. */
-static lookup lookup_behind(const directory *dir, const band_search *how, const uint64_t *words, const joined_range *range) {
-    uint32_t segment = (uint32_t)(range->at / dir->bands), band = (uint32_t)(range->at % dir->bands);
-    uint64_t word = words[range->query * dir->bands + band];
-    lookup found = lookup_of(dir, segment, (uint32_t)how->first_table + band, word, tail_of(how->bits), range->query);
-    found.first = range->first, found.last = range->last;
-    return found;
-}
-
-/* Thousands of queries: all tables are walked in the order of their keys before the first one is compared. */
-static outcome query_joined(search *s, const query_batch *queries, const band_search *how) {
-    const directory *dir = s->dir;
-    size_t bands = dir->bands, most = queries->count < JOINED ? queries->count : JOINED;
-    joined on = {.ends = malloc(most * sizeof *on.ends)};
-    outcome end = on.ends ? SEARCH_DONE : SEARCH_NO_MEMORY;
-    for (size_t first = 0, count; first < queries->count && !end; first += count) {
-        count = queries->count - first < most ? queries->count - first : most;
-        const uint64_t *words = queries->words + first * bands;
-        end = join_prefixes(dir, queries, first, count, how, &on, &s->found->where);
-        for (size_t q = 0, at = 0, asked = 0; q < count && !end; at = on.ends[q++]) {
-            size_t n = on.ends[q] - at;
-            if (!n) continue;
-            s->ahead = reads_ahead();
-            for (; s->ahead && asked < on.count && asked < at + WINDOW; asked++)
-                ask_for_found(s, (lookup[]){lookup_behind(dir, how, words, on.ranges + asked)}, 1);
-            for (size_t i = 0; i < n; i++) s->lookups[i] = lookup_behind(dir, how, words, on.ranges + at + i);
-            end = compare_by_bands(s, queries, how, (uint32_t)(first + q), s->lookups, n);
-        }
-    }
-    free(on.ranges);
-    free(on.ends);
+    free(plan.probes);
+    free(plan.column);
     return end;
 }
 
 outcome query_bands(const directory *dir, const query_batch *queries, const band_search *how, match_list *found) {
     search s;
     outcome end = open_search(&s, dir, dir->bands, found);
-    if (!end && queries->count >= WORTH_A_JOIN) return close_search(&s, query_joined(&s, queries, how));
     if (!end && queries->count >= WORTH_A_BATCH) return close_search(&s, query_together(&s, queries, how));
     for (size_t query = 0; query < queries->count && !end; query++)
         if (queries->present[query] & HAS_SIGNATURE) end = query_one_by_bands(&s, queries, how, (uint32_t)query);

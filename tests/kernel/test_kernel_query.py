@@ -220,9 +220,22 @@ def test_query_bands_finds_each_of_many_sketches_among_missing_ones() -> None:
         assert len(found) == len(expected) > 800
 
 
-def ask_many_and_each_alone(
+few_of = st.lists(st.tuples(st.integers(0, 3), sketches), min_size=1, max_size=5)
+
+
+@settings(max_examples=100)
+@given(
+    runs_of,
+    layouts,
+    few_of,
+    st.integers(64, 1100) | st.just(7_000),
+    st.integers(1, 64),
+    st.sampled_from([3, ALL]),
+)
+def test_many_queries_by_bands_find_what_each_finds_alone(
     runs: list[Run], layout: Shape, few: Queries, count: int, bits: int, max_candidates: int
 ) -> None:
+    """Many are planned together, a table of a segment at a time."""
     directory, _ = made_up(runs, layout)
     alone = [query_bands(directory, [query], bits, 0, max_candidates, True) for query in few]
     queries = [few[place % len(few)] for place in range(count)]
@@ -234,40 +247,6 @@ def ask_many_and_each_alone(
         for number, _, *figures in matches
     ]
     assert truncated == [cut[0] for _, cut in expected]
-
-
-few_of = st.lists(st.tuples(st.integers(0, 3), sketches), min_size=1, max_size=5)
-
-
-@settings(max_examples=100)
-@given(runs_of, layouts, few_of, st.integers(64, 1100), st.integers(1, 64), st.sampled_from([3, ALL]))
-def test_many_queries_by_bands_find_what_each_finds_alone(
-    runs: list[Run], layout: Shape, few: Queries, count: int, bits: int, max_candidates: int
-) -> None:
-    """Many are planned together, a table of a segment at a time."""
-    ask_many_and_each_alone(runs, layout, few, count, bits, max_candidates)
-
-
-JOINED = 6_144
-"""From so many queries on, each table is walked in the order of its keys."""
-
-
-@settings(max_examples=12)
-@given(runs_of, layouts, few_of, st.integers(0, 300), st.integers(8, 64), st.sampled_from([3, ALL]))
-def test_thousands_of_queries_find_what_each_finds_alone(
-    runs: list[Run], layout: Shape, few: Queries, more: int, bits: int, max_candidates: int
-) -> None:
-    ask_many_and_each_alone(runs, layout, few, JOINED + more, bits, max_candidates)
-
-
-def test_more_queries_than_are_joined_at_once_find_what_each_finds_alone() -> None:
-    runs: list[Run] = [
-        [(number, POOL[number % 30]) for number in range(first, first + 9)] for first in (0, 7)
-    ]
-    few: Queries = [(3, POOL[5]), (0, POOL[5]), (1, POOL[12]), (2, POOL[3]), (3, ((5, 5), 5))]
-    ask_many_and_each_alone(
-        runs, {"filter_bits": 9, "filter_lines": 9, "filter_chunks": 3}, few, 32_768 + 100, 20, ALL
-    )
 
 
 @settings(max_examples=100)
@@ -455,7 +434,7 @@ def test_query_refuses_a_damaged_sketch(query: Search, part: str) -> None:
 
 @pytest.mark.parametrize(
     ("query", "table", "count"),
-    [(BY_BANDS, 1, 1), (BY_BANDS, 1, JOINED), (BY_FINGERPRINT, FIRST_PERMUTATION, 1)],
+    [(BY_BANDS, 1, 1), (BY_BANDS, 1, 7_000), (BY_FINGERPRINT, FIRST_PERMUTATION, 1)],
 )
 @pytest.mark.parametrize("part", ["keys", "numbers"])
 def test_query_refuses_a_damaged_table(query: Search, table: int, count: int, part: str) -> None:
@@ -464,7 +443,7 @@ def test_query_refuses_a_damaged_table(query: Search, table: int, count: int, pa
     assert raised.value.args == (0, table, 0, 0)
 
 
-@pytest.mark.parametrize("count", [1, 100, JOINED], ids=["alone", "many", "thousands"])
+@pytest.mark.parametrize("count", [1, 100, 7_000])
 def test_query_refuses_a_filter_that_denies_by_damage(count: int) -> None:
     """What a filter denies nobody looks at again, so its block is verified then."""
     layout: Shape = {"filter_bits": 64, "filter_chunks": 2, "filter_lines": 40}
