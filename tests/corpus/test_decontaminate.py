@@ -149,6 +149,11 @@ def test_an_index_of_items_serves_as_they_do_and_one_of_samples_is_refused(tmp_p
         assert {held.item_input for held in row.items} == {str(tmp_path / "0")}
     assert report.items == 30
     assert len(gone) == sum(bool(held_by_brute_force(items, text, 0.5, 5)) for _, text in rows)
+    written(tmp_path / "rows.jsonl", rows)
+    done, again = (
+        decontaminate(tmp_path / "rows.jsonl", tmp_path / "out.jsonl", tmp_path / "0") for _ in range(2)
+    )
+    assert (done.items, again) == (30, done)
     with pytest.raises(ValueError, match="against: expected an index with all shingles"):
         decontaminate(rows, None, tmp_path / "1")
     with pytest.raises(ConfigMismatchError):

@@ -188,10 +188,8 @@ class Contaminated(NamedTuple):
 
 
 class Decontamination(Job):
-    """A job with its arguments; see `decontaminate`. `num_items` of which `num_short` are of fewer words than
-    a shingle has."""
+    """A job with its arguments; see `decontaminate`."""
 
-    num_items = num_short = 0
     missed = 0.0
 
     def __init__(
@@ -285,7 +283,7 @@ class Decontamination(Job):
         """Open the index of the items, which is made in a folder where there is none."""
         if self._items is None:
             with face.open(self._others[0], "r", max_candidates=_MOST_CANDIDATES) as index:
-                self.num_items = len(index)
+                self.state.items = len(index)
                 yield index
             return
         shutil.rmtree(folder, ignore_errors=True)
@@ -296,13 +294,14 @@ class Decontamination(Job):
 
     def _stored_items(self, items: Entries) -> Iterator[tuple[int, Any, list[Any]]]:
         """Yield the items under their numbers, with what each is as metadata, and count them."""
-        self.num_items = self.num_short = 0
+        state = self.state
+        state.items = state.short_items = 0
         shingles, seed = self._config.shingles, self._config.hash_seed
         words = WordShingles(1, shingles.normalize)
         for entry in items:
-            self.num_items += 1
+            state.items += 1
             if isinstance(shingles, WordShingles) and isinstance(entry.document, str):
-                self.num_short += len(shingle_hashes(entry.document, words, seed)) < shingles.size
+                state.short_items += len(shingle_hashes(entry.document, words, seed)) < shingles.size
             yield entry.number, entry.document, [entry.key, entry.name, entry.row]
 
     # ---- the items that were found ----
@@ -322,9 +321,6 @@ class Decontamination(Job):
 
     def decontamination(self) -> DecontaminationReport:
         """Return what was done by now, by this process or an earlier one."""
-        if self.was_done and self._items is not None:
-            for _ in self._stored_items(self._items):
-                pass  # it counts them
         if self.was_done or self.done_before:
             self._found = {}
             path = self._writing.report_path or Journal(self._folder or "", {}).removed_path
@@ -334,4 +330,4 @@ class Decontamination(Job):
                     self._note(key_of(row["id"]), Place(row["input"], row["row"]), held)
         state, found = self.state, list(self._found.values())
         counts = state.read, state.kept, state.removed, state.bounded
-        return DecontaminationReport(*counts, state.seconds, self.num_items, self.num_short, found)
+        return DecontaminationReport(*counts, state.seconds, state.items, state.short_items, found)
