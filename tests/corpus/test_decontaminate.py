@@ -160,6 +160,13 @@ def test_an_index_of_items_serves_as_they_do_and_one_of_samples_is_refused(tmp_p
         decontaminate(rows, None, tmp_path / "0", config=Config(WordShingles(8)))
 
 
+def test_items_whose_keys_are_written_alike_are_two(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "items", config=Config(WordShingles(8), containment=1)) as index:
+        index.insert_many([(7, ITEM), ("7", ITEM + " sharp")])
+    found = decontaminate([(1, ITEM + " sharp"), (2, ITEM)], None, tmp_path / "items", 1.0).found
+    assert {item.item: item.rows for item in found} == {7: 2, "7": 1}
+
+
 def test_a_job_with_other_items_is_another_one_and_bad_rows_are_passed_over(tmp_path: Path) -> None:
     written(tmp_path / "rows.jsonl", [(1, ITEM)])
     with (tmp_path / "rows.jsonl").open("a") as file:

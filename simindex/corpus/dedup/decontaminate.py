@@ -138,7 +138,8 @@ def decontaminate(
         against: the items: a path, or a list of paths, of what `simindex insert` reads, or an iterable of
             (key, document); or an index of them, open or a path, made with ``containment=1``.
         threshold: share of an item's shingles, in (0, 1].
-        mode: "remove"; "annotate": all rows are written, with `contamination` and `items`; or "report-only".
+        mode: "remove"; "annotate": all rows are written, with `contamination` and `items`, which replace fields
+            of these names; or "report-only".
         config: whose shingles and seed items are compared by; default: those of the index, else
             ``WordShingles(8)``.
         removed: path of the report, a line of JSON for each row that holds an item: "id", "input", "row",
@@ -206,7 +207,7 @@ class Decontamination(Job):
             isinstance(against, str | os.PathLike) and is_index(against)
         )
         self._items = None if is_stored else entries_of(against)
-        self._found: dict[tuple[str, int, str], FoundItem] = {}
+        self._found: dict[tuple[str, int, Key], FoundItem] = {}
         if not is_stored:
             shingles, seed = (DEFAULT_ITEM_SHINGLES, 1) if config is None else (config.shingles, config.seed)
             config = Config(shingles, num_perm=8, simhash=None, seed=seed, containment=1)
@@ -313,7 +314,7 @@ class Decontamination(Job):
 
     def _note(self, key: Key, place: Place, items: Iterable[Held]) -> None:
         for item in items:
-            name = item.item_input, item.item_row, str(item.item)
+            name = item.item_input, item.item_row, item.item
             found = self._found.get(name) or FoundItem(*item[:3], -1.0, 0, key, place)
             if item.share > found.share:
                 found = found._replace(share=item.share, held_by=key, place=place)
