@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 from support.commands import rows_of
 from support.faults import around, set_bound
+from support.texts import json_lines
 from support.truth import kept_by_index, lines, texts, write_lines
 
 import simindex
 from simindex import SimIndexError, SketchBatch
 from simindex.corpus import Removed, deduplicate
-from simindex.inputs import BadRowError, InputError
+from simindex.inputs import BadRowError, Fields, InputError, Inputs, Row
 
 TEXTS = texts(600)
 
@@ -73,6 +74,23 @@ def test_csv_keeps_its_columns_and_lines(tmp_path: Path) -> None:
     assert (
         tmp_path / "back.tsv"
     ).read_text() == "id\ttext\tn\n1\tone two, three four\tx\n3\tother words here\t\n"
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv", "tsv", "parquet"])
+def test_annotated_rows_are_annotated_anew(tmp_path: Path, suffix: str) -> None:
+    names = ["duplicate_of", "similarity", "cluster", "explanation"]
+    source = tmp_path / "a.jsonl"
+    texts = ("one two three four five", "one two three four six", "seven eight nine ten")
+    source.write_bytes(json_lines([{"id": f"{n}.", "text": text} for n, text in enumerate(texts)]))
+    for number, threshold in enumerate((0.3, 0.9)):
+        output = tmp_path / f"{number}.{suffix}"
+        deduplicate(source, output, threshold, mode="annotate", explain=True, exact=True)
+        found = list(Inputs([str(output)], Fields(metadata=True)))
+        assert all(isinstance(row, Row) and list(row.metadata) == names for row in found)
+        gone = [row.metadata["duplicate_of"] or None for row in found if isinstance(row, Row)]
+        assert gone == ([None, "0.", None] if threshold == 0.3 else [None] * 3)
+        assert suffix == "parquet" or output.read_text().splitlines()[0].count("cluster") == 1
+        source = output
 
 
 def test_folder_of_texts_gives_the_paths_that_stay(tmp_path: Path) -> None:

@@ -138,8 +138,8 @@ def decontaminate(
         against: the items: a path, or a list of paths, of what `simindex insert` reads, or an iterable of
             (key, document); or an index of them, open or a path, made with ``containment=1``.
         threshold: share of an item's shingles, in (0, 1].
-        mode: "remove"; "annotate": all rows are written, with `contamination` and `items`, which replace fields
-            of these names; or "report-only".
+        mode: "remove"; "annotate": all rows are written, with `contamination` and `items`, which replace
+            fields of these names; or "report-only".
         config: whose shingles and seed items are compared by; default: those of the index, else
             ``WordShingles(8)``.
         removed: path of the report, a line of JSON for each row that holds an item: "id", "input", "row",

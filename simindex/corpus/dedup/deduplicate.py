@@ -100,7 +100,7 @@ def deduplicate(
             counts as kept before. A row whose id is taken there by another one goes in under ``input:row``.
             No other process may write to it meanwhile.
         mode: "remove"; "annotate": all rows are written, with `duplicate_of`, `similarity` and `cluster` (the
-            number of the kept row); or "report-only".
+            number of the kept row), which replace fields of these names; or "report-only".
         level: "paragraph" compares the paragraphs of texts, within and across documents: each is known as
             ``document#number``, from 1 on. The kept text of a row is written without the paragraphs that were
             seen before, and a row of which nothing is left is not; a row without any stands as it stood. With

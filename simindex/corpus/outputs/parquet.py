@@ -123,6 +123,7 @@ class ParquetOutput(Output):
         arrow = self._arrow
         types = dict.fromkeys(("similarity", "seen_share", "contamination"), arrow.float64())
         types["cluster"] = arrow.int64()
+        table = table.drop_columns([name for name in notes[0] if name in table.column_names])
         for name in notes[0]:
             values = [note[name] for note in notes]
             if name not in types:

@@ -82,6 +82,10 @@ class JsonLines(Encoder):
         line = row.content if isinstance(row.content, bytes) else self._line(values_of(row))
         if note is None:
             return line if line.endswith(b"\n") else line + b"\n"
+        if any(b'"%s"' % name.encode() in line for name in note):  # it may have been annotated before
+            values = values_of(row)
+            if not values.keys().isdisjoint(note):
+                return self._line({**values, **note})
         members = self._line(dict(note))
         body = line.rstrip()[:-1].rstrip()
         return body + (b"" if body.endswith(b"{") else b",") + members[1:]
@@ -106,24 +110,25 @@ class CsvLines(Encoder):
 
     def encoded(self, row: Entry, note: Note | None) -> bytes:
         """Return the line of a row, with the header before the first."""
-        content = row.content
+        content, note = row.content, note or {}
         columns = content.columns if isinstance(content, Cells) else list(values_of(row))
         head = b""
         if self.columns is None:
             self.columns = columns
-            head = self._line([*columns, *(note or ())])
+            head = self._line(list(dict.fromkeys([*columns, *note])))
         elif columns != self.columns:
             raise UnfitRowError(
                 f"{row.name}:{row.row}",
                 f"expected the columns of the first row, {self.columns!s:.100}, found {columns!s:.100}; "
                 "an output of .jsonl takes rows of any columns",
             )
-        if isinstance(content, Cells) and content.line and content.delimiter == self._delimiter:
+        stands = isinstance(content, Cells) and content.line and content.delimiter == self._delimiter
+        if stands and note.keys().isdisjoint(columns):
             line = content.line.rstrip(b"\r\n")
             end = content.line[len(line) :] or b"\n"
-            more = [] if note is None else [self._line(list(note.values())).rstrip()]
+            more = [self._line(list(note.values())).removesuffix(b"\n")] if note else []
             return head + self._delimiter.encode().join([line, *more]) + end
-        return head + self._line([*values_of(row).values(), *(note or {}).values()])
+        return head + self._line(list({**values_of(row), **note}.values()))
 
     def _line(self, cells: list[Any]) -> bytes:
         text = io.StringIO()
