@@ -27,7 +27,6 @@ from simindex.config import COARSEST_SAMPLE, Config
 from simindex.format.chunks import shingle_keys
 from simindex.format.keys import Key
 from simindex.format.records import StoredRecord, decode_kept
-from simindex.format.rows import MATCHES
 from simindex.jsonable import plain
 from simindex.queries.matches import Results
 from simindex.queries.view import EVERY, View
@@ -316,32 +315,24 @@ class ContainmentQuery(NamedTuple):
 
     def _met(self, view: View, asked: _Asked, found: ContainmentMatches) -> list[tuple[int, int, int]]:
         """Return (number, hashes met, those of them that are sampled) of each document that is met."""
-        keys, table, room = shingle_keys(asked.looked_up), view.scheme.tables.shingle_table, EVERY
-        met = np.empty(0, dtype=MATCHES)
-        if len(keys) <= _AT_ONCE:
-            room = _FEW
-            met = view.directory.find_entries(table, keys, room)
-        if len(keys) > _AT_ONCE or (len(met) >= room and int(np.bincount(met["query"]).max()) >= room):
+        keys, table = shingle_keys(asked.looked_up), view.scheme.tables.shingle_table
+        are_few = len(keys) <= _AT_ONCE
+        if are_few:
+            met = view.directory.find_entries(table, keys, _FEW)
+            are_few = len(met) < _FEW or int(np.bincount(met["query"]).max()) < _FEW
+        if not are_few:
             # Where some shingles are common, the rarest are asked, as far as all entries are to be looked at.
             rarest = places_of_rarest(view, keys, self.max_candidates)
             found.truncated = asked.leave_out(np.setdiff1d(np.arange(len(keys)), rarest))
             met = view.directory.find_entries(table, shingle_keys(asked.looked_up), EVERY)
-        if len(met) <= _AT_ONCE:  # 2 us for 20 entries; arrays take 35
-            of_all = Counter(met["number"].tolist())
-            of_sample = Counter(met["number"][met["query"] < asked.num_sampled].tolist())
-            least = self._least(asked)
-            each = [(number, of_all[number], of_sample[number]) for number in sorted(of_all)]
-            return [one for one in each if one[2] >= least]
-        numbers, places, hits = np.unique(met["number"], return_inverse=True, return_counts=True)
-        is_sampled = met["query"] < asked.num_sampled
-        of_sampled = np.bincount(places, weights=is_sampled, minlength=len(numbers)).astype(np.int64)
-        enough = of_sampled >= self._least(asked)
-        numbers, hits, of_sampled = numbers[enough], hits[enough], of_sampled[enough]
-        if len(numbers) > self.max_candidates:
+        hits = Counter(met["number"].tolist())
+        of_sample = Counter(met["number"][met["query"] < asked.num_sampled].tolist())
+        least = self._least(asked)
+        each = [(number, hits[number], of_sample[number]) for number in hits if of_sample[number] >= least]
+        if len(each) > self.max_candidates:
             found.truncated = True
-            best = np.sort(np.argsort(-hits, kind="stable")[: self.max_candidates])
-            numbers, hits, of_sampled = numbers[best], hits[best], of_sampled[best]
-        return list(zip(numbers.tolist(), hits.tolist(), of_sampled.tolist(), strict=True))
+            each = sorted(each, key=lambda one: (-one[1], one[0]))[: self.max_candidates]
+        return sorted(each)
 
     def _least(self, asked: _Asked) -> int:
         """Return how many of the query's sampled shingles a document of the threshold has at least."""
@@ -411,10 +402,10 @@ class ContainmentQuery(NamedTuple):
 
     def _match(self, asked: _Asked, record: StoredRecord, shared: Shared) -> ContainmentMatch | None:
         whole = self._whole(shared)
-        share, error = min(1.0, shared.num_shared / whole), shared.error / whole
+        share, error = shared.num_shared / whole, shared.error / whole
         if share < self.threshold - _ERRORS * error - 1e-12:
             return None
-        count = min(shared.num_shared, shared.of_query, shared.of_stored)
+        count = shared.num_shared
         in_stored, in_query = count / shared.of_query, count / shared.of_stored
         reached = in_stored >= self.threshold - 1e-12, in_query >= self.threshold - 1e-12
         relation: Relation = _RELATIONS[reached]

@@ -232,6 +232,14 @@ def test_what_very_many_documents_share_is_left_out_and_said(tmp_path: Path) -> 
         assert not found.truncated
 
 
+def test_no_more_documents_than_max_candidates_are_compared(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "index", config=Config(containment=1), max_candidates=5) as index:
+        index.insert_many((n, {n, "a", "b", *("c" * (n > 30))}) for n in range(40))
+        found = index.query_containment({"a", "b", "c"}, 0.5)
+        assert found.truncated
+        assert [match.key for match in found] == [31, 32, 33, 34, 35]
+
+
 TEMPLATE = " ".join(words(150))
 OWN = {n: " ".join(words(30)) for n in range(300)} | {1000 + n: "" for n in range(300)}
 
