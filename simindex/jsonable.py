@@ -43,6 +43,11 @@ def plain(value: Any) -> Any:
     raise TypeError(f"expected a value that an index can hold, found {type(value).__name__}")
 
 
+def fields_of(value: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass with slots, in their order, as values that JSON has."""
+    return {name: plain(getattr(value, name)) for name in value.__slots__}
+
+
 def _name(name: Any) -> str:
     text = plain(name)
     return text if isinstance(text, str) else json.dumps(text)

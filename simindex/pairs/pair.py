@@ -13,7 +13,7 @@ import numpy as np
 
 from simindex.errors import ClosedError
 from simindex.format.keys import Key
-from simindex.jsonable import plain
+from simindex.jsonable import fields_of
 
 _T = TypeVar("_T")
 
@@ -81,15 +81,10 @@ class Pair:
     def to_dict(self) -> dict[str, Any]:
         """Return the fields in their order, as values that JSON has; keys as in `Match.to_dict`.
         `common_left_out` is there where it was asked for."""
-        left_out = {} if self.common_left_out is None else {"common_left_out": self.common_left_out}
-        return {
-            "a": plain(self.a),
-            "b": plain(self.b),
-            "similarity": self.similarity,
-            "distance": self.distance,
-            "exact": self.exact,
-            "standard_error": self.standard_error,
-        } | left_out
+        fields = fields_of(self)
+        if self.common_left_out is None:
+            del fields["common_left_out"]
+        return fields
 
 
 class Bounded(NamedTuple):

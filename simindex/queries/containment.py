@@ -27,7 +27,7 @@ from simindex.config import COARSEST_SAMPLE, Config
 from simindex.format.chunks import shingle_keys
 from simindex.format.keys import Key
 from simindex.format.records import StoredRecord, decode_kept
-from simindex.jsonable import plain
+from simindex.jsonable import fields_of
 from simindex.queries.matches import Results
 from simindex.queries.view import EVERY, View
 from simindex.sketching.document import Document, Texts, document_under, shingles_in
@@ -86,8 +86,7 @@ class ContainmentMatch:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields in their order, as values that JSON has; see `Match.to_dict`."""
-        fields = {name: getattr(self, name) for name in self.__slots__}
-        return fields | {"key": plain(self.key), "metadata": plain(self.metadata)}
+        return fields_of(self)
 
 
 class ContainmentMatches(Results[ContainmentMatch]):

@@ -15,7 +15,7 @@ from typing import Any, Self, SupportsIndex, TypeVar, overload
 from simindex.errors import optional_module
 from simindex.format.keys import Key
 from simindex.html_table import table
-from simindex.jsonable import plain
+from simindex.jsonable import fields_of, plain
 
 _T = TypeVar("_T")
 
@@ -54,14 +54,7 @@ class Match:
         Bytes, a key of bytes included, become ``{"bytes": BASE64}``, times ISO 8601 text; what stands in
         the place of a string as a name becomes its JSON text.
         """
-        return {
-            "key": plain(self.key),
-            "similarity": self.similarity,
-            "distance": self.distance,
-            "metadata": plain(self.metadata),
-            "exact": self.exact,
-            "standard_error": self.standard_error,
-        }
+        return fields_of(self)
 
 
 class Results(list[_T]):

@@ -18,7 +18,7 @@ from simindex.checks import require_int
 from simindex.config import Config
 from simindex.format.chunks import shingle_keys
 from simindex.format.keys import Key
-from simindex.jsonable import plain
+from simindex.jsonable import fields_of
 from simindex.queries.containment import meeting_probability, places_of_rarest, require_samples
 from simindex.queries.matches import Results
 from simindex.queries.view import EVERY, View
@@ -54,7 +54,7 @@ class StoredPassage:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields in their order, as values that JSON has; see `Match.to_dict`."""
-        return {name: getattr(self, name) for name in self.__slots__} | {"key": plain(self.key)}
+        return fields_of(self)
 
 
 class StoredPassages(Results[StoredPassage]):
