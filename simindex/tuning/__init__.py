@@ -1,7 +1,7 @@
 """Settings: the formulas of banding, recall and thresholds; and `tune`, which finds settings by a sample.
 
-The formulas are those of `simindex.formulas`, whose names are offered here. `tune` reads a `sample` and says
-what it is, `sample_pairs` finds its similar pairs, `settings` says what each setting would find of them.
+The formulas are those of `simindex.formulas`, whose names are offered here. `tune` reads a `sample`, says
+what it is, and finds its similar pairs; `settings` says what each setting would find of them.
 
 >>> import simindex
 >>> from simindex import tuning

@@ -8,9 +8,8 @@ from typing import Any
 
 from simindex.corpus.report.page import page_of, shared_form
 from simindex.jsonable import plain
-from simindex.tuning.label_curve import CURVE_TITLES
-from simindex.tuning.report import SETTING_TITLES, SamplePair, TuningReport, excerpt, name_of
-from simindex.tuning.sample_pairs import LABELS
+from simindex.tuning.report import CURVE_TITLES, SETTING_TITLES, SamplePair, TuningReport, excerpt, name_of
+from simindex.tuning.sample import LABELS
 
 _MOST_TEXT, _EXCERPT = 20_000, 160
 """Characters of a text that are shown: to label it, and to see what a tenth of similarity is."""

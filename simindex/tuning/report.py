@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from simindex.config import CharShingles, Config, Shingles, WordShingles
-from simindex.tuning.label_curve import LabelCurve, Point
 
 LEAST_SIMILARITY = 0.2
 """Pairs of a sample that are less similar are not looked for."""
@@ -69,6 +68,57 @@ class LabelFigures:
     yes: tuple[int, ...]
     no: tuple[int, ...]
     skipped: int
+
+
+class Share(NamedTuple):
+    """A share, and the interval of 95 % that it lies in by the labels that it was counted from; all 0..1."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Point(NamedTuple):
+    """What a threshold does to labelled pairs.
+
+    Attributes:
+        threshold: the least similarity; or the most bits of distance.
+        precision: of the pairs that it takes, the share that is wanted.
+        recall: of the pairs that are wanted, the share that it takes.
+    """
+
+    threshold: float
+    precision: Share
+    recall: Share
+
+    @property
+    def f1(self) -> float:
+        """The harmonic mean of both; 0 where both are."""
+        both = self.precision.value + self.recall.value
+        return 2 * self.precision.value * self.recall.value / both if both else 0.0
+
+
+CURVE_TITLES = "measure", "best at", "precision (95 %)", "recall (95 %)", "F1"
+
+
+@dataclass(frozen=True)
+class LabelCurve:
+    """Precision and recall along the thresholds of one measure.
+
+    Attributes:
+        name: of the measure: "3 words", "SimHash", "containment, 3 words".
+        points: from the highest threshold of similarity, or the least distance, on.
+        best: the point that was asked for.
+    """
+
+    name: str
+    points: tuple[Point, ...]
+    best: Point
+
+    def row(self) -> tuple[str, ...]:
+        """Return what stands below `CURVE_TITLES`."""
+        shares = (f"{s.value:.2f} ({s.low:.2f}-{s.high:.2f})" for s in self.best[1:])
+        return self.name, f"{self.best.threshold:g}", *shares, f"{self.best.f1:.3f}"
 
 
 class SamplePair(NamedTuple):

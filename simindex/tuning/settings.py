@@ -22,7 +22,7 @@ from simindex.sketching.permutations import plan_for
 from simindex.sketching.sample import num_entries
 from simindex.sketching.shingles import shingle_hashes
 from simindex.sketching.sketcher import Sketcher
-from simindex.tuning.label_curve import Goal
+from simindex.tuning.labels import Goal
 from simindex.tuning.measures import Measured
 from simindex.tuning.report import Setting
 

@@ -10,11 +10,10 @@ import pytest
 from support.truth import exact_similarities, extract
 
 from simindex import CharShingles, Key, WordShingles, tuning
-from simindex.tuning.label_curve import Goal, points_of
-from simindex.tuning.labels import read_labels
+from simindex.tuning.find_settings import shinglings
+from simindex.tuning.labels import Goal, points_of, read_labels
 from simindex.tuning.measures import TextPairs, measured
 from simindex.tuning.sample import Sample
-from simindex.tuning.with_labels import shinglings
 
 LICENCES = sorted(extract().items())
 SHORT = [(key, text) for key, text in LICENCES if len(text) < 1_500]

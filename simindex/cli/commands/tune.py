@@ -18,9 +18,15 @@ from simindex.cli.drawing import Chart, is_page, picture_writer, print_chart, wr
 from simindex.cli.failures import CommandError
 from simindex.cli.output import note, note_tally, print_json, print_table, print_text, work_bar
 from simindex.jsonable import plain
-from simindex.tuning.label_curve import CURVE_TITLES
 from simindex.tuning.page import page_of_tuning
-from simindex.tuning.report import LEAST_SIMILARITY, SETTING_TITLES, TuningReport, excerpt, name_of
+from simindex.tuning.report import (
+    CURVE_TITLES,
+    LEAST_SIMILARITY,
+    SETTING_TITLES,
+    TuningReport,
+    excerpt,
+    name_of,
+)
 
 _HUNDREDTHS = 5
 """Of similarity, in a bar."""
