@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from support.samples import sample_of
 from support.truth import (
     NUM_PERM,
+    Pairs,
     exact_similarities,
-    extract,
+    extract_pairs,
     other,
     rows_of_seed,
     tenths,
@@ -20,13 +21,6 @@ from support.truth import (
 
 from simindex import textbook
 from simindex.formulas.estimator import error_table, similarity_table
-
-Pairs = tuple[np.ndarray, np.ndarray, np.ndarray]
-
-
-@pytest.fixture(scope="module")
-def extract_pairs() -> tuple[list[str], Pairs]:
-    return list(extract().values()), exact_similarities(extract().values())
 
 
 def errors_by_tenth(texts: list[str], pairs: Pairs, seeds: Iterable[int]) -> tuple[np.ndarray, np.ndarray]:
@@ -68,11 +62,8 @@ def assert_unbiased_and_as_small_as_theory(texts: list[str], pairs: Pairs, seeds
         assert np.sqrt(squares[:, tenth].mean() / theory) <= 1.1, tenth
 
 
-def test_estimate_of_licences_is_unbiased_and_as_small_as_theory(
-    extract_pairs: tuple[list[str], Pairs],
-) -> None:
-    texts, pairs = extract_pairs
-    assert_unbiased_and_as_small_as_theory(texts, pairs, range(1, 257))
+def test_estimate_of_licences_is_unbiased_and_as_small_as_theory() -> None:
+    assert_unbiased_and_as_small_as_theory(*extract_pairs(), range(1, 257))
 
 
 def test_estimate_of_news_is_unbiased_and_as_small_as_theory() -> None:
@@ -83,9 +74,9 @@ def test_estimate_of_news_is_unbiased_and_as_small_as_theory() -> None:
     assert_unbiased_and_as_small_as_theory(texts, exact_similarities(texts, lowest=0.01), range(1, 129))
 
 
-def test_estimate_of_one_seed_has_no_outlier(extract_pairs: tuple[list[str], Pairs]) -> None:
+def test_estimate_of_one_seed_has_no_outlier() -> None:
     """No pair is off by six standard deviations; by chance one of 40,000 is, once in 25,000 runs."""
-    texts, (first, second, s) = extract_pairs
+    texts, (first, second, s) = extract_pairs()
     rows = rows_of_seed(texts, 1)
     error = ((rows[first] == rows[second]).mean(axis=1) - 1 / 256) / (1 - 1 / 256) - s
     p = s + (1 - s) / 256

@@ -7,32 +7,23 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.truth import BANDS, exact_similarities, extract, rows_of_seed, searched_by, shares_prefix, tenths
+from support.truth import BANDS, extract_pairs, rows_of_seed, searched_by, shares_prefix, tenths
 
 import simindex
 from simindex import Config, textbook, tuning
-
-Extract = tuple[list[str], tuple[np.ndarray, np.ndarray, np.ndarray]]
-
-
-@pytest.fixture(scope="module")
-def extract_pairs() -> Extract:
-    return list(extract().values()), exact_similarities(extract().values())
 
 
 @pytest.mark.parametrize(
     "prefixes", [(12, 17, 32), pytest.param((8, 16, 24, 51, 64), marks=pytest.mark.long)]
 )
-def test_candidates_follow_the_s_curve(
-    tmp_path: Path, extract_pairs: Extract, prefixes: tuple[int, ...]
-) -> None:
+def test_candidates_follow_the_s_curve(tmp_path: Path, prefixes: tuple[int, ...]) -> None:
     """For several prefixes, in each tenth of similarity, the share of candidates follows the curve.
 
     A candidate is what a query without a cut returns. The bound is six standard errors of the 16 seeds
     plus 0.005; a chance of a false alarm below 1 in 375 for all 80 figures together (Student's t, 15
     degrees of freedom).
     """
-    texts, (first, second, similarities) = extract_pairs
+    texts, (first, second, similarities) = extract_pairs()
     place, sizes = tenths(similarities), np.bincount(tenths(similarities), minlength=10)
     shares: dict[int, list[np.ndarray]] = {bits: [] for bits in prefixes}
     for seed in range(1, 17):
@@ -55,10 +46,10 @@ def test_candidates_follow_the_s_curve(
 
 
 def test_one_index_answers_every_threshold_with_the_prefix_of_compared_bits(
-    tmp_path: Path, extract_pairs: Extract
+    tmp_path: Path,
 ) -> None:
     """Returned are exactly the pairs that share `compared_bits` bits of a band and reach the threshold."""
-    texts, _ = extract_pairs
+    texts, _ = extract_pairs()
     rows = rows_of_seed(texts, 1)
     agree = rows[:, None] == rows[None]
     estimate = np.maximum(0, (agree.mean(axis=2) - 1 / 256) / (1 - 1 / 256))

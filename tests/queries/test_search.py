@@ -1,22 +1,15 @@
-"""Searching through the index: complete within k bits, equal to brute force over all fingerprints.
-
-The worked examples of seed 004 are in tests/textbook; here they pass through `query_simhash`.
-"""
+"""Searching through the index: complete within k bits, equal to brute force over all fingerprints."""
 
 import math
 import subprocess
 import sys
-import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from support.samples import sample_of
-from support.texts import permutation_plans, uint64s
 from support.truth import (
     CAT,
     FOX,
@@ -31,11 +24,10 @@ from support.truth import (
 )
 
 import simindex
-from simindex import Config, Index, Layout, Match, Matches, Sketch, Sketcher
+from simindex import Config, Index, Match, Matches, Sketch, Sketcher
 
 MASK = 2**64 - 1
 
-Crowd = tuple[int, int, list[int]]
 Cluster = tuple[Path, np.ndarray]
 
 
@@ -89,56 +81,6 @@ def test_query_simhash_equals_brute_force_over_a_million(tmp_path: Path) -> None
     assert_complete(tmp_path / "i", 1_000_000, 3, 4)
 
 
-@st.composite
-def crowds(draw: st.DrawFn) -> Crowd:
-    """(k, m, fingerprints): any ones, most of them near one of the others, some equal."""
-    max_distance, blocks = draw(permutation_plans)
-    fingerprints = draw(st.lists(uint64s, min_size=1, max_size=5))
-    places = st.sets(st.integers(0, 63), max_size=max_distance + 2)
-    near = st.tuples(st.sampled_from(fingerprints), places).map(lambda pair: flipped(*pair))
-    return max_distance, blocks, fingerprints + draw(st.lists(near, max_size=30))
-
-
-def assert_equals_brute_force(index: Index, stored: dict[int, int], queries: list[int]) -> None:
-    """`stored` is key -> fingerprint; every query at every allowed distance."""
-    keys, values = list(stored), np.array(list(stored.values()), dtype=np.uint64)
-    assert index.config.simhash is not None
-    for distance in range(index.config.simhash.max_distance + 1):
-        found = index.query_simhash_many(sketches(queries), distance)
-        for query, matches in zip(queries, found, strict=True):
-            expected = brute_force(values, query, distance)
-            assert_matches(matches, {keys[place]: bits for place, bits in expected.items()})
-
-
-@settings(max_examples=100)
-@given(crowds(), st.data())
-def test_query_simhash_equals_brute_force_after_any_history(crowd: Crowd, data: st.DataObject) -> None:
-    """Inserts in commits of every size, merges, removals, replacements, compaction and reopening."""
-    max_distance, blocks, fingerprints = crowd
-    queries = sorted({*fingerprints, data.draw(uint64s)})[:12]
-    stored = dict(enumerate(fingerprints))
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "i"
-        config = simhash_only(max_distance, blocks)
-        with simindex.open(path, "x", config, layout=Layout(2, 3, 1), map_bytes=1 << 20) as index:
-            index.insert_many(
-                zip(stored, sketches(fingerprints), strict=True), batch_size=data.draw(st.integers(1, 9))
-            )
-            assert_equals_brute_force(index, stored, queries)
-            for key in data.draw(st.sets(st.sampled_from(list(stored)))):
-                index.remove(key)
-                del stored[key]
-            for key in data.draw(st.sets(st.sampled_from(range(len(fingerprints))), max_size=4)):
-                stored[key] = flipped(data.draw(st.sampled_from(fingerprints)), [key])
-                index.replace(key, Sketch.from_fingerprint(stored[key]))
-            assert_equals_brute_force(index, stored, queries)
-            if data.draw(st.booleans()):
-                index.compact()
-                assert_equals_brute_force(index, stored, queries)
-        with simindex.open(path, "r") as index:
-            assert_equals_brute_force(index, stored, queries)
-
-
 @pytest.mark.parametrize(("max_distance", "blocks"), [(8, 12), (6, 12), (8, 14)])
 def test_query_simhash_searches_any_number_of_tables(tmp_path: Path, max_distance: int, blocks: int) -> None:
     """In a process of its own, since an overrun of the kernel would end it: 495, 924 and 3,003 tables."""
@@ -158,32 +100,6 @@ def test_query_simhash_searches_any_number_of_tables(tmp_path: Path, max_distanc
         check=False,
     )
     assert (done.returncode, done.stdout.strip()) == (0, str(list(range(max_distance + 1)))), done.stderr
-
-
-# ---- arguments ----
-
-
-# ---- the worked example of seed 004 ----
-
-EIGHT = {1: 37586, 2: 50086, 3: 2648, 4: 934, 5: 40957, 6: 2650, 7: 64475, 8: 40955}
-
-
-def spread(fingerprint: int) -> int:
-    """Sixteen bits as 64: the seed's blocks A, B, C, D of four bits, one in each block of sixteen."""
-    return sum((fingerprint >> 4 * place & 15) << 16 * place for place in range(4))
-
-
-@pytest.mark.parametrize("widen", [int, spread])
-def test_query_simhash_finds_the_near_pairs_of_seed_004(tmp_path: Path, widen: Callable[[int], int]) -> None:
-    with simindex.open(tmp_path / "i", "x", simhash_only(2, 4)) as index:
-        index.insert_many((number, Sketch.from_fingerprint(widen(f))) for number, f in EIGHT.items())
-        pairs = {
-            (number, match.key, match.distance)
-            for number, f in EIGHT.items()
-            for match in index.query_simhash(Sketch.from_fingerprint(widen(f)))
-            if isinstance(match.key, int) and number < match.key
-        }
-    assert pairs == {(2, 4, 2), (3, 6, 1), (5, 8, 2)}
 
 
 # ---- clustered fingerprints ----
@@ -359,31 +275,41 @@ def test_exact_is_said_of_a_match_only_where_all_shingles_were_kept(tmp_path: Pa
         assert not any(match.exact for match in index.query(words[:10], 0.2))
 
 
-def test_exact_of_long_documents_is_nearer_than_the_estimate_and_cut_by_it(tmp_path: Path) -> None:
-    """1,000 pairs of 90 shingles with a similarity of 0.8 exactly, 16 and 60 hashes kept of each.
+@pytest.mark.parametrize(
+    ("keep", "common", "gain"), [(16, 80, 1.0), (60, 80, 0.8), (89, 80, 0.8), (16, 50, 1.0), (32, 98, 1.0)]
+)
+def test_exact_of_long_documents_is_nearer_than_the_estimate_and_cut_by_it(
+    tmp_path: Path, keep: int, common: int, gain: float
+) -> None:
+    """1,000 pairs of known similarity, some 90 shingles each, with rows and kept hashes of their own.
 
-    At a threshold of 0.6 every pair comes back: six standard errors away. That 16 kept are better on average
-    is the least that 1,000 pairs can show (4 %), 60 are better by a fifth: 128 rows are as good as 233 that
-    are independent, at so few shingles.
+    Asked for 0.3 below their similarity every pair comes back: six standard errors away or more. The mean is
+    within five of its standard errors. That 16 kept are better on average is the least that 1,000 pairs can
+    show (4 %), 60 are better by a fifth: 128 rows are as good as 233 that are independent, at so few
+    shingles. Two standard errors hold 0.9545 of a normal error; the bounds are four deviations of 1,000
+    pairs.
     """
-    pairs = pairs_of_similarity(1_000, 80, 100, seed=3)
+    pairs, similarity = pairs_of_similarity(1_000, common, 100, seed=1_000 * keep + common), common / 100
     asked = [document for _, document in pairs]
-    for keep, gain in ((16, 1.0), (60, 0.8)):
-        with simindex.open(tmp_path / str(keep), "x", Config(simhash=None, keep_shingles=keep)) as index:
-            index.insert_many((place, stored) for place, (stored, _) in enumerate(pairs))
-            by_rows = index.query_many(asked, 0.6)
-            nearer = index.query_many(asked, 0.6, exact=True)
-            cut = index.query_many(asked, 0.8, exact=True)
-            wide = index.query_many(asked, 0.8, exact=True, recall=0.95)
-        assert [len(matches) for matches in nearer] == [len(matches) for matches in by_rows] == [1] * 1_000
-        off = [np.array([(m.similarity or 0.0) - 0.8 for (m,) in found]) for found in (nearer, by_rows)]
-        assert np.mean(off[0] ** 2) < gain**2 * np.mean(off[1] ** 2)
-        said = np.array([m.standard_error for (m,) in nearer])
-        assert 0.92 <= np.mean(np.abs(off[0]) <= 2 * said) <= 0.985
-        for some, all_of_it in zip(cut, nearer, strict=True):
-            assert list(some) == [m for m in all_of_it if (m.similarity or 0.0) >= 0.8 - 1e-12][: len(some)]
+    with simindex.open(tmp_path / "i", "x", Config(simhash=None, keep_shingles=keep)) as index:
+        index.insert_many((place, stored) for place, (stored, _) in enumerate(pairs))
+        by_rows = index.query_many(asked, similarity - 0.3)
+        nearer = index.query_many(asked, similarity - 0.3, exact=True)
+        cut = index.query_many(asked, similarity, exact=True)
+        wide = index.query_many(asked, similarity, exact=True, recall=0.95)
+    assert [len(matches) for matches in nearer] == [len(matches) for matches in by_rows] == [1] * 1_000
+    assert not any(m.exact for (m,) in nearer)
+    off = [np.array([m.similarity - similarity for (m,) in found]) for found in (nearer, by_rows)]
+    assert abs(off[0].mean()) < 5 * off[0].std() / math.sqrt(1_000)
+    assert np.mean(off[0] ** 2) < gain**2 * np.mean(off[1] ** 2)
+    said = np.array([m.standard_error for (m,) in nearer])
+    assert 0.92 <= np.mean(np.abs(off[0]) <= 2 * said) <= 0.985
+    assert said.min() > 0
+    for some, all_of_it in zip(cut, nearer, strict=True):
+        assert list(some) == [m for m in all_of_it if m.similarity >= similarity - 1e-12][: len(some)]
+    if keep < 89:  # with one hash of 90 unknown most errors are small ones to one side
         assert 0.4 <= sum(map(bool, cut)) / 1_000 <= 0.6
-        assert sum(map(bool, wide)) / 1_000 >= 0.94
+    assert sum(map(bool, wide)) / 1_000 >= 0.94
 
 
 def test_exact_cuts_what_is_exact_at_the_threshold_whatever_the_recall(tmp_path: Path) -> None:

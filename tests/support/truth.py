@@ -113,10 +113,16 @@ def shingle_set(text: str) -> frozenset[tuple[str, ...]]:
 NUM_PERM = 128
 BANDS = 16
 
+Pairs = tuple[np.ndarray, np.ndarray, np.ndarray]
 
-def exact_similarities(
-    texts: Iterable[str], lowest: float = 0.0
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+
+@cache
+def extract_pairs() -> tuple[list[str], Pairs]:
+    """The texts of the extract, and `exact_similarities` of them."""
+    return list(extract().values()), exact_similarities(extract().values())
+
+
+def exact_similarities(texts: Iterable[str], lowest: float = 0.0) -> Pairs:
     """(first, second, similarity) of the pairs that share a shingle, three arrays; counted, not estimated."""
     sets = [frozenset(shingle_hashes(text, WordShingles(3), 1).tolist()) for text in texts]
     holders: dict[int, list[int]] = {}

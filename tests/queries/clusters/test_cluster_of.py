@@ -1,37 +1,15 @@
-"""The cluster of one document against the components of all pairs."""
+"""The cluster of one document; `test_clusters.py` compares it with the components of all pairs."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from support.faults import broken_off
-from support.truth import CHAIN_CONFIGS, document, index_of, matching_pairs, removals, starts
+from support.truth import document
 
 import simindex
-from simindex import Cluster, Config, textbook
+from simindex import Cluster, Config
 
 FOX = "the quick brown fox jumps over the lazy dog and runs into the dark wood"
-
-
-@pytest.mark.parametrize("name", CHAIN_CONFIGS)
-@settings(max_examples=25)
-@given(places=starts, removed=removals, batch_size=st.integers(1, 25), data=st.data())
-def test_cluster_is_the_component_of_the_document(
-    name: str, places: list[int], removed: set[int], batch_size: int, data: st.DataObject
-) -> None:
-    by_bits = name == "simhash"
-    options: Any = {} if by_bits else {"threshold": data.draw(st.sampled_from([0.5, 0.7, 0.8, 1.0]))}
-    if name == "kept":
-        options["exact"] = True
-    with index_of(CHAIN_CONFIGS[name], places, removed, batch_size) as index:
-        components = textbook.components(matching_pairs(index, **options))
-        expected: dict[Any, list[Any]] = {key: members for members in components for key in members}
-        for key in index:
-            found = index.cluster_of(key, **options)
-            assert found == expected.get(key, [key])
-            assert not found.truncated
 
 
 def test_members_are_in_the_order_of_their_age_and_a_replaced_one_is_young(tmp_path: Path) -> None:

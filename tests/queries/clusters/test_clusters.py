@@ -25,21 +25,26 @@ FOX = "the quick brown fox jumps over the lazy dog and runs into the dark wood"
 EACH_LINKAGE = pytest.mark.parametrize("linkage", BY_LINKAGE)
 
 
-@EACH_LINKAGE
 @pytest.mark.parametrize("name", CHAIN_CONFIGS)
-@settings(max_examples=25)
+@settings(max_examples=40)
 @given(places=starts, removed=removals, batch_size=st.integers(1, 25), data=st.data())
 def test_clusters_are_the_groups_of_all_pairs_that_queries_find(
-    name: str, linkage: Any, places: list[int], removed: set[int], batch_size: int, data: st.DataObject
+    name: str, places: list[int], removed: set[int], batch_size: int, data: st.DataObject
 ) -> None:
     options: dict[str, Any] = {}
+    linkage: Any
     if name != "simhash":
         options["threshold"] = data.draw(st.sampled_from([0.5, 0.7, 0.8, 1.0]))
     if name == "kept":
         options["exact"] = True
     with index_of(CHAIN_CONFIGS[name], places, removed, batch_size) as index:
-        expected = BY_LINKAGE[linkage](matching_pairs(index, **options))
-        assert list(index.clusters(linkage=linkage, **options)) == expected
+        pairs = matching_pairs(index, **options)
+        for linkage, grouped in BY_LINKAGE.items():
+            assert list(index.clusters(linkage=linkage, **options)) == grouped(pairs)
+        members_of = {key: members for members in BY_LINKAGE["components"](pairs) for key in members}
+        for key in index:
+            found = index.cluster_of(key, **options)
+            assert (found, found.truncated) == (members_of.get(key, [key]), False)
 
 
 @EACH_LINKAGE

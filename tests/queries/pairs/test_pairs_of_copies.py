@@ -1,70 +1,10 @@
-"""Which pairs of equal documents `Index.pairs` gives: a definition in plain Python, and a bound on memory."""
+"""Pairs of equal documents: however they were stored, and in bounded memory."""
 
 import tracemalloc
-from itertools import combinations
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
-
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from support.model import Model, ModelDocument
 
 import simindex
-from simindex import Config, SimHashConfig, textbook, tuning
-
-_WORDS = [f"w{n}" for n in range(24)]
-"""Sets of nearly all of them often have equal rows and unequal fingerprints."""
-
-
-def are_similar(a: ModelDocument, b: ModelDocument, threshold: float) -> bool:
-    assert a.rows is not None
-    assert b.rows is not None
-    is_compared = textbook.shares_prefix(a.rows, b.rows, tuning.compared_bits(threshold, len(a.rows) // 8))
-    return is_compared and textbook.estimated_jaccard(a.rows, b.rows) >= threshold - 1e-12
-
-
-def first_of_copies(documents: list[ModelDocument], every: set[tuple[int, int]]) -> set[tuple[int, int]]:
-    """What "first" leaves of all pairs, as the docstring of `pairs` says it."""
-    of_sketch: dict[object, int] = {}
-    of_rows: dict[object, int] = {}
-    pairs = set()
-    for number, document in enumerate(documents):
-        assert document.rows is not None
-        rows = tuple(document.rows)
-        oldest = of_sketch.setdefault((rows, document.fingerprint), number)
-        first = of_rows.setdefault(rows, number)
-        if oldest != number:
-            pairs.add((oldest, number))
-        elif first != number:
-            pairs.add((first, number))
-    firsts = set(of_rows.values())
-    return pairs | {(a, b) for a, b in every if a in firsts and b in firsts}
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    st.lists(st.frozensets(st.sampled_from(_WORDS), max_size=3), min_size=1, max_size=25),
-    st.sampled_from([0.3, 0.8, 1.0]),
-)
-def test_first_and_all_are_what_the_docstring_says(left_out: list[Any], threshold: float) -> None:
-    """Rows equal, fingerprints equal or not: "first" goes by the rows, and by whole sketches within them."""
-    config = Config(num_perm=8, simhash=SimHashConfig())
-    model = Model(config)
-    sets = [frozenset(_WORDS) - gone for gone in left_out]
-    documents = [model.document(shingles) for shingles in sets]
-    every = {
-        (a, b)
-        for (a, left), (b, right) in combinations(enumerate(documents), 2)
-        if are_similar(left, right, threshold)
-    }
-    with TemporaryDirectory() as folder, simindex.open(f"{folder}/i", "x", config) as index:
-        index.insert_many(enumerate(sets))
-        found = [(pair.a, pair.b) for pair in index.pairs(threshold)]
-        assert len(found) == len(set(found))
-        assert set(found) == every
-        firsts = {(pair.a, pair.b) for pair in index.pairs(threshold, copies="first")}
-        assert firsts == first_of_copies(documents, every)
+from simindex import Config
 
 
 def test_equal_pages_of_a_template_are_paired_alike_however_they_were_stored(tmp_path: Path) -> None:
