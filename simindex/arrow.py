@@ -307,7 +307,7 @@ class _Table:
     def _length(self, array: Any) -> np.ndarray | int:
         kind, rows = self._kind(array.type), max(len(array), 1)
         if hasattr(array, "dictionary"):
-            return int(array.dictionary.nbytes // max(len(array.dictionary), 1))
+            return self._num_bytes(array.dictionary) // max(len(array.dictionary), 1)
         if kind in ("strings", "binary") and not hasattr(array, "storage"):
             if not str(array.type).endswith("_view"):
                 return self._compute("binary_length", array)
@@ -315,7 +315,13 @@ class _Table:
                 # Views of 16 bytes, the length in the first four. Those of nulls may hold anything.
                 lengths = np.frombuffer(array.buffers()[1], np.int32)[::4]
                 return np.clip(lengths[array.offset : array.offset + rows], 0, None)
-        return int(array.nbytes // rows)
+        return self._num_bytes(array) // rows
+
+    def _num_bytes(self, array: Any) -> int:
+        try:
+            return int(array.nbytes)
+        except self._pyarrow.ArrowTypeError:  # pyarrow 19 and before, of views; a slice counts as the whole
+            return int(array.get_total_buffer_size())
 
     def _compute(self, function: str, array: Any) -> np.ndarray:
         """Return what a function of pyarrow.compute says of each value, 0 for nulls."""

@@ -446,6 +446,33 @@ def test_long_values_are_taken_out_one_by_one() -> None:
     assert [stop - start for start, stop in short] == [1_000, 1_000, 500]
 
 
+class SizelessType(pa.ExtensionType):
+    def __init__(self, storage: Any) -> None:
+        super().__init__(storage, "test.sizeless")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+    def __arrow_ext_class__(self) -> type:
+        return SizelessArray
+
+
+class SizelessArray(pa.ExtensionArray):
+    """As arrays of views, and lists of them, are in pyarrow 16 to 19."""
+
+    @property
+    def nbytes(self) -> int:
+        raise pa.ArrowTypeError("Extracting byte ranges not supported for type string_view")
+
+
+@pytest.mark.parametrize("kind", [pa.list_(pa.string_view()), pa.map_(pa.string_view(), pa.float64())])
+def test_arrays_whose_bytes_old_versions_do_not_count_are_read(kind: Any) -> None:
+    documents = [{"a": 1.0, "b" * 30: 2.0}, {"c": 3.0}] * 700
+    values = documents if pa.types.is_map(kind) else list(map(list, documents))
+    array = SizelessArray.from_storage(SizelessType(kind), array_of(values, kind))
+    assert list(arrow.documents_of(pa.array(array), None)) == values
+
+
 # ---- answers ----
 
 
