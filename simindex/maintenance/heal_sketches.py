@@ -5,7 +5,7 @@ each permutation table. A chunk is laid out in blocks of a page with a seal each
 broken, what sound blocks of the tables say takes the place of what is stored, and the seal says whether it is
 right so; where it is not, sketches are taken that stand in sound blocks of all tables. A segment that is one
 value has one seal for all of it. Where that is broken, and its keys are those of the records, so that it is
-not the value of another segment, a sketch is taken where its tables confirm it (`_Agreement`).
+not the value of another segment, a sketch is taken where its tables confirm it (`_confirmed_rows`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
-from itertools import combinations
-from typing import NamedTuple
 
 import numpy as np
 
@@ -27,18 +25,10 @@ from simindex.maintenance.stored_tables import SegmentSamples, StoredTables
 from simindex.queries.scheme import Scheme
 
 
-class Rows(NamedTuple):
-    """Sketches that were saved of a segment.
-
-    Attributes:
-        numbers: int64, absolute.
-        by_tables: bool: without a seal that fits.
-    """
-
-    numbers: np.ndarray
-    words: np.ndarray
-    fingerprints: np.ndarray
-    by_tables: np.ndarray
+def sketch_rows(bands: int) -> np.dtype[np.void]:
+    """Return the type of sketches that were saved: an absolute number, and whether its seal is lost."""
+    fields = ("number", "i8"), ("words", "u8", (bands,)), ("fingerprint", "u8"), ("by_tables", "?")
+    return np.dtype([*fields], align=True)
 
 
 class SegmentRemains:
@@ -107,47 +97,42 @@ class SegmentRemains:
 
     # ---- rows ----
 
-    def rows(self, known: np.ndarray, hashes: np.ndarray) -> Rows:
-        """Return the sketches that can be had, by number; `known`: of records, `hashes`: of their keys."""
-        none = np.empty(0, dtype=np.int64)
-        parts = [Rows(none, np.empty((0, self._tables.bands), np.uint64), none.view(np.uint64), none > 0)]
-        if self._stored is None:
-            parts += self._confirmed(known, hashes)
-        elif self._entry.chunked:
-            parts += self._of_chunks(self._stored)
-        else:
-            for words, fingerprints, numbers in self._stored.sketches():
-                parts.append(self._rows(numbers, words, fingerprints))
-        joined = Rows(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-        _, first = np.unique(joined.numbers[::-1], return_index=True)
-        return Rows(*(column[len(column) - 1 - first] for column in joined))  # of one number the last
+    def rows(self, known: np.ndarray, hashes: np.ndarray) -> np.ndarray:
+        """Return the `sketch_rows` that can be had, in order, for records of known numbers and key hashes."""
+        found = self._confirmed(known, hashes) if self._stored is None else self._of_chunks(self._stored)
+        rows = np.concatenate([np.empty(0, dtype=sketch_rows(self._tables.bands)), *found])
+        _, last = np.unique(rows["number"][::-1], return_index=True)  # of one number the last
+        rows = rows[len(rows) - 1 - last]
+        return rows[: np.searchsorted(rows["number"], self._entry.base + self._entry.span)]
 
     def _rows(
         self, numbers: np.ndarray, words: np.ndarray, prints: np.ndarray, *, by_tables: bool = False
-    ) -> Rows:
-        return Rows(
-            numbers.astype(np.int64) + self._entry.base, words, prints, np.full(len(numbers), by_tables)
-        )
+    ) -> np.ndarray:
+        rows = np.empty(len(numbers), dtype=sketch_rows(self._tables.bands))
+        rows["number"] = numbers.astype(np.int64) + self._entry.base
+        rows["words"], rows["fingerprint"], rows["by_tables"] = words, prints, by_tables
+        return rows
 
-    def _of_chunks(self, stored: StoredTables) -> list[Rows]:
+    def _of_chunks(self, stored: StoredTables) -> list[np.ndarray]:
         """Return the sketches of sound blocks, behind those that the tables have where a block is not."""
         by_tables: _ByNumber | None = None
-        found = list[Rows]()
+        found = list[np.ndarray]()
         for key, chunk in stored.chunks(self._tables.count):
             if chunk is None or not chunk.is_sound.all():
                 by_tables = by_tables or _ByNumber(self._scheme, self._table)
-            if chunk is not None:
-                found.append(self._rows_of(chunk, chunk.is_sound))
-            if chunk is not None and by_tables is not None:
+            if chunk is None:
+                continue
+            found.append(self._rows_of(chunk, chunk.is_sound))
+            if by_tables is not None:
                 healed = by_tables.put_into(chunk)
                 found.append(self._rows_of(healed, seals_of_sketches(key, healed) == chunk.seals))
         return found if by_tables is None else [self._rows(*by_tables.whole(), by_tables=True), *found]
 
-    def _rows_of(self, chunk: Chunk, blocks: np.ndarray) -> Rows:
+    def _rows_of(self, chunk: Chunk, blocks: np.ndarray) -> np.ndarray:
         rows = chunk.rows_of(blocks)
         return self._rows(chunk.numbers[rows], chunk.words[rows], chunk.fingerprints[rows])
 
-    def _confirmed(self, known: np.ndarray, hashes: np.ndarray) -> list[Rows]:
+    def _confirmed(self, known: np.ndarray, hashes: np.ndarray) -> list[np.ndarray]:
         """Return the sketches of a damaged segment of one value that its tables confirm."""
         value = self._values.get(whole_segment_key(self._entry.id))
         whole = None if value is None else read_whole_segment(self._tables, self._entry, value)
@@ -160,42 +145,37 @@ class SegmentRemains:
 
 
 class _ByNumber:
-    """What sound blocks of the tables of a segment say of its sketches."""
+    """What sound blocks of the tables of a segment say of its sketches: band words, then the fingerprint."""
 
     def __init__(self, scheme: Scheme, table: Callable[[int], tuple[np.ndarray, np.ndarray]]) -> None:
         tables = scheme.tables
-        bands = [table(FIRST_BAND_TABLE + band) for band in range(tables.bands)]
-        prints = [
-            (_unpermuted(scheme, at, keys), numbers)
-            for at in range(tables.permutations)
-            for keys, numbers in [table(tables.first_permutation + at)]
-        ]
-        self._numbers = np.unique(np.concatenate([numbers for _, numbers in (*bands, *prints)]))
-        self._words = np.zeros((len(self._numbers), tables.bands), dtype=np.uint64)
-        self._prints = np.zeros(len(self._numbers), dtype=np.uint64)
-        self._has = np.zeros((len(self._numbers), tables.bands + 1), dtype=bool)
-        for band, (keys, numbers) in enumerate(bands):
+        columns = [(band, *table(FIRST_BAND_TABLE + band)) for band in range(tables.bands)]
+        for place in range(tables.permutations):
+            keys, numbers = table(tables.first_permutation + place)
+            columns.append((tables.bands, _unpermuted(scheme, place, keys), numbers))
+        self._numbers = np.unique(np.concatenate([numbers for *_, numbers in columns]))
+        self._values = np.zeros((len(self._numbers), tables.bands + 1), dtype=np.uint64)
+        self._has = np.zeros(self._values.shape, dtype=bool)
+        self._has[:, -1] = not tables.permutations
+        for column, keys, numbers in columns:
             at = np.searchsorted(self._numbers, numbers)
-            self._words[at, band], self._has[at, band] = keys, True
-        self._has[:, -1] = not prints
-        for keys, numbers in prints:
-            at = np.searchsorted(self._numbers, numbers)
-            self._prints[at], self._has[at, -1] = keys, True
+            self._values[at, column], self._has[at, column] = keys, True
 
     def whole(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return numbers, words and fingerprints of the sketches of which everything is known."""
         is_whole = self._has.all(axis=1)
-        return self._numbers[is_whole], self._words[is_whole], self._prints[is_whole]
+        return self._numbers[is_whole], self._values[is_whole, :-1], self._values[is_whole, -1]
 
     def put_into(self, chunk: Chunk) -> Chunk:
         """Return a chunk with all that is known in the place of what it says."""
-        at = np.searchsorted(self._numbers, chunk.numbers)
-        at[at == len(self._numbers)] = 0
         if not len(self._numbers):
             return chunk
+        at = np.searchsorted(self._numbers, chunk.numbers)
+        at[at == len(self._numbers)] = 0
         has = self._has[at] & (self._numbers[at] == chunk.numbers)[:, None]
-        prints = np.where(has[:, -1], self._prints[at], chunk.fingerprints)
-        return chunk._replace(words=np.where(has[:, :-1], self._words[at], chunk.words), fingerprints=prints)
+        values = np.where(has, self._values[at], np.column_stack([chunk.words, chunk.fingerprints]))
+        words, prints = np.ascontiguousarray(values[:, :-1]), np.ascontiguousarray(values[:, -1])
+        return chunk._replace(words=words, fingerprints=prints)
 
 
 _SECTOR = 512
@@ -244,20 +224,17 @@ def _confirmed_rows(
 
     has_words = has.any(axis=1) | words.any(axis=1)
 
-    says = [whole.fingerprints] if permuted else []
-    for place, table in enumerate(permuted):
+    said = np.zeros((2 + len(permuted), len(numbers)), dtype=np.uint64)
+    said[0] = whole.fingerprints if permuted else 0
+    for place, table in enumerate(permuted, 1):
         is_there, at = table.places(numbers)
-        says.append(np.where(is_there, _unpermuted(scheme, place, table.keys)[at], np.uint64(0)))
-    prints, is_print = np.zeros(len(numbers), dtype=np.uint64), np.zeros(len(numbers), bool)
-    has_print = is_print.copy()
-    for one in says:
-        has_print |= one != 0
-    for one, other in combinations(says, 2):
-        is_same_print = (one == other) & (one != 0) & ~is_print
-        prints[is_same_print] = one[is_same_print]
-        is_print |= is_same_print
+        said[place] = np.where(is_there, _unpermuted(scheme, place - 1, table.keys)[at], np.uint64(0))
+    said.sort(axis=0)  # what two places say stands side by side
+    is_twice = (said[1:] == said[:-1]) & (said[1:] != 0)
+    prints = said[1:][is_twice.argmax(axis=0), np.arange(len(numbers))]
+    is_print, has_print = is_twice.any(axis=0), said.any(axis=0)
     is_kept = (agrees | ~has_words) & (is_print | ~has_print) & (agrees | is_print)
-    return numbers, prints, is_kept
+    return numbers, np.where(is_print, prints, np.uint64(0)), is_kept
 
 
 class _Table:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from simindex.format.keys import NUMBER_KEY_BYTES, Key, numbers_of
 from simindex.format.meta import CONFIG_KEY, MANIFEST_KEY, Header, Manifest, decode_header, decode_manifest
 from simindex.format.records import FLAGS_BYTES, decode_flags
 from simindex.maintenance.check_documents import runs_of, times_of_runs
-from simindex.maintenance.heal_sketches import Rows, SegmentRemains
+from simindex.maintenance.heal_sketches import SegmentRemains, sketch_rows
 from simindex.maintenance.new_index import BATCH, making, saved_documents, store_documents
 from simindex.maintenance.reports import RepairReport
 from simindex.maintenance.subprocess_call import Send, run
@@ -229,24 +229,8 @@ def run_repair(send: Send, source: str, destination: str) -> dict[str, Any]:
         return _Repair(Salvage(bare), source, send).run(destination)
 
 
-class _Found(NamedTuple):
-    """Records that are left, and where in the file they lie."""
-
-    numbers: np.ndarray
-    places: np.ndarray
-    lengths: np.ndarray
-    key_hashes: np.ndarray
-    ages: np.ndarray
-
-    def of(self, wanted: np.ndarray | slice) -> _Found:
-        """Return some of them."""
-        return _Found(*(column[wanted] for column in self))
-
-
-def _joined(parts: Iterable[_Found]) -> _Found:
-    none = np.empty(0, dtype=np.int64)
-    columns = zip(_Found(none, none, none, none.astype(np.uint64), none), *parts, strict=True)
-    return _Found(*map(np.concatenate, columns))
+_RECORD = np.dtype([("number", "i8"), ("place", "i8"), ("length", "i8"), ("key_hash", "u8"), ("age", "i8")])
+"""A record that is left: where in the file it lies, and what it says."""
 
 
 class _Repair:
@@ -257,8 +241,8 @@ class _Repair:
         self._scheme: Scheme = scheme_of_header(salvage.header(source), source)
         self._manifest: Manifest = salvage.manifest(source)
         self._values = salvage.segment_values()
-        self._leaders: dict[int, tuple[np.ndarray, int]] = {}
-        self._wanted_leaders: set[int] = set()
+        self._leaders = np.empty(0, dtype=sketch_rows(self._scheme.tables.bands))
+        self._wanted_leaders = set[int]()
         self._documents = self._sketches = self._by_tables = 0
         self._without_sample = 0
         self._without: list[Key] = []
@@ -272,11 +256,12 @@ class _Repair:
         self._find_lost_chunks(remains)
         self._note_lost_segments(remains)
         found = self._records(remains)
-        ends = [np.searchsorted(found.numbers, [e.base, e.base + e.span]).tolist() for e in manifest.segments]
+        bounds = [[entry.base, entry.base + entry.span] for entry in manifest.segments]
+        ends = [np.searchsorted(found["number"], bound).tolist() for bound in bounds]
         config, layout = scheme.config, scheme.tables.layout
         with making(Path(destination), _WORK, config, layout) as session:
             for (first, behind), part in zip(ends, remains, strict=True):
-                self._save(session, part, found.of(slice(first, behind)))
+                self._save(session, part, found[first:behind])
         if self._without_sample:
             self._salvage.notes.append(f"{self._without_sample} {SAMPLES_LOST}")
         expected = manifest.num_documents
@@ -312,11 +297,12 @@ class _Repair:
 
     # ---- records ----
 
-    def _records(self, remains: list[SegmentRemains]) -> _Found:
-        """Return the records that are left, in order of numbers."""
-        reached = _joined(self._sound(entries) for entries in self._salvage.reached("documents"))
-        found = reached.of(self._are_live(reached.numbers, remains))
-        num_removed = len(reached.numbers) - len(found.numbers)
+    def _records(self, remains: list[SegmentRemains]) -> np.ndarray:
+        """Return the records (_RECORD) that are left, in order of numbers."""
+        none = np.empty(0, dtype=_RECORD)
+        reached = np.concatenate([none, *map(self._sound, self._salvage.reached("documents"))])
+        found: np.ndarray = reached[self._are_live(reached["number"], remains)]
+        num_removed = len(reached) - len(found)
         if num_removed:
             self._salvage.notes.append(f"{num_removed} {REMOVED_FOUND}")
         orphans = [self._sound(entries) for entries in self._salvage.by_number()]
@@ -324,12 +310,11 @@ class _Repair:
             # Numbers are given once, so a mark on any page holds.
             removed = self._removed | self._marks_of(self._salvage.by_number())
             known = None if self._salvage.are_orphans_current else self._known(remains)
-            unreached = _joined(orphans)
-            found = _joined([found, unreached.of(self._are_evident(unreached, removed, known))])
-        _, first = np.unique(found.numbers, return_index=True)  # of one number, that which the tree reaches
-        found = found.of(first)
-        self._note_lost_touches(found.numbers, found.ages)
-        return found
+            unreached = np.concatenate(orphans)
+            found = np.concatenate([found, unreached[self._are_evident(unreached, removed, known)]])
+        _, first = np.unique(found["number"], return_index=True)  # of one number, that which the tree reaches
+        self._note_lost_touches(found["number"][first], found["age"][first])
+        return found[first]
 
     def _are_live(self, numbers: np.ndarray, remains: list[SegmentRemains]) -> np.ndarray:
         """Return which numbers neither a mark nor a whole key table contradicts."""
@@ -353,18 +338,25 @@ class _Repair:
         if num_lost:
             self._salvage.notes.append(f"{num_lost} {TOUCHES_LOST}")
 
-    def _sound(self, entries: np.ndarray) -> _Found:
-        """Return the records among some entries."""
+    def _sound(self, entries: np.ndarray) -> np.ndarray:
+        """Return the records (_RECORD) among some entries."""
         is_number = (entries["key_bytes"] == NUMBER_KEY_BYTES) & (entries["octets"][:, 0] < 128)
         entries = entries[is_number]
-        numbers, file = numbers_of(entries["octets"]), self._salvage.file
-        sizes = zip(entries["place"].tolist(), entries["length"].tolist(), strict=True)
-        values = [bytes(file.value(place, size)) for place, size in sizes]
-        records = decode_records(numbers, values, self._scheme.config.keep_shingles)
+        numbers = numbers_of(entries["octets"])
+        records = self._decoded(numbers, entries)
         self._wanted_leaders.update(records.leaders[records.leaders >= 0].tolist())
-        own = records.places
-        where = entries["place"][own], entries["length"][own]
-        return _Found(numbers[own].astype(np.int64), *where, records.key_hashes, records.ages)
+        found = np.empty(len(records.places), dtype=_RECORD)
+        found["number"], found["key_hash"] = numbers[records.places], records.key_hashes
+        found["age"] = records.ages
+        for name in ("place", "length"):
+            found[name] = entries[name][records.places]
+        return found
+
+    def _decoded(self, numbers: np.ndarray, places: np.ndarray) -> Records:
+        """Return the records at places of the file, each with its length."""
+        sizes = zip(places["place"].tolist(), places["length"].tolist(), strict=True)
+        values = [bytes(self._salvage.file.value(place, size)) for place, size in sizes]
+        return decode_records(numbers, values, self._scheme.config.keep_shingles)
 
     def _known(self, remains: list[SegmentRemains]) -> dict[int, int]:
         """Return number -> hash of the key, of the documents that the key tables name."""
@@ -376,11 +368,11 @@ class _Repair:
             known.update(zip(part.key_numbers.tolist(), part.key_hashes.tolist(), strict=True))
         return known
 
-    def _are_evident(self, found: _Found, removed: set[int], known: dict[int, int] | None) -> np.ndarray:
+    def _are_evident(self, found: np.ndarray, removed: set[int], known: dict[int, int] | None) -> np.ndarray:
         """Return which are of no removed document: a page that no tree reaches may be of an older state."""
         are_kept = [
             number not in removed and (known is None or known.get(number) == key_hash)
-            for number, key_hash in zip(found.numbers.tolist(), found.key_hashes.tolist(), strict=True)
+            for number, key_hash in zip(found["number"].tolist(), found["key_hash"].tolist(), strict=True)
         ]
         return np.array(are_kept, dtype=bool)
 
@@ -404,50 +396,39 @@ class _Repair:
 
     # ---- one segment ----
 
-    def _save(self, session: Session, part: SegmentRemains, found: _Found) -> None:
+    def _save(self, session: Session, part: SegmentRemains, found: np.ndarray) -> None:
         """Store what is left of a segment's documents."""
-        rows = part.rows(found.numbers, found.key_hashes)
-        for at in np.flatnonzero(np.isin(rows.numbers, list(self._wanted_leaders))).tolist():
-            self._leaders[int(rows.numbers[at])] = rows.words[at].copy(), int(rows.fingerprints[at])
-        file = self._salvage.file
-        for first in range(0, len(found.numbers), BATCH):
-            numbers, places, lengths, *_ = found.of(slice(first, first + BATCH))
-            sizes = zip(places.tolist(), lengths.tolist(), strict=True)
-            values = [bytes(file.value(place, size)) for place, size in sizes]
-            wanted = numbers.astype(np.uint64)
-            records = decode_records(wanted, values, self._scheme.config.keep_shingles)
-            store_documents(session, self._with_sketches(numbers, records, rows, part))
-            self._documents += len(values)
+        # Leaders of earlier segments have smaller numbers, so that all ascend.
+        rows = np.concatenate([self._leaders, part.rows(found["number"], found["key_hash"])])
+        self._leaders = rows[np.isin(rows["number"], list(self._wanted_leaders))]
+        for first in range(0, len(found), BATCH):
+            some = found[first : first + BATCH]
+            records = self._decoded(some["number"].astype(np.uint64), some)
+            store_documents(session, self._with_sketches(some["number"], records, rows, part))
+            self._documents += len(some)
             self._send([self._documents, max(self._manifest.num_documents, self._documents)])
-        self._note_lost(part, found.numbers)
+        self._note_lost(part, found["number"])
 
     def _with_sketches(
-        self, numbers: np.ndarray, records: Records, rows: Rows, part: SegmentRemains
+        self, numbers: np.ndarray, records: Records, rows: np.ndarray, part: SegmentRemains
     ) -> NewDocuments:
         """Return documents with those of their sketches that are left."""
-        at = np.minimum(np.searchsorted(rows.numbers, numbers), max(len(rows.numbers) - 1, 0))
-        is_own = (records.present > 0) & (records.leaders == NO_LEADER) & (len(rows.numbers) > 0)
-        is_own[is_own] = rows.numbers[at[is_own]] == numbers[is_own]
-        leaders = [self._leaders.get(leader) for leader in records.leaders.tolist()]
-        is_copy = np.array([leader is not None for leader in leaders], dtype=bool) & (records.present > 0)
-        words = np.zeros((len(numbers), self._scheme.tables.bands), dtype=np.uint64)
-        prints = np.zeros(len(numbers), dtype=np.uint64)
-        words[is_own], prints[is_own] = rows.words[at[is_own]], rows.fingerprints[at[is_own]]
-        for place in np.flatnonzero(is_copy).tolist():
-            words[place], prints[place] = cast("tuple[np.ndarray, int]", leaders[place])
-        has = is_own | is_copy
+        is_own = records.leaders == NO_LEADER
+        owners = np.where(is_own, numbers, records.leaders)
+        at = np.searchsorted(rows["number"], owners)
+        has = (records.present > 0) & (np.append(rows["number"], -1)[at] == owners)
         lost = np.flatnonzero(~has & (records.present > 0)).tolist()
         self._num_without += len(lost)
         self._without += [records.keys[place] for place in lost[: _MOST_NAMED - len(self._without)]]
         self._sketches += len(numbers) - len(lost)
-        self._by_tables += int(rows.by_tables[at[is_own]].sum())
-        sources = self._manifest.sources
+        self._by_tables += int(rows["by_tables"][at[has & is_own]].sum())
         samples = None
         if self._scheme.tables.has_shingles:
             counts, one_in = (records.num_shingles, records.num_sampled), self._scheme.config.containment
             samples, is_lost = part.samples.of(numbers.astype(np.uint64), counts, one_in)
             self._without_sample += int(is_lost.sum())
-        return saved_documents(records, self._scheme, sources, has, words[has], prints[has], samples)
+        words, prints = rows["words"][at[has]], rows["fingerprint"][at[has]]
+        return saved_documents(records, self._scheme, self._manifest.sources, has, words, prints, samples)
 
     def _note_lost(self, part: SegmentRemains, numbers: np.ndarray) -> None:
         """Take note of numbers in the key table that have neither a record nor a mark."""

@@ -35,6 +35,15 @@ class StoredTables:
 
     def chunks(self, table: int) -> Iterator[tuple[bytes, Chunk | None]]:
         """Yield key and rows (``None``: missing) of each chunk of a table, or of the sketches behind them."""
+        if self._whole is not None:
+            words, prints, numbers = self._whole.words, self._whole.fingerprints, self._whole.numbers
+            if table < self._geometry.count:
+                words, numbers = self._whole.tables[table]
+            if len(numbers):  # copies, for they lie anywhere in the value
+                arrays = words.reshape(len(numbers), -1).copy(), prints.copy(), numbers.copy()
+                no_seals, is_sound = np.empty(0, dtype=np.uint64), np.ones(1, dtype=bool)
+                yield whole_segment_key(self._entry.id), Chunk(*arrays, no_seals, is_sound, len(numbers))
+            return
         column = self._geometry.columns(self._entry)[table]
         for piece in pieces_of_column(self._entry, column):
             value = self._get(piece.key)
@@ -52,7 +61,7 @@ class StoredTables:
     def _sound(self, table: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Yield what is in sound blocks, ascends, and is of numbers in the segment."""
         is_sketches, last = table == self._geometry.count, -1
-        for place, chunk in enumerate(self._parts(table)):
+        for place, (_, chunk) in enumerate(self.chunks(table)):
             if chunk is None:
                 self._note(table, place)
                 continue
@@ -72,18 +81,6 @@ class StoredTables:
             if len(taken):
                 last = int(taken[-1])
                 yield chunk.words[rows], chunk.fingerprints[rows if is_sketches else []], numbers
-
-    def _parts(self, table: int) -> Iterator[Chunk | None]:
-        if self._whole is None:
-            yield from (chunk for _, chunk in self.chunks(table))
-            return
-        words, numbers = self._whole.words, self._whole.numbers
-        if table < self._geometry.count:
-            words, numbers = self._whole.tables[table]
-        if len(numbers):  # copies, for they lie anywhere in the value
-            words, no_seals = words.reshape(len(numbers), -1), np.empty(0, dtype=np.uint64)
-            prints, is_sound = self._whole.fingerprints.copy(), np.ones(1, dtype=bool)
-            yield Chunk(words.copy(), prints, numbers.copy(), no_seals, is_sound, len(numbers))
 
     def _note(self, table: int, chunk: int, block: int | None = None) -> None:
         name = self._geometry.name(table)
