@@ -167,8 +167,7 @@ class _Check:
         return values
 
     def _contents(self, scheme: Scheme, manifest: Manifest) -> None:
-        sums = Sum()
-        documents = Documents(scheme, manifest, self._trees, sums, self.found)
+        sums, documents = Sum(), Documents(scheme, manifest, self._trees, self.found)
         tree = self._trees.get("documents")
         if self._is_full:
             documents.check_records(self.advance)
@@ -176,10 +175,10 @@ class _Check:
             message = f"expected {manifest.num_documents} documents, found {tree.num_entries}"
             self.found(Problem("count", message, "documents"))
         values = self._segments(manifest)
-        for place, entry in enumerate(manifest.segments):
+        for entry in manifest.segments:
             check = SegmentCheck(scheme, entry, values[entry.id], self.found)
             if self._is_full:
-                check.check_tables(documents, place, sums, self.advance)
+                check.check_tables(documents, sums, self.advance)
             else:
                 check.check_values()
 

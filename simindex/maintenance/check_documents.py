@@ -1,19 +1,17 @@
 """Check of what is stored by document number: records, removal marks, groups of copies, ages.
 
-`Documents` holds what the records say, by segment: some forty bytes a document, and no record.
+`Documents` holds what the records say: some forty bytes a document, and no record.
 """
 
 from __future__ import annotations
 
 import os
-from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from simindex.errors import CorruptIndexError
-from simindex.format.bulk import NO_LEADER, Records, decode_records
+from simindex.format.bulk import NO_LEADER, decode_records
 from simindex.format.keys import NUMBER_KEY_BYTES, number_of, numbers_of
 from simindex.format.layout import SegmentEntry
 from simindex.format.meta import Manifest
@@ -42,6 +40,10 @@ class Sum:
 
     def of(self, keys: np.ndarray, numbers: np.ndarray) -> int:
         """Return the sum of entries, modulo 2**64: uint64 keys, and numbers of any width."""
+        parts = range(0, len(keys), _AT_ONCE)
+        return sum(self._of(keys[n : n + _AT_ONCE], numbers[n : n + _AT_ONCE]) for n in parts) % 2**64
+
+    def _of(self, keys: np.ndarray, numbers: np.ndarray) -> int:
         first, second = self._secrets
         with np.errstate(over="ignore"):
             mixed = keys ^ first
@@ -57,45 +59,29 @@ class Sum:
         return int(mixed.sum(dtype=np.uint64))
 
 
-DOCUMENT = np.dtype(
-    [("number", "i8"), ("present", "u1"), ("leader", "i8"), ("num_shingles", "u4"), ("num_sampled", "u4")]
-)
-"""A live document: its number in its segment, what its record has of a sketch, the number of its leader or
-NO_LEADER, and the counts of its sample, zeros where there is no shingle table."""
+_IN_RECORDS = [
+    *[("key_hashes", "u8"), ("ages", "i8"), ("leaders", "i8"), ("present", "u1")],
+    *[("num_shingles", "u4"), ("num_sampled", "u4")],
+]
 
-
-@dataclass
-class Part:
-    """The live documents (DOCUMENT) in a segment's range, and the sums of their keys and of its copies."""
-
-    documents: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=DOCUMENT))
-    keys: int = 0
-    copies: int = 0
+DOCUMENT = np.dtype([("numbers", "i8"), *_IN_RECORDS], align=True)
+"""A live document: its number, then what its record says, as in `Records`."""
 
 
 class Documents:
     """What the databases that go by number hold.
 
     Attributes:
-        parts: the live documents by segment, in the order of the manifest.
+        live: the live documents, DOCUMENT, by number.
         is_whole: whether every record could be read, and so nothing that is missing was merely not read.
         are_marks_whole: whether every mark could.
     """
 
-    def __init__(
-        self, scheme: Scheme, manifest: Manifest, trees: dict[str, Tree], sums: Sum, found: Found
-    ) -> None:
+    def __init__(self, scheme: Scheme, manifest: Manifest, trees: dict[str, Tree], found: Found) -> None:
         """Read marks and groups; the records are `check_records`'s."""
-        self._scheme, self._manifest, self._sums, self._found = scheme, manifest, sums, found
-        self._trees = trees
-        self._bases = [entry.base for entry in manifest.segments]
-        self.parts = [Part() for _ in manifest.segments]
-        self._read_rows: list[list[np.ndarray]] = [[part.documents] for part in self.parts]
-        self._hashes: list[np.ndarray] = []
-        self._ages: list[tuple[np.ndarray, np.ndarray]] = []
-        self.num_documents = self.num_copies = 0
+        self._scheme, self._manifest, self._trees, self._found = scheme, manifest, trees, found
+        self.live = np.empty(0, dtype=DOCUMENT)
         self.is_whole = False
-        self._needs_source = False
         self.marks, self.are_marks_whole = self._decoded("mark", "removed", decode_flags)
         self.groups, _ = self._decoded("group", "groups", decode_group_size)
         for number in self.marks:
@@ -148,9 +134,7 @@ class Documents:
                 some = entries[first : first + _AT_ONCE]
                 self._read(self._trees["documents"], some)
                 advance(int(some["length"].sum()))
-        for part, rows in zip(self.parts, self._read_rows, strict=True):
-            part.documents = np.concatenate(rows)
-            rows.clear()
+        self._check_places()
         if not self.is_whole:
             return
         self._check_counts()
@@ -179,41 +163,28 @@ class Documents:
         for place, error in records.errors:
             self.is_whole = False
             self._report("record", "documents", str(error), int(numbers[place]))
-        self._take(numbers[records.places].astype(np.int64), records)
-        self._ages.append((numbers[records.places].astype(np.int64), records.ages))
-        self._hashes.append(records.key_hashes)
+        start = len(self.live)
+        self.live.resize(start + len(records.places), refcheck=False)  # in place, for it can be large
+        rows = self.live[start:]
+        rows["numbers"] = numbers[records.places]
+        for name, _ in _IN_RECORDS:
+            rows[name] = getattr(records, name)
 
-    def _take(self, numbers: np.ndarray, records: Records) -> None:
-        hashes, present, leaders = records.key_hashes, records.present, records.leaders
-        self.num_documents += len(numbers)
-        self.num_copies += int((leaders != NO_LEADER).sum())
-        self._needs_source |= bool((present & HAS_SIGNATURE).any())
-        for number in [int(n) for n in numbers if int(n) in self.marks] if self.marks else []:
+    def of(self, entry: SegmentEntry) -> np.ndarray:
+        """Return the live documents in the range of a segment."""
+        first, behind = np.searchsorted(self.live["numbers"], [entry.base, entry.base + entry.span])
+        return self.live[first:behind]
+
+    def _check_places(self) -> None:
+        """Prove that every record lies in the range of a segment, and has no mark."""
+        numbers, segments = self.live["numbers"], self._manifest.segments
+        for number in numbers[np.isin(numbers, list(self.marks))].tolist():
             self._report("record", "documents", "expected no record of a removed number, found one", number)
-        segments = np.searchsorted(np.array(self._bases, dtype=np.int64), numbers, side="right") - 1
-        for segment in np.unique(segments).tolist():
-            own = segments == segment
-            entry = self._manifest.segments[segment] if segment >= 0 else None
-            if entry is None or int(numbers[own][-1]) >= entry.base + entry.span:
-                self._outside(numbers[own], entry)
-                if entry is None:
-                    continue
-                own &= numbers < entry.base + entry.span
-            relative, led = numbers[own] - entry.base, leaders[own] != NO_LEADER
-            rows = np.zeros(len(relative), dtype=DOCUMENT)
-            rows["number"], rows["present"], rows["leader"] = relative, present[own], leaders[own]
-            if self._scheme.tables.has_shingles:
-                rows["num_shingles"] = records.num_shingles[own]
-                rows["num_sampled"] = records.num_sampled[own]
-            self._read_rows[segment].append(rows)
-            part = self.parts[segment]
-            part.keys += self._sums.of(hashes[own], relative)
-            part.copies += self._sums.of(leaders[own][led].astype(np.uint64), relative[led])
-
-    def _outside(self, numbers: np.ndarray, entry: SegmentEntry | None) -> None:
-        outside = numbers if entry is None else numbers[numbers >= entry.base + entry.span]
-        message = f"expected records of numbers in segments, found {len(outside)} in none"
-        self._report("record", "documents", message, outside[0], outside[-1])
+        ends = np.array([[entry.base, entry.base + entry.span] for entry in segments], dtype=np.int64)
+        outside = numbers[np.searchsorted(ends.reshape(-1), numbers, side="right") % 2 == 0]
+        if len(outside):
+            message = f"expected records of numbers in segments, found {len(outside)} in none"
+            self._report("record", "documents", message, outside[0], outside[-1])
 
     # ---- what follows from all of them ----
 
@@ -223,10 +194,9 @@ class Documents:
         runs, broken = runs_of(tree, self._manifest)
         for stored, message in broken:
             self._found(Problem("age", message, "ages", first_key=stored.hex()))
-        if not tree.is_whole or not self._ages:
+        if not tree.is_whole:
             return
-        numbers = np.concatenate([numbers for numbers, _ in self._ages])
-        ages = np.concatenate([ages for _, ages in self._ages])
+        numbers, ages = self.live["numbers"], self.live["ages"]
         oldest, newest = times_of_runs(runs, numbers)
         late = numbers[oldest > ages]
         if len(late):
@@ -239,10 +209,7 @@ class Documents:
 
     def _check_keys(self) -> None:
         """Prove that no two live documents have the same key."""
-        if not self._hashes:
-            return
-        hashes = np.concatenate(self._hashes)
-        numbers = np.concatenate([numbers for numbers, _ in self._ages])
+        numbers, hashes = self.live["numbers"], self.live["key_hashes"]
         order = np.argsort(hashes, kind="stable")
         is_twin = hashes[order[1:]] == hashes[order[:-1]]
         twins = np.unique(np.concatenate([order[1:][is_twin], order[:-1][is_twin]]))
@@ -261,11 +228,13 @@ class Documents:
 
     def _check_groups(self) -> None:
         """Prove that groups count the live documents that share a sketch."""
-        led = np.concatenate([np.empty(0, np.int64), *(part.documents["leader"] for part in self.parts)])
-        found, counts = np.unique(led[led != NO_LEADER], return_counts=True)
+        leaders = self.live["leaders"]
+        found, counts = np.unique(leaders[leaders != NO_LEADER], return_counts=True)
         expected = dict(zip(found.tolist(), counts.tolist(), strict=True))
-        for leader in sorted(expected.keys() | self.groups.keys()):
-            size = expected.get(leader, 0) + self.is_live(leader)
+        named = sorted(expected.keys() | self.groups.keys())
+        are_live = np.isin(np.array(named, dtype=np.int64), self.live["numbers"]).tolist()
+        for leader, is_live in zip(named, are_live, strict=True):
+            size = expected.get(leader, 0) + is_live
             if self.groups.get(leader) != size:
                 stored = self.groups.get(leader, "none")
                 message = f"expected a group of {size} live documents, found {stored}"
@@ -275,26 +244,19 @@ class Documents:
                 message = f"expected flag 1 alone where copies share the sketch, found flags {flags}"
                 self._report("mark", "removed", message, number)
 
-    def is_live(self, number: int) -> bool:
-        """Whether a number has a record in the range of a segment."""
-        place = bisect_right(self._bases, number) - 1
-        if place < 0:
-            return False
-        numbers, relative = self.parts[place].documents["number"], number - self._bases[place]
-        at = int(np.searchsorted(numbers, relative))
-        return at < len(numbers) and int(numbers[at]) == relative
-
     def _check_counts(self) -> None:
         """Prove that the manifest counts what there is."""
         manifest = self._manifest
+        num_copies = int((self.live["leaders"] != NO_LEADER).sum())
         for what, expected, found in (
-            ("documents", manifest.num_documents, self.num_documents),
-            ("copies", manifest.num_copies, self.num_copies),
+            ("documents", manifest.num_documents, len(self.live)),
+            ("copies", manifest.num_copies, num_copies),
         ):
             if expected != found:
                 message = f"expected {expected} {what}, as the manifest says, found {found}"
                 self._found(Problem("count", message, "documents"))
-        if self._needs_source and manifest.sources not in (OF_DOCUMENTS, OF_ROWS):
+        has_signatures = bool((self.live["present"] & HAS_SIGNATURE).any())
+        if has_signatures and manifest.sources not in (OF_DOCUMENTS, OF_ROWS):
             message = "expected the manifest to say what signatures are of, found that there are none"
             self._found(Problem("manifest", message, "meta"))
 

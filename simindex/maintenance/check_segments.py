@@ -41,17 +41,17 @@ known."""
 class Numbers:
     """The documents that a segment may have entries of: live ones, and removed ones with a mark."""
 
-    def __init__(self, entry: SegmentEntry, documents: Documents, place: int) -> None:
-        live, behind = documents.parts[place].documents, entry.base + entry.span
-        marked = [number - entry.base for number in documents.marks if entry.base <= number < behind]
-        gone = np.setdiff1d(np.array(marked, dtype=np.int64), live["number"])
+    def __init__(self, entry: SegmentEntry, documents: Documents) -> None:
+        live, behind = documents.of(entry), entry.base + entry.span
+        marked = [number for number in documents.marks if entry.base <= number < behind]
+        gone = np.setdiff1d(np.array(marked, dtype=np.int64), live["numbers"])
         removed = np.zeros(len(gone), dtype=DOCUMENT)
-        removed["number"], removed["leader"] = gone, NO_LEADER
+        removed["numbers"], removed["leaders"] = gone, NO_LEADER
         both = np.concatenate([live, removed])
-        order = np.argsort(both["number"], kind="stable")
+        order = np.argsort(both["numbers"], kind="stable")
         self.documents, self.is_live = both[order], order < len(live)
-        self.numbers = np.ascontiguousarray(self.documents["number"])
-        self.is_copy = self.documents["leader"] != NO_LEADER
+        self.numbers = self.documents["numbers"] - entry.base
+        self.is_copy = self.documents["leaders"] != NO_LEADER
 
     def places(self, numbers: np.ndarray) -> np.ndarray:
         """Return where numbers are among them, -1 for others."""
@@ -111,16 +111,14 @@ class Agreement:
         scheme: Scheme,
         entry: SegmentEntry,
         documents: Documents,
-        place: int,
         sums: Sum,
         differ: Differ,
     ) -> None:
-        """Args: place: of the segment in the manifest; differ: called with what does not agree."""
+        """Args: differ: called with what does not agree."""
         self._scheme, self._entry, self._documents, self._sums = scheme, entry, documents, sums
         self._differ = differ
         self._tables = scheme.tables
-        self._part = documents.parts[place]
-        self._numbers = Numbers(entry, documents, place)
+        self._numbers = Numbers(entry, documents)
         watched = KEY_TABLE, COPY_TABLE, *(first for first, *_ in self._kinds()), self._tables.count
         self._seen = {table: _Seen(self._numbers) for table in watched}
         self._shingles, self._sampled = _Seen(self._numbers), _Seen(self._numbers)
@@ -153,15 +151,16 @@ class Agreement:
         if not self._documents.is_whole or table not in (KEY_TABLE, COPY_TABLE):
             return
         if table == KEY_TABLE:
-            wanted, total, every = self._numbers.is_live, self._part.keys, "document"
+            wanted, column, every = self._numbers.is_live, "key_hashes", "document"
             what = "the hashes of the documents' keys"
         else:
-            wanted, total, every = self._numbers.is_copy, self._part.copies, "copy under its leader"
+            wanted, column, every = self._numbers.is_copy, "leaders", "copy under its leader"
             what = "copies under their leaders"
-        missing = self._numbers.numbers[wanted & ~seen.is_seen]
+        numbers, keys = self._numbers.numbers, self._numbers.documents[column].view(np.uint64)
+        missing = numbers[wanted & ~seen.is_seen]
         if len(missing):
             self._differ(f"expected every {every}, found {len(missing)} that are not in it", name, missing)
-        elif self._sum[table] != total % 2**64:
+        elif self._sum[table] != self._sums.of(keys[wanted], numbers[wanted]):
             self._differ(f"expected {what}, found others", name, None)
 
     def _is_of_shingles(self, table: int) -> bool:
@@ -302,9 +301,7 @@ class SegmentCheck:
 
     # ---- what the values say ----
 
-    def check_tables(
-        self, documents: Documents, place: int, sums: Sum, advance: Callable[[int], None]
-    ) -> None:
+    def check_tables(self, documents: Documents, sums: Sum, advance: Callable[[int], None]) -> None:
         """Prove everything else."""
         lost = self.check_values()
         if lost and not self._entry.chunked:
@@ -314,7 +311,7 @@ class SegmentCheck:
         except CorruptIndexError as exc:
             self._report(str(exc), exc.table)
             return
-        proof = Agreement(self._scheme, self._entry, documents, place, sums, self.differ)
+        proof = Agreement(self._scheme, self._entry, documents, sums, self.differ)
         writer = SegmentWriter(self._tables, self._entry, is_stored=True)
         for table in range(self._tables.count):
             before = len(stored.errors)
