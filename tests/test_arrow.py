@@ -446,7 +446,7 @@ def test_long_values_are_taken_out_one_by_one() -> None:
     assert [stop - start for start, stop in short] == [1_000, 1_000, 500]
 
 
-class SizelessType(pa.ExtensionType):
+class SizelessType(pa.ExtensionType):  # type: ignore[misc] # pyarrow has no types
     def __init__(self, storage: Any) -> None:
         super().__init__(storage, "test.sizeless")
 
@@ -457,7 +457,7 @@ class SizelessType(pa.ExtensionType):
         return SizelessArray
 
 
-class SizelessArray(pa.ExtensionArray):
+class SizelessArray(pa.ExtensionArray):  # type: ignore[misc]
     """As arrays of views, and lists of them, are in pyarrow 16 to 19."""
 
     @property
