@@ -1,4 +1,4 @@
-"""`simindex insert`: every kind of input, through the command."""
+"""`simindex insert` and others: every kind of input, through the command."""
 
 import gzip
 import json
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.commands import Run, must_say, stored
+from support.servers import in_memory
 from support.texts import FOX, ROWS, SHIP, json_lines, make_folder, zstd
 
 import simindex
@@ -255,3 +256,14 @@ def test_query_file_takes_an_encoding_and_a_packing(run: Run, tmp_path: Path) ->
     assert json.loads(run("query", "ix", "--file", "page.gz", "--encoding", "utf-16", "--json").out)["key"]
     with simindex.open("ix", "r") as index:
         assert index["page.gz"].sketch.jaccard(simindex.Sketcher().sketch("caf\xe9 au lait")) == 1.0
+
+
+def test_insert_query_and_join_take_urls(run: Run) -> None:
+    with in_memory(a__jsonl=json_lines(ROWS), b__jsonl=json_lines(ROWS[:1])) as url:
+        assert run("insert", "ix", f"{url}/a*.jsonl").code == 0
+        queried = run("query", "ix", "--input", f"{url}/b.jsonl", "--json")
+        assert queried.code == 0
+        assert f'"{ROWS[0]["id"]}"' in queried.out
+        joined = run("join", "ix", f"{url}/b.jsonl", "--json")
+        assert joined.code == 0
+        assert ROWS[0]["id"] in {json.loads(line)["a"] for line in joined.out.splitlines()}

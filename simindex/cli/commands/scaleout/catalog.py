@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from simindex import Config
+from simindex import Config, scaleout
 from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.checks import require_seconds
 from simindex.cli import options
@@ -46,8 +46,6 @@ def init(
         store URI: Where backups lie: a folder that all nodes see, or s3://.
         durability: What an acknowledged change survives: a crash of its node, or the loss of its disk.
     """
-    from simindex import scaleout
-
     with scaleout.create(
         catalog,
         settings.config(Config()),
@@ -80,8 +78,6 @@ def build(
     Options:
         on_conflict: What to do with a key that is stored already.
     """
-    from simindex import scaleout
-
     how: Any = {"on_conflict": on_conflict, "skip_bad_rows": skip_bad_rows, "batch_size": batch_size}
     rows = reads.inputs(inputs)
     with work_bar("documents") as advance:
@@ -117,7 +113,6 @@ def query(
         seconds S: How long to wait for an answer.
         on_missing: What becomes of partitions that do not answer.
     """
-    from simindex import scaleout
     from simindex.scaleout.catalog import Catalog
 
     least = DEFAULT_THRESHOLD if threshold is None else threshold
@@ -144,8 +139,6 @@ def query(
 
 def status(catalog: Uri, address: Address = None, as_json: options.JsonObject = False) -> None:
     """Show each place with its node, partitions and documents; exit code 1 where one does not answer."""
-    from simindex import scaleout
-
     with scaleout.open(catalog, address=address) as index:
         places, found = index.catalog.places, index.status()
     if as_json:

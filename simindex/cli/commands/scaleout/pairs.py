@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from simindex import scaleout
 from simindex.cli import options
 from simindex.cli.commands.pairs import (
     CopyChoice,
@@ -49,8 +50,6 @@ def pairs(
 ) -> None:
     """Print all pairs of similar documents of all partitions, as they are found; JSON lines as those of
     pairs."""
-    from simindex import scaleout
-
     how = similar.arguments() | {"copies": copies, "max_run": max_run, "work": work, "address": address}
     with scaleout.pairs(catalog, **how) as found, work_bar("pairs", prints_results=True) as advance:
         print_pairs(found, limit, as_json, lambda count: advance(count, count))
@@ -70,8 +69,6 @@ def clusters(
 ) -> None:
     """Print the clusters of similar documents of all partitions, as clusters does; components come in the
     order of partitions, and of age in each."""
-    from simindex import scaleout
-
     how = similar.arguments() | {"linkage": linkage, "max_run": max_run, "work": work, "address": address}
     with scaleout.clusters(catalog, **how) as found:
         print_clusters(islice(found, limit), as_json)

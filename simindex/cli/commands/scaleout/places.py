@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from simindex import scaleout
 from simindex.cli import options
 from simindex.cli.options import Address, Places, Uri, places_of
 from simindex.cli.output import counted, figure, note, print_json, print_table
@@ -30,8 +31,6 @@ _Store = Annotated[
 
 def backup(catalog: Uri, address: Address = None, as_json: options.JsonObject = False) -> None:
     """Back up every partition to the store that init --store named; what is there is not uploaded again."""
-    from simindex import scaleout
-
     reports = scaleout.backup(catalog, address=address)
     copied = sum(report.copied_bytes for report in reports.values())
     _print_reports(reports, as_json, f": {figure(copied)} bytes uploaded")
@@ -50,8 +49,6 @@ def restore(
     Arguments:
         lost RESOURCE: The resource of the node that is lost.
     """
-    from simindex import scaleout
-
     _print_reports(scaleout.restore(catalog, lost, places_of(place), address=address), as_json, " restored")
 
 
@@ -69,8 +66,6 @@ def move(
         partition PARTITION: Its number; see status.
         place RESOURCE=FOLDER: Destination: a node's resource, and a folder there.
     """
-    from simindex import scaleout
-
     ((resource, folder),) = places_of([place]).items()
     scaleout.move(catalog, partition, resource, folder, store=store, address=address)
     note(f"partition {partition} is at {resource}")
@@ -89,8 +84,6 @@ def rebalance(
     Options:
         dry_run: Only show which would move.
     """
-    from simindex import scaleout
-
     moves = scaleout.rebalance(catalog, places_of(place), store=store, dry_run=dry_run, address=address)
     if as_json:
         for one in moves:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import typer
 
+from simindex import scaleout
 from simindex.cli import options, reading
 from simindex.cli.commands.dedup import DedupOptions, OutputFile, note_missed, note_rows
 from simindex.cli.options import Address
@@ -46,8 +47,6 @@ def dedup(
         work FOLDER: Folder for temporary files, seen by all nodes, some hundred bytes a row; removed at the
             end (default: that of the journal).
     """
-    from simindex import scaleout
-
     rows, bad_rows = _rows_of(inputs, reads), Reports("bad row")
     given = how.arguments(sketch, bad_rows) | {"work": work, "address": address}
     run_to_end(lambda tell: scaleout.deduplicate(rows, output, progress=tell, **given), bad_rows, as_json)
@@ -74,8 +73,6 @@ def plan(
         parallel N: Approximate number of processes.
         find: Write the rows that stay, or JSON lines of similar pairs, or of clusters by their linkage.
     """
-    from simindex import scaleout
-
     given = how.arguments(sketch, Reports("bad row"))
     given["skip_bad_rows"] = given.pop("on_bad_row") is not None
     rows = _rows_of(inputs, reads)
