@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain
+from itertools import chain, filterfalse
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -504,9 +504,9 @@ def records_of(main: Tree, values: Iterable[tuple[bytes, memoryview]]) -> dict[s
         else:
             found[name] = record
     if main.is_whole:
-        missing = (name for name in DATABASES if name not in found)
-        main.findings += (Finding(f"expected a database {name!r}, found none", MAIN) for name in missing)
-    return {name: found[name] for name in DATABASES if name in found}
+        for name in filterfalse(found.__contains__, DATABASES):
+            main.findings.append(Finding(f"expected a database {name!r}, found none", MAIN))
+    return {name: found[name] for name in filter(found.__contains__, DATABASES)}
 
 
 def _read_free_list(free: Tree, usage: Usage) -> None:
