@@ -35,7 +35,8 @@ def read(source: Source, fields: Fields) -> Iterator[Found]:
                 given = opened.enter_context(remote.opened_to_seek(given))
             file = opened.enter_context(parquet.ParquetFile(given, buffer_size=_BUFFER_BYTES))
             names = file.schema_arrow.names
-            fields.require_column(source.name, names)
+            if names or file.metadata.num_rows:  # of no rows the columns may not be known
+                fields.require_column(source.name, names)
             wanted = [name for name in names if name in (fields.id, fields.document, fields.metadata_from)]
             num_bytes, num_rows = source.total_bytes() or 0, file.metadata.num_rows
             columns = None if fields.metadata or fields.whole_rows else wanted

@@ -44,6 +44,11 @@ def test_parquet_that_cannot_be_read_is_an_error_with_its_place(tmp_path: Path) 
         list(Inputs([str(path)]))
 
 
+def test_parquet_without_columns_and_rows_has_no_rows(tmp_path: Path) -> None:
+    """As a deduplication writes it that keeps nothing."""
+    assert list(inputs_of(tmp_path / "a.parquet", [])) == []
+
+
 def test_parquet_cell_over_the_limit_is_a_bad_row_and_reading_goes_on(tmp_path: Path) -> None:
     path = str(tmp_path / "a.parquet")
     rows = [
