@@ -25,6 +25,7 @@ from simindex.corpus.dedup.star import Outcome, Star
 from simindex.corpus.dedup.verdict_file import VerdictReader, verdicts_of
 from simindex.corpus.entries import Place
 from simindex.corpus.outputs.output import naming, write_all
+from simindex.corpus.outputs.rows import json_line
 from simindex.errors import InputError, optional_module
 from simindex.format.keys import Key
 from simindex.pairs.edges import ends_of
@@ -202,6 +203,6 @@ def _report_lines(
     orjson = optional_module("orjson", "the report of removed rows")
     origins = files.origins(np.array([place for place, _ in gone], dtype=np.uint32), stages.paths)
     return [
-        orjson.dumps(removed_row(key, row, verdict, first + at), option=orjson.OPT_APPEND_NEWLINE)
+        json_line(orjson, removed_row(key, row, verdict, first + at))
         for (key, row, _), (at, verdict) in zip(origins, gone, strict=True)
     ]

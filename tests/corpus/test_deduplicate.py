@@ -102,6 +102,30 @@ def test_folder_of_texts_gives_the_paths_that_stay(tmp_path: Path) -> None:
     assert (tmp_path / "out.txt").read_text() == f"{folder}/a.txt\n{folder}/c.txt\n"
 
 
+@pytest.mark.parametrize("name", ["out.txt", "out.jsonl", "out.csv"])
+def test_names_of_files_that_are_not_utf_8_are_written_and_reported(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    for file, text in (
+        (b"a", "one two three four"),
+        (b"\xfe", "five six seven"),
+        (b"\xff", "one two three four"),
+    ):
+        (folder / os.fsdecode(file)).write_text(text)
+    assert deduplicate(folder, tmp_path / name)[:3] == (3, 2, 1)
+    (removed,) = rows_of(tmp_path / f"{name}.dedup/removed.jsonl")
+    assert (removed["id"], removed["input"]) == (f"{folder}/\udcff", f"{folder}/\udcff")
+    written = (tmp_path / name).read_bytes()
+    assert (b"texts/\\udcfe" if name == "out.jsonl" else b"texts/\xfe") in written
+    assert written.count(b"texts/") == 2
+
+
+def test_rows_with_a_half_of_a_character_are_written_as_json_has_it(tmp_path: Path) -> None:
+    items = [("a", "one \ud800 two three"), ("b", "quite other words")]
+    assert deduplicate(items, tmp_path / "out.jsonl").kept == 2
+    assert [(row["id"], row["text"]) for row in rows_of(tmp_path / "out.jsonl")] == items
+
+
 # ---- against ----
 
 

@@ -21,7 +21,7 @@ from simindex.corpus.dedup.rows import Rows
 from simindex.corpus.entries import Entry
 from simindex.corpus.outputs.lines import UNDER_WAY, LinesOutput
 from simindex.corpus.outputs.output import Mark, Output
-from simindex.corpus.outputs.rows import Note, values_of
+from simindex.corpus.outputs.rows import Note, json_line, values_of
 from simindex.corpus.sqlite_files import TextFile
 from simindex.errors import optional_module
 from simindex.jsonable import plain
@@ -176,8 +176,7 @@ class Work:
             report.write_lines([self._report_line(reported)])
 
     def _report_line(self, reported: Any) -> bytes:
-        line: bytes = self._orjson.dumps(reported.to_dict(), option=self._orjson.OPT_APPEND_NEWLINE)
-        return line
+        return json_line(self._orjson, reported.to_dict())
 
     def _end_frame(self) -> None:
         self._cut()

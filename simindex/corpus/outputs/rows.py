@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -91,8 +92,18 @@ class JsonLines(Encoder):
         return body + (b"" if body.endswith(b"{") else b",") + members[1:]
 
     def _line(self, values: dict[str, Any]) -> bytes:
-        options = self._orjson.OPT_APPEND_NEWLINE | self._orjson.OPT_NON_STR_KEYS
-        return bytes(self._orjson.dumps(values, option=options, default=_plain))
+        return json_line(self._orjson, values)
+
+
+def json_line(orjson: Any, values: dict[str, Any]) -> bytes:
+    """Return a line of JSON; halves of characters, as names of files have that are not UTF-8, are escaped."""
+    try:
+        options = orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS
+        return bytes(orjson.dumps(values, option=options, default=_plain))
+    except TypeError as exc:
+        if "surrogates" not in str(exc):
+            raise
+        return json.dumps(values, separators=(",", ":"), default=_plain).encode() + b"\n"
 
 
 def _plain(value: Any) -> Any:
