@@ -49,7 +49,6 @@ LONGEST = (
     "reliability/test_damage.py",
     "cli/test_dedup_progress.py",
     "tools/test_demo.py",
-    "reliability/test_killed_process.py",
     "test_memory_bounds.py",
     "cli/test_usage.py",
     "tuning/test_advice_labels.py",

@@ -10,6 +10,8 @@ from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+from conftest import LONGEST
+
 import simindex
 
 PACKAGE = Path(simindex.__file__).parent
@@ -229,3 +231,14 @@ def test_a_folder_and_its_parent_import_one_way() -> None:
         arrows |= {(source, target) for target in targets if target is not None}
     both = {(a, b) for a, b in arrows if (b, a) in arrows and (a in b.parents)}
     assert not both
+
+
+# ---- tests ----
+
+
+TESTS = Path(__file__).parent
+
+
+def test_longest_files_are_there_and_named_once() -> None:
+    assert [name for name in LONGEST if not (TESTS / name).is_file()] == []
+    assert len(set(LONGEST)) == len(LONGEST)

@@ -1,4 +1,5 @@
-"""Arguments that are wrong get a clear error, and nothing is lost: the index answers and takes inserts."""
+"""Wrong arguments and calls of handles that are closed, or only read, get a clear error, and nothing is lost:
+the index answers and takes inserts."""
 
 # mypy: disable-error-code="arg-type,call-arg,list-item"
 # (wrong arguments are handed in on purpose)
@@ -10,12 +11,12 @@ from enum import StrEnum
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from support.indexes import CAR, FOX
+from support.indexes import CALLS, CAR, CHANGES, FOX
 
 import simindex
 from simindex import (
@@ -25,6 +26,7 @@ from simindex import (
     ConfigMismatchError,
     Index,
     Layout,
+    ReadOnlyError,
     SimHashConfig,
     Sketch,
     Sketcher,
@@ -142,18 +144,6 @@ def test_any_key_within_the_limits_is_kept_as_it_is(tmp_path: Path, key: Any) ->
         index.remove(key)
         assert key not in index
         assert index.insert_many([(key, FOX), ("other", CAR)]) == (2, 0, 0)
-
-
-def test_kinds_of_keys_are_distinct(tmp_path: Path) -> None:
-    keys: list[str | bytes | int] = ["1", 1, b"1", "1 ", -1, "-1"]
-    with simindex.open(tmp_path / "i") as index:
-        for place, key in enumerate(keys):
-            index.insert(key, FOX, place)
-        assert [(type(key), key) for key in index] == [(type(key), key) for key in keys]
-        assert [index[key].metadata for key in keys] == list(range(len(keys)))
-        index.remove(1)
-        assert [key in index for key in keys] == [True, False, True, True, True, True]
-        assert {match.key for match in index.query(FOX)} == {"1", b"1", "1 ", -1, "-1"}
 
 
 @pytest.mark.parametrize("question", [object(), None, 1.5, [1], {}, np.array([1, 2]), 2**64, "fox" * 10**5])
@@ -480,3 +470,91 @@ def test_option_of_open_outside_its_range_is_refused_and_nothing_is_created(
 def test_path_of_another_type_is_refused(path: Any) -> None:
     with pytest.raises(TypeError, match=r"expected str, bytes or os.PathLike|argument should be a str"):
         simindex.open(path)
+
+
+# ---- paths ----
+
+
+def test_path_of_the_home_folder_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    for path in ("~/i", Path("~/i")):
+        with simindex.open(path) as index:
+            assert index.path == str(tmp_path / "i")
+    assert not (tmp_path / "~").exists()
+    simindex.open("a~b").close()
+    assert (tmp_path / "a~b").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        (
+            ":memory:",
+            "expected a folder, found ':memory:'; an index that is not to stay goes into a tempfile",
+        ),
+        ("", "expected a folder, found ''"),
+        ("s3://bucket/i", "expected a folder of this machine, found an address, 's3://bucket/i'"),
+    ],
+)
+def test_path_that_is_no_folder_is_refused_before_one_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for mode in ("a", "r", "x"):
+        with pytest.raises(ValueError, match=message):
+            simindex.open(path, mode)
+    assert list(tmp_path.iterdir()) == []
+
+
+# ---- handles ----
+
+
+def test_closed_calls_are_all_public_methods() -> None:
+    methods = {name for name in dir(simindex.Index) if not name.startswith("_")} - {"close", "path", "config"}
+    assert methods == {name for name in CALLS if hasattr(simindex.Index, name)}
+
+
+@pytest.mark.parametrize("mode", ["r", "a"])
+@pytest.mark.parametrize("call", CALLS)
+def test_closed_handle_is_refused_by_every_method(tmp_path: Path, mode: Literal["r", "a"], call: str) -> None:
+    config = Config(containment=8)
+    with simindex.open(tmp_path / "i", config=config) as index:
+        index.insert("fox", FOX)
+    index = simindex.open(tmp_path / "i", mode)
+    index.close()
+    index.close()
+    with pytest.raises(ClosedError, match="the index is closed; open it again"):
+        CALLS[call](index)
+    assert repr(index) == f"Index({str(tmp_path / 'i')!r}, closed)"
+    assert index.path == str(tmp_path / "i")
+    assert index.config == config
+
+
+def test_iterator_of_a_handle_closed_meanwhile_is_refused(tmp_path: Path) -> None:
+    index = simindex.open(tmp_path / "i")
+    index.insert_many((number, str(number)) for number in range(3_000))
+    keys = iter(index)
+    assert next(keys) == 0
+    index.close()
+    with pytest.raises(ClosedError):
+        list(keys)
+
+
+@pytest.mark.usefixtures("index")
+@pytest.mark.parametrize("call", CHANGES)
+def test_change_through_a_reader_is_refused(tmp_path: Path, call: str) -> None:
+    with simindex.open(tmp_path / "i", "r") as reader:
+        message = 'opened with mode "r"; open it with mode "a" to change it'
+        with pytest.raises(ReadOnlyError, match=message) as caught:
+            CALLS[call](reader)
+        assert isinstance(caught.value, TypeError)
+        assert list(reader) == ["fox", "car"]
+
+
+@pytest.mark.usefixtures("index")
+def test_insert_if_new_through_a_reader_is_refused_whether_it_is_new_or_not(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "i", "r") as reader:
+        for text in (FOX, "entirely different words again"):
+            with pytest.raises(ReadOnlyError):
+                reader.insert_if_new("new", text)

@@ -113,16 +113,6 @@ def test_categories_of_polars_are_strings(dtype: Any, index: Index) -> None:
     assert index[4].sketch == Sketcher().sketch("u v w")
 
 
-def test_lists_and_maps_of_weights_are_documents(index: Index) -> None:
-    films = [[], [1, 2, 3], [2, 3, 4, 5]]
-    index.insert_many(pl.DataFrame({"id": [0, 1, 2], "text": films}))
-    assert [index[key].sketch for key in (0, 1, 2)] == list(Sketcher().sketch_many(films))
-    weights = duckdb.sql("select 9 as id, map {'fox': 2.5::double, 'dog': 1} as text")
-    assert weights is not None
-    index.insert_many(weights)
-    assert index[9].sketch == Sketcher().sketch({"fox": 2.5, "dog": 1})
-
-
 def test_metadata_has_the_values_of_its_columns(index: Index) -> None:
     columns = {
         "real": pa.array([2.5]),

@@ -7,15 +7,14 @@ from pathlib import Path
 
 import pytest
 from support.command_server import run_block
+from support.pages import DOCS, fences, text_of
 
-DOCS = Path(__file__).parents[1] / "docs"
 COURSE = DOCS / "course"
 PAGES = sorted(COURSE.glob("[0-9]*.md"))
-_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def test_all_pages_are_in_the_list_of_the_course() -> None:
-    listed = re.findall(r"\]\((\d\d-[\w-]+\.md)\)", (COURSE / "README.md").read_text(encoding="utf-8"))
+    listed = re.findall(r"\]\((\d\d-[\w-]+\.md)\)", text_of(COURSE / "README.md"))
     assert listed == [page.name for page in PAGES]
     assert len(PAGES) == 10
 
@@ -26,8 +25,7 @@ RUN = [*PAGES, DOCS / "start.md", DOCS / "coming-from.md"]
 @pytest.mark.parametrize("page", RUN, ids=[page.stem for page in RUN])
 def test_page_prints_what_it_says(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    blocks = _BLOCK.findall(page.read_text(encoding="utf-8"))
-    blocks = [(language, content) for language, content in blocks if language != "console"]
+    blocks = [(fence.language, fence.content) for fence in fences(page) if fence.language != "console"]
     names: dict[str, object] = {"__name__": page.stem}
     for (language, program), (shown, expected) in zip(blocks[::2], blocks[1::2], strict=True):
         assert shown == "text"
@@ -45,7 +43,7 @@ def printed(program: str, names: dict[str, object]) -> str:
 
 @pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
 def test_page_has_a_picture_and_two_exercises_with_solutions(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
+    text = text_of(page)
     (picture,) = re.findall(r"!\[[^]]+\]\(([^)]+)\)", text)
     assert (page.parent / picture).is_file()
     exercises = text.partition("## Exercises")[2]

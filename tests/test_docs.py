@@ -13,6 +13,7 @@ import pytest
 import xxhash
 from support.command_server import run_block
 from support.commands import COMMANDS
+from support.pages import ROOT, of_language, text_of
 from support.stored import DATABASES, octets, places_in_filter
 from typer.core import TyperOption
 
@@ -38,19 +39,9 @@ from simindex.inputs.reader import SUFFIXES
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES
 from simindex.sketching.permutations import make_plan, plan_for
 
-ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 GUIDE = ROOT / "docs" / "guide.md"
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
-
-
-def text_of(page: Path) -> str:
-    return page.read_text(encoding="utf-8")
-
-
-def fences(page: Path, language: str) -> list[str]:
-    """The contents of a page's code blocks of one language."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", text_of(page), re.MULTILINE | re.DOTALL)
 
 
 def table_rows(page: Path, title: str) -> list[list[str]]:
@@ -75,8 +66,8 @@ def test_readme_programs_print_what_stands_behind_them_and_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (program,), (shell,) = fences(README, "python"), readme_commands(README)
-    printed, written = fences(README, "text")
+    (program,), (shell,) = of_language(README, "python"), readme_commands(README)
+    printed, written = of_language(README, "text")
     assert len(program.splitlines()) <= 8
     for _ in range(2):  # the first thing that anybody does is to run it once more
         exec(compile(program, "README.md", "exec"), {})
@@ -94,21 +85,19 @@ def test_page_is_short(page: str, words: int) -> None:
 
 
 def test_pages_without_the_reference_are_short() -> None:
+    assert len(text_of(ROOT / "docs" / "changelog.md").splitlines()) <= 60
+    assert len(prose(ROOT / "docs" / "words.md").split()) <= 400
     reference = {"format.md", "hashing.md", "command-line.md", "limits.md", "glossary.md"}
     pages = [page for page in (ROOT / "docs").rglob("*.md") if page.name not in reference]
     tokens = [token for page in pages for token in text_of(page).split()]
     assert sum(any(map(str.isalnum, token)) for token in tokens) <= 28_000  # bars of tables are no words
 
 
-def test_changelog_is_a_list_of_sixty_lines_at_most() -> None:
-    assert len(text_of(ROOT / "docs" / "changelog.md").splitlines()) <= 60
-
-
 def test_guide_examples_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    first, second = fences(GUIDE, "python")
+    first, second = of_language(GUIDE, "python")
     for _ in range(2):
         exec(compile(first, "guide.md", "exec"), {})
         printed = capsys.readouterr().out.splitlines()
@@ -121,7 +110,7 @@ def test_guide_examples_run(
 
 
 def readme_commands(page: Path) -> list[str]:
-    return [block for block in fences(page, "sh") if "simindex insert" in block]
+    return [block for block in of_language(page, "sh") if "simindex insert" in block]
 
 
 def test_guide_commands_run_and_run_again(tmp_path: Path) -> None:
@@ -143,7 +132,7 @@ def commands() -> dict[str, set[str]]:
 
 def commands_in(page: Path) -> list[tuple[str, str]]:
     """The commands of simindex in blocks of the shell and in the text, each with its line."""
-    lines = "\n".join(fences(page, "sh")).replace("\\\n", " ").splitlines()
+    lines = "\n".join(of_language(page, "sh")).replace("\\\n", " ").splitlines()
     lines += re.findall(r"`(simindex [a-z][^`]*)`", text_of(page))
     return [(m[1], line) for line in lines for m in re.finditer(r"^simindex ([a-z]+)", line)]
 
@@ -238,7 +227,7 @@ HASHING = ROOT / "docs" / "hashing.md"
 
 def vectors() -> list[dict[str, Any]]:
     """The texts with known answers: field -> value, `hash` -> list of (hash, shingle)."""
-    (block,) = fences(HASHING, "vectors")
+    (block,) = of_language(HASHING, "vectors")
     found = []
     for paragraph in block.strip().split("\n\n"):
         vector: dict[str, Any] = {"hash": []}
@@ -369,7 +358,7 @@ EXAMPLE_SECONDS = 1_700_000_000
 def hex_blocks() -> list[tuple[str, bytes, bytes]]:
     """(database, key, value) of every hex block of the page."""
     found = []
-    for block in fences(FORMAT, "hex"):
+    for block in of_language(FORMAT, "hex"):
         first, *rest = (line.partition("#")[0].strip() for line in block.splitlines())
         database, key = first.split()
         found.append((database, bytes.fromhex(key), octets(" ".join(rest))))
@@ -410,7 +399,7 @@ def test_format_example_is_what_the_library_writes(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"simindex": simindex}
-    (example,) = fences(FORMAT, "python")
+    (example,) = of_language(FORMAT, "python")
     exec(compile(example.replace(", config)", f", config{layout})"), "format.md", "exec"), names)
     with names["index"] as index:
         found = stored(index)
@@ -560,7 +549,3 @@ def test_examples_at_a_prompt_run(page: str) -> None:
     found = doctest.testfile(str(ROOT / "docs" / page), module_relative=False, encoding="utf-8")
     assert found.attempted > 5
     assert not found.failed
-
-
-def test_page_on_words_is_short() -> None:
-    assert len(prose(ROOT / "docs" / "words.md").split()) <= 400

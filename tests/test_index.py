@@ -5,7 +5,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from support.processes import printed
 from support.truth import CONFIGS, MINHASH_ONLY, SIMHASH_ONLY
 
 import simindex
@@ -19,19 +18,6 @@ SLY = "The quick brown fox jumps over the lazy cat near the old river bank"
 def index(tmp_path: Path) -> Iterator[Index]:
     with simindex.open(tmp_path / "i") as index:
         yield index
-
-
-def test_index_is_found_again_by_another_process(tmp_path: Path) -> None:
-    with simindex.open(tmp_path / "i") as index:
-        index.insert("fox", FOX, {"n": 1})
-    code = (
-        "import sys, simindex\n"
-        "index = simindex.open(sys.argv[1], sys.argv[2])\n"
-        "print([m.key for m in index.query(sys.argv[3], 0.5)], index['fox'].metadata, len(index))\n"
-        "index.close()"
-    )
-    for mode in ("r", "a"):
-        assert printed(code, tmp_path / "i", mode, SLY) == "['fox'] {'n': 1} 1\n"
 
 
 def test_many_queries_in_several_threads_answer_as_one_does(tmp_path: Path) -> None:

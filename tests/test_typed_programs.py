@@ -7,41 +7,34 @@ unknown.
 
 import doctest
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from support.pages import DOCS, ROOT, files, of_language, text_of
 from support.samples import sample_of
 
 import simindex
-
-ROOT = Path(__file__).parents[1]
-_BLOCK = re.compile(r'^```python(?: title="([\w.]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 
 
 def programs() -> dict[str, str]:
     """The programs by the names of their files: blocks of README, guide and scaleout one by one, others
     by page."""
     found: dict[str, str] = {}
-    for page in (ROOT / "README.md", ROOT / "docs" / "guide.md", ROOT / "docs" / "scaleout.md"):
-        blocks = _BLOCK.findall(page.read_text(encoding="utf-8"))
-        found |= {f"{page.stem.lower()}_{number}.py": block for number, (_, block) in enumerate(blocks, 1)}
+    for page in (ROOT / "README.md", DOCS / "guide.md", DOCS / "scaleout.md"):
+        blocks = enumerate(of_language(page, "python"), 1)
+        found |= {f"{page.stem.lower()}_{number}.py": block for number, block in blocks}
     for name in ("minhash-or-simhash", "thresholds", "words"):
-        examples = doctest.script_from_examples((ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8"))
+        examples = doctest.script_from_examples(text_of(DOCS / f"{name}.md"))
         # Functions of these pages compare whatever they are given.
         found[f"{name.replace('-', '_')}.py"] = "# mypy: allow-untyped-defs, allow-untyped-calls\n" + examples
-    folders = ROOT / "docs" / "howto", ROOT / "docs" / "course"
-    for page in [
-        ROOT / "docs" / "start.md",
-        *(page for folder in folders for page in sorted(folder.glob("*.md"))),
-    ]:
-        blocks = _BLOCK.findall(page.read_text(encoding="utf-8"))
+    pages = (page for folder in ("howto", "course") for page in sorted((DOCS / folder).glob("*.md")))
+    for page in [DOCS / "start.md", *pages]:
         name = page.stem.replace("-", "_")
         name = f"course_{name}" if name[0].isdigit() else name
-        found |= {f"{name}_{title}": block for title, block in blocks if title}
-        if whole := "\n".join(block for title, block in blocks if not title):
+        found |= {f"{name}_{title}": block for title, block in files(page).items() if title.endswith(".py")}
+        if whole := "\n".join(of_language(page, "python")):
             found[f"{name}_page.py"] = whole
     return found
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import xxhash
-from support.commands import Run, config_of, matches_of, must_say, stored
+from support.commands import Run, matches_of, must_say, stored
 from support.texts import FOX, ROWS, SHIP, json_lines
 
 import simindex
@@ -273,7 +273,8 @@ def test_insert_creates_an_index_as_the_options_say(
     run: Run, rows_file: str, options: list[object], config: Config
 ) -> None:
     assert run("insert", "news", rows_file, *options).code == 0
-    assert config_of("news") == config
+    with simindex.open("news", "r") as index:
+        assert index.config == config
     assert run("insert", "news", rows_file, *options, "--on-conflict", "skip").code == 0
 
 

@@ -17,15 +17,16 @@ import httpx
 import nbclient
 import nbformat
 import pytest
-from pages import HOWTO, environment, fences, files, of_language, run, run_commands
-from support.command_server import command_server
+from support.command_server import command_server, run_block
 from support.hosts import rows_of, written
-from support.processes import free_port
+from support.pages import DOCS, fences, files, of_language, text_of
+from support.processes import free_port, succeeds
 from support.samples import sample_of
 
 import simindex
 from simindex.corpus import deduplicate
 
+HOWTO = DOCS / "howto"
 INDEX = HOWTO / "README.md"
 PAGES = [page for page in sorted(HOWTO.glob("*.md")) if page != INDEX]
 OVER_RAY = {"ray-data", "dedup-on-many-machines"}
@@ -43,8 +44,24 @@ RUNS = sample_of(
 )
 
 
+def environment(folder: Path) -> dict[str, str]:
+    """Of a program that runs in that folder: its own modules are found, and no network is asked for."""
+    own = {"PYTHONPATH": str(folder), "HOME": str(folder), "HF_HOME": str(folder), "HF_HUB_OFFLINE": "1"}
+    return {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"} | own
+
+
+def run(program: str, folder: Path) -> str:
+    """Run a program in a folder, and give what it printed."""
+    path = folder / "page.py"
+    path.write_text(program, encoding="utf-8")
+    command = [sys.executable, "-X", "utf8", "-W", "error::ResourceWarning", path]
+    done = succeeds(command, cwd=folder, env=environment(folder))
+    assert "Traceback" not in done.stderr
+    return done.stdout
+
+
 def test_every_page_is_in_the_index_and_is_run_here() -> None:
-    listed = re.findall(r"^\| .* \| \[([\w-]+\.md)\]\(\1\) \|$", INDEX.read_text(encoding="utf-8"), re.M)
+    listed = re.findall(r"^\| .* \| \[([\w-]+\.md)\]\(\1\) \|$", text_of(INDEX), re.M)
     assert sorted(listed) == [page.name for page in PAGES]
     assert {page.stem for page in PAGES} - {page.stem for page in PROGRAMS} == {
         "notebooks",
@@ -65,7 +82,7 @@ def test_page_prints_what_it_says_and_the_same_a_second_time(page: Path, times: 
     for _ in range(times):
         assert run(program, tmp_path) == expected
     for commands in of_language(page, "sh"):
-        shown = run_commands(commands, tmp_path)
+        shown = run_block(commands, tmp_path)
         if page.stem == "report":
             assert "the ferry to the island leaves at ten" in (tmp_path / "report.html").read_text()
             continue

@@ -1,39 +1,21 @@
 """Made-up corpora in families of near copies, cut into shards of any format, and what must stay of them."""
 
 import csv
-import gzip
 import io
 import json
-import lzma
 import random
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 import simindex
 from simindex import Sketch
 
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
-
-PACKERS: dict[str, Callable[[bytes], bytes]] = {
-    "": lambda content: content,
-    ".gz": gzip.compress,
-    ".xz": lzma.compress,
-    ".zst": zstd.compress,
-}
-UNPACKERS: dict[str, Callable[[bytes], bytes]] = {
-    "": lambda content: content,
-    ".gz": gzip.decompress,
-    ".xz": lzma.decompress,
-    ".zst": zstd.decompress,
-}
+PACKINGS = ("", ".gz", ".xz", ".zst")
 SHARDS = (1, 2, 5, 40)
 FORMATS = (".jsonl", "blank.jsonl", ".json", ".csv", ".tsv", ".parquet", "mixed")
 THRESHOLD = 0.8
@@ -96,7 +78,8 @@ def write_shards(
         kind = dice.choice(FORMATS[:-1]) if format_ == "mixed" else format_
         suffix = "" if kind == ".parquet" else packing
         path = folder / f"shard{number:02}{'' if kind[0] == '.' else '-'}{kind}{suffix}"
-        path.write_bytes(PACKERS[suffix](_encoded(rows, kind)))
+        with fsspec.open(str(path), "wb", compression="infer") as file:
+            file.write(_encoded(rows, kind))
         paths.append(path)
     return paths
 
@@ -125,9 +108,9 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     if path.suffix == ".parquet":
         rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
         return rows
-    packing = path.suffix if path.suffix in PACKERS else ""
-    content = UNPACKERS[packing](path.read_bytes()).decode()
-    kind = Path(path.name.removesuffix(packing)).suffix
+    with fsspec.open(str(path), "rb", compression="infer") as file:
+        content = file.read().decode()
+    kind = next(suffix for suffix in path.suffixes if suffix not in PACKINGS)
     if kind == ".jsonl":
         return [json.loads(line) for line in content.splitlines()]
     return list(csv.DictReader(io.StringIO(content), delimiter="," if kind == ".csv" else "\t"))

@@ -14,7 +14,7 @@ import pytest
 from combinations import Combination, pairwise
 from corpora import (
     FORMATS,
-    PACKERS,
+    PACKINGS,
     SHARDS,
     THRESHOLD,
     cut,
@@ -39,7 +39,7 @@ from simindex.textbook import jaccard, word_shingles
 OPTIONS: dict[str, tuple[Any, ...]] = {
     "shards": SHARDS,
     "format": FORMATS,
-    "packing": tuple(PACKERS),
+    "packing": PACKINGS,
     "batch_size": (1, 7, 137, None),
     "workers": (1, 2),
     "mode": ("remove", "annotate", "report-only"),

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from combinations import Combination, pairwise
-from corpora import FORMATS, PACKERS, SHARDS, Document, cut, made_up, same_family, star, write_shards
+from corpora import FORMATS, PACKINGS, SHARDS, Document, cut, made_up, same_family, star, write_shards
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.commands import Run
@@ -23,7 +23,7 @@ import simindex
 OPTIONS: dict[str, tuple[Any, ...]] = {
     "shards": SHARDS,
     "format": FORMATS,
-    "packing": tuple(PACKERS),
+    "packing": PACKINGS,
     "batch_size": (1, 7, 137, None),
     "workers": (1, 2),
     "if_new": (False, True),

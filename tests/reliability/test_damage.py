@@ -209,35 +209,3 @@ def test_removed_copy_whose_group_is_missing_is_an_error(tmp_path: Path) -> None
         with pytest.raises(CorruptIndexError, match="expected a group of copies under the number 0"):
             index.remove(2)
         assert list(index) == [0, 1, 2]
-
-
-def test_damage_met_by_a_merge_is_an_error_and_the_index_stays_as_it_was(tmp_path: Path) -> None:
-    """A merge reads whole segments: it must not carry damaged entries into a sealed new one."""
-    path = tmp_path / "i"
-
-    def insert(path: Path, numbers: Iterable[int]) -> None:
-        with simindex.open(path, layout=Layout(4, 16, 600)) as index:
-            for number in numbers:
-                index.insert_many((f"{number}-{n}", f"text {n} of the batch {number}") for n in range(30))
-
-    insert(path, range(3))
-    # A merge does not read the fences and filters of its sources: it makes the new ones from the keys.
-    chunks = [
-        (name, key, value)
-        for name, key, value in stored_values(path)
-        if name == "segments" and kind_of(name, key, SKETCHES) not in ("fences", "filter")
-    ]
-    assert len(chunks) > 60
-    for name, key, value in random.Random("merge").sample(chunks, 20):
-        copy = shutil.copytree(path, tmp_path / "damaged")
-        store_values(copy, [(name, key, flipped(value, 4 * len(value)))])
-        with pytest.raises(CorruptIndexError, match="seal"):
-            insert(copy, range(3, 12))
-        # No merge has replaced the damaged segment: with the chunk as it was, everything is there.
-        store_values(copy, [(name, key, value)])
-        with simindex.open(copy) as index:
-            keys = list(index)
-            assert keys == [f"{number}-{n}" for number in range(len(keys) // 30) for n in range(30)]
-            assert len(keys) >= 90
-            assert [m.key for m in index.query("text 7 of the batch 1", 0.9)] == ["1-7"]
-        shutil.rmtree(copy)

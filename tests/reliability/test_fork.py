@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 from support.faults import around
+from support.indexes import CALLS
 from support.processes import Tell, everything_from, forked, run_in_threads, succeeds
 from support.texts import BATCH, SMALL, TINY_LAYOUT, batch, document, label
 
 import simindex
-from simindex import ClosedError, Index, IndexLockedError
+from simindex import ClosedError, Config, Index, IndexLockedError
 
 
 def stored_batch(folder: Path, size: int) -> tuple[Path, list[object]]:
@@ -25,36 +26,55 @@ def stored_batch(folder: Path, size: int) -> tuple[Path, list[object]]:
     return folder / "i", [label("a", n) for n in range(size)]
 
 
-def test_fork_gives_the_child_a_closed_writer_and_leaves_the_parent_alone(tmp_path: Path) -> None:
+def ended(*children: tuple[int, int]) -> list[list[str]]:
+    """What each child has sent; all of them ended well."""
+    outputs = []
+    for pid, pipe in children:
+        status = os.waitpid(pid, 0)[1]
+        outputs.append(everything_from(pipe))
+        assert status == 0, outputs
+    return outputs
+
+
+@pytest.mark.parametrize("is_held", [False, True], ids=["", "in a transaction of another thread"])
+def test_fork_gives_the_child_a_closed_writer_and_leaves_the_parent_alone(
+    tmp_path: Path, is_held: bool
+) -> None:
+    """The child may inherit a lock that no thread of its own will ever release: it must not wait for it."""
     path = tmp_path / "i"
-    with simindex.open(path, "x", SMALL) as index, simindex.open(path, "r") as reader:
+    with simindex.open(path, "x", Config(containment=8)) as index, simindex.open(path, "r") as reader:
         index.insert("a", ["a"])
         assert len(reader) == 1
+        begun, end_now = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            with index.transaction():
+                index.insert("held", ["held"])
+                begun.set()
+                end_now.wait(20)
 
         def work(tell: Tell) -> None:
-            for call in (
-                lambda: index.query(["a"]),
-                lambda: index.insert("b", ["b"]),
-                lambda: index.insert_many([("b", ["b"])]),
-                lambda: index.remove("a"),
-                lambda: "a" in index,
-                lambda: list(index),
-                lambda: index.stats(),
-                lambda: index.transaction().__enter__(),
-            ):
+            signal.alarm(5)
+            for call in CALLS.values():
                 with pytest.raises(ClosedError, match=r"fork\(\).*parent.*open it again"):
-                    call()
+                    call(index)
             index.close()
             reader.close()
             tell("closed")
 
-        pid, pipe = forked(work)
-        assert os.waitpid(pid, 0)[1] == 0
-        assert everything_from(pipe) == ["closed"]
+        holder = threading.Thread(target=hold)
+        if is_held:
+            holder.start()
+            begun.wait(20)
+        child = forked(work)
+        assert ended(child) == [["closed"]]
+        end_now.set()
+        if is_held:
+            holder.join(20)
         with pytest.raises(IndexLockedError):
             simindex.open(path)
         index.insert("b", ["b"])
-        assert list(reader) == ["a", "b"]
+        assert list(reader) == ["a", *["held"] * is_held, "b"]
 
 
 FORK = """
@@ -103,15 +123,15 @@ def test_fork_with_other_threads_in_the_middle_of_a_call_does_no_harm(tmp_path: 
     path = tmp_path / "i"
     with simindex.open(path, "x", SMALL, layout=TINY_LAYOUT) as index:
         index.insert_many(batch("a", size=100))
-        ended = threading.Event()
+        is_over = threading.Event()
 
         def query() -> None:
-            while not ended.is_set():
+            while not is_over.is_set():
                 assert all(index.query_many([text for _, text in batch("a", size=100)], 0.9))
 
         def insert() -> None:
             number = 0
-            while not ended.is_set():
+            while not is_over.is_set():
                 index.insert_many(batch("b", number), workers=1)
                 number += 1
 
@@ -124,51 +144,12 @@ def test_fork_with_other_threads_in_the_middle_of_a_call_does_no_harm(tmp_path: 
                             assert all(own.query_many([text for _, text in batch("a", size=100)], 0.9))
                         tell("found")
 
-                    pid, pipe = forked(work)
-                    assert os.waitpid(pid, 0)[1] == 0, everything_from(pipe)
-                    assert everything_from(pipe) == ["found"]
+                    assert ended(forked(work)) == [["found"]]
             finally:
-                ended.set()
+                is_over.set()
 
         run_in_threads(query, query, insert, fork)
         assert len(index) % BATCH == 100 % BATCH
-
-
-def test_fork_during_another_threads_transaction_gives_the_child_a_closed_handle(tmp_path: Path) -> None:
-    """The child inherits a lock that nobody will ever release; it must not wait for it."""
-    with simindex.open(tmp_path / "i", "x", SMALL) as index:
-        begun, end_now = threading.Event(), threading.Event()
-
-        def hold() -> None:
-            with index.transaction():
-                index.insert("a", ["a"])
-                begun.set()
-                end_now.wait(20)
-
-        holder = threading.Thread(target=hold)
-        holder.start()
-        begun.wait(20)
-
-        def work(tell: Tell) -> None:
-            signal.alarm(5)
-            for call in (
-                lambda: index.insert("b", ["b"]),
-                lambda: index.remove_many(["a"]),
-                lambda: index.insert_if_new("b", ["b"]),
-                lambda: index.transaction().__enter__(),
-                lambda: index.query(["a"]),
-            ):
-                with pytest.raises(ClosedError):
-                    call()
-            index.close()
-            tell("closed")
-
-        pid, pipe = forked(work)
-        status = os.waitpid(pid, 0)[1]
-        end_now.set()
-        holder.join(20)
-        assert (everything_from(pipe), status) == (["closed"], 0)
-        assert list(index) == ["a"]
 
 
 # ---- a reader's handle ----
@@ -188,16 +169,6 @@ def assert_answers(reader: Index, keys: list[object], threads: int = 4) -> None:
         assert [match.key for match in reader.query_simhash(document("a", 7), 0)] == [label("a", 7)]
 
     run_in_threads(*[ask] * threads)
-
-
-def ended(*children: tuple[int, int]) -> list[list[str]]:
-    """What each child told, all of them ended well."""
-    outputs = []
-    for pid, pipe in children:
-        status = os.waitpid(pid, 0)[1]
-        outputs.append(everything_from(pipe))
-        assert status == 0, outputs
-    return outputs
 
 
 @pytest.mark.parametrize("refresh", ["auto", "manual"])

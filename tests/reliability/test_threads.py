@@ -9,57 +9,10 @@ from typing import Any
 
 import pytest
 from support.processes import run_in_threads
-from support.texts import SMALL, TINY_LAYOUT, Held, assert_holds, batch, document, label
+from support.texts import SMALL, TINY_LAYOUT, batch, document, label
 
 import simindex
-from simindex import ClosedError, Index, Layout, _kernel
-
-
-def test_threads_insert_and_query_on_one_index(tmp_path: Path) -> None:
-    """Growing, merging, transactions and queries of eight threads on one handle, and a reader beside it."""
-    path = tmp_path / "i"
-    index = simindex.open(path, "x", SMALL, map_bytes=1 << 20, layout=Layout(2, 16, 512))
-    reader = simindex.open(path, "r")
-    writing = threading.Semaphore(4)
-
-    def insert(name: int) -> None:
-        with writing:
-            for number in range(12):
-                index.insert_many([(key, text, b"x" * 500) for key, text in batch(name, number, size=10)])
-                with index.transaction():
-                    index.insert((name << 16) + number, document(name, number))
-                    index.remove(label(name, number, 3))
-                    assert label(name, number, 3) not in index
-                index.replace(label(name, number, 4), document(name, number, "new"))
-                assert [match.key for match in index.query(document(name, number, 5), 0.9)] == [
-                    label(name, number, 5)
-                ]
-
-    def query(handle: Index) -> None:
-        while not writing.acquire(blocking=False):
-            # Each transaction and each batch is seen whole: 10 documents, then one more and one less.
-            assert len(handle) % 10 == 0
-            for matches in handle.query_many([document(name, 3, 5) for name in range(4)], 0.9):
-                assert [match.key for match in matches] in ([], *[[f"{name}-3-5"] for name in range(4)])
-        writing.release()
-
-    run_in_threads(
-        *[lambda name=name: insert(name) for name in range(4)],
-        *[lambda handle=handle: query(handle) for handle in (index, index, reader, reader)],
-    )
-    assert len(index) == len(reader) == 480
-    expected: Held = {}
-    for name in range(4):
-        for number in range(12):
-            expected.update(batch(name, number, size=10))
-            del expected[label(name, number, 3)]
-            expected[label(name, number, 4)] = document(name, number, "new")
-            expected[(name << 16) + number] = document(name, number)
-    assert_holds(index, expected)
-    assert_holds(reader, expected)
-    index.close()
-    assert_holds(reader, expected)
-    reader.close()
+from simindex import ClosedError, Index, _kernel
 
 
 def test_pinned_handle_is_refreshed_and_closed_under_the_calls_of_other_threads(tmp_path: Path) -> None:

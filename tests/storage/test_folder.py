@@ -5,6 +5,7 @@ import fcntl
 import itertools
 import multiprocessing
 import os
+import random
 import re
 import signal
 import threading
@@ -17,7 +18,7 @@ from typing import Any
 
 import pytest
 from support.indexes import READING_AND_ADDING
-from support.processes import ask, forked, pipes_of, start
+from support.processes import Tell, ask, everything_from, forked, pipes_of, start
 
 import simindex
 from simindex import FormatError, IndexLockedError
@@ -87,6 +88,27 @@ def test_second_writer_is_refused_in_this_process_and_in_another(tmp_path: Path)
     assert mode == "a"
     assert re.search(message, found)
     assert results.get() == ("r", 2)
+
+
+def test_kill_at_any_time_of_opening_leaves_an_index_that_opens(tmp_path: Path) -> None:
+    chance = random.Random("kill while opening")
+    for name in range(12):
+        path = tmp_path / str(name)
+
+        def work(tell: Tell, path: Path = path) -> None:
+            with simindex.open(path) as index:
+                index.insert("a", ["a"])
+                tell("inserted")
+
+        pid, pipe = forked(work)
+        time.sleep(chance.uniform(0, 0.015))
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        told = everything_from(pipe)
+        with simindex.open(path) as index:
+            assert len(index) == ("a" in index) >= len(told)
+            index.replace("a", ["a"])
+            assert index.query(["a"])[0].key == "a"
 
 
 @pytest.mark.parametrize(

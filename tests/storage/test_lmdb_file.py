@@ -12,7 +12,7 @@ import pytest
 from support.indexes import READING_AND_ADDING, problems_of
 from support.processes import end, pipes_of, start
 from support.stored import give_back
-from support.texts import SMALL, Held, after_one_more, assert_holds, batch, removed_by
+from support.texts import SMALL, Held, assert_holds, batch
 
 import simindex
 from simindex import CorruptIndexError, FormatError, Layout, SimIndexError
@@ -86,10 +86,8 @@ def test_file_that_ends_before_its_last_page_opens_where_that_page_is_free(
     with simindex.open(path, "x", SMALL, layout=Layout(2, 1000, 20_000)) as index:
         monkeypatch.setattr(Store, "_lengthen_file", lambda *_: None)
         for number in range(2):
-            with index.transaction():
-                index.insert_many(batch("a", number), workers=1)
-                index.remove_many(removed_by("a", number))
-            documents = after_one_more(documents, "a", number)
+            index.insert_many(batch("a", number), workers=1)
+            documents |= batch("a", number)
             needed = give_back(index._store)
             copies.append((shutil.copytree(path, tmp_path / f"copy {number}"), dict(documents), needed))
     monkeypatch.undo()

@@ -16,9 +16,10 @@ import pytest
 import typer
 
 import simindex
-from simindex import Config, Key
+from simindex import Key
 from simindex.cli import app
 from support.texts import ROWS, json_lines
+from support.texts import rows_of as rows_of
 
 # ---- commandline ----
 
@@ -111,11 +112,6 @@ def must_say(result: Ran, *messages: str, code: int = 1) -> None:
         assert message in " ".join(result.err.split())
 
 
-def rows_of(path: Path | str) -> list[dict[str, Any]]:
-    """The rows of a file of JSON lines."""
-    return [json.loads(line) for line in Path(path).read_bytes().splitlines()]
-
-
 def data_in(page: str) -> dict[str, Any]:
     """The data of a page."""
     found: dict[str, Any] = json.loads(Path(page).read_text().split('id="data">')[1].split("</script>")[0])
@@ -125,11 +121,6 @@ def data_in(page: str) -> dict[str, Any]:
 def stored(path: Path | str) -> list[Key]:
     with simindex.open(path, "r") as index:
         return list(index)
-
-
-def config_of(path: Path | str) -> Config:
-    with simindex.open(path, "r") as index:
-        return index.config
 
 
 def matches_of(result: Ran) -> list[dict[str, Any]]:

@@ -14,6 +14,10 @@ import pytest
 STEPS = {
     "begin to read": "storage.store:Store._begin_read",
     "commit": "storage.store:Store.commit",
+    "take note of a commit": "changes.merges:Merges.note_stored",
+    "merge entries": "segments.merge:_kernel.merge",
+    "merge small segments": "segments.merge:_kernel.merge_whole",
+    "copy sketches": "segments.merge:_kernel.copy_sketches",
     "commit the first state": "storage.store:Store.initialise",
     "rename": "maintenance.work_folder:os.rename",
     "sync a folder": "maintenance.work_folder:sync_folder",

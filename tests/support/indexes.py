@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,54 @@ def index(tmp_path: Path) -> Iterator[Index]:
         index.insert("car", CAR)
         yield index
         assert_holds_its_two_documents_and_takes_more(index)
+
+
+CALLS: dict[str, Callable[[Index], object]] = {
+    "insert": lambda index: index.insert("a", FOX),
+    "insert_many": lambda index: index.insert_many([("a", FOX)]),
+    "insert_many of nothing": lambda index: index.insert_many([]),
+    "replace": lambda index: index.replace("a", FOX),
+    "remove": lambda index: index.remove("fox"),
+    "remove_many": lambda index: index.remove_many(["fox"]),
+    "touch": lambda index: index.touch("fox"),
+    "expire": lambda index: index.expire(datetime(2000, 1, 1, tzinfo=UTC)),
+    "compact": lambda index: index.compact(),
+    "check": lambda index: index.check(),
+    "query": lambda index: index.query(FOX),
+    "query_many": lambda index: index.query_many([FOX]),
+    "query_many of nothing": lambda index: index.query_many([]),
+    "query_key": lambda index: index.query_key("fox"),
+    "nearest": lambda index: index.nearest(FOX),
+    "query_simhash": lambda index: index.query_simhash(FOX),
+    "query_simhash_many": lambda index: index.query_simhash_many([FOX]),
+    "query_containment": lambda index: index.query_containment(FOX),
+    "query_containment_many": lambda index: index.query_containment_many([FOX]),
+    "passages": lambda index: index.passages(FOX),
+    "document_frequency": lambda index: index.document_frequency([FOX]),
+    "common_passages": lambda index: index.common_passages(FOX),
+    "insert_if_new": lambda index: index.insert_if_new("a", FOX),
+    "insert_many_if_new": lambda index: index.insert_many_if_new([("a", FOX)]),
+    "transaction": lambda index: index.transaction().__enter__(),
+    "get": lambda index: index.get("fox"),
+    "pop": lambda index: index.pop("fox", None),
+    "keys": lambda index: list(index.keys()),
+    "values": lambda index: list(index.values()),
+    "items": lambda index: list(index.items()),
+    "export_fingerprints": lambda index: list(index.export_fingerprints()),
+    "pairs": lambda index: list(index.pairs()),
+    "clusters": lambda index: list(index.clusters()),
+    "cluster_of": lambda index: index.cluster_of("fox"),
+    "backup": lambda index: index.backup(index.path + " copy"),
+    "in": lambda index: "fox" in index,
+    "len": len,
+    "iter": lambda index: list(index),
+    "item": lambda index: index["fox"],
+    "stats": lambda index: index.stats(),
+    "refresh": lambda index: index.refresh(),
+    "with": lambda index: index.__enter__(),
+}
+"""Every public method of an index that holds "fox", and what else can be done with one."""
+CHANGES = [*list(CALLS)[:9], "transaction"]
 
 
 def assert_holds_its_two_documents_and_takes_more(index: Index) -> None:
@@ -148,13 +197,6 @@ def insert(index: Index, batch: int) -> None:
 TINY = Layout(3, 8, 400)
 
 Content = dict[tuple[str, bytes], bytes]
-
-
-def stored_segments(path: Path) -> tuple[set[int], set[int]]:
-    """(ids that the manifest names, ids that chunks lie under), read from the closed index."""
-    found = {(database, key): value for database, key, value in stored_values(path)}
-    live = {entry.id for entry in decode_manifest(found["meta", b"manifest"]).segments}
-    return live, {segment_of(key) for database, key in found if database == "segments"}
 
 
 def chunk_key(segment: int, table: int, chunk: int = 0) -> bytes:

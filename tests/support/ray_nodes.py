@@ -29,28 +29,34 @@ OPTIONS: dict[str, Any] = {
 
 
 @contextmanager
+def _folder() -> Iterator[str]:
+    """Give Ray a folder of its own, and let it and its workers start in it.
+
+    Names of sockets are 107 bytes at most, and the folders of tests are longer than that alone. Ray's workers
+    import from the folder that it was started in: that must not be the checkout, whose simindex/ may have no
+    compiled kernel. The address of a cluster is written below RAY_TMPDIR, where other tests must not find it.
+    Ray's own niceness is the lowest priority, which starves hosts on a busy machine.
+    """
+    folder = tempfile.mkdtemp(prefix="r", dir="/tmp")
+    options = {"RAY_AUTH_MODE": "disabled", "RAY_TMPDIR": folder, "RAY_worker_niceness": "0"}
+    try:
+        with mock.patch.dict(os.environ, options), chdir(folder), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
 def one_node() -> Iterator[None]:
     """Ray on this machine, which ends whatever happens."""
-    os.environ["RAY_AUTH_MODE"] = "disabled"
-    os.environ.setdefault("RAY_worker_niceness", "0")  # or a busy machine starves hosts
-    # Names of sockets are 107 bytes at most, and the folders of tests are longer than that alone.
-    folder = tempfile.mkdtemp(prefix="r", dir="/tmp")
-    # Ray lets its workers import from the driver's folder, and in a checkout that is the sources without
-    # their kernel, not the simindex that is installed.
-    before = os.getcwd()
-    os.chdir(folder)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+    with _folder() as folder:
+        try:
             ray.init(**OPTIONS, _temp_dir=folder)
             yield
-    finally:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        finally:
             ray.shutdown()
             gc.collect()  # Ray leaves handles of processes that it has ended, which warn
-        os.chdir(before)
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 # ---- ray nodes ----
@@ -72,19 +78,8 @@ def several_nodes(count: int) -> Iterator[Callable[[int], None]]:
     Yields:
         A function that kills a node.
     """
-    # Names of sockets are 107 bytes at most, and the folders of tests are longer than that alone.
-    folder = tempfile.mkdtemp(prefix="r", dir="/tmp")
-    # The address of the cluster is written below RAY_TMPDIR: other tests must not find it. Ray's own niceness
-    # is the lowest priority; `simindex.scaleout` starts it with none.
-    options = {"RAY_AUTH_MODE": "disabled", "RAY_TMPDIR": folder, "RAY_worker_niceness": "0"}
-    # Ray's workers import from the folder that it was started in: that must not be the checkout, whose
-    # simindex/ may have no compiled kernel.
-    try:
-        with mock.patch.dict(os.environ, options), chdir(folder), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield from _running(f"{folder}/ray", count)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with _folder() as folder:
+        yield from _running(f"{folder}/ray", count)
 
 
 def _running(folder: str, count: int) -> Iterator[Callable[[int], None]]:

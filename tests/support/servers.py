@@ -71,17 +71,6 @@ _NUMBERS = itertools.count()
 
 
 @contextmanager
-def memory_store() -> Iterator[str]:
-    """Give the uri of a store in memory."""
-    system = fsspec.filesystem("memory")
-    try:
-        yield "memory://stores/one"
-    finally:
-        system.store.clear()
-        system.pseudo_dirs[:] = [""]
-
-
-@contextmanager
 def s3_store() -> Iterator[str]:
     """Give the uri of a store on an S3 server; skips the test where a package for it is missing."""
     _require(S3_PACKAGES, "S3")
@@ -167,7 +156,7 @@ def store_at(kind: str, folder: Path) -> Iterator[str]:
     if kind == "folder":
         yield str(folder / "stores" / "one")
         return
-    with memory_store() if kind == "memory" else s3_store() as uri:
+    with in_memory() if kind == "memory" else s3_store() as uri:
         yield uri
 
 

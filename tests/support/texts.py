@@ -6,6 +6,7 @@ import math
 import re
 import sys
 from collections.abc import Iterable
+from gzip import decompress as gunzip
 from pathlib import Path
 from random import Random
 from typing import Any, cast
@@ -32,6 +33,12 @@ ROWS: list[dict[str, object]] = [
 
 def json_lines(rows: Iterable[object]) -> bytes:
     return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+
+
+def rows_of(path: Path | str) -> list[dict[str, Any]]:
+    """The rows of a file of JSON lines, plain or .gz."""
+    data = Path(path).read_bytes()
+    return [json.loads(line) for line in (gunzip(data) if str(path).endswith(".gz") else data).splitlines()]
 
 
 def make_folder(root: Path) -> None:
@@ -170,23 +177,6 @@ def assert_holds(index: Index, documents: Held) -> None:
     ):
         assert [(match.key, match.similarity) for match in matches] == [(key, 1.0)]
         assert index[key].key == key
-
-
-def removed_by(name: object, number: int) -> list[str]:
-    return [key for key, _ in batch(name, number - 2)[::3]] if number >= 2 else []
-
-
-def after_one_more(before: Held, name: object, number: int) -> Held:
-    """What the index holds when a batch has been committed on top of `before`."""
-    gone = set(removed_by(name, number))
-    return {key: text for key, text in (before | dict(batch(name, number))).items() if key not in gone}
-
-
-def after_batches(before: Held, name: object, count: int) -> Held:
-    """What the index holds when `count` batches of a name have been committed on top of `before`."""
-    for number in range(count):
-        before = after_one_more(before, name, number)
-    return before
 
 
 def template_pages(count: int, seed: int) -> tuple[dict[int, str], dict[int, int]]:

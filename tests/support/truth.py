@@ -1,7 +1,6 @@
 """Real collections with exact truth, and brute force over them."""
 
 import gzip
-import json
 import os
 import random
 import re
@@ -34,6 +33,7 @@ from simindex import (
 from simindex.formulas.match_odds import BandPlan, band_plan
 from simindex.sketching.shingles import shingle_hashes
 from support.faults import around
+from support.texts import rows_of
 
 # ---- collection ----
 
@@ -48,13 +48,6 @@ class Pair(NamedTuple):
     a: str
     b: str
     similarity: float
-
-
-def rows_of(path: Path) -> list[dict[str, Any]]:
-    """Return the objects of a JSON lines file, plain or .gz."""
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
 
 
 def fields_of(path: Path) -> list[list[str]]:
