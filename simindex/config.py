@@ -6,8 +6,7 @@ Invariant: two equal configs give equal sketches for equal documents, on every m
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from operator import itemgetter
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 from simindex.checks import require_int
@@ -259,7 +258,7 @@ class Config:
                 f"found {stored.get('hashing')!r:.100}; build the index anew from its texts, or open it with "
                 "the simindex version that wrote it"
             )
-        names = tuple(cls.__dataclass_fields__)
+        names = [field.name for field in fields(cls)]
         if unknown := stored.keys() - {"hashing", *names}:
             raise FormatError(
                 f"stored configuration: unknown fields {sorted(map(str, unknown))!s:.300}; "
@@ -272,7 +271,7 @@ class Config:
             if simhash is not None:
                 of_simhash = simhash | {"shingles": _shingles_from_dict(simhash["shingles"])}
                 values["simhash"] = SimHashConfig(**of_simhash)
-            return cls(*itemgetter(*names)(values))
+            return cls(**{name: values[name] for name in names})
         except (KeyError, TypeError, ValueError, OverflowError) as exc:
             raise FormatError(f"stored configuration: expected known fields, found {stored!r:.1000}") from exc
 

@@ -23,7 +23,6 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -168,7 +167,7 @@ class Writer:
     def _go_on(self, manifest: Manifest, removed: list[int], unnamed: Collection[int] = ()) -> None:
         """Go on from what is stored, with no merge under way; the next commit removes segments `unnamed`."""
         # No segment may get an id whose chunks are about to be removed.
-        next_segment = max(manifest.next_segment, max(unnamed, default=-1) + 1)
+        next_segment = max([manifest.next_segment, *(segment + 1 for segment in unnamed)])
         self.manifest = manifest._replace(next_segment=next_segment)
         self.merges = Merges(self._scheme, manifest, removed, unnamed)
         self._packed: list[bytes] = []
@@ -365,7 +364,7 @@ def unnamed_segments(txn: ReadTransaction, manifest: Manifest) -> list[int]:
             found.add(segment)
             last = segment
         else:
-            return sorted(found.difference(map(attrgetter("id"), manifest.segments)))
+            return sorted(found - {entry.id for entry in manifest.segments})
         first = segment_prefix(last + 1)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -476,7 +476,7 @@ class Geometry:
 
     def stored_bytes(self, entries: Iterable[SegmentEntry]) -> int:
         """Return the bytes of segments with their stored fences and filters, seals left out."""
-        return sum(map(partial(_stored_bytes, self), entries))
+        return sum(_stored_bytes(self, entry) for entry in entries)
 
     def paged_bytes(self, entries: Iterable[SegmentEntry], alive: float) -> int:
         """Return about the bytes of segments in pages when they are one, where that share of their entries is

@@ -16,8 +16,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import astuple
-from itertools import chain, filterfalse, starmap
-from operator import itemgetter
+from itertools import chain, starmap
 from typing import Any, NamedTuple
 
 import msgpack  # type: ignore[import-untyped] # it carries no type information
@@ -96,7 +95,7 @@ def decode_header(value: bytes | memoryview, where: str) -> Header:
     _require_known("features", features, FEATURES, where)
     try:
         _, _, _, layout, blocks, kinds, config, identity = fields
-        _require_known("kinds of tables", list(map(itemgetter(0), kinds)), KIND_NAMES, where)
+        _require_known("kinds of tables", [kind[0] for kind in kinds], KIND_NAMES, where)
         rows = [TableKind(name, first, n, tuple(widths), block) for name, first, n, widths, block in kinds]
         tier_factor, entries_per_chunk, chunk_bytes = layout
         cut = Layout(tier_factor, entries_per_chunk, chunk_bytes)
@@ -114,7 +113,8 @@ def decode_header(value: bytes | memoryview, where: str) -> Header:
 def _require_known(what: str, found: object, known: tuple[str, ...], where: str) -> None:
     if not isinstance(found, list):
         raise FormatError(f"{where}: header: expected {what}, found {found!r:.100}")
-    if unknown := list(filterfalse(known.__contains__, found)):
+    unknown = [name for name in found if name not in known]
+    if unknown:
         raise FormatError(
             f"{where}: the index needs {what} that this version of simindex does not know: "
             f"{', '.join(map(str, unknown))}; upgrade simindex"

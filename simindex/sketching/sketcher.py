@@ -21,7 +21,7 @@ from simindex.errors import ConfigMismatchError
 from simindex.sketching import alphabet
 from simindex.sketching.document import Document, shingles_in
 from simindex.sketching.hash_family import hash_functions
-from simindex.sketching.normalization import prepare
+from simindex.sketching.normalization import prepare, steps_before
 from simindex.sketching.sample import Samples, sample_of_hashes
 from simindex.sketching.shingles import cutting_fields, ready_hashes, weighted_hashes
 from simindex.sketching.sketch import (
@@ -33,9 +33,6 @@ from simindex.sketching.sketch import (
     SketchBatch,
     origin_of,
 )
-
-_OF_THE_KERNEL = frozenset({"casefold", "whitespace"})
-"""The steps of normalisation that the kernel takes itself."""
 
 
 class _Pass(NamedTuple):
@@ -59,9 +56,9 @@ class _Pass(NamedTuple):
         signature = config.shingles
         features = config.simhash.shingles if config.simhash else signature
         cutting = *cutting_fields(signature), *cutting_fields(features)
-        fields = *cutting, has_fingerprint, config.seed, config.num_perm if has_rows else 0
+        fields = *cutting, has_fingerprint, config.hash_seed, config.num_perm if has_rows else 0
         shingles = signature if has_rows else features
-        prepares_for = None if _OF_THE_KERNEL.issuperset(shingles.normalize) else shingles
+        prepares_for = shingles if steps_before(shingles) else None
         hashes = (config.keep_shingles, config.containment) if has_rows else (0, 0)
         return cls(np.array(fields, dtype=np.uint64).tobytes(), prepares_for, *hashes)
 
@@ -96,7 +93,7 @@ class Sketcher:
         self._passes = [_Pass.of(config, has_rows, has_fingerprint)]
         self._plan = self._passes[0].plan
         # One pass over a text serves both, unless they come to the kernel by other steps.
-        steps = {_OF_THE_KERNEL.union(of.shingles.normalize) for of in (config, config.simhash) if of}
+        steps = {steps_before(of.shingles) for of in (config, config.simhash) if of}
         if has_rows and len(steps) > 1:
             self._passes = [_Pass.of(config, True, False), _Pass.of(config, False, True)]
 

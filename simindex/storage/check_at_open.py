@@ -147,7 +147,7 @@ def _prove(file: PageFile, path: str) -> None:
     usage = Usage(file.num_known, file.num_used)
     main = walk_tree(file, MAIN, file.meta.main, usage, MOST_DEPTH)
     values = dict(main.values())
-    if main.is_whole and values.keys() != set(map(str.encode, DATABASES)):
+    if main.is_whole and values.keys() != {name.encode() for name in DATABASES}:
         return  # nothing was ever committed, or it is another program's file
     databases = records_of(main, values.items())
     trees = [main]

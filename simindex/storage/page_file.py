@@ -259,7 +259,7 @@ def pages_of(octets: np.ndarray, transaction: int | None = None) -> PageFile | N
     # As LMDB has it, a state is the meta page of its parity. That one's own number is smaller where
     # another file was put beside a lock file in use, which goes on counting.
     page_bytes, metas = metas_of(octets)
-    known = list(filter(None, metas))
+    known = [meta for meta in metas if meta]
     if transaction is not None:
         meta = metas[transaction % META_PAGES]
         is_its = (

@@ -16,8 +16,7 @@ import dataclasses
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
-from itertools import chain, filterfalse
+from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -76,7 +75,7 @@ def wrong_numbers(file: PageFile) -> list[Wrong]:
     found: list[Wrong] = []
     for _ in range(_LOOKS):
         metas = metas_of(file.octets)[1]
-        known = list(filter(None, metas))
+        known = [meta for meta in metas if meta]
         newest = max(known, key=attrgetter("transaction"), default=file.meta)
         if newest.transaction > file.meta.transaction and newest.last_page >= file.num_pages:
             break  # committed since the file was mapped, to pages behind the map
@@ -310,7 +309,7 @@ class Tree:
 
     def values(self) -> Iterator[tuple[bytes, memoryview]]:
         """Yield keys and values, in order of keys."""
-        return chain.from_iterable(map(partial(values_of, self.file), self.entries()))
+        return chain.from_iterable(values_of(self.file, entries) for entries in self.entries())
 
 
 def entries_of(file: PageFile, nodes: np.ndarray) -> np.ndarray:
@@ -504,9 +503,9 @@ def records_of(main: Tree, values: Iterable[tuple[bytes, memoryview]]) -> dict[s
         else:
             found[name] = record
     if main.is_whole:
-        for name in filterfalse(found.__contains__, DATABASES):
-            main.findings.append(Finding(f"expected a database {name!r}, found none", MAIN))
-    return {name: found[name] for name in filter(found.__contains__, DATABASES)}
+        missing = (name for name in DATABASES if name not in found)
+        main.findings += (Finding(f"expected a database {name!r}, found none", MAIN) for name in missing)
+    return {name: found[name] for name in DATABASES if name in found}
 
 
 def _read_free_list(free: Tree, usage: Usage) -> None:
