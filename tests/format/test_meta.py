@@ -98,31 +98,23 @@ def test_unknown_kind_of_table_is_refused_by_its_name() -> None:
         decode_header(changed(5, [*kinds, ["suffix", 99, 1, "fields of its own"]]), "test")
 
 
-@pytest.mark.parametrize(
-    ("place", "value"),
-    [
-        (2, None),
-        (3, [0, 65_536, 1 << 20]),
-        (3, [8, 0, 1 << 20]),
-        (3, [8, 65_536, 0]),
-        (3, [8, 2**40, 1 << 20]),
-        (3, [8, 65_536, 2**60]),
-        (3, [8.0, 65_536, 1 << 20]),
-        (3, [8, 65_536]),
-        (3, None),
-        (4, "4"),
-        (4, None),
-        (5, None),
-        (5, [1]),
-        (5, [["key"]]),
-        (5, [[]]),
-        (6, None),
-        (6, [1]),
-        (7, None),
-        (7, "sixteen letters."),
-        (7, bytes(15)),
-        (7, bytes(17)),
+OF_OTHER_TYPES: dict[int, list[object]] = {
+    2: [None],
+    3: [
+        *([tier_factor, 65_536, 1 << 20] for tier_factor in (0, 8.0)),
+        *([8, entries, 1 << 20] for entries in (0, 2**40)),
+        *([8, 65_536, *chunk_bytes] for chunk_bytes in ([0], [2**60], [])),
+        None,
     ],
+    4: ["4", None],
+    5: [None, [1], [["key"]], [[]]],
+    6: [None, [1]],
+    7: [None, "sixteen letters.", bytes(15), bytes(17)],
+}
+
+
+@pytest.mark.parametrize(
+    ("place", "value"), [(n, value) for n in OF_OTHER_TYPES for value in OF_OTHER_TYPES[n]]
 )
 def test_header_of_other_fields_is_refused(place: int, value: object) -> None:
     with pytest.raises(FormatError, match=r"expected a header of format 2, found|expected features, found"):
@@ -183,61 +175,44 @@ def test_manifest_of_the_cases_below_is_whole() -> None:
     assert decode_manifest(encode_manifest(WHOLE)) == WHOLE
 
 
-def with_second(**fields: object) -> Manifest:
-    return WHOLE._replace(segments=(FIRST, SECOND._replace(**fields)))  # type: ignore[arg-type]
+OF_A_MANIFEST: dict[str, list[Any]] = {
+    "next_number": [14, 2**63, -1, 15.0],
+    "next_segment": [3],
+    "num_documents": [16, -5, True],
+    "num_copies": [2],
+    "sources": [3],
+    "tail_first": [16, -1],
+    "tail_time": [MAX_INSERTED_AT + 1, None],
+    "segments": [(), (SECOND, FIRST), (FIRST, FIRST)],
+}
+OF_THE_SECOND: dict[str, list[Any]] = {
+    "id": ["x", 0, -1, 2**63],
+    "base": [9, 11, -20, None],
+    "span": [0, 2**40],
+    "num_keys": [6, -5],
+    "num_copies": [6],
+    "num_signatures": [2**60],
+    "num_fingerprints": [6],
+    "num_sketches": [6],
+    "chunked": [2, 0, False],
+    "filters": [
+        *(b"", bytes(4), bytes(7), "abcde", "12345"),
+        *(bytes([size, 0, 0, 0, 0]) for size in (200, 7, 9)),
+        *(bytes([0, 0, 0, 0, bits]) for bits in (5, 7)),
+    ],
+}
+LONGER = SECOND._replace(span=400)
+SECONDS = [
+    *(SECOND._replace(**{name: value}) for name, values in OF_THE_SECOND.items() for value in values),
+    *(LONGER._replace(filters=bytes(sizes)) for sizes in ([36, 0, 0, 0, 0], [0, 0, 33, 0, 0])),
+]
 
 
 @pytest.mark.parametrize(
     "manifest",
     [
-        WHOLE._replace(next_number=14),
-        WHOLE._replace(next_number=2**63),
-        WHOLE._replace(next_number=-1),
-        WHOLE._replace(next_number=15.0),  # type: ignore[arg-type]
-        WHOLE._replace(next_segment=3),
-        WHOLE._replace(num_documents=16),
-        WHOLE._replace(num_documents=-5),
-        WHOLE._replace(num_documents=True),
-        WHOLE._replace(num_copies=2),
-        WHOLE._replace(sources=3),
-        WHOLE._replace(tail_first=16),
-        WHOLE._replace(tail_first=-1),
-        WHOLE._replace(tail_time=MAX_INSERTED_AT + 1),
-        WHOLE._replace(tail_time=None),  # type: ignore[arg-type]
-        WHOLE._replace(segments=()),
-        WHOLE._replace(segments=(SECOND, FIRST)),
-        WHOLE._replace(segments=(FIRST, FIRST)),
-        with_second(id="x"),
-        with_second(id=0),
-        with_second(id=-1),
-        with_second(id=2**63),
-        with_second(base=9),
-        with_second(base=11),
-        with_second(base=-20),
-        with_second(base=None),
-        with_second(span=0),
-        with_second(span=2**40),
-        with_second(num_keys=6),
-        with_second(num_keys=-5),
-        with_second(num_copies=6),
-        with_second(num_signatures=2**70 >> 10),
-        with_second(num_fingerprints=6),
-        with_second(num_sketches=6),
-        with_second(chunked=2),
-        with_second(chunked=0),
-        with_second(chunked=False),
-        with_second(filters=b""),
-        with_second(filters=bytes(4)),
-        with_second(filters=bytes(7)),
-        with_second(filters=bytes([200, 0, 0, 0, 0])),
-        with_second(filters=bytes([7, 0, 0, 0, 0])),
-        with_second(filters=bytes([9, 0, 0, 0, 0])),
-        with_second(span=400, filters=bytes([36, 0, 0, 0, 0])),
-        with_second(span=400, filters=bytes([0, 0, 33, 0, 0])),
-        with_second(filters=bytes([0, 0, 0, 0, 5])),
-        with_second(filters=bytes([0, 0, 0, 0, 7])),
-        with_second(filters="abcde"),
-        with_second(filters="12345"),
+        *(WHOLE._replace(**{name: value}) for name, values in OF_A_MANIFEST.items() for value in values),
+        *(WHOLE._replace(segments=(FIRST, second)) for second in SECONDS),
     ],
     ids=repr,
 )

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.faults import set_bound
+from support.faults import bound, set_bound
 from support.indexes import TINY, Content, content_of, filled, problems_of, texts
 from support.stored import flipped, store_values, stored_values
 
@@ -115,6 +115,10 @@ def test_backup_equals_the_index_after_any_changes(
     changes: dict[str, Callable[[Index, int], object]] = {
         "insert": lambda index, n: index.insert_many(texts(1000 * n, 5 * n)),
         "copies": lambda index, n: index.insert_many((f"copy {n} {i}", "one text") for i in range(n)),
+        "large": lambda index, n: index.insert_many(
+            ((f"large {n} {i}", f"text {i}", "x" * (97 * i % 5_000)) for i in range(30 * n)),
+            on_conflict="replace",
+        ),
         "remove": lambda index, n: index.remove_many(list(index)[:: n + 1]),
         "replace": lambda index, n: index.insert_many(
             [(key, "another text") for key in list(index)[:n]], on_conflict="replace"
@@ -126,7 +130,7 @@ def test_backup_equals_the_index_after_any_changes(
     }
     steps = st.lists(st.tuples(st.sampled_from(sorted(changes)), st.integers(1, 9)), max_size=8)
     done = set[tuple[str, int]]()
-    with simindex.open(path, layout=TINY) as index:
+    with bound("bytes of a part of a backup", 20_000), simindex.open(path, layout=TINY) as index:
         for name, n in data.draw(steps):
             if name in ("insert", "copies") and (name, n) in done:
                 continue  # the keys are there
@@ -413,17 +417,3 @@ def test_backup_has_the_permissions_of_its_index(paths: tuple[Path, Path]) -> No
     assert report.documents == 1
     assert (target / "data.mdb").stat().st_mode & 0o777 == 0o640
     assert target.stat().st_mode & 0o777 == 0o750
-
-
-def test_many_and_large_records_are_copied(paths: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """In several parts and commits."""
-    set_bound(monkeypatch, "bytes of a part of a backup", 20_000)
-    path, target = paths
-    with simindex.open(path, layout=TINY) as index:
-        index.insert_many((n, f"text {n}", "x" * (n * 97 % 5_000)) for n in range(700))
-        index.backup(target)
-        index.remove(350)
-        index.insert_many((n, f"text {n}", "y" * 100) for n in range(700, 1_900))
-        report = index.backup(target)
-    assert report.documents == 1_899
-    assert content_of(target) == content_of(path)

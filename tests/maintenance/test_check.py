@@ -4,7 +4,6 @@ import errno
 import gc
 import itertools
 import os
-import random
 import shutil
 import signal
 from collections.abc import Callable, Set
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support import stored as lmdb_pages
-from support.indexes import CONFIG, make_index, text
+from support.indexes import CONFIG, make_index, problems_of, text
 from support.stored import flipped, store_values, stored_values
 from support.texts import SMALL
 
@@ -36,28 +35,12 @@ from simindex.format.records import (
 )
 from simindex.format.seals import pack, seal, unpack, unseal
 from simindex.maintenance import subprocess_call
-from simindex.maintenance.check import run_check
 from simindex.maintenance.subprocess_call import ChildDiedError
 
 LAYOUTS = {"whole": Layout(4), "chunked": Layout(4, 16, 200)}
 
 FIRST_BAND, SKETCHES = 2, 2 + 2 + 4
 """Table numbers of CONFIG: key, copy, bands, permutations, sketches."""
-
-
-class Here(list[Problem]):
-    """The problems of a check that runs in this process, where a test can be stepped through."""
-
-    def __init__(self, path: Path, level: str = "full") -> None:
-        super().__init__()
-        self.figures = run_check(self.tell, str(path), level)
-
-    def tell(self, message: Any) -> None:
-        if "problem" in message:
-            self.append(message["problem"])
-
-    def kinds(self) -> set[tuple[str, str | None]]:
-        return {(problem.kind, problem.table or problem.database) for problem in self}
 
 
 @pytest.fixture(params=LAYOUTS)
@@ -87,11 +70,11 @@ def test_check_of_a_sound_index_finds_nothing(index: Path) -> None:
         assert steps == sorted(steps) != []
         assert all(0 <= done <= total for done, total in steps)
         stored.compact()
-        assert Here(index) == Here(index, "quick") == []
+        assert problems_of(index) == problems_of(index, "quick") == []
         for key in list(stored):
             stored.remove(key)
-        assert Here(index) == []
-    assert Here(index) == []
+        assert problems_of(index) == []
+    assert problems_of(index) == []
 
 
 def test_arguments_are_checked(tmp_path: Path, index: Path) -> None:
@@ -246,10 +229,10 @@ def encode_one(number: int) -> list[tuple[str, bytes, bytes | None]]:
 def test_one_wrong_thing_is_told_as_what_it_is(index: Path, what: str) -> None:
     break_it, expected = WRONG[what]
     break_it(index)
-    found = Here(index)
-    assert found
-    assert found.kinds() <= expected, "\n".join(map(str, found))
-    assert ("process", None) not in found.kinds()
+    found = problems_of(index)
+    kinds = {(problem.kind, problem.table or problem.database) for problem in found}
+    assert kinds
+    assert kinds <= expected, "\n".join(map(str, found))
 
 
 def test_problem_names_where_it_is_and_whom_it_concerns(index: Path) -> None:
@@ -281,13 +264,13 @@ def test_damaged_or_missing_chunk_is_told_with_segment_table_chunk_and_documents
         entry for entry in manifest_of(index).segments if entry.id == int.from_bytes(key[:8], "big")
     )
     store_values(index, [("segments", key, flipped(value, 5))])
-    problems = [problem for problem in Here(index) if problem.kind == "segment"]
+    problems = [problem for problem in problems_of(index) if problem.kind == "segment"]
     places = {(problem.segment, problem.table, problem.chunk, problem.numbers) for problem in problems}
     assert places == {(segment.id, name, 0, (segment.base, segment.base + segment.span))}
     assert all(str(problem).count("chunk 0") == 1 for problem in problems)
     store_values(index, [("segments", key, None)])
     for level in ("full", "quick"):
-        missing = [problem for problem in Here(index, level) if "found nothing" in problem.message]
+        missing = [problem for problem in problems_of(index, level) if "found nothing" in problem.message]
         assert [problem.first_key for problem in missing] == [key.hex()]
 
 
@@ -299,7 +282,7 @@ def test_tables_rightly_sealed_but_of_other_content_are_told(index: Path) -> Non
     key = segment_key(segment, FILTERS + KEY_TABLE, 0)
     empty = np.zeros((len(values[key]) - 8) // 8, np.uint64)
     store_values(index, [("segments", key, encode_words_chunk(key, empty))])
-    assert {problem.table for problem in Here(index)} == {"filter of keys"}
+    assert {problem.table for problem in problems_of(index)} == {"filter of keys"}
     store_values(index, [("segments", key, values[key])])
     key = segment_key(segment, SKETCHES, 0)
     rows = Geometry(2, 0, LAYOUTS["chunked"]).sketches_per_chunk
@@ -307,28 +290,10 @@ def test_tables_rightly_sealed_but_of_other_content_are_told(index: Path) -> Non
     chunk.words[1, 0] ^= 1
     chunk.fingerprints[2] ^= 1
     store_values(index, [("segments", key, encode_sketch_chunk(key, *chunk[:3]))])
-    assert {problem.table for problem in Here(index)} >= {"band 1", "permutation 1"}
+    assert {problem.table for problem in problems_of(index)} >= {"band 1", "permutation 1"}
 
 
 # ---- pages ----
-
-
-def test_every_page_may_be_zeroed_or_swapped_and_the_caller_lives(index: Path) -> None:
-    data = (index / "data.mdb").read_bytes()
-    rng = random.Random(5)
-    pages = len(data) // lmdb_pages.PAGE
-    for page in rng.sample(range(pages), 12):
-        damaged = bytearray(data)
-        if rng.random() < 0.5:
-            damaged[page * lmdb_pages.PAGE : (page + 1) * lmdb_pages.PAGE] = bytes(lmdb_pages.PAGE)
-        else:
-            lmdb_pages.swap(damaged, page, rng.randrange(pages))
-        (index / "data.mdb").write_bytes(damaged)
-        try:
-            found = Here(index)
-        except simindex.SimIndexError:
-            continue
-        assert isinstance(found, list)
 
 
 @pytest.mark.parametrize("name", ["meta", "documents", "segments", "removed", "groups", "ages"])
@@ -338,7 +303,7 @@ def test_zeroed_leaf_of_any_database_is_told(index: Path, name: str, level: str)
     leaf = lmdb_pages.leaves(bytes(data), name)[0]
     data[leaf * lmdb_pages.PAGE : (leaf + 1) * lmdb_pages.PAGE] = bytes(lmdb_pages.PAGE)
     (index / "data.mdb").write_bytes(data)
-    problems = [problem for problem in Here(index, level) if problem.page == leaf]
+    problems = [problem for problem in problems_of(index, level) if problem.page == leaf]
     assert [(problem.kind, problem.database) for problem in problems] == [("page", name)]
 
 
@@ -347,7 +312,7 @@ def test_file_cut_short_is_told_at_every_length(index: Path) -> None:
     for pages in range(3, len(whole) // lmdb_pages.PAGE, 7):
         os.truncate(index / "data.mdb", pages * lmdb_pages.PAGE)
         for level in ("full", "quick"):
-            report = Here(index, level)
+            report = problems_of(index, level)
             assert any("cut short" in problem.message for problem in report)
     (index / "data.mdb").write_bytes(whole[:5000])
     assert simindex.check(index).problems[0].kind in ("file", "page")
@@ -398,7 +363,9 @@ def test_damaged_page_of_records_is_told_with_the_documents_it_held(tmp_path: Pa
         (tmp_path / "i" / "data.mdb").write_bytes(
             whole[: page * 4096] + bytes(4096) + whole[(page + 1) * 4096 :]
         )
-        problems += [p for p in Here(tmp_path / "i", "quick") if p.page == page and p.database == "documents"]
+        problems += [
+            p for p in problems_of(tmp_path / "i", "quick") if p.page == page and p.database == "documents"
+        ]
     found = sorted(problem.numbers for problem in problems if problem.numbers is not None)
     assert len(found) > 1
     assert found[0][0] == 0
@@ -498,12 +465,18 @@ def test_untrusted_index_that_is_written_to_is_copied_as_of_one_commit(
         assert caught.value.path == str(index)
 
 
-@pytest.mark.parametrize("index", ["chunked"], indirect=True)
-def test_untrusted_index_with_something_wrong_is_refused_and_leaves_no_copy(
-    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the copies of untrusted indexes come to lie."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "copies"))
     (tmp_path / "copies").mkdir()
+    return tmp_path / "copies"
+
+
+@pytest.mark.parametrize("index", ["chunked"], indirect=True)
+def test_untrusted_index_with_something_wrong_is_refused_and_leaves_no_copy(
+    index: Path, copies: Path
+) -> None:
     changed(index, "documents", lambda _: None, prefix=number_key(7))
     with pytest.raises(
         simindex.CorruptIndexError, match="expected an index that is right in itself"
@@ -511,15 +484,12 @@ def test_untrusted_index_with_something_wrong_is_refused_and_leaves_no_copy(
         simindex.open(index, untrusted=True)
     assert caught.value.path == str(index)
     assert "expected 97 documents" in str(caught.value)
-    assert not list((tmp_path / "copies").iterdir())
+    assert not list(copies.iterdir())
 
 
 def test_untrusted_index_without_room_for_the_copy_says_how_much_it_needs(
-    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    index: Path, copies: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "copies"))
-    (tmp_path / "copies").mkdir()
-
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -528,7 +498,7 @@ def test_untrusted_index_without_room_for_the_copy_says_how_much_it_needs(
         simindex.open(index, untrusted=True)
     assert caught.value.path == str(index)
     assert caught.value.needed_bytes == (index / "data.mdb").stat().st_size
-    assert not list((tmp_path / "copies").iterdir())
+    assert not list(copies.iterdir())
 
 
 CRAFTED: dict[str, Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]] = {
@@ -550,7 +520,7 @@ def test_table_made_to_do_harm_is_found(index: Path, table: int, what: str) -> N
     keys = np.frombuffer(value[: 8 * count], np.uint64).copy()
     numbers = np.frombuffer(value[8 * count : 12 * count], np.uint32).copy()
     store_values(index, [("segments", key, encode_chunk(key, *CRAFTED[what](keys, numbers)))])
-    assert {problem.kind for problem in Here(index)} == {"segment"}
+    assert {problem.kind for problem in problems_of(index)} == {"segment"}
     if table == KEY_TABLE:
         with pytest.raises(simindex.CorruptIndexError, match="it was not opened"):
             simindex.open(index, untrusted=True)

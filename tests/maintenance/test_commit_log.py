@@ -5,12 +5,11 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.indexes import TINY, problems_of, texts
+from support.indexes import TINY, problems_of, records_of, texts
 
 import simindex
 from simindex import BackupTargetError, Config, CorruptIndexError, Index
@@ -18,19 +17,6 @@ from simindex.maintenance.backup import backup_index
 from simindex.maintenance.commit_log import CommitLog
 from simindex.maintenance.object_store import FolderObjects, StoreError
 from simindex.maintenance.restore import restore_index
-
-
-def everything(path: Path) -> dict[Any, Any]:
-    """Key -> all that is stored of a document, but for its number."""
-    with simindex.open(path, "r") as index:
-        found = {}
-        for key, record in index.items():
-            sketch = record.sketch
-            rows = None if sketch.rows is None else sketch.rows.tobytes()
-            kept = None if sketch.kept is None else sketch.kept.tolist()
-            times = record.inserted_at, record.seen_at
-            found[key] = (record.metadata, *times, rows, sketch.fingerprint, kept)
-        return found
 
 
 @pytest.fixture
@@ -86,11 +72,11 @@ def test_nothing_settled_is_lost_with_the_folder(paths: tuple[Path, Path, Path],
             index.remove(20)
         assert index.expire(before=index[10].inserted_at) > 2
         journal.settle()
-    before = everything(path)
+    before = records_of(path)
     shutil.rmtree(path)
 
     report = restore_index(store, restored)
-    assert everything(restored) == before
+    assert records_of(restored) == before
     assert report.documents == len(before)
     assert report.batches >= 10
     assert not problems_of(restored)
@@ -109,7 +95,7 @@ def test_a_backup_takes_up_the_batches(paths: tuple[Path, Path, Path]) -> None:
         journal.settle()
         assert [int(name) for name in batches_in(store)] == [6, 7]
     assert restore_index(store, restored).batches == 2
-    assert everything(restored) == everything(path)
+    assert records_of(restored) == records_of(path)
 
 
 def test_a_commit_between_the_position_and_the_snapshot_may_come_twice(
@@ -131,7 +117,7 @@ def test_a_commit_between_the_position_and_the_snapshot_may_come_twice(
         backup_index(path, store, position=meanwhile)
         journal.settle()
     assert restore_index(store, restored).batches == 4
-    assert everything(restored) == everything(path)
+    assert records_of(restored) == records_of(path)
     assert not problems_of(restored)
 
 
@@ -163,7 +149,7 @@ def test_what_lies_behind_a_gap_is_not_done_again(paths: tuple[Path, Path, Path]
         journal.settle()
     (store / "journal" / batches_in(store)[2]).unlink()
     assert restore_index(store, restored).batches == 2
-    assert list(everything(restored)) == [0]
+    assert list(records_of(restored)) == [0]
 
 
 @pytest.mark.parametrize("lost", [1, 2])
@@ -182,7 +168,7 @@ def test_what_a_killed_process_did_not_put_is_backed_up_at_the_next_opening(
         index.insert_many(texts(4, 1))
         journal.settle()
     restore_index(store, restored)
-    assert everything(restored) == everything(path)
+    assert records_of(restored) == records_of(path)
 
 
 def test_who_opens_again_goes_on_without_a_backup(
@@ -195,7 +181,7 @@ def test_who_opens_again_goes_on_without_a_backup(
         index.insert_many(texts(10, 10))
         journal.settle()
     assert restore_index(store, restored).batches == 4
-    assert everything(restored) == everything(path)
+    assert records_of(restored) == records_of(path)
 
 
 def test_who_was_thought_dead_acknowledges_nothing_any_more(paths: tuple[Path, Path, Path]) -> None:
@@ -278,4 +264,4 @@ def test_whatever_was_done_comes_back(steps: list[tuple[str, int, int]]) -> None
         journal.close()
         index.close()
         restore_index(store, restored)
-        assert everything(restored) == everything(path)
+        assert records_of(restored) == records_of(path)

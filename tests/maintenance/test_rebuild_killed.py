@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.faults import bound, die_at
-from support.indexes import TINY, locked, problems_of, repaired, texts
+from support.indexes import TINY, locked, problems_of, records_of, repaired, texts
 from support.processes import Tell, everything_from, forked
 from support.samples import sample_of
 
@@ -56,8 +56,7 @@ def killed_at(call: int, work: Work, root: Path, target: Path, acknowledge: Tell
 def test_work_that_is_killed_anywhere_leaves_nothing_or_all(root: Path, name: str) -> None:
     work, target = WORKS[name], root / "new"
     work(root, root / "whole")
-    with simindex.open(root / "whole", "r") as index:
-        whole = dict(index.items())
+    whole = records_of(root / "whole")
     places = {entry.name for entry in root.iterdir()}
     seen = list[str]()
     for call in range(200):
@@ -70,8 +69,7 @@ def test_work_that_is_killed_anywhere_leaves_nothing_or_all(root: Path, name: st
             seen.append("nothing")
             continue
         assert left == {"new"}
-        with simindex.open(target, "r") as index:
-            assert dict(index.items()) == whole
+        assert records_of(target) == whole
         assert not problems_of(target)
         if said:
             assert said == ["done"]

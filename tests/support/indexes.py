@@ -16,6 +16,7 @@ from simindex import (
     Index,
     Layout,
     Problem,
+    Record,
     RepairReport,
     SimHashConfig,
 )
@@ -135,6 +136,11 @@ def problems_of(path: Path | str, level: str = "full") -> list[Problem]:
 def repaired(path: Path, target: Path) -> RepairReport:
     """What `repair` does, but for its process."""
     return RepairReport(str(path), str(target), **run_repair(lambda _: None, str(path), str(target)))
+
+
+def records_of(path: Path) -> dict[Any, Record]:
+    with simindex.open(path, "r") as stored:
+        return dict(stored.items())
 
 
 @contextmanager
