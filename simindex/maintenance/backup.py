@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 from simindex.checks import local_path, require_callable
@@ -25,8 +26,8 @@ from simindex.maintenance.backup_parts import (
     Piece,
     Step,
     checked_value,
+    digest_of,
     pieces_of,
-    sealed_segment,
     segment_parts,
 )
 from simindex.maintenance.backup_store import StoreTarget
@@ -165,12 +166,13 @@ class _Copying:
                 )
             for entry in manifest.segments:
                 if entry.id in held:
-                    segment = sealed_segment(self._tables, entry, lambda key: txn.get("segments", key))
-                    if target.reuses(segment):
-                        self._reused[entry.id] = segment.num_bytes
+                    pieces = pieces_of(self._tables, entry)
+                    digest = digest_of(entry, pieces, partial(txn.get, "segments"))
+                    if target.reuses(entry, digest):
+                        self._reused[entry.id] = sum(piece.num_bytes for piece in pieces)
             small = sum(size for name, size in txn.sizes().items() if name in SMALL)
-        pieces = (pieces_of(self._tables, entry) for entry in self._missing(manifest))
-        missing = sum(piece.num_bytes for some in pieces for piece in some)
+        coming = (pieces_of(self._tables, entry) for entry in self._missing(manifest))
+        missing = sum(piece.num_bytes for pieces in coming for piece in pieces)
         self._counter.total = missing + small
         target.prepare(missing, small)
 

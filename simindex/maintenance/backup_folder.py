@@ -38,11 +38,11 @@ from simindex.maintenance.backup_parts import (
     SMALL,
     Counter,
     Items,
-    SealedSegment,
     Step,
     batched,
     checked,
-    sealed_segment,
+    digest_of,
+    pieces_of,
 )
 from simindex.maintenance.work_folder import place_of, work_folder
 from simindex.queries.scheme import Scheme, scheme_of
@@ -153,13 +153,12 @@ class FolderTarget:
                 needed_bytes=needed,
             )
 
-    def reuses(self, segment: SealedSegment) -> bool:
+    def reuses(self, entry: SegmentEntry, digest: bytes) -> bool:
         """Return True: the older backup has the segment. Raises BackupTargetError where it has another."""
-        entry = segment.entry
-        with self._store.reading() as txn:
-            if self._held[entry.id] == entry and segment == sealed_segment(
-                self._tables, entry, lambda key: txn.get("segments", key)
-            ):
+        if self._held[entry.id] == entry:
+            with self._store.reading() as txn:
+                held = digest_of(entry, pieces_of(self._tables, entry), partial(txn.get, "segments"))
+            if held == digest:
                 return True
         raise BackupTargetError(
             f"{self.name}: expected segment {entry.id} as the index has it, found another one: the backup is "

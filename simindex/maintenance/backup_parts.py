@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import chain, groupby
 from operator import attrgetter
 from typing import NamedTuple
@@ -29,20 +28,6 @@ from simindex.format.seals import SEAL_BYTES, unseal, unseal_many
 
 Get = Callable[[bytes], "bytes | memoryview | None"]
 """Returns the stored value of a database key."""
-
-
-@dataclass(frozen=True)
-class SealedSegment:
-    """A segment by what the manifest says of it, and by its content.
-
-    Attributes:
-        entry: its manifest entry; it says everything about where its values lie.
-        digest: 16 bytes; of equal entries and digests the values are equal.
-    """
-
-    entry: SegmentEntry
-    num_bytes: int
-    digest: bytes
 
 
 class Piece(NamedTuple):
@@ -110,16 +95,15 @@ class Digest:
                 self._hash.update(seals_of(piece.column, piece.entries, value))
 
 
-def sealed_segment(geometry: Geometry, entry: SegmentEntry, get: Get) -> SealedSegment:
-    """Return a stored segment as a value; only its seals are read."""
-    digest, pieces = Digest(), pieces_of(geometry, entry)
+def digest_of(entry: SegmentEntry, pieces: list[Piece], get: Get) -> bytes:
+    """Return the digest of a stored segment of those values; only its seals are read."""
+    digest = Digest()
     for piece in pieces:
         value = get(piece.key)
         if value is None or len(value) != piece.num_bytes:
-            checked_value(entry, piece, value)
-        else:
-            digest.add([piece], [value])
-    return SealedSegment(entry, sum(piece.num_bytes for piece in pieces), digest.value())
+            value = checked_value(entry, piece, value)  # raises
+        digest.add([piece], [value])
+    return digest.value()
 
 
 PART_BYTES = 16 << 20

@@ -37,7 +37,6 @@ from simindex.maintenance.backup_parts import (
     Counter,
     Digest,
     Piece,
-    SealedSegment,
     Step,
     checked,
     cut,
@@ -98,7 +97,8 @@ class StoreTarget:
         self._there, self._given = self._folder.sizes(), set[str]()
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="simindex-upload")
         self._under_way: deque[tuple[Future[None], int]] = deque()
-        self._segments: dict[int, StoredSegment] = {}
+        self._held = {one.id: one for one in self._older.segments} if self._older else {}
+        self._segments = dict[int, StoredSegment]()
         self._backup: StoredBackup | None = None
         self._covered = 0
 
@@ -109,12 +109,10 @@ class StoreTarget:
     def prepare(self, segment_bytes: int, other_bytes: int) -> None:
         """Take any number of bytes: a store says it when it is full."""
 
-    def reuses(self, segment: SealedSegment) -> bool:
+    def reuses(self, entry: SegmentEntry, digest: bytes) -> bool:
         """Return whether the older backup has a segment, and the store all of its parts."""
-        assert self._older is not None
-        held = {entry.id: entry for entry in self.manifest.segments}
-        stored = {one.id: one for one in self._older.segments}.get(segment.entry.id)
-        if stored is None or held[stored.id] != segment.entry or stored.digest != segment.digest:
+        stored = self._held.get(entry.id)
+        if stored is None or stored.digest != digest or entry not in self.manifest.segments:
             return False
         if any(self._there.get(part.name) != part.num_bytes for part in stored.parts):
             return False  # the store has lost a part: it is uploaded again

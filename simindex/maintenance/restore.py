@@ -120,34 +120,32 @@ def _fill(begun: Path, objects: Objects, backup: StoredBackup, progress: Progres
     if [segment.id for segment in backup.segments] != sorted(entries):
         raise CorruptIndexError(f"{where}: expected the segments of its manifest, found others", path=where)
     steps = _steps(scheme, entries, backup)
-    digests = {segment.id: segment.digest for segment in backup.segments}
+    digests = {segment.id: Digest() for segment in backup.segments}
     parts = objects.inside(PARTS)
     # Reading, proving and taking apart is done ahead, in threads; the file has one writer.
     ahead = in_order(
         lambda step: _items(parts, step), steps, _THREADS, _THREADS, lambda step: step.part.num_bytes
     )
     done = count = 0
-    digest = Digest()
     with new_file(begun, sum(step.part.num_bytes for step in steps)) as file:
-        for at, (step, items) in enumerate(zip(steps, ahead, strict=True)):
+        for step, items in zip(steps, ahead, strict=True):
             put = WriteTransaction.put_all if step.database == "meta" else WriteTransaction.append
             file.commit(partial(put, database=step.database, items=items))
             if step.entry is not None:
-                digest.add(step.pieces, (value for _, value in items))
-                if at + 1 == len(steps) or steps[at + 1].entry != step.entry:
-                    expected, found = digests[step.entry.id], digest.value()
-                    if expected != found:
-                        raise CorruptIndexError(
-                            f"{where}: expected segment {step.entry.id} of the digest {expected.hex()}, "
-                            f"found {found.hex()}",
-                            path=where,
-                            segment=step.entry.id,
-                        )
-                    digest = Digest()
+                digests[step.entry.id].add(step.pieces, (value for _, value in items))
             count += len(items) if step.database == "documents" else 0
             done += step.part.num_bytes
             if progress is not None:
                 progress(done)
+        for segment in backup.segments:
+            expected, found = segment.digest, digests[segment.id].value()
+            if expected != found:
+                raise CorruptIndexError(
+                    f"{where}: expected segment {segment.id} of the digest {expected.hex()}, found "
+                    f"{found.hex()}",
+                    path=where,
+                    segment=segment.id,
+                )
         if count != manifest.num_documents:
             raise CorruptIndexError(
                 f"{where}: expected {manifest.num_documents} records, found {count}", path=where
