@@ -69,7 +69,6 @@ class _StagedJob(Job):
     Args:
         tasks: runs the stages.
         work: folder for that of the stages; ``None``: that of the journal.
-        keeps_stages: whether the folder of the stages stays at the end.
         others: of `Job`, and of `deduplicate`.
     """
 
@@ -85,12 +84,11 @@ class _StagedJob(Job):
         max_run: int,
         part_bytes: int,
         on_step: Step | None = None,
-        keeps_stages: bool = False,
         **others: Any,
     ) -> None:
         require_int("part_bytes", part_bytes, 1)
         self._tasks, self._work, self._part_bytes = tasks, work, part_bytes
-        self._bounds, self._keeps_stages = (max_run, memory_bytes), keeps_stages
+        self._bounds = max_run, memory_bytes
         self._step: Step = on_step or (lambda *_: None)
         super().__init__(sources, sink, threshold, workers=1, **others)
         require_files(self._entries, "scaleout.deduplicate")
@@ -111,8 +109,6 @@ class _StagedJob(Job):
             else:
                 shutil.rmtree(stages.sketches, ignore_errors=True)
                 super()._write(folder, into, files, journal)
-        if not self._keeps_stages:
-            shutil.rmtree(stages.folder, ignore_errors=True)
 
     @property
     def described(self) -> dict[str, Any]:
@@ -123,15 +119,18 @@ class _StagedJob(Job):
         """Return what identifies this job and its input."""
         return digest_of(self._job | self._entries.digest())
 
+    def stages_folder(self, work: str | os.PathLike[str]) -> str:
+        """Return the folder of the stages in another one."""
+        return os.path.join(os.path.abspath(work), STAGES_OF + self.digest())
+
     def stages(self, folder: str, tasks: Tasks) -> Stages:
         """Return the stages of this job; `folder`: for them, where the job has no other."""
         assert isinstance(self._entries, PathEntries)
-        own = os.path.join(os.path.abspath(self._work or folder), STAGES_OF + self.digest())
         plan = plan_of_query(scheme_of_config(self._config), self._query, *self._bounds)
         paths = self._writing.path, self._writing.report_path
         is_plain = all(path is None or without_packing(path) == path for path in paths)
         stages = Stages(
-            own,
+            self.stages_folder(self._work or folder),
             self._config,
             plan,
             self._bounds[1],
@@ -263,7 +262,12 @@ def deduplicate(
     """
     given = locals()
     require_callable("on_step", on_step)
-    return _StagedJob(tasks=tasks_on(given.pop("address"), given.pop("ray")), **given).run()
+    job = _StagedJob(tasks=tasks_on(given.pop("address"), given.pop("ray")), **given)
+    stages = None if work is None else job.stages_folder(work)
+    report = job.run()
+    if stages is not None:  # not before the job is done: half a folder does not say what is written
+        shutil.rmtree(stages, ignore_errors=True)
+    return report
 
 
 class StagedDedup(PlannedJob):
@@ -319,10 +323,7 @@ class StagedDedup(PlannedJob):
             given["on_bad_row"] = on_bad_row or pass_over
         if not self.is_done:
             self._require_decided()
-        # A kill before the job is marked as done would else leave neither stages nor mark.
-        job = _StagedJob(
-            work=self.work, tasks=nullcontext(Tasks()), progress=progress, keeps_stages=True, **given
-        )
+        job = _StagedJob(work=self.work, tasks=nullcontext(Tasks()), progress=progress, **given)
         report = job.run()
         self._done()
         return report

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from codecs import BOM_UTF8
 from contextlib import nullcontext
 from pathlib import Path
@@ -165,6 +166,29 @@ def test_parts_that_are_sketched_are_not_sketched_again(tmp_path: Path) -> None:
     first = made()
     assert len(first) > 2
     assert made() == first
+
+
+@pytest.mark.parametrize("gone", ["removed-*", "sketches", "decided"])
+def test_a_job_that_dies_while_its_folder_is_removed_has_lost_nothing(gone: str, tmp_path: Path) -> None:
+    source, work, remove = written(tmp_path / "in.jsonl", rows_of(1, 300)), tmp_path / "work", shutil.rmtree
+    expected = deduplicate([source], tmp_path / "one.jsonl")
+
+    def die(path: Any, **how: Any) -> None:
+        if os.path.dirname(path) != str(work):
+            return remove(path, **how)
+        left = max(Path(path).glob(gone))
+        remove(left) if left.is_dir() else left.unlink()
+        raise KeyboardInterrupt
+
+    def run() -> DedupReport:
+        with mock.patch.object(dedup, "tasks_on", return_value=nullcontext(LocalTasks())):
+            return scaleout.deduplicate([source], tmp_path / "many.jsonl", work=work, part_bytes=8_000)
+
+    with mock.patch.object(shutil, "rmtree", die), pytest.raises(KeyboardInterrupt):
+        run()
+    assert run()[:4] == expected[:4]
+    assert (tmp_path / "many.jsonl").read_bytes() == (tmp_path / "one.jsonl").read_bytes()
+    assert not list(work.iterdir())
 
 
 def test_a_node_that_does_not_see_the_folder_is_named(tmp_path: Path) -> None:
