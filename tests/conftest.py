@@ -59,7 +59,6 @@ LONGEST = (
     "corpus/test_dedup_killed.py",
     "queries/clusters/test_clusters.py",
     "scaleout/test_two_nodes.py",
-    "scaleout/test_keeping.py",
     "scaleout/test_one_node.py",
     "scaleout/test_scaled_build.py",
     "scaleout/test_replicas.py",

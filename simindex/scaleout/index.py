@@ -292,7 +292,8 @@ class ScaledIndex:
 
         def answered() -> None:
             found = self._gather(under_way.popleft(), self._change_seconds).whole("insert_many")
-            totals[:] = _added(totals, found)
+            counts = [one for of_place in found.values() for one in of_place.values()]
+            totals[:] = [sum(column) for column in zip(totals, *counts, strict=True)]
             if progress is not None:
                 progress(sum(totals))
 
@@ -726,9 +727,3 @@ class ScaledIndex:
         found = self._gather(self._calls.send("asks", "status"), self.seconds)
         missing = {place: {"missing": why} for place, why in found.missing.items()}
         return {place: (found.answers | missing)[place] for place in self.catalog.places}
-
-
-def _added(totals: list[int], answers: Mapping[str, Mapping[int, list[int]]]) -> list[int]:
-    """Return counts with those of the partitions of all places."""
-    counts = [one for of_place in answers.values() for one in of_place.values()]
-    return [sum(column) for column in zip(totals, *counts, strict=True)]

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import cycle
 from typing import Any
 
 from simindex.maintenance.object_store import open_store
@@ -85,14 +86,10 @@ def require_store(catalog: Catalog, uri: str) -> str:
 
 def restore_place(uri: str, place: str, onto: Mapping[str, str], call: Call) -> dict[int, RestoreReport]:
     """Make the partitions of a lost place of their backups, elsewhere, and let the catalog say so."""
-    catalog = Catalog.load(uri)
-    numbers = catalog.places.get(place, ())
-    require_store(catalog, uri)
-    reports = {}
-    for turn, number in enumerate(numbers):
-        target = list(onto)[turn % len(onto)]
-        uri_of_backup = str(catalog.backup_uri(number))
-        path, reports[number] = call(catalog, target, "restore", number, uri_of_backup, onto[target])
+    catalog, reports = Catalog.load(uri), dict[int, RestoreReport]()
+    for number, target in zip(catalog.places.get(place, ()), cycle(onto), strict=False):
+        backup = str(catalog.backup_uri(number))
+        path, reports[number] = call(catalog, target, "restore", number, backup, onto[target])
         catalog = put(uri, number, catalog.partitions[number], Partition(target, path))
     return reports
 
@@ -152,19 +149,15 @@ def plan(catalog: Catalog, places: Iterable[str]) -> list[Move]:
     wanted = list(dict.fromkeys(places))
     if not wanted:
         raise ValueError("places: expected one place or more, found none")
-    held: dict[str, list[int]] = {place: list(catalog.places.get(place, ())) for place in wanted}
+    held = {place: catalog.places.get(place, ()) for place in wanted}
     homeless = [n for place, numbers in catalog.places.items() if place not in held for n in numbers]
     least, more = divmod(len(catalog.partitions), len(wanted))
     # Who has most may keep one more, so that as few as can be move.
     most_first = sorted(wanted, key=lambda place: -len(held[place]))
     room = {place: least + (turn < more) for turn, place in enumerate(most_first)}
-    for place in wanted:
-        homeless += held[place][room[place] :]
-        del held[place][room[place] :]
-    moves = []
-    for place in wanted:
-        while len(held[place]) < room[place]:
-            number = homeless.pop(0)
-            held[place].append(number)
-            moves.append(Move(number, catalog.partitions[number].place, place))
-    return moves
+    homeless += [number for place in wanted for number in held[place][room[place] :]]
+    vacant = [place for place in wanted for _ in range(room[place] - len(held[place]))]
+    return [
+        Move(number, catalog.partitions[number].place, place)
+        for number, place in zip(homeless, vacant, strict=True)
+    ]

@@ -14,6 +14,8 @@ from simindex.corpus import deduplicate
 from simindex.inputs import BadRowError
 from simindex.scaleout import PlaceMissingError, StoreError
 
+TEXTS = [f"a text of the number {n} beside {n // 2}" for n in range(150)]
+
 
 @pytest.fixture(scope="module")
 def two() -> Iterator[Callable[[int], None]]:
@@ -73,24 +75,61 @@ def test_what_nodes_do_not_have_is_refused_by_create(tmp_path: Path) -> None:
     assert not (tmp_path / "0").exists()
 
 
+@pytest.mark.usefixtures("two")
+def test_what_cannot_be_done_is_refused_before_anything_is(tmp_path: Path) -> None:
+    uri, places = tmp_path / "catalog", {"simindex:0": str(tmp_path / "a")}
+    scaleout.create(uri, Config(seed=1), partitions=2, places=places).close()
+    with pytest.raises(scaleout.PlaceMissingError, match="simindex:nowhere, which no node has"):
+        scaleout.move(uri, 1, "simindex:nowhere", "/data")
+    with pytest.raises(ValueError, match="expected a catalog with a store"):
+        scaleout.backup(uri)
+    with pytest.raises(ValueError, match=r"partition: expected 0\.\.1, found 2"):
+        scaleout.move(uri, 2, "simindex:1", str(tmp_path))
+    (tmp_path / "file").write_bytes(b"")
+    blocked = str(tmp_path / "file")
+    with pytest.raises(scaleout.PartitionError, match=r"partition 1 at simindex:0 \(.*file") as raised:
+        scaleout.move(uri, 1, "simindex:1", str(tmp_path / "b"), store=blocked)
+    assert (raised.value.partition, raised.value.place) == (1, "simindex:0")
+    with pytest.raises(scaleout.PartitionError, match=r"partition 1 at simindex:1"):
+        scaleout.move(uri, 1, "simindex:1", blocked, store=str(tmp_path / "store"))
+    with scaleout.open(uri) as index:
+        assert {(row.place, row.closed) for row in index.catalog.partitions} == {("simindex:0", None)}
+        index.insert_many(enumerate(TEXTS[:20]))
+        assert len(index) == 20
+    with pytest.raises(ValueError, match="expected a catalog with a store, or store="):
+        scaleout.move(uri, 1, "simindex:1", str(tmp_path / "b"))
+    (move,) = scaleout.rebalance(
+        uri, places | {"simindex:1": str(tmp_path / "b")}, store=str(tmp_path / "way")
+    )
+    assert (move.partition, move.source, move.target) == (1, "simindex:0", "simindex:1")
+    with scaleout.open(uri) as index:
+        assert len(index) == 20
+        assert index.catalog.places == {"simindex:0": (0,), "simindex:1": (1,)}
+        index.stop()
+
+
 def test_a_lost_node_is_restored_with_all_that_was_acknowledged(
     two: Callable[[int], None], tmp_path: Path
 ) -> None:
     """The last test here: a node is killed, and its disk is gone with it."""
-    uri, texts = tmp_path / "catalog", [f"a text of the number {n} beside {n // 2}" for n in range(150)]
+    uri = tmp_path / "catalog"
     lost, left = (str(tmp_path / name) for name in "01")
     settings: dict[str, Any] = {"partitions": 2, "store": str(tmp_path / "store"), "durability": "store"}
     places = {"simindex:0": lost, "simindex:1": left}
     with scaleout.create(uri, Config(seed=1), places=places, **settings) as index:
-        index.insert_many(enumerate(texts[:100]))
+        index.insert_many(enumerate(TEXTS[:100]))
         assert index.catalog.places == {"simindex:0": (0,), "simindex:1": (1,)}
         two(0)
         shutil.rmtree(lost)
+        with pytest.raises(ValueError, match="onto: expected one place or more"):
+            scaleout.restore(uri, "simindex:0", {})
+        with pytest.raises(PlaceMissingError, match="simindex:nowhere, which no node has"):
+            scaleout.restore(uri, "simindex:0", {"simindex:nowhere": "/data"})
         assert sorted(scaleout.restore(uri, "simindex:0", {"simindex:1": left})) == [0]
     with scaleout.open(uri) as index:
-        more = list(enumerate(texts))[100:]
+        more = list(enumerate(TEXTS))[100:]
         assert index.insert_many(more, on_conflict="skip") == (50, 0, 0)
         assert index.catalog.places == {"simindex:1": (0, 1)}
         assert sorted(index) == list(range(150))
-        assert [match.key for match in index.query(texts[77], 1.0)] == [77]
+        assert [match.key for match in index.query(TEXTS[77], 1.0)] == [77]
         index.stop()
