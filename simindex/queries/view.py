@@ -74,7 +74,7 @@ class Expected(NamedTuple):
 def stored_manifest(txn: ReadTransaction) -> bytes:
     """Return the manifest's bytes. Raises CorruptIndexError when there is none."""
     value = txn.get("meta", MANIFEST_KEY)
-    if value is None:
+    if not value:
         raise CorruptIndexError("manifest: expected one, found nothing; restore a backup")
     return bytes(value)
 

@@ -1,17 +1,17 @@
 """Snapshot: the live segments of one committed state, and which of them are loaded anew."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from support.indexes import SMALL, insert, problems_of
-from support.stored import bare_store
+from support.stored import store_values
 
 import simindex
 from simindex import CorruptIndexError, Index, Layout
 from simindex.format.layout import SegmentEntry
-from simindex.queries.view import Reader, stored_manifest
+from simindex.queries.view import Reader
 from simindex.segments.directory import Segment
 from simindex.storage.environment import ReadTransaction
 
@@ -83,12 +83,24 @@ def test_documents_that_a_handle_has_inserted_are_taken_over_unread(
         assert not problems_of(index.path)
 
 
-def test_store_without_a_manifest_is_damaged(tmp_path: Path) -> None:
-    store = bare_store(tmp_path / "i")
-    store.commit(lambda txn: txn.delete("meta", b"manifest"))
-    with (
-        store.reading() as txn,
-        pytest.raises(CorruptIndexError, match="manifest: expected one, found nothing"),
-    ):
-        stored_manifest(txn)
-    store.close()
+@pytest.mark.parametrize("manifest", [None, b""])
+def test_index_without_a_manifest_is_damaged(tmp_path: Path, manifest: bytes | None) -> None:
+    with simindex.open(tmp_path / "i", "x", SMALL) as index:
+        index.insert("a", "some words of a text")
+    store_values(tmp_path / "i", [("meta", b"manifest", manifest)])
+    calls: list[Callable[[Index], object]] = [
+        len,
+        list,
+        lambda index: "a" in index,
+        lambda index: index.get("a"),
+        lambda index: index.query("some words of a text"),
+        lambda index: next(index.pairs(), None),
+    ]
+    damaged = pytest.raises(
+        CorruptIndexError, match="manifest: expected one, found nothing; restore a backup"
+    )
+    for call in calls:
+        with damaged, simindex.open(tmp_path / "i", "r") as index:
+            call(index)
+    with damaged:  # before anything is written over
+        simindex.open(tmp_path / "i")
