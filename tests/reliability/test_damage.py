@@ -13,9 +13,9 @@ from support.samples import sample_of
 from support.stored import flipped, kind_of, names_value, record_key, sketch_page, store_values, stored_values
 
 import simindex
-from simindex import Config, CorruptIndexError, Index, Key, Layout, SimHashConfig
+from simindex import Config, CorruptIndexError, Index, Key, Layout, Pair, SimHashConfig
 
-DAMAGED = Config(num_perm=32, simhash=SimHashConfig(3, 4))
+DAMAGED = Config(num_perm=32, simhash=SimHashConfig(3, 4), keep_shingles=40)
 
 TABLES = [
     "keys",
@@ -51,13 +51,28 @@ def closed_index(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
         index.remove_many(["near 2", 3, b"other copy"])
         index.touch("near 5", 7, 8, b"copy")
     with simindex.open(path) as index:  # removes what an unfinished merge has left: nobody would read it
-        return path, answers(index)
+        clean = answers(index)
+        assert len(clean["pairs"]) > 20
+        return path, clean
+
+
+handed_out: list[Pair] = []
+"""Pairs that came before the damage was met."""
 
 
 def answers(index: Index) -> Answers:
     """Everything that an index can be asked, touching every kind of stored value."""
     texts = list(documents().values())
+    handed_out.clear()
+    for pair in index.pairs(0.4):
+        handed_out.append(pair)
     return {
+        "pairs": list(handed_out),
+        "exact pairs": list(index.pairs(0.4, exact=True)),
+        "pairs of firsts": list(index.pairs(0.4, copies="first")),
+        "pairs by fingerprint": list(index.pairs(by="simhash")),
+        "clusters": [list(index.clusters(0.4, linkage)) for linkage in ("components", "star")],
+        "cluster": index.cluster_of("near 1", 0.4),
         "size": len(index),
         "keys": list(index),
         "held": [key in index for key in documents()],
@@ -115,6 +130,7 @@ def test_damaged_value_is_an_error_or_of_no_consequence(
         store_values(copy, changes)
         found = outcome(copy, answers)
         shutil.rmtree(copy)
+        assert set(clean["pairs"]).issuperset(handed_out)
         kinds = {kind_of(name, key, SKETCHES) for name, key, _ in changes}
         if not isinstance(found, Exception):
             assert found == clean, changes
