@@ -1,19 +1,23 @@
-"""Config: ranges, and its form as JSON."""
+"""Config and other settings: their ranges; and the form of a Config as JSON."""
 
-# mypy: disable-error-code="arg-type"
+# mypy: disable-error-code="arg-type,list-item"
 # (wrong types are handed in on purpose)
 
 import json
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError
+from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.texts import normalize_steps
 
-from simindex import CharShingles, Config, SimHashConfig, WordShingles
+from simindex import CharShingles, Config, Layout, SimHashConfig, Sketch, WordShingles, tuning
+
+OF_ROWS = partial(Sketch.from_rows, range(64))
 
 
 @pytest.mark.parametrize(
@@ -53,6 +57,28 @@ from simindex import CharShingles, Config, SimHashConfig, WordShingles
             TypeError,
             "shingles: expected WordShingles or CharShingles",
         ),
+        (lambda: Layout(1), ValueError, "layout: expected tier_factor >= 2"),
+        (lambda: Layout(8, 0), ValueError, "layout: expected .* sizes >= 1"),
+        (lambda: Sketch.from_rows([]), ValueError, "rows: expected a multiple of 8 in 8..1024 integers"),
+        (lambda: Sketch.from_rows([1.5] * 128), TypeError, "rows: expected integers, found .*float"),
+        (lambda: Sketch.from_rows(["1"] * 128), TypeError, "rows: expected integers, found .*str"),
+        (lambda: Sketch.from_rows(np.zeros(128)), TypeError, "rows: expected integers, found float64"),
+        (lambda: Sketch.from_rows(np.zeros((2, 64), int)), ValueError, r"rows: .*found shape \(2, 64\)$"),
+        (lambda: Sketch.from_rows(range(7)), ValueError, r"rows: expected .*found shape \(7,\)$"),
+        (lambda: Sketch.from_rows(range(100)), ValueError, r"\(100,\); take the first 96 of .* rows\[:96\]$"),
+        (lambda: Sketch.from_rows(range(2000)), ValueError, r"; take the first 1024 of each signature, "),
+        (lambda: Sketch.from_rows(5), TypeError, "rows: expected integers"),
+        (lambda: OF_ROWS(-(2**63) - 1), ValueError, r"fingerprint: expected .*, found -9223372036854775809"),
+        (lambda: Sketch.from_fingerprint("x"), ValueError, "expected 1 to 16 hexadecimal digits, found 'x'"),
+        (lambda: OF_ROWS().jaccard(Sketch.from_rows(range(128))), ValueError, "found 64 and 128"),
+        (lambda: OF_ROWS().hamming(Sketch.from_fingerprint(1)), ValueError, "two fingerprints"),
+        (
+            lambda: tuning.candidate_probability(1.5, 16, 4),
+            ValueError,
+            r"similarity: expected .*\[0, 1\], found 1.5",
+        ),
+        (lambda: tuning.candidate_probability(0.5, 0, 4), ValueError, "at least 1 band"),
+        (lambda: tuning.pick_bands(0.5, 0), ValueError, "num_perm: expected 1 or more, found 0"),
     ],
 )
 def test_setting_outside_its_range_is_refused(

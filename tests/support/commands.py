@@ -9,6 +9,8 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -131,6 +133,17 @@ def matches_of(result: Ran) -> list[dict[str, Any]]:
 # ---- attacking ----
 
 TOOLS = str(Path(__file__).parents[2] / "tools")
+
+
+def tool(name: str) -> Any:
+    """A file of tools/ as a module."""
+    spec = spec_from_loader(Path(name).stem, SourceFileLoader(Path(name).stem, f"{TOOLS}/{name}"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
 
 needs_faults = pytest.mark.skipif(
     sys.platform != "linux" or not (shutil.which("cc") or shutil.which("gcc")),

@@ -1,26 +1,15 @@
 """The documents that the benchmark is run on: the same each time, of the promised sizes and similarities."""
 
 import functools
-import importlib.util
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from support.commands import tool
 
-TOOL = Path(__file__).parents[2] / "tools" / "benchmarks" / "corpus.py"
+corpus = tool("benchmarks/corpus.py")
 NUM_DOCUMENTS = 4_000
-
-
-@pytest.fixture(scope="module")
-def corpus() -> Any:
-    spec = importlib.util.spec_from_file_location("corpus", TOOL)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @functools.cache
@@ -34,7 +23,7 @@ def similarity(one: str, other: str) -> float:
     return len(first & second) / len(first | second)
 
 
-def test_documents_are_the_same_each_time_and_as_long_and_alike_as_promised(corpus: Any) -> None:
+def test_documents_are_the_same_each_time_and_as_long_and_alike_as_promised() -> None:
     """Bounds of at least four standard errors of so many draws."""
     texts = [text for _, text in corpus.documents(NUM_DOCUMENTS)]
     assert list(corpus.documents(1_500)) == [(corpus.key_of(n), texts[n]) for n in range(1_500)]
@@ -53,14 +42,14 @@ def test_documents_are_the_same_each_time_and_as_long_and_alike_as_promised(corp
 
 
 @pytest.mark.parametrize("shared_bits", [0, 1, 48, 64])
-def test_clustered_fingerprints_share_their_highest_bits_only(corpus: Any, shared_bits: int) -> None:
+def test_clustered_fingerprints_share_their_highest_bits_only(shared_bits: int) -> None:
     values = corpus.clustered_fingerprints(2_000, shared_bits)
     differing = int(np.bitwise_or.reduce(values ^ values[0]))
     assert differing == (1 << (64 - shared_bits)) - 1
 
 
 @pytest.mark.parametrize("line", ['{"id": "a"}', "[1]", "{", "7"])
-def test_read_jsonl_says_which_line_is_wrong(corpus: Any, tmp_path: Path, line: str) -> None:
+def test_read_jsonl_says_which_line_is_wrong(tmp_path: Path, line: str) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"id": "a", "text": "b"}\n' + line + "\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"a\.jsonl, line 2: expected an object with 'id' and 'text'"):

@@ -6,26 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.commands import TOOLS
 
 import simindex
 from simindex import Config, Layout, Sketch
-
-ROOT = Path(__file__).parents[2]
-
-
-def rows_of(text: str) -> dict[int, list[float]]:
-    """Documents -> figures, of the lines of a table that are all numbers."""
-    rows = {}
-    for line in text.splitlines():
-        cells = [cell.strip().replace(",", "") for cell in line.strip("|").split("|")]
-        if len(cells) == 8 and cells[0].isdigit():
-            rows[int(cells[0])] = list(map(float, cells[1:]))
-    return rows
-
-
-def estimate(*arguments: str) -> dict[int, list[float]]:
-    command = [sys.executable, str(ROOT / "tools" / "estimate"), *arguments]
-    return rows_of(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
 def test_estimate_is_what_a_compacted_index_takes(tmp_path: Path) -> None:
@@ -37,7 +21,11 @@ def test_estimate_is_what_a_compacted_index_takes(tmp_path: Path) -> None:
         sketches = (Sketch(128, row, n + 1, None, origin) for n, row in enumerate(words))
         index.insert_many(enumerate(sketches), workers=1)
         index.compact()
-    found = estimate("--documents", str(count), "--write-rate", "0.001")[count]
+    command = [sys.executable, f"{TOOLS}/estimate", "--documents", str(count), "--write-rate", "0.001"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    lines = done.stdout.replace(",", "").splitlines()
+    tables = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
+    [found] = (list(map(float, cells[1:])) for cells in tables if len(cells) == 8 and cells[0] == str(count))
     taken = (tmp_path / "i" / "data.mdb").stat().st_size
     assert taken == pytest.approx(found[0] * 1e9, rel=0.1)
     # So slow a disk is what bounds it: one writing of all of it, and merges of five commits of eight.

@@ -1,35 +1,23 @@
 """tools/package: which Pythons are supported, and what a wheel holds."""
 
-import importlib.machinery
-import importlib.util
 import sys
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import pytest
+from support.commands import tool
 
-ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture
-def package() -> Any:
-    loader = importlib.machinery.SourceFileLoader("package", str(ROOT / "tools" / "package"))
-    spec = importlib.util.spec_from_loader("package", loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    loader.exec_module(module)
-    return module
+package = tool("package")
 
 
-def test_versions_are_those_of_the_classifiers_and_begin_with_the_required_one(package: Any) -> None:
+def test_versions_are_those_of_the_classifiers_and_begin_with_the_required_one() -> None:
     versions = package.supported_versions()
     assert versions == [f"3.{minor}" for minor in range(11, 11 + len(versions))]
     assert package.project()["requires-python"] == f">={versions[0]}"
 
 
 def test_python_without_the_dependencies_is_reported_and_not_passed(
-    package: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def install(*_: object) -> None:
         raise package.CheckError("pip\nCollecting lmdb\nERROR: No matching distribution found for lmdb>=3.0")
@@ -68,7 +56,7 @@ INSIDE = {
     ],
 )
 def test_wheel_holds_the_package_and_nothing_else(
-    package: Any, tmp_path: Path, lost: str | None, added: str | None, reason: str
+    tmp_path: Path, lost: str | None, added: str | None, reason: str
 ) -> None:
     wheel = tmp_path / "simindex-1-cp311-abi3-linux_x86_64.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
