@@ -124,6 +124,8 @@ def test_rows_with_a_half_of_a_character_are_written_as_json_has_it(tmp_path: Pa
     items = [("a", "one \ud800 two three"), ("b", "quite other words")]
     assert deduplicate(items, tmp_path / "out.jsonl").kept == 2
     assert [(row["id"], row["text"]) for row in rows_of(tmp_path / "out.jsonl")] == items
+    with pytest.raises(InputError, match=r"items:1: expected .*; an output of \.jsonl takes it"):
+        deduplicate(items, tmp_path / "out.csv")
 
 
 # ---- against ----
@@ -202,6 +204,12 @@ def test_bad_row_is_named_and_what_was_done_is_kept(tmp_path: Path, monkeypatch:
     assert report.read == 610
     deduplicate(path, tmp_path / "whole.jsonl", on_bad_row=bad.append)
     assert (tmp_path / "out.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize("document", [5, None, ["x", 1.5], {"x": -1}], ids=str)
+def test_item_that_is_no_document_is_named_by_its_key(document: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match=r"^key 'b': "):
+        deduplicate([("a", "some words here"), ("b", document)], None)
 
 
 def test_bad_row_leaves_no_input_open(tmp_path: Path) -> None:

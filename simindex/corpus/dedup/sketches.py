@@ -394,8 +394,7 @@ def sketch_rows(sketcher: Sketcher, rows: Rows, compares: int) -> SketchBatch:
     if set(map(type, documents)) == {str}:
         with suppress(TypeError, ValueError):  # they are raised below, and name the one
             return sketcher.sketch_many(documents)
-    numbers = range(rows.first, rows.first + len(rows))
-    return prepare_documents(list(zip(numbers, documents, strict=True)), sketcher, compares).sketches
+    return prepare_documents(list(zip(rows.keys, documents, strict=True)), sketcher, compares).sketches
 
 
 def band_name(band: int) -> str:

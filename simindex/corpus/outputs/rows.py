@@ -121,7 +121,14 @@ class CsvLines(Encoder):
 
     def encoded(self, row: Entry, note: Note | None) -> bytes:
         """Return the line of a row, with the header before the first."""
-        content, note = row.content, note or {}
+        try:
+            return self._encoded(row, note or {})
+        except UnicodeEncodeError as exc:
+            expected = "expected whole characters, found a half of one; an output of .jsonl takes it"
+            raise UnfitRowError(f"{row.name}:{row.row}", expected) from exc
+
+    def _encoded(self, row: Entry, note: Note) -> bytes:
+        content = row.content
         columns = content.columns if isinstance(content, Cells) else list(values_of(row))
         head = b""
         if self.columns is None:
