@@ -76,6 +76,15 @@ def test_csv_keeps_its_columns_and_lines(tmp_path: Path) -> None:
     ).read_text() == "id\ttext\tn\n1\tone two, three four\tx\n3\tother words here\t\n"
 
 
+@pytest.mark.parametrize("delimiter", [",", "\t"])
+def test_columns_of_one_name_stay(tmp_path: Path, delimiter: str) -> None:
+    rows = [["id", "text", "text"], ["1", "a b c", "d e f"]]
+    (tmp_path / "a.csv").write_text("".join(",".join(row) + "\n" for row in rows))
+    output = tmp_path / f"out.{'csv' if delimiter == ',' else 'tsv'}"
+    deduplicate(tmp_path / "a.csv", output)
+    assert [line.split(delimiter) for line in output.read_text().splitlines()] == rows
+
+
 @pytest.mark.parametrize("suffix", ["jsonl", "csv", "tsv", "parquet"])
 def test_annotated_rows_are_annotated_anew(tmp_path: Path, suffix: str) -> None:
     names = ["duplicate_of", "similarity", "cluster", "explanation"]

@@ -10,7 +10,7 @@ import io
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from simindex.corpus.entries import Entry
@@ -130,10 +130,11 @@ class CsvLines(Encoder):
     def _encoded(self, row: Entry, note: Note) -> bytes:
         content = row.content
         columns = content.columns if isinstance(content, Cells) else list(values_of(row))
+        more = [name for name in note if name not in columns]
         head = b""
         if self.columns is None:
             self.columns = columns
-            head = self._line(list(dict.fromkeys([*columns, *note])))
+            head = self._line([*columns, *more])
         elif columns != self.columns:
             raise UnfitRowError(
                 f"{row.name}:{row.row}",
@@ -141,12 +142,14 @@ class CsvLines(Encoder):
                 "an output of .jsonl takes rows of any columns",
             )
         stands = isinstance(content, Cells) and content.line and content.delimiter == self._delimiter
-        if stands and note.keys().isdisjoint(columns):
+        if stands and len(more) == len(note):
             line = content.line.rstrip(b"\r\n")
             end = content.line[len(line) :] or b"\n"
-            more = [self._line(list(note.values())).removesuffix(b"\n")] if note else []
-            return head + self._delimiter.encode().join([line, *more]) + end
-        return head + self._line(list({**values_of(row), **note}.values()))
+            noted = [self._line(list(note.values())).removesuffix(b"\n")] if note else []
+            return head + self._delimiter.encode().join([line, *noted]) + end
+        cells: Iterable[Any] = content.cells if isinstance(content, Cells) else values_of(row).values()
+        noted_cells = [note.get(name, cell) for name, cell in zip(columns, cells, strict=True)]
+        return head + self._line([*noted_cells, *(note[name] for name in more)])
 
     def _line(self, cells: list[Any]) -> bytes:
         text = io.StringIO()
