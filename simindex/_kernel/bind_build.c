@@ -14,10 +14,10 @@ FUNCTION(fill_bitmaps, 1) {
     const table_row *tables = take_items(held, args[0], READABLE, sizeof *tables, &count, "tables");
     for (size_t t = 0; t < count && !held->failed; t++) {
         if (!tables[t].num_entries) continue; /* it may have no chunk at all */
-        const chunk_row *entries = (const chunk_row *)tables[t].chunks;
-        if (!keys_ascend((const uint8_t *)entries->keys, tables[t].num_entries))
-            refuse_damage(held, &(damage){0, t, 0, 0});
-        else if (tables[t].bitmap) fill_bitmap(tables + t);
+        const uint8_t *keys = (const uint8_t *)((const chunk_row *)tables[t].chunks)->keys;
+        if (!keys_ascend(keys, tables[t].num_entries)) refuse_damage(held, &(damage){0, t, 0, 0});
+        else if (tables[t].bitmap)
+            set_bitmap(keys, tables[t].num_entries, tables[t].bitmap_bits, (uint8_t *)tables[t].bitmap_words);
     }
     return Py_NewRef(Py_None);
 }

@@ -36,9 +36,9 @@ FUNCTION(ask_for_pages, 1) {
 }
 
 FUNCTION(let_go, 5) {
-    mapped_file file = {take_u64(held, args[0]), take_u64(held, args[1]), take_u64(held, args[2])};
+    uint64_t map = take_u64(held, args[0]), map_bytes = take_u64(held, args[1]), file = take_u64(held, args[2]);
     uint64_t address = take_u64(held, args[3]), bytes = take_u64(held, args[4]);
     int done = 0;
-    if (!held->failed) UNLOCKED(done = let_go(&file, (const void *)address, bytes));
+    if (!held->failed) UNLOCKED(done = let_go(map, map_bytes, (int)file, (const void *)address, bytes));
     return PyBool_FromLong(done);
 }

@@ -64,21 +64,21 @@ FUNCTION(find_keys, 4) {
     if (held->failed) return NULL;
     match_list found = {0};
     outcome end;
-    UNLOCKED(end = find_keys(dir, table, keys, count, most, &found));
+    UNLOCKED(end = find_entries(dir, table, keys, count, NULL, most, NULL, &found));
     return matches_of(held, end, &found);
 }
 
 FUNCTION(count_keys, 4) {
     size_t count;
-    damage where;
     const directory *dir = take_directory(held, args[0]);
     uint64_t table = take_u64(held, args[1]);
     const uint64_t *keys = take_items(held, args[2], READABLE, 8, &count, "keys");
     uint64_t *counts = take(held, args[3], WRITABLE, count * 8, "counts");
     if (held->failed) return NULL;
+    match_list found = {0}; /* it stays empty */
     outcome end;
-    UNLOCKED(end = count_keys(dir, table, keys, count, counts, &where));
-    if (end == SEARCH_DAMAGED) return refuse_damage(held, &where);
+    UNLOCKED(end = find_entries(dir, table, keys, count, NULL, UINT64_MAX, counts, &found));
+    if (end == SEARCH_DAMAGED) return refuse_damage(held, &found.where);
     return end == SEARCH_NO_MEMORY ? refuse_memory(held) : Py_NewRef(Py_None);
 }
 
@@ -86,15 +86,16 @@ FUNCTION(find_equal, 7) {
     size_t count;
     const directory *dir = take_directory(held, args[0]);
     uint64_t table = take_u64(held, args[1]), most = take_u64(held, args[6]);
-    const uint64_t *keys = take_items(held, args[2], READABLE, 8, &count, "keys"), *next_keys = NULL;
-    if (args[3] != Py_None) next_keys = take(held, args[3], READABLE, count * 8, "next_keys");
-    const uint64_t *words = take(held, args[4], READABLE, held->failed ? 0 : count * dir->bands * 8, "words");
-    const uint64_t *fingerprints = take(held, args[5], READABLE, count * 8, "fingerprints");
+    const uint64_t *keys = take_items(held, args[2], READABLE, 8, &count, "keys");
+    originals same = {.next_keys = NULL};
+    if (args[3] != Py_None) same.next_keys = take(held, args[3], READABLE, count * 8, "next_keys");
+    same.words = take(held, args[4], READABLE, held->failed ? 0 : count * dir->bands * 8, "words");
+    same.fingerprints = take(held, args[5], READABLE, count * 8, "fingerprints");
     if (held->failed) return NULL;
-    if (next_keys && table + 1 >= dir->num_tables) return refuse(held, "next_keys: no table is behind the last one");
+    if (same.next_keys && table + 1 >= dir->num_tables) return refuse(held, "next_keys: no table is behind the last one");
     match_list found = {0};
     outcome end;
-    UNLOCKED(end = find_equal(dir, table, keys, next_keys, words, fingerprints, count, most, &found));
+    UNLOCKED(end = find_entries(dir, table, keys, count, &same, most, NULL, &found));
     return matches_of(held, end, &found);
 }
 

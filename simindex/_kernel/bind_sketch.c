@@ -126,7 +126,7 @@ typedef struct {
 
 /* Work areas for the `keep` smallest of at most `total` hashes; -1 where there is no memory. */
 static int begin_smallest(smallest *kept, size_t total, size_t keep) {
-    size_t room = smallest_room(total, keep);
+    size_t room = (total / 2 < keep ? total : 2 * keep) + SMALLEST_BLOCK;
     uint64_t *memory = malloc(2 * room * sizeof *memory);
     *kept = (smallest){.values = memory, .spare = memory + room, .room = room, .keep = keep};
     return memory ? 0 : -1;

@@ -52,6 +52,7 @@ static mapped_tree take_tree(buffers *held, PyObject *const *args) {
 /* Finds as many keys as there is room for. */
 FUNCTION(find_values, 10) {
     size_t count, found;
+    int is_damaged;
     value_columns columns;
     mapped_tree in = take_tree(held, args);
     columns.addresses = take_items(held, args[7], WRITABLE, 8, &count, "addresses");
@@ -59,7 +60,7 @@ FUNCTION(find_values, 10) {
     columns.lengths = take(held, args[8], WRITABLE, count * 8, "lengths");
     columns.is_large = take(held, args[9], WRITABLE, count, "is_large");
     if (held->failed) return NULL;
-    UNLOCKED(found = find_values(&in.file, in.root, in.depth, in.first, in.key_bytes, count, &columns));
+    UNLOCKED(found = scan_values(&in.file, in.root, in.depth, in.first, in.key_bytes, count, &columns, &is_damaged));
     return PyLong_FromSize_t(found);
 }
 
@@ -70,7 +71,7 @@ FUNCTION(sound_entries, 7) {
     mapped_tree in = take_tree(held, args);
     uint64_t most = take_u64(held, args[6]);
     if (held->failed) return NULL;
-    UNLOCKED(found = sound_entries(&in.file, in.root, in.depth, in.first, in.key_bytes, most, &is_damaged));
+    UNLOCKED(found = scan_values(&in.file, in.root, in.depth, in.first, in.key_bytes, most, NULL, &is_damaged));
     return PyLong_FromSsize_t(is_damaged ? -1 - (Py_ssize_t)found : (Py_ssize_t)found);
 }
 

@@ -12,11 +12,6 @@ void set_bitmap(const uint8_t *keys, size_t count, unsigned bitmap_bits, uint8_t
     }
 }
 
-void fill_bitmap(const table_row *row) {
-    const chunk_row *entries = (const chunk_row *)row->chunks;
-    set_bitmap((const uint8_t *)entries->keys, row->num_entries, row->bitmap_bits, (uint8_t *)row->bitmap_words);
-}
-
 /* A finalizer of MurmurHash3 (Appleby), as SplitMix64 has it: every bit of the result depends on every bit. */
 static inline uint64_t mix(uint64_t x) {
     x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9ULL;

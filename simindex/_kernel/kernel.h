@@ -53,15 +53,11 @@ typedef struct {
 
 /* Collects the `keep` (1 or more) smallest distinct values. */
 typedef struct {
-    uint64_t *values, *spare; /* `room` each: the values so far, and a work area */
+    uint64_t *values, *spare; /* `room` each: the values so far, and a work area. For all hashes, or for twice those
+                               * that are kept, and for a SMALLEST_BLOCK more. */
     size_t count, room, keep;
     uint64_t limit;           /* no value from here on is one of the smallest */
 } smallest;
-
-/* The room that values of at most `total` hashes need. */
-static inline size_t smallest_room(size_t total, size_t keep) {
-    return (total / 2 < keep ? total : 2 * keep) + SMALLEST_BLOCK;
-}
 
 void smallest_begin(smallest *kept);
 void smallest_add(smallest *kept, const uint64_t *hashes, size_t count);
@@ -257,11 +253,8 @@ static inline const table_row *table_at(const directory *dir, uint64_t segment, 
 
 /* ---- paging.c: reads side by side ---- */
 
-/* Whether the pages of a search are to be asked for ahead; to be called once a search. */
-int reads_ahead(void);
-
-/* The same for so many searches that are planned together: whether enough pages were missing since the last call. */
-int batch_reads_ahead(size_t count);
+/* Whether the pages of so many searches, planned together, are to be asked for ahead; to be called once for each. */
+int reads_ahead(size_t count);
 
 /* Whether `reads_ahead` would say so, without counting a search. */
 int pages_missing(void);
@@ -281,13 +274,9 @@ size_t missing_pages(const void *address, size_t bytes);
 /* ... let the system read them, without waiting for it, ... */
 void stream_ahead(const void *address, size_t bytes);
 
-typedef struct {
-    uint64_t map, map_bytes, file; /* where a file is mapped, and a descriptor of it */
-} mapped_file;
-
-/* ... and let the whole pages among these bytes leave the memory: they will not be read again soon. Returns 0, and
- * does nothing, where they do not all lie in the map. */
-int let_go(const mapped_file *file, const void *address, size_t bytes);
+/* ... and let the whole pages among these bytes of a map of a file leave the memory: they will not be read again soon.
+ * Returns 0, and does nothing, where they do not all lie in the map. */
+int let_go(uint64_t map, uint64_t map_bytes, int file, const void *address, size_t bytes);
 
 /* Let the system know that a page of the map is in use; 0 where it is not in memory. A map that is advised as random
  * shows no use (Linux 6.3 and later), so that what every search asks would leave the cache as what one has read: a
@@ -332,14 +321,11 @@ typedef struct {
 } value_columns;
 
 /* Find `count` neighbouring keys from `first` on, and where their values lie, without touching these; returns how many
- * there are, fewer where a page or a key is not as expected. depth: 1 where the root is a leaf. */
-size_t find_values(const tree_file *file, uint64_t root, unsigned depth, const uint8_t *first, size_t key_bytes,
-                   size_t count, const value_columns *columns);
-
-/* Count the entries from `first` on, up to `count`, that lie on sound pages one behind the other, with their values in
- * the file; is_damaged: whether it is a page that is not sound, or such a value, that ends them. */
-size_t sound_entries(const tree_file *file, uint64_t root, unsigned depth, const uint8_t *first, size_t key_bytes,
-                     size_t count, int *is_damaged);
+ * there are, fewer where a page or a key is not as expected. columns NULL: the entries are only counted, as far as they
+ * lie on sound pages one behind the other, with their values in the file. depth: 1 where the root is a leaf.
+ * is_damaged: whether it is a page that is not sound, or such a value, that ends them. */
+size_t scan_values(const tree_file *file, uint64_t root, unsigned depth, const uint8_t *first, size_t key_bytes,
+                   size_t count, const value_columns *columns, int *is_damaged);
 
 /* ---- stored tables: their blocks, and one entry of them ---- */
 
@@ -374,6 +360,16 @@ static inline const chunk_row *entry_chunk(const directory *dir, const table_row
     if (entry < dir->entries_per_chunk) return chunk;
     *at = entry % dir->entries_per_chunk;
     return chunk + entry / dir->entries_per_chunk;
+}
+
+/* The same, and how many of the entries up to `last` lie side by side from there on: those of its block. */
+static inline const chunk_row *entries_from(const directory *dir, const table_row *table, uint64_t entry, uint64_t last,
+                                            uint64_t *at, uint64_t *n) {
+    const chunk_row *chunk = entry_chunk(dir, table, entry, at);
+    uint64_t in_chunk = dir->entries_per_chunk - *at, in_block = TABLE_BLOCK - *at % TABLE_BLOCK;
+    *n = in_chunk < in_block ? in_chunk : in_block;
+    if (*n > last - entry) *n = last - entry;
+    return chunk;
 }
 
 static inline const uint8_t *key_address(const directory *dir, const table_row *table, uint64_t entry) {
@@ -621,8 +617,10 @@ void set_bitmap(const uint8_t *keys, size_t count, unsigned bitmap_bits, uint8_t
 size_t add_to_filter(const uint8_t *keys, size_t count, unsigned bits, uint64_t chunk, uint64_t num_chunks,
                      uint64_t num_lines, uint8_t *lines);
 
-/* Set the bits of every key of a table that is one chunk and has a bitmap. */
-void fill_bitmap(const table_row *table);
+/* The row of a number where numbers are as dense everywhere. */
+static inline uint64_t even_place(const segment_row *segment, uint32_t number) {
+    return (uint64_t)((unsigned __int128)number * segment->num_sketches / (segment->span ? segment->span : 1));
+}
 
 /* Row of a relative number in a segment's sketch column, or UINT64_MAX; sooner with a guess that is near. It searches numbers that are not
  * verified: the row that it finds is to be verified (`check_sketch`). None found proves nothing: where an entry
@@ -783,19 +781,17 @@ typedef struct {
 outcome query_fingerprints(const directory *dir, const query_batch *queries, const fingerprint_search *how,
                            match_list *found);
 
-/* Entries of one table whose key is equal, at most `most` a key. A match says which key (`query`). */
-outcome find_keys(const directory *dir, uint64_t table, const uint64_t *keys, size_t count, uint64_t most,
-                  match_list *found);
+/* Sketches that documents must equal, one a key. */
+typedef struct {
+    const uint64_t *words, *fingerprints; /* count x bands, count */
+    const uint64_t *next_keys;            /* of the table behind, or NULL */
+} originals;
 
-/* How many entries of one table have each key, those of removed documents among them. counts: one a key. */
-outcome count_keys(const directory *dir, uint64_t table, const uint64_t *keys, size_t count, uint64_t *counts,
-                   damage *where);
-
-/* Entries of one table whose key and whole sketch are equal, of at most `most` a key and segment that are
- * compared. words: count x bands. */
-outcome find_equal(const directory *dir, uint64_t table, const uint64_t *keys, const uint64_t *next_keys,
-                   const uint64_t *words, const uint64_t *fingerprints, size_t count, uint64_t most,
-                   match_list *found);
+/* Entries of one table whose key is equal, at most `most` a key. A match says which key (`query`). same: NULL, or the
+ * whole sketch must be equal, too, of at most `most` a key and segment that are compared. counts: NULL, or nothing is
+ * wanted but how many entries each key has, those of removed documents among them. */
+outcome find_entries(const directory *dir, uint64_t table, const uint64_t *keys, size_t count, const originals *same,
+                     uint64_t most, uint64_t *counts, match_list *found);
 
 /* The stored sketch of a number: 1, 0 where it has none, or -1 with *where on damage. words: bands. */
 int read_sketch(const directory *dir, uint64_t number, uint8_t *words, uint64_t *fingerprint, damage *where);

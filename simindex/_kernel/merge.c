@@ -93,12 +93,10 @@ static size_t copy_entries(const directory *dir, const merge_source *source, uin
                            uint64_t *keys, uint32_t *numbers) {
     const table_row *table = table_of(dir, source);
     size_t written = 0;
-    uint64_t per_chunk = dir->entries_per_chunk, span = segment_at(dir, source->segment)->span;
+    uint64_t span = segment_at(dir, source->segment)->span;
     uint64_t previous = source->position ? table_key(dir, table, source->position - 1) : 0;
-    for (uint64_t entry = source->position; entry < last;) {
-        const chunk_row *chunk = (const chunk_row *)table->chunks + entry / per_chunk;
-        uint64_t at = entry % per_chunk, n = per_chunk - at < last - entry ? per_chunk - at : last - entry;
-        if (n > TABLE_BLOCK - at % TABLE_BLOCK) n = TABLE_BLOCK - at % TABLE_BLOCK;
+    for (uint64_t entry = source->position, at, n; entry < last; entry += n) {
+        const chunk_row *chunk = entries_from(dir, table, entry, last, &at, &n);
         if (!may_copy(chunk, at, n, previous, span)) return SIZE_MAX;
         const uint8_t *from_keys = key_in(chunk, at);
         number_run from = numbers_of(chunk, at);
@@ -109,7 +107,6 @@ static size_t copy_entries(const directory *dir, const merge_source *source, uin
             numbers[written] = number;
             written += !(dead && dead[number >> 3] >> (number & 7) & 1);
         }
-        entry += n;
         previous = load64(from_keys + n * 8 - 8);
     }
     return written;

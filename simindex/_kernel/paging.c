@@ -2,8 +2,8 @@
  *
  * A page that is not in memory costs a search as long as a thousand steps of it, and met one after the other they
  * add up. Where they are all there, asking would cost more than it spares. So the kernel remembers one thing for
- * the whole process, which no result depends on: whether pages were missing lately, and whether they were so often
- * that many searches together gain by asking. It begins with yes.
+ * the whole process, which no result depends on: whether so many pages were missing lately that searches gain by
+ * asking. It begins with yes.
  */
 #define _GNU_SOURCE /* madvise, mincore, posix_fadvise and preadv2, which C11 alone does not declare */
 #include <errno.h>
@@ -24,25 +24,19 @@
 #define RUSAGE_THREAD RUSAGE_SELF
 #endif
 
-/* Of many searches one in so many has to meet a missing page, for asking to be worth it: it costs each of them 20 to
- * 50 us where there are hundreds of filters, and spares one of them 100 to 200. */
+/* Of so many searches one has to meet a missing page, for asking to be worth it: it costs each of them 20 to 50 us
+ * where there are hundreds of filters, and spares one of them 100 to 200. */
 #define WORTH_ASKING 8
 
-static long searches;
-static size_t asked; /* pieces since the last look */
+static size_t searches, asked, absent; /* since the last look: searches, pieces, and those that were not there */
 static _Thread_local long faults;
-static int missing = 1, absent;
-static size_t looked_for, not_there; /* by the searches since the last look of a batch; pieces */
-static _Thread_local long faults_of_batch;
-static int missing_of_batch = 1;
+static int missing = 1;
 
 void expect_missing_pages(void) {
     __atomic_store_n(&searches, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&asked, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&missing, 1, __ATOMIC_RELAXED);
-    __atomic_store_n(&absent, 1, __ATOMIC_RELAXED);
-    __atomic_store_n(&looked_for, 0, __ATOMIC_RELAXED);
-    __atomic_store_n(&missing_of_batch, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&absent, LATELY, __ATOMIC_RELAXED);
 }
 
 static long faults_so_far(void) {
@@ -51,25 +45,17 @@ static long faults_so_far(void) {
     return used.ru_majflt;
 }
 
-int reads_ahead(void) {
-    if (__atomic_add_fetch(&searches, 1, __ATOMIC_RELAXED) % LATELY == 0 ||
-        __atomic_load_n(&asked, __ATOMIC_RELAXED) >= MANY_ASKED) {
+int reads_ahead(size_t count) {
+    size_t since = __atomic_fetch_add(&searches, count, __ATOMIC_RELAXED);
+    if (since >= LATELY || __atomic_load_n(&asked, __ATOMIC_RELAXED) >= MANY_ASKED) {
+        __atomic_store_n(&searches, count, __ATOMIC_RELAXED);
         __atomic_store_n(&asked, 0, __ATOMIC_RELAXED);
         long now = faults_so_far();
-        int met = __atomic_exchange_n(&absent, 0, __ATOMIC_RELAXED) || faults != now;
+        size_t met = __atomic_exchange_n(&absent, 0, __ATOMIC_RELAXED) + (size_t)(now - faults);
         faults = now;
-        __atomic_store_n(&missing, met, __ATOMIC_RELAXED);
+        __atomic_store_n(&missing, met * WORTH_ASKING >= since, __ATOMIC_RELAXED);
     }
     return __atomic_load_n(&missing, __ATOMIC_RELAXED);
-}
-
-int batch_reads_ahead(size_t count) {
-    long now = faults_so_far();
-    size_t met = __atomic_exchange_n(&not_there, 0, __ATOMIC_RELAXED) + (size_t)(now - faults_of_batch);
-    faults_of_batch = now;
-    size_t since = __atomic_exchange_n(&looked_for, count, __ATOMIC_RELAXED);
-    if (since) __atomic_store_n(&missing_of_batch, met * WORTH_ASKING >= since, __ATOMIC_RELAXED);
-    return __atomic_load_n(&missing_of_batch, __ATOMIC_RELAXED);
 }
 
 int pages_missing(void) { return __atomic_load_n(&missing, __ATOMIC_RELAXED); }
@@ -114,8 +100,7 @@ void ask_for(const void *address, size_t bytes) {
     uintptr_t first = pages_of(address, bytes, &length);
     __atomic_add_fetch(&asked, 1, __ATOMIC_RELAXED);
     if (!count_missing(first, length, &is_map) && is_map) return;
-    __atomic_store_n(&absent, 1, __ATOMIC_RELAXED);
-    __atomic_add_fetch(&not_there, 1, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&absent, 1, __ATOMIC_RELAXED);
     madvise((void *)first, length, MADV_WILLNEED);
 }
 
@@ -169,16 +154,17 @@ void stream_ahead(const void *address, size_t bytes) {
     for (; at < end; at += AT_ONCE) madvise((void *)at, end - at < AT_ONCE ? end - at : AT_ONCE, MADV_WILLNEED);
 }
 
-int let_go(const mapped_file *file, const void *address, size_t bytes) {
-    uintptr_t size = page_size(), first = ((uintptr_t)address + size - 1) & ~(size - 1);
-    uintptr_t end = ((uintptr_t)address + bytes) & ~(size - 1);
-    if ((uintptr_t)address < file->map || (uintptr_t)address - file->map > file->map_bytes ||
-        bytes > file->map_bytes - ((uintptr_t)address - file->map))
-        return 0; /* a copy in memory, whose pages would be lost */
+int let_go(uint64_t map, uint64_t map_bytes, int file, const void *address, size_t bytes) {
+    uintptr_t size = page_size(), at = (uintptr_t)address, first = (at + size - 1) & ~(size - 1);
+    uintptr_t end = (at + bytes) & ~(size - 1);
+    /* Else it is a copy in memory, whose pages would be lost. */
+    if (at < map || at - map > map_bytes || bytes > map_bytes - (at - map)) return 0;
     if (first >= end) return 1;
     if (madvise((void *)first, end - first, MADV_DONTNEED)) return 0;
 #ifdef POSIX_FADV_DONTNEED
-    posix_fadvise((int)file->file, (off_t)(first - file->map), (off_t)(end - first), POSIX_FADV_DONTNEED);
+    posix_fadvise(file, (off_t)(first - map), (off_t)(end - first), POSIX_FADV_DONTNEED);
+#else
+    (void)file;
 #endif
     return 1;
 }

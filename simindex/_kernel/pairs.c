@@ -170,22 +170,16 @@ static int are_equal(const directory *dir, const pair_search *how, const sketch_
     return !how->min_agree || !memcmp(a->words, b->words, dir->bands * 8);
 }
 
-static void begin_key(copy_cursor *at, uint64_t *slots, uint32_t *used, uint64_t key) {
-    while (at->num_used) slots[used[--at->num_used]] = NO_RANK;
-    at->key = key;
-}
-
-/* The first document of an equal sketch among those of this key, or NO_RANK; then it is one of them from here
- * on, as long as there is room. */
+/* The first document of an equal sketch among those of this key, with its sketch in *other, or NO_RANK; then it is one of
+ * them from here on, as long as there is room. */
 static int find_first(const directory *dir, const pair_search *how, const sketch_place *sketch, uint32_t rank,
                       copy_cursor *at, uint64_t *slots, uint32_t *used, size_t num_slots, uint64_t *first,
-                      damage *where) {
+                      sketch_place *other, damage *where) {
     uint64_t hash = how->min_agree ? xxh64(sketch->words, dir->bands * 8, 0) : 0, slot = hash & (num_slots - 1);
     for (; slots[slot] != NO_RANK; slot = (slot + 1) & (num_slots - 1)) {
-        sketch_place other;
         if ((slots[slot] ^ hash) >> 32) continue;
-        if (load_sketch(dir, how->offsets, (uint32_t)slots[slot], &other, where)) return 1;
-        if (!are_equal(dir, how, sketch, &other)) continue;
+        if (load_sketch(dir, how->offsets, (uint32_t)slots[slot], other, where)) return 1;
+        if (!are_equal(dir, how, sketch, other)) continue;
         *first = (uint32_t)slots[slot];
         return 0;
     }
@@ -202,16 +196,16 @@ int find_copies(const directory *dir, const pair_search *how, const pair_entries
     for (; at->next < in->count && found->count < found->room; at->next++) {
         uint64_t key = in->keys[at->next], first;
         if (!at->num_used || key != at->key) {
-            begin_key(at, slots, used, key);
+            while (at->num_used) slots[used[--at->num_used]] = NO_RANK;
+            at->key = key;
             if (at->next + 1 < in->count ? in->keys[at->next + 1] != key : in->is_last) continue;
         }
         uint32_t rank = in->ranks[at->next];
         sketch_place sketch, other;
         if (load_sketch(dir, how->offsets, rank, &sketch, where) ||
-            find_first(dir, how, &sketch, rank, at, slots, used, num_slots, &first, where))
+            find_first(dir, how, &sketch, rank, at, slots, used, num_slots, &first, &other, where))
             return 1;
         if (first == NO_RANK) continue;
-        if (load_sketch(dir, how->offsets, (uint32_t)first, &other, where)) return 1;
         uint32_t agree = dir->bands ? agreement(sketch.words, other.words, dir->bands) : NO_VALUE;
         uint32_t distance = hamming(sketch.fingerprint, other.fingerprint);
         found->items[found->count++] = (pair_row){(uint32_t)first, rank, (uint16_t)agree, (uint16_t)distance};

@@ -84,17 +84,6 @@ static uint64_t share_ranges(const lookup *lookups, size_t count, uint64_t limit
     return total;
 }
 
-/* The numbers of the entries from one on that lie side by side, of those before `last`: *n of them. */
-static const uint8_t *numbers_from(const directory *dir, const table_row *table, uint64_t entry, uint64_t last,
-                                   uint64_t *n) {
-    uint64_t at;
-    const chunk_row *chunk = entry_chunk(dir, table, entry, &at);
-    uint64_t in_chunk = dir->entries_per_chunk - at, in_block = TABLE_BLOCK - at % TABLE_BLOCK;
-    *n = in_chunk < in_block ? in_chunk : in_block;
-    if (*n > last - entry) *n = last - entry;
-    return number_in(chunk, at);
-}
-
 /* own: no document numbered from here on. */
 static size_t gather_candidates(const directory *dir, const lookup *lookups, size_t count, uint64_t each, uint64_t own,
                                 uint64_t *candidates) {
@@ -103,10 +92,10 @@ static size_t gather_candidates(const directory *dir, const lookup *lookups, siz
         uint64_t segment = (uint64_t)lookups[i].segment << 32, base = segment_at(dir, lookups[i].segment)->base;
         uint64_t entry = lookups[i].first, last = lookups[i].last;
         if (last - entry > each) last = entry + each;
-        while (entry < last) {
-            uint64_t n, at = entry;
-            const uint8_t *numbers = numbers_from(dir, lookups[i].table, entry, last, &n);
-            for (entry += n; at < entry; at++, numbers += 4) {
+        for (uint64_t at, n; entry < last; entry += n) {
+            const chunk_row *chunk = entries_from(dir, lookups[i].table, entry, last, &at, &n);
+            const uint8_t *numbers = number_in(chunk, at), *end = numbers + 4 * n;
+            for (; numbers < end; numbers += 4) {
                 uint32_t number = load32(numbers);
                 candidates[gathered] = segment | number;
                 gathered += base + number < own;
@@ -122,18 +111,13 @@ static size_t scan_range(const directory *dir, const lookup *range, uint64_t key
                          uint32_t max_distance, uint64_t *candidates, size_t count, uint64_t most) {
     uint64_t segment = (uint64_t)range->segment << 32, last = range->last;
     if (last - range->first > each) last = range->first + each;
-    for (uint64_t entry = range->first; entry < last;) {
-        uint64_t at;
-        const chunk_row *chunk = entry_chunk(dir, range->table, entry, &at);
-        uint64_t n = dir->entries_per_chunk - at, in_block = TABLE_BLOCK - at % TABLE_BLOCK;
+    for (uint64_t entry = range->first, at, n; entry < last; entry += n) {
+        const chunk_row *chunk = entries_from(dir, range->table, entry, last, &at, &n);
         uint32_t hits[TABLE_BLOCK];
-        if (n > last - entry) n = last - entry;
-        if (n > in_block) n = in_block;
         size_t num_hits = scan_distances(key_in(chunk, at), n, key, max_distance, hits);
         const uint8_t *numbers = number_in(chunk, at);
         for (size_t i = 0; i < num_hits && count < most; i++)
             candidates[count++] = segment | load32(numbers + hits[i] * 4);
-        entry += n;
     }
     return count;
 }
@@ -205,7 +189,7 @@ static outcome compare_one(search *s, const wanted *want, uint64_t candidate, co
 static void ask_for_candidate(const directory *dir, uint64_t at, uint32_t number) {
     const segment_row *segment = segment_at(dir, at);
     if (number < segment->span && segment->num_sketches)
-        ask_for_sketch(dir, segment, (uint64_t)((unsigned __int128)number * segment->num_sketches / segment->span));
+        ask_for_sketch(dir, segment, even_place(segment, number));
 }
 
 static void ask_for_candidates(const search *s, size_t first, size_t count) {
@@ -223,10 +207,11 @@ typedef struct {
 /* About where a candidate's sketch lies where numbers are as dense everywhere, with its number on the way. */
 static guessed guess_row(const directory *dir, uint64_t candidate) {
     const segment_row *segment = segment_at(dir, candidate >> 32);
-    uint64_t number = (uint32_t)candidate, n = segment->num_sketches;
+    uint32_t number = (uint32_t)candidate;
+    uint64_t n = segment->num_sketches;
     if (number >= segment->span || !n) return (guessed){.row = UINT64_MAX};
     if (n == segment->span) return (guessed){number, place_of(dir, segment, number)};
-    uint64_t row = (uint64_t)((unsigned __int128)number * n / segment->span);
+    uint64_t row = even_place(segment, number);
     guessed guess = {row, place_of(dir, segment, row)};
     __builtin_prefetch(number_at(&guess.lies));
     return guess;
@@ -313,7 +298,6 @@ enum { MANY_PLACES = 16, PAGES_AROUND = 4 };
 
 /* Search where a plan says. */
 static outcome find_planned(search *s, size_t planned) {
-    s->ahead = reads_ahead();
     uint64_t around = s->by_fingerprint && planned >= MANY_PLACES ? PAGES_AROUND : 1;
     if (s->ahead) ask_for_places(s->dir, s->lookups, planned, around);
     if (find_ranges(s->dir, s->lookups, planned, &s->found->where)) return SEARCH_DAMAGED;
@@ -323,6 +307,7 @@ static outcome find_planned(search *s, size_t planned) {
 static outcome find_prefixes(search *s, uint64_t first_table, size_t num_tables, const uint64_t *keys,
                              const uint8_t *bits, size_t *planned) {
     key_group asked = {first_table, num_tables, keys, bits, NULL};
+    s->ahead = reads_ahead(1);
     *planned = plan_lookups(s->dir, &asked, s->probes, s->lookups, NULL, &s->found->where);
     return *planned == SIZE_MAX ? SEARCH_DAMAGED : find_planned(s, *planned);
 }
@@ -438,14 +423,15 @@ static outcome query_together(search *s, const query_batch *queries, const band_
     for (size_t first = 0; first < queries->count && !end; first += most) {
         plan.count = queries->count - first < most ? queries->count - first : most;
         plan.keys = queries->words + first * bands;
-        plan.pages = batch_reads_ahead(plan.count) ? plan.column + most : NULL;
+        s->ahead = reads_ahead(plan.count);
+        plan.pages = s->ahead ? plan.column + most : NULL;
         if (plan_batch(s->dir, &plan, &s->found->where)) end = SEARCH_DAMAGED;
         window part = {.first = first};
         for (size_t q = 0, planned = 0; q < plan.count && !end; q++) {
             if (queries->present[first + q] & HAS_SIGNATURE)
                 planned += lookups_held(s->dir, &plan, q, s->lookups + planned);
             part.ends[part.count++] = planned;
-            if (plan.pages && planned < WINDOW && q + 1 < plan.count) continue;
+            if (s->ahead && planned < WINDOW && q + 1 < plan.count) continue;
             end = query_window(s, queries, how, &part);
             part.first += part.count;
             part.count = planned = 0;
@@ -509,11 +495,6 @@ outcome query_fingerprints(const directory *dir, const query_batch *queries, con
 /* Keys that are planned together: few enough for their lookups' memory, whatever the segments. */
 #define KEY_GROUP 128
 
-/* Sketches that documents must equal, one a key. */
-typedef struct {
-    const uint64_t *words, *fingerprints, *next_keys; /* the last: of the table behind, or NULL */
-} originals;
-
 static outcome add_equal(search *s, const lookup *range, uint64_t entry, const originals *same, size_t query) {
     const directory *dir = s->dir;
     const segment_row *segment = segment_at(dir, range->segment);
@@ -538,6 +519,7 @@ static outcome add_equal(search *s, const lookup *range, uint64_t entry, const o
 static outcome find_key_group(search *s, const key_group *asked, size_t first, const originals *same, uint64_t most,
                               uint64_t *counts, marked_pages *marked) {
     uint64_t taken[KEY_GROUP] = {0};
+    s->ahead = reads_ahead(1);
     size_t planned = plan_lookups(s->dir, asked, s->probes, s->lookups, marked, &s->found->where);
     outcome end = planned == SIZE_MAX ? SEARCH_DAMAGED : find_planned(s, planned);
     for (size_t l = 0; l < planned && !end; l++) {
@@ -553,8 +535,8 @@ static outcome find_key_group(search *s, const key_group *asked, size_t first, c
     return end;
 }
 
-static outcome find_entries(const directory *dir, uint64_t table, const uint64_t *keys, size_t count,
-                            const originals *same, uint64_t most, uint64_t *counts, match_list *found) {
+outcome find_entries(const directory *dir, uint64_t table, const uint64_t *keys, size_t count, const originals *same,
+                     uint64_t most, uint64_t *counts, match_list *found) {
     search s;
     outcome end = open_search(&s, dir, count < KEY_GROUP ? count : KEY_GROUP, found);
     marked_pages *marked = count > KEY_GROUP && pages_missing() ? calloc(1, sizeof *marked) : NULL;
@@ -565,25 +547,6 @@ static outcome find_entries(const directory *dir, uint64_t table, const uint64_t
     }
     free(marked);
     return close_search(&s, end);
-}
-
-outcome find_keys(const directory *dir, uint64_t table, const uint64_t *keys, size_t count, uint64_t most,
-                  match_list *found) {
-    return find_entries(dir, table, keys, count, NULL, most, NULL, found);
-}
-
-outcome count_keys(const directory *dir, uint64_t table, const uint64_t *keys, size_t count, uint64_t *counts,
-                   damage *where) {
-    match_list none = {0};
-    outcome end = find_entries(dir, table, keys, count, NULL, UINT64_MAX, counts, &none);
-    *where = none.where;
-    return end;
-}
-
-outcome find_equal(const directory *dir, uint64_t table, const uint64_t *keys, const uint64_t *next_keys,
-                   const uint64_t *words, const uint64_t *fingerprints, size_t count, uint64_t most,
-                   match_list *found) {
-    return find_entries(dir, table, keys, count, &(originals){words, fingerprints, next_keys}, most, NULL, found);
 }
 
 int read_sketch(const directory *dir, uint64_t number, uint8_t *words, uint64_t *fingerprint, damage *where) {

@@ -557,12 +557,6 @@ static uint64_t majority(const uint64_t *planes, uint64_t count) {
     return greater | equal;
 }
 
-static uint64_t simhash(const uint64_t *hashes, size_t count) {
-    uint64_t planes[COUNTER_PLANES] = {0};
-    count_bits(planes, hashes, count);
-    return majority(planes, count);
-}
-
 uint64_t weighted_simhash(const uint64_t *hashes, const double *weights, size_t count) {
     double counters[64] = {0};
     uint64_t fingerprint = 0;
@@ -640,7 +634,9 @@ int sketch_hashes(const sketch_plan *plan, const uint64_t *hashes, size_t count,
         has |= HAS_SIGNATURE;
     }
     if (plan->with_fingerprint && count) {
-        *fingerprint = simhash(hashes, count);
+        uint64_t planes[COUNTER_PLANES] = {0};
+        count_bits(planes, hashes, count);
+        *fingerprint = majority(planes, count);
         has |= HAS_FINGERPRINT;
     }
     return has;

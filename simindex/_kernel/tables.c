@@ -75,15 +75,11 @@ void fill_pages(const page_shape *shape, const uint8_t *keys, const uint8_t *fin
 int check_entries(const directory *dir, uint64_t segment, uint64_t table, uint64_t first, uint64_t last,
                   damage *where) {
     const table_row *row = table_at(dir, segment, table);
-    for (uint64_t entry = first; entry <= last;) {
-        uint64_t at;
-        const chunk_row *chunk = entry_chunk(dir, row, entry, &at);
-        if (check_block(chunk, at / TABLE_BLOCK)) {
-            *where = entry_damage(dir, segment, table, entry);
-            return 1;
-        }
-        uint64_t in_chunk = dir->entries_per_chunk - at, in_block = TABLE_BLOCK - at % TABLE_BLOCK;
-        entry += in_chunk < in_block ? in_chunk : in_block;
+    for (uint64_t entry = first, at, n; entry <= last; entry += n) {
+        const chunk_row *chunk = entries_from(dir, row, entry, last + 1, &at, &n);
+        if (!check_block(chunk, at / TABLE_BLOCK)) continue;
+        *where = entry_damage(dir, segment, table, entry);
+        return 1;
     }
     return 0;
 }
@@ -296,16 +292,6 @@ static inline uint64_t read_number(const directory *dir, const void *segment, ui
     return sketch_number(dir, segment, at);
 }
 
-/* The row of a number among numbers that are as dense everywhere. */
-static uint64_t even_place(const segment_row *s, uint32_t number) {
-    return (uint64_t)((unsigned __int128)number * s->num_sketches / (s->span ? s->span : 1));
-}
-
-/* First row whose number is >= number. */
-static uint64_t number_place(const directory *dir, const segment_row *s, uint32_t number) {
-    return gallop_in(read_number, dir, s, number, 0, s->num_sketches, even_place(s, number));
-}
-
 uint64_t sketch_row_near(const directory *dir, uint64_t segment, uint32_t number, uint64_t guess) {
     const segment_row *s = segment_at(dir, segment);
     uint64_t n = s->num_sketches;
@@ -320,7 +306,7 @@ uint64_t sketch_row_of(const directory *dir, uint64_t segment, uint32_t number) 
 
 int check_absence(const directory *dir, uint64_t segment, uint32_t number, damage *where) {
     const segment_row *s = segment_at(dir, segment);
-    uint64_t n = s->num_sketches, row = number_place(dir, s, number);
+    uint64_t n = s->num_sketches, row = gallop_in(read_number, dir, s, number, 0, n, even_place(s, number));
     return (row && check_sketch(dir, segment, row - 1, where)) || (row < n && check_sketch(dir, segment, row, where));
 }
 

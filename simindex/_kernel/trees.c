@@ -175,17 +175,9 @@ static int walk(scan *s, uint64_t number, unsigned depth, int on_edge, size_t *m
     return s->found < s->wanted;
 }
 
-size_t find_values(const tree_file *file, uint64_t root, unsigned depth, const uint8_t *first, size_t key_bytes,
-                   size_t count, const value_columns *columns) {
-    scan s = {file, first, key_bytes, count, 0, columns, 0};
-    size_t most = file->num_pages;
-    if (depth && depth <= MOST_DEPTH) walk(&s, root, depth, 1, &most);
-    return s.found;
-}
-
-size_t sound_entries(const tree_file *file, uint64_t root, unsigned depth, const uint8_t *first, size_t key_bytes,
-                     size_t count, int *is_damaged) {
-    scan s = {file, first, key_bytes, count, 0, NULL, depth > MOST_DEPTH};
+size_t scan_values(const tree_file *file, uint64_t root, unsigned depth, const uint8_t *first, size_t key_bytes,
+                   size_t count, const value_columns *columns, int *is_damaged) {
+    scan s = {file, first, key_bytes, count, 0, columns, depth > MOST_DEPTH};
     size_t most = file->num_pages;
     if (depth && depth <= MOST_DEPTH) walk(&s, root, depth, 1, &most);
     *is_damaged = s.is_damaged;
