@@ -64,24 +64,15 @@ def _size(entry: SegmentEntry) -> int:
     return max(entry.num_keys, entry.num_sketches)
 
 
-def due_tiers(segments: Collection[SegmentEntry], busy: set[int], factor: int) -> list[int]:
-    """Return the tiers that have `factor` segments which are not `busy`, the smallest first."""
-    idle = [entry for entry in segments if entry.id not in busy] if busy else segments
-    tiers = tiers_of(idle, factor) if len(idle) >= factor else []
-    return [tier for tier in sorted(set(tiers)) if tiers.count(tier) >= factor]
-
-
 def pick_merges(
     segments: Sequence[SegmentEntry], busy: set[int], factor: int, max_span: int = MAX_SPAN
 ) -> list[list[SegmentEntry]]:
     """Return runs of neighbouring segments that are due: `factor` of one tier, with smaller ones and none
     larger between, none `busy`; smallest first."""
     due: list[list[SegmentEntry]] = []
-    tiers_due = due_tiers(segments, busy, factor)
-    if not tiers_due:
-        return due
     taken, tiers = set(busy), tiers_of(segments, factor)
-    for tier in tiers_due:
+    idle = Counter(tier for entry, tier in zip(segments, tiers, strict=True) if entry.id not in busy)
+    for tier in sorted(tier for tier, count in idle.items() if count >= factor):
         run: list[SegmentEntry] = []
         places: list[int] = []
         first = tiers.index(tier)
@@ -284,7 +275,9 @@ class Merges:
                 if entry.id not in busy and 2 * self._dead.get(entry.id, 0) > entry.num_keys
             ]
         for run in runs:
-            manifest = self._begin(manifest, run, view)
+            removed = view.removed_between(run[0].base, run[-1].base + run[-1].span)
+            self.under_way.append(Merge(self._tables, run, manifest.next_segment, removed))
+            manifest = manifest._replace(next_segment=manifest.next_segment + 1)
         return manifest
 
     def is_due(self, segments: Collection[SegmentEntry]) -> bool:
@@ -295,10 +288,3 @@ class Merges:
         for merge in self.under_way:
             idle.subtract(tiers_of(merge.sources, self._factor))
         return max(idle.values(), default=0) >= self._factor
-
-    def _begin(self, manifest: Manifest, sources: list[SegmentEntry], view: View) -> Manifest:
-        """Begin a merge; returns the manifest without its segment id."""
-        removed = view.removed_between(sources[0].base, sources[-1].base + sources[-1].span)
-        merge = Merge(self._tables, sources, manifest.next_segment, removed)
-        self.under_way.append(merge)
-        return manifest._replace(next_segment=manifest.next_segment + 1)

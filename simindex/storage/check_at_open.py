@@ -13,6 +13,8 @@ import mmap
 import operator
 import os
 import time
+from collections.abc import Iterable
+from itertools import chain
 
 import lmdb
 import numpy as np
@@ -37,7 +39,7 @@ from simindex.storage.page_file import (
 )
 from simindex.storage.page_walk import (
     MAIN,
-    Tree,
+    Finding,
     Usage,
     records_of,
     walk_file,
@@ -120,8 +122,7 @@ def prove_meta_pages(file: int, path: str) -> None:
     octets = np.frombuffer(os.pread(file, LONGEST_METAS, 0), dtype=np.uint8)
     page_bytes, metas = metas_of(octets)
     if any(metas):
-        for page, message in wrong_fields(octets, page_bytes, metas):
-            raise _damaged(path, "", message, page)
+        _require_none(wrong_fields(octets, page_bytes, metas), path)
 
 
 def prove_entrance(env: lmdb.Environment, file: int, path: str) -> None:
@@ -142,9 +143,8 @@ def prove_entrance(env: lmdb.Environment, file: int, path: str) -> None:
 
 
 def _prove(file: PageFile, path: str) -> None:
-    for page, message in wrong_numbers(file):
-        raise _damaged(path, "", message, page)
-    usage = Usage(file.num_known, file.num_used)
+    _require_none(wrong_numbers(file), path)
+    usage = Usage(file)
     main = walk_tree(file, MAIN, file.meta.main, usage, MOST_DEPTH)
     values = dict(main.values())
     if main.is_whole and values.keys() != {name.encode() for name in DATABASES}:
@@ -154,31 +154,31 @@ def _prove(file: PageFile, path: str) -> None:
     for name, record in databases.items() if main.is_whole else ():
         levels = min(record.depth - 1, 1) if name == RECORDS else record.depth - (name not in _READ_WHOLE)
         trees.append(walk_tree(file, name, record, usage, levels))
-    _require_sound(trees, path)
-    for page, message in wrong_last_page(file, databases.values()):
-        raise _damaged(path, "", message, page)
+    _require_none(chain.from_iterable(tree.findings for tree in trees), path)
+    _require_none(wrong_last_page(file, databases.values()), path)
 
 
 def prove_records(base: int, num_pages: int, page_bytes: int, record: bytes, path: str) -> None:
     """Prove the branch pages of the records in the map that begins at `base`. Raises CorruptIndexError."""
     tree = DatabaseRecord.of(record)
     if tree is None:
-        raise _damaged(path, RECORDS, "expected the record of a database, found damage")
+        damage = Finding("expected the record of a database, found damage", RECORDS)
+        raise _damaged(path, damage)
     mapped = (ctypes.c_uint8 * (num_pages * page_bytes)).from_address(base)
     octets = np.frombuffer(memoryview(mapped), dtype=np.uint8)
     file = PageFile(octets, page_bytes, num_pages, Meta(tree, tree, num_pages - 1, 0))
-    _require_sound([walk_tree(file, RECORDS, tree, Usage(num_pages, num_pages), tree.depth - 1)], path)
+    _require_none(walk_tree(file, RECORDS, tree, Usage(file), tree.depth - 1).findings, path)
 
 
-def _require_sound(trees: list[Tree], path: str) -> None:
-    for tree in trees:
-        for finding in tree.findings:
-            raise _damaged(path, tree.name, finding.message, finding.page)
+def _require_none(findings: Iterable[Finding], path: str) -> None:
+    for finding in findings:
+        raise _damaged(path, finding)
 
 
-def _damaged(path: str, tree: str, what: str, page: int = -1) -> CorruptIndexError:
-    where = [DATA_FILE, *filter(None, [tree]), *([] if page < 0 else [f"page {page}"])]
-    return CorruptIndexError(f"{path}: {', '.join(where)}: {what}; {_REMEDY}", path=path)
+def _damaged(path: str, finding: Finding) -> CorruptIndexError:
+    page = "" if finding.page < 0 else f"page {finding.page}"
+    where = ", ".join(filter(None, [DATA_FILE, finding.database, page]))
+    return CorruptIndexError(f"{path}: {where}: {finding.message}; {_REMEDY}", path=path)
 
 
 def is_unfinished(path: str) -> bool:

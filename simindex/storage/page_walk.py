@@ -50,15 +50,29 @@ _NUMBER_BYTES = 8
 
 _NOWHERE = 2**62
 
-Wrong = tuple[int, str]
-"""Number of a meta page, and what was expected and found."""
+
+class Finding(NamedTuple):
+    """Something wrong with pages.
+
+    Attributes:
+        database: whose tree it is; empty where it is of none.
+        page: number of the page, -1: several.
+        first, behind: keys that lie there, as far as the pages above say: from the first to before the other;
+            empty: not known.
+    """
+
+    message: str
+    database: str = ""
+    page: int = -1
+    first: bytes = b""
+    behind: bytes = b""
 
 
-def wrong_fields(octets: np.ndarray, page_bytes: int, metas: list[Meta | None]) -> Iterator[Wrong]:
+def wrong_fields(octets: np.ndarray, page_bytes: int, metas: list[Meta | None]) -> Iterator[Finding]:
     """Yield what contradicts the fields that LMDB writes the same into every meta page of an index."""
     for page, meta in enumerate(metas):
         if meta is None:
-            yield page, "expected a meta page of LMDB, found other bytes"
+            yield Finding("expected a meta page of LMDB, found other bytes", page=page)
             continue
         header = octets[page * page_bytes : page * page_bytes + PAGE_HEADER_BYTES].view("<u2")
         found = int(header[5]), meta.free.flags, meta.main.flags, meta.main.pad
@@ -67,12 +81,12 @@ def wrong_fields(octets: np.ndarray, page_bytes: int, metas: list[Meta | None]) 
                 f"expected flags {_PAGE_FLAGS} of a meta page, {_FREE_FLAGS} of the free list, flags "
                 f"and pad 0 of the names of databases, found {', '.join(map(str, found))}"
             )
-            yield page, message
+            yield Finding(message, page=page)
 
 
-def wrong_numbers(file: PageFile) -> list[Wrong]:
+def wrong_numbers(file: PageFile) -> list[Finding]:
     """Return what contradicts the numbers of commits in the meta pages, of which neither is lost."""
-    found: list[Wrong] = []
+    found: list[Finding] = []
     for _ in range(_LOOKS):
         metas = metas_of(file.octets)[1]
         known = [meta for meta in metas if meta]
@@ -89,7 +103,7 @@ def wrong_numbers(file: PageFile) -> list[Wrong]:
     return []
 
 
-def wrong_last_page(file: PageFile, records: Iterable[DatabaseRecord]) -> Iterator[Wrong]:
+def wrong_last_page(file: PageFile, records: Iterable[DatabaseRecord]) -> Iterator[Finding]:
     """Yield what contradicts the number of the last page, behind which a commit takes new pages."""
     # Every page up to it is in use once or free. They are counted where the file is longer alone: no
     # file is shorter than its last pages in use, and one that a commit has made longer stays so.
@@ -101,11 +115,8 @@ def wrong_last_page(file: PageFile, records: Iterable[DatabaseRecord]) -> Iterat
     )
     expected = used + _num_free(file) - 1
     if expected > file.meta.last_page:
-        page = metas_of(file.octets)[1].index(file.meta)
-        yield (
-            page,
-            f"expected {expected} or more as the number of the last page, found {file.meta.last_page}",
-        )
+        message = f"expected {expected} or more as the number of the last page, found {file.meta.last_page}"
+        yield Finding(message, page=metas_of(file.octets)[1].index(file.meta))
 
 
 def with_last_commit(file: PageFile) -> PageFile:
@@ -119,35 +130,38 @@ def with_last_commit(file: PageFile) -> PageFile:
     return dataclasses.replace(file, meta=other) if is_later else file
 
 
-def _contradictions(file: PageFile, metas: list[Meta]) -> Iterator[Wrong]:
+def _contradictions(file: PageFile, metas: list[Meta]) -> Iterator[Finding]:
     at = int(metas[1].transaction > metas[0].transaction)
     newest, other = metas[at], metas[1 - at]
     for page, meta in ((at, newest), (1 - at, other)):
         if meta.transaction and meta.transaction % META_PAGES != page:
-            yield page, f"expected a meta page of every second commit, found commit {meta.transaction}"
+            message = f"expected a meta page of every second commit, found commit {meta.transaction}"
+            yield Finding(message, page=page)
             return
         if (meta.transaction == 0) != (meta.main.root == NO_PAGE):
             found = "others in commit" if meta.transaction == 0 else "none in commit"
-            yield page, f"expected databases behind the first commit alone, found {found} {meta.transaction}"
+            message = f"expected databases behind the first commit alone, found {found} {meta.transaction}"
+            yield Finding(message, page=page)
             return
     number = newest.transaction
     last, given_up = _last_freed(file, newest)
     if last < 0:
-        yield at, f"expected a free list that ends with commit {number}, found damage"
+        yield Finding(f"expected a free list that ends with commit {number}, found damage", page=at)
     elif last != (number if number > 1 else 0):
-        yield at, f"expected commit {last}, with which its free list ends, found commit {number}"
+        message = f"expected commit {last}, with which its free list ends, found commit {number}"
+        yield Finding(message, page=at)
     elif other.transaction < number - 1:
         message = (
             f"expected the meta page of commit {number - 1}, found that of commit {other.transaction}; "
             f"if that took the newest one's place, commit {number + 1} is lost"
         )
-        yield 1 - at, message
+        yield Finding(message, page=1 - at)
     elif number > 1 and other.main.root not in given_up:
         message = (
             f"expected the meta page of commit {number - 1}, of which commit {number} gave up a page, found "
             f"one of another commit; commit {number + 1} may be lost"
         )
-        yield 1 - at, message
+        yield Finding(message, page=1 - at)
 
 
 def _last_freed(file: PageFile, meta: Meta) -> tuple[int, list[int]]:
@@ -207,23 +221,6 @@ _LEVEL = np.dtype([("page", "<i8"), ("first", f"S{KEY_ROOM}"), ("behind", f"S{KE
 """A page among those of its level, and the keys between which its own must lie."""
 
 
-class Finding(NamedTuple):
-    """Something wrong with pages.
-
-    Attributes:
-        database: whose tree it is; empty where it is of none.
-        page: number of the page, -1: several.
-        first, behind: keys that lie there, as far as the pages above say: from the first to before the other;
-            empty: not known.
-    """
-
-    message: str
-    database: str = ""
-    page: int = -1
-    first: bytes = b""
-    behind: bytes = b""
-
-
 class Usage:
     """The account of a file's pages: each is used once, or on the free list.
 
@@ -231,9 +228,9 @@ class Usage:
         num_pages: that there are; those behind the end of the file must be free.
     """
 
-    def __init__(self, num_pages: int, num_stored: int) -> None:
-        self.num_pages = num_pages
-        self._num_stored = num_stored
+    def __init__(self, file: PageFile) -> None:
+        self.num_pages = num_pages = file.num_known
+        self._num_stored = file.num_used
         self._trees = np.zeros(num_pages, dtype=np.int32)
         self._trees[:META_PAGES] = 1
         self._changes = np.zeros(num_pages + 1, dtype=np.int32)
@@ -359,9 +356,9 @@ class Walked:
 
 def walk_file(file: PageFile) -> Walked:
     """Walk all trees of a file and account for every page."""
-    usage = Usage(file.num_known, file.num_used)
-    wrong = {**dict(wrong_numbers(file)), **dict(wrong_fields(file.octets, *metas_of(file.octets)))}
-    findings = [Finding(message, page=page) for page, message in wrong.items()]
+    usage = Usage(file)
+    wrong = [*wrong_numbers(file), *wrong_fields(file.octets, *metas_of(file.octets))]
+    findings = list({finding.page: finding for finding in wrong}.values())
     free = walk_tree(file, FREE, file.meta.free, usage)
     _read_free_list(free, usage)
     main = walk_tree(file, MAIN, file.meta.main, usage)
