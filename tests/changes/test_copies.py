@@ -1,4 +1,5 @@
-"""Exact copies and large buckets: what the web is full of must cost no more than anything else."""
+"""Exact copies and large buckets: what the web is full of must cost no more than anything else; sketches of
+removed documents stay for their copies."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,7 +8,7 @@ import pytest
 from support.indexes import problems_of
 
 import simindex
-from simindex import Config, Index, Layout, Sketch
+from simindex import Config, Index, Layout, SimHashConfig, Sketch
 
 PAGE = "one page that the whole web has copied word for word from the first to the last"
 
@@ -91,3 +92,45 @@ def test_fingerprints_of_zero_are_no_copies_of_one_another(tmp_path: Path) -> No
         index.insert("c", zero)
         assert index.stats().copies == 0
         assert {match.key for match in index.query_simhash(zero, 0)} == {"a", "b", "c"}
+
+
+# ---- sketches of removed documents ----
+
+
+# A document comes with one of eight texts; a number below zero removes the oldest one.
+TEXTS = [
+    *(2, -1, 0, 0, -1, 7, 4, 0, -1, 3, -1, 4, 2, -1, -1, 7, -1, -1),
+    *(5, 7, 4, 3, -1, 6, -1, 5, -1, -1, 2, 3, 1, -1, -1, 2),
+]
+
+
+def test_segment_with_more_sketches_than_keys_is_read_as_it_was_written(tmp_path: Path) -> None:
+    """It was stored as one value, whose tables were longer than what a table of one value may have."""
+    config = Config(num_perm=0, simhash=SimHashConfig(3, None))
+    live: list[tuple[int, str]] = []
+    with simindex.open(tmp_path / "index", "x", config, layout=Layout(2, 3, 1 << 20)) as index:
+        for step, which in enumerate(TEXTS):
+            if which < 0:
+                index.remove(live.pop(0)[0])
+            else:
+                live.append((step, f"text {which} of its own {which * 7}"))
+                index.insert(*live[-1])
+        assert not problems_of(index.path)
+        for _, text in live:
+            found = {match.key for match in index.query_simhash(text, 0)}
+            assert found == {key for key, other in live if other == text}
+
+
+def test_segment_of_nothing_but_a_sketch_for_a_copy_stays_when_it_is_rewritten(tmp_path: Path) -> None:
+    common, own = (
+        "one text that two documents have in common",
+        "another text of many words, of which number {}",
+    )
+    with simindex.open(tmp_path / "index", "x") as index:
+        index.insert_many([("first", common), *((n, own.format(n)) for n in range(3))])
+        index.insert("copy", common)
+        index.remove_many(["first", *range(3)])
+        index.insert("last", own.format("last"))  # rewrites a segment that is mostly dead
+        assert index.stats().entries["keys"] == 2
+        assert [match.key for match in index.query(common, 1.0)] == ["copy"]
+        assert not problems_of(index.path)

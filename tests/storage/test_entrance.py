@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from support import stored as lmdb_pages
 from support.processes import ask, end, start
-from support.stored import PAGE
+from support.stored import PAGE, with_page
 from support.texts import SMALL
 
 import simindex
@@ -89,13 +89,12 @@ def test_damaged_page_on_the_way_of_an_open_is_a_typed_error(made: SimpleNamespa
     found = set()
     for page in made.pages:
         for damage in damages(made.data, page):
-            data = bytearray(made.data)
-            data[page * PAGE : (page + 1) * PAGE] = damage
+            data = with_page(made.data, page, damage)
             (path / "data.mdb").write_bytes(data)
             (path / "lock.mdb").unlink(missing_ok=True)
             answer = ask(child, path)
             assert answer in ("600", "CorruptIndexError", "FormatError"), (page, damage[:40], answer)
-            if page not in (0, 1) and bytes(data) != made.data:
+            if page not in (0, 1) and data != made.data:
                 found.add(answer)
     assert "CorruptIndexError" in found
     end(child)
@@ -105,9 +104,7 @@ def test_damaged_page_on_the_way_of_an_open_is_a_typed_error(made: SimpleNamespa
 def test_error_names_the_page_and_what_to_do(made: SimpleNamespace, tmp_path: Path, name: str) -> None:
     path = shutil.copytree(made.path, tmp_path / "i")
     page = lmdb_pages.main_root(made.data) if "names" in name else lmdb_pages.pages_of(made.data, name)[-1]
-    data = bytearray(made.data)
-    data[page * PAGE : (page + 1) * PAGE] = bytes(PAGE)
-    (path / "data.mdb").write_bytes(data)
+    (path / "data.mdb").write_bytes(with_page(made.data, page))
     with pytest.raises(CorruptIndexError, match=f"{name}, page {page}: .*simindex repair") as caught:
         simindex.open(path, "a")
     assert caught.value.path == str(path)
@@ -168,9 +165,8 @@ def deep(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
 def test_records_are_proven_when_they_are_first_asked_for(deep: SimpleNamespace, tmp_path: Path) -> None:
     """Opening reads the root of their tree alone; damage there is an error of what follows them first."""
     path = shutil.copytree(deep.path, tmp_path / "i")
-    data = bytearray(deep.data)
     page = branches_of_records(deep.data)[1]
-    data[page * PAGE : (page + 1) * PAGE] = bytes(PAGE)
+    data = with_page(deep.data, page)
     (path / "data.mdb").write_bytes(data)
     with simindex.open(path, "a") as index:
         assert len(index) == 600
@@ -189,9 +185,7 @@ def test_damaged_branch_of_records_never_ends_the_process(deep: SimpleNamespace,
     found = set()
     for page in branches_of_records(deep.data):
         for damage in damages(deep.data, page):
-            data = bytearray(deep.data)
-            data[page * PAGE : (page + 1) * PAGE] = damage
-            (path / "data.mdb").write_bytes(data)
+            (path / "data.mdb").write_bytes(with_page(deep.data, page, damage))
             (path / "lock.mdb").unlink()
             found.add(ask(child, path))
     assert "0 CorruptIndexError CorruptIndexError CorruptIndexError CorruptIndexError" in found

@@ -1,5 +1,7 @@
-"""Opening a data file, and annotator whether all of it is there."""
+"""Opening a data file, whether all of it is there, and errors of LMDB and of files, each as what a user can
+do something about."""
 
+import errno
 import os
 import shutil
 import threading
@@ -11,12 +13,20 @@ import lmdb
 import pytest
 from support.indexes import READING_AND_ADDING, problems_of
 from support.processes import end, pipes_of, start
-from support.stored import give_back
+from support.stored import give_back, with_page
 from support.texts import SMALL, Held, assert_holds, batch
 
 import simindex
-from simindex import CorruptIndexError, FormatError, Layout, SimIndexError
-from simindex.storage.lmdb_file import DATABASES, databases_of, open_lmdb
+from simindex import (
+    CorruptIndexError,
+    DiskError,
+    FormatError,
+    IndexFullError,
+    Layout,
+    ReadOnlyError,
+    SimIndexError,
+)
+from simindex.storage.lmdb_file import DATABASES, MAX_READERS, databases_of, open_lmdb, read_only, translated
 from simindex.storage.page_file import PageFile
 from simindex.storage.page_walk import Walked, walk_file
 from simindex.storage.store import Store
@@ -58,8 +68,7 @@ def test_index_whose_making_a_power_cut_broke_off_is_made_anew(
 def test_index_that_has_lost_a_meta_page_is_not_made_anew(tmp_path: Path, lost: int) -> None:
     with simindex.open(tmp_path / "i", "x", SMALL) as index:
         index.insert_many(batch("a"))
-    data = bytearray((tmp_path / "i" / "data.mdb").read_bytes())
-    data[lost * 4096 : (lost + 1) * 4096] = bytes(4096)
+    data = with_page((tmp_path / "i" / "data.mdb").read_bytes(), lost)
     copy = tmp_path / "copy"
     copy.mkdir()
     (copy / "data.mdb").write_bytes(data)  # without the ballast
@@ -237,3 +246,44 @@ def test_databases_of_another_kind_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="database 'groups' has unknown flags"):
         databases_of(env, str(tmp_path))
     env.close()
+
+
+# ---- errors ----
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "says"),
+    [
+        (lmdb.DiskError("mdb_txn_commit: No space left"), IndexFullError, "nothing of it is stored"),
+        (OSError(errno.ENOSPC, "No space left on device"), IndexFullError, "Free some space"),
+        (OSError(errno.EDQUOT, "Quota exceeded"), IndexFullError, "Free some space"),
+        (OSError(errno.EFBIG, "File too large"), IndexFullError, "Free some space"),
+        (OSError(errno.EIO, "Input/output error"), DiskError, "Look at the system's log"),
+        (lmdb.Error("mdb_txn_commit: MDB_SHORT_WRITE"), IndexFullError, "Free some space"),
+        (lmdb.CursorFullError("mdb_cursor_get"), CorruptIndexError, "damaged pages"),
+        (lmdb.PageFullError("mdb_put"), CorruptIndexError, "damaged pages"),
+        (lmdb.BadTxnError("mdb_stat"), CorruptIndexError, "damaged pages"),
+        (lmdb.InvalidError("MDB_INVALID"), FormatError, "data.mdb is not an LMDB file"),
+        (lmdb.VersionMismatchError("MDB_VERSION_MISMATCH"), FormatError, "data.mdb is not an LMDB file"),
+        (lmdb.Error("Bad file descriptor"), FormatError, "data.mdb is not an LMDB file"),
+        (lmdb.CorruptedError("MDB_CORRUPTED"), CorruptIndexError, "damaged pages .*restore a backup"),
+        (lmdb.PageNotFoundError("MDB_PAGE_NOTFOUND"), CorruptIndexError, "damaged pages"),
+        (lmdb.ReadonlyError("Permission denied"), ReadOnlyError, "no permission to write"),
+        (lmdb.ReadersFullError("MDB_READERS_FULL"), SimIndexError, f"all {MAX_READERS} reader slots"),
+        (OSError(errno.EACCES, "Permission denied"), SimIndexError, "Permission denied"),
+    ],
+    ids=lambda value: str(value) if isinstance(value, Exception) else None,
+)
+def test_error_becomes_one_of_simindex_that_names_the_path(
+    error: lmdb.Error | OSError, kind: type[SimIndexError], says: str
+) -> None:
+    made = translated(error, "/data/news")
+    assert type(made) is kind
+    with pytest.raises(kind, match=f"^/data/news: .*{says}"):
+        raise made
+
+
+def test_read_only_says_how_to_open_it() -> None:
+    made = read_only("/data/news")
+    assert type(made) is ReadOnlyError
+    assert str(made) == '/data/news: opened with mode "r"; open it with mode "a" to change it'

@@ -8,7 +8,7 @@ import lmdb
 import pytest
 from support.indexes import problems_of
 from support.processes import ask, end, start
-from support.stored import PAGE
+from support.stored import PAGE, with_page
 
 import simindex
 from simindex import CorruptIndexError, IndexFullError
@@ -47,9 +47,8 @@ def numbers_of(path: Path) -> list[int]:
 
 def with_meta_of(states: list[bytes], older: int, page: int, path: Path) -> Path:
     path.mkdir(parents=True)
-    data = bytearray(states[-1])
-    data[page * PAGE : (page + 1) * PAGE] = states[older][page * PAGE : (page + 1) * PAGE]
-    (path / "data.mdb").write_bytes(data)
+    older_page = states[older][page * PAGE : (page + 1) * PAGE]
+    (path / "data.mdb").write_bytes(with_page(states[-1], page, older_page))
     return path
 
 
@@ -74,8 +73,7 @@ def test_older_meta_page_is_found_by_open_and_check(states: list[bytes], tmp_pat
 
 def metas_newest(data: bytes) -> int:
     """Which of the meta pages has the larger number."""
-    at = 16 + 24 + 2 * 48 + 8
-    first, second = (struct.unpack_from("<Q", data, page * PAGE + at)[0] for page in (0, 1))
+    first, second = (struct.unpack_from("<Q", data, page * PAGE + COMMIT_AT)[0] for page in (0, 1))
     return int(second > first)
 
 

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import simindex
-from simindex import Config, Layout, _kernel
+from simindex import Config, Index, Layout, _kernel
+from simindex.queries.view import Snapshot
 from simindex.storage import page_file
 from simindex.storage.environment import ReadTransaction
 from simindex.storage.folder import Mode
@@ -57,14 +58,31 @@ def test_values_of_neighbouring_keys_are_where_each_is(
             assert page_map.values(tree, first[:4], 1, num_pages) is None  # keys of another length
 
 
+TEXTS = {n: [f"{n} {letter}" for letter in "abcde"] for n in range(600)}
+
+
+def made(path: Path, count: int = 600, batch_size: int = 200, factor: int = 2) -> Path:
+    """An index of chunked segments; of 4,000 documents, filters and fences have pages of their own."""
+    with simindex.open(path, "x", Config(num_perm=16), layout=Layout(factor, 512, 4096)) as index:
+        texts = ((n, [f"{n} {letter}" for letter in "abcde"]) for n in range(count))
+        index.insert_many(texts, batch_size=batch_size)
+    return path
+
+
+def snapshot_of(index: Index) -> tuple[Snapshot, MappedFile]:
+    """What a handle has read last, and the file that its map is of."""
+    last = index._reader._last
+    assert last is not None
+    assert last.directory.mapped is not None
+    return last, last.directory.mapped
+
+
 @pytest.mark.parametrize("mode", ["r", "a"])
 def test_opening_does_not_read_the_chunks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: Mode
 ) -> None:
     """py-lmdb's `get` would read them whole."""
-    texts = {n: [f"{n} {letter}" for letter in "abcde"] for n in range(600)}
-    with simindex.open(tmp_path / "i", "x", Config(num_perm=16), layout=Layout(2, 512, 4096)) as index:
-        index.insert_many(texts.items(), batch_size=200)
+    made(tmp_path / "i")
     read_values = []
     get = ReadTransaction.get
 
@@ -74,22 +92,11 @@ def test_opening_does_not_read_the_chunks(
 
     monkeypatch.setattr(ReadTransaction, "get", watched)
     with simindex.open(tmp_path / "i", mode) as index:
-        last = index._reader._last
-        assert last is not None
+        last, _ = snapshot_of(index)
         assert all(shape.chunked for shape in last.manifest.segments)
         assert [key for database, key in read_values if database == "segments"] == []
-        for key, text in texts.items():
+        for key, text in TEXTS.items():
             assert [match.key for match in index.query(text, 0.9)] == [key]
-
-
-TEXTS = {n: [f"{n} {letter}" for letter in "abcde"] for n in range(600)}
-
-
-def made(path: Path) -> Path:
-    """An index of several chunked segments."""
-    with simindex.open(path, "x", Config(num_perm=16), layout=Layout(2, 512, 4096)) as index:
-        index.insert_many(TEXTS.items(), batch_size=200)
-    return path
 
 
 def calls_of_read() -> int:
@@ -99,15 +106,9 @@ def calls_of_read() -> int:
 
 def test_searches_where_pages_are_missing_read_some_lines_of_filters_through_the_file(tmp_path: Path) -> None:
     """Use that is seen through the map alone would not keep them in the cache."""
-    path = tmp_path / "i"
-    with simindex.open(path, "x", Config(num_perm=16), layout=Layout(2, 512, 4096)) as index:
-        index.insert_many(
-            ((n, [f"{n} {letter}" for letter in "abcde"]) for n in range(6_000)), batch_size=6_000
-        )
+    with simindex.open(made(tmp_path / "i", 6_000, 6_000)) as index:
         assert index.query(TEXTS[5], 1.0)
-        last = index._reader._last
-        assert last is not None
-        assert last.directory.mapped is not None
+        last, _ = snapshot_of(index)
         _kernel.expect_missing_pages()
         before = calls_of_read()
         per_look = calls_of_read() - before
@@ -120,22 +121,17 @@ def test_searches_where_pages_are_missing_read_some_lines_of_filters_through_the
 def test_descriptor_of_the_mapped_file_is_open_as_long_as_somebody_has_it(tmp_path: Path) -> None:
     with simindex.open(made(tmp_path / "i"), "a") as index:
         index.query(TEXTS[5], 0.9)
-        last = index._reader._last
-        assert last is not None
-        mapped = last.directory.mapped
-        assert mapped is not None
+        last, mapped = snapshot_of(index)
         base, _, descriptor = mapped.place
         assert os.pread(descriptor, 4096, 0) == ctypes.string_at(base, 4096)
         assert os.fstat(descriptor).st_ino == (tmp_path / "i" / "data.mdb").stat().st_ino
         index.compact()
         assert [m.key for m in index.query(TEXTS[5], 0.9)] == [5]
-        now = index._reader._last
-        assert now is not None
-        assert now.directory.mapped is not None
-        assert now.directory.mapped is not mapped
-        assert os.fstat(now.directory.mapped.place[2]).st_ino == (tmp_path / "i" / "data.mdb").stat().st_ino
+        _, now = snapshot_of(index)
+        assert now is not mapped
+        assert os.fstat(now.place[2]).st_ino == (tmp_path / "i" / "data.mdb").stat().st_ino
         assert os.fstat(descriptor).st_nlink == 0
-        last = mapped = None
+        del last, mapped
         gc.collect()
         with pytest.raises(OSError, match="Bad file descriptor"):
             os.fstat(descriptor)
@@ -162,18 +158,10 @@ def test_no_memory_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
         page_file._bytes_at(1 << 20, 8)
 
 
-def made_with_large_filters(path: Path) -> Path:
-    """An index of two segments, filters and fences of which have pages of their own."""
-    with simindex.open(path, "x", Config(num_perm=16), layout=Layout(4, 512, 4096)) as index:
-        texts = ((n, [f"{n} {letter}" for letter in "abcde"]) for n in range(8_000))
-        index.insert_many(texts, batch_size=4_000)
-    return path
-
-
 def test_warm_reads_filters_fences_and_bitmaps_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = made_with_large_filters(tmp_path / "i")
+    path = made(tmp_path / "i", 8_000, 4_000, factor=4)
     read: list[tuple[int, int]] = []
     preadv = os.preadv
 
@@ -184,10 +172,8 @@ def test_warm_reads_filters_fences_and_bitmaps_and_nothing_else(
     monkeypatch.setattr(os, "preadv", seen)
     monkeypatch.setattr(_kernel, "missing_pages", lambda *_: 1)
     with simindex.open(path, "r", warm=True) as index:
-        last = index._reader._last
-        assert last is not None
-        assert last.directory.mapped is not None
-        base, num_bytes, _ = last.directory.mapped.place
+        last, mapped = snapshot_of(index)
+        base, num_bytes, _ = mapped.place
         expected = []
         for segment in last.segments.values():
             assert segment.places is not None

@@ -51,6 +51,11 @@ def page(data: bytes | bytearray, number: int) -> bytes:
     return bytes(data[number * PAGE : (number + 1) * PAGE])
 
 
+def with_page(data: bytes, number: int, content: bytes = bytes(PAGE)) -> bytes:
+    """The bytes of a file with another page, or zeros, in the place of one."""
+    return data[: number * PAGE] + content + data[(number + 1) * PAGE :]
+
+
 def swap(data: bytearray, one: int, other: int) -> None:
     """Put two pages in each other's place, their contents whole."""
     first, second = page(data, one), page(data, other)
