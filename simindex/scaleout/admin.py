@@ -133,7 +133,7 @@ def move(
         raise ValueError(f"partition: expected 0..{count - 1}, found {partition}")
     _connect([*catalog.places, place], address, ray)
     require_places("place", [place])
-    by = folder if store is None and is_local(catalog.places) else store
+    by = folder if store is None and is_local(catalog.places) else _store_uri(store)
     return move_partition(uri, partition, place, folder, _call, by)
 
 
@@ -191,6 +191,11 @@ def _absolute(name: str, places: Mapping[str, str]) -> dict[str, str]:
                 f"{folder!r}; the working directory there is not this one, so give a path like /nvme/news"
             )
     return found
+
+
+def _store_uri(store: str | None) -> str | None:
+    """Return a store's uri; a folder's is absolute, for hosts have working directories of their own."""
+    return None if store is None else open_store(store).uri
 
 
 def require_places(name: str, places: Iterable[str]) -> None:
@@ -286,7 +291,7 @@ def create(
             Partition(place, os.path.join(folders[place], f"{number:05}.simindex"))
             for number, place in enumerate(dealt)
         ),
-        store=None if store is None else open_store(store).uri,
+        store=_store_uri(store),
         durability=durability,
     )
     Catalog.require_none(uri)

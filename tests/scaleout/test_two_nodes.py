@@ -76,7 +76,9 @@ def test_what_nodes_do_not_have_is_refused_by_create(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("two")
-def test_what_cannot_be_done_is_refused_before_anything_is(tmp_path: Path) -> None:
+def test_what_cannot_be_done_is_refused_before_anything_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     uri, places = tmp_path / "catalog", {"simindex:0": str(tmp_path / "a")}
     scaleout.create(uri, Config(seed=1), partitions=2, places=places).close()
     with pytest.raises(scaleout.PlaceMissingError, match="simindex:nowhere, which no node has"):
@@ -98,9 +100,9 @@ def test_what_cannot_be_done_is_refused_before_anything_is(tmp_path: Path) -> No
         assert len(index) == 20
     with pytest.raises(ValueError, match="expected a catalog with a store, or store="):
         scaleout.move(uri, 1, "simindex:1", str(tmp_path / "b"))
-    (move,) = scaleout.rebalance(
-        uri, places | {"simindex:1": str(tmp_path / "b")}, store=str(tmp_path / "way")
-    )
+    monkeypatch.chdir(tmp_path)
+    (move,) = scaleout.rebalance(uri, places | {"simindex:1": str(tmp_path / "b")}, store="way")
+    assert (tmp_path / "way").is_dir()  # relative to this working directory, not to a host's
     assert (move.partition, move.source, move.target) == (1, "simindex:0", "simindex:1")
     with scaleout.open(uri) as index:
         assert len(index) == 20
