@@ -56,6 +56,7 @@ FUNCTION(query_fingerprints, 12) {
     return matches_of(held, end, &found);
 }
 
+/* This one and the next two are `find_entries`: of equal keys, their number, of equal sketches. */
 FUNCTION(find_keys, 4) {
     size_t count;
     const directory *dir = take_directory(held, args[0]);

@@ -49,7 +49,7 @@ static mapped_tree take_tree(buffers *held, PyObject *const *args) {
     return tree;
 }
 
-/* Finds as many keys as there is room for. */
+/* As `scan_values`, of as many keys as there is room for. */
 FUNCTION(find_values, 10) {
     size_t count, found;
     int is_damaged;
@@ -64,7 +64,7 @@ FUNCTION(find_values, 10) {
     return PyLong_FromSize_t(found);
 }
 
-/* -1 less the number of entries where damage ends them before the most. */
+/* As `scan_values` without columns; -1 less the number of entries where damage ends them before the most. */
 FUNCTION(sound_entries, 7) {
     size_t found;
     int is_damaged;
