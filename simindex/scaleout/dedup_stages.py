@@ -13,6 +13,7 @@ from heapq import merge
 from io import FileIO
 from itertools import chain
 from operator import itemgetter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from simindex.errors import InputError, optional_module
 from simindex.format.keys import Key
 from simindex.pairs.edges import ends_of
 from simindex.pairs.tables import DocumentTables, MergedTables
-from simindex.scaleout.stages import SketchTables, Stages, require_seen, whole_file, whole_folder
+from simindex.scaleout.stages import OUTPUT, SketchTables, Stages, require_seen, whole_file, whole_folder
 
 
 def decide(stages: Stages, tables: Sequence[DocumentTables], walked: Iterable[int]) -> None:
@@ -64,6 +65,8 @@ def decide(stages: Stages, tables: Sequence[DocumentTables], walked: Iterable[in
                 if (some := ends[number]) is not None:
                     counts["kept_bytes"][number] -= (some[gone + 1] - some[gone]).sum()
         counts.tofile(os.path.join(beside, _COUNTS))
+        # Made here and nowhere else: a task that runs twice finds none where the job has moved it.
+        Path(beside, OUTPUT).touch()
 
 
 def _some_of(found: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
@@ -165,8 +168,6 @@ def write_part(stages: Stages, number: int) -> None:
     places = np.array([place for place, _ in gone], dtype=np.int64)
     # What stays lies between two lines that go.
     begins, behind = np.append(ends[0], ends[places + 1]), np.append(ends[places], ends[-1])
-    with open(stages.output, "ab"):  # it may be there, with what other parts have written
-        pass
     with (
         open(stages.paths[stages.parts[number].place], "rb", buffering=0) as source,
         open(stages.output, "r+b", buffering=0) as output,

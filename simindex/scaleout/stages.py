@@ -56,6 +56,9 @@ _ENTRIES_OF_A_RANGE = 16 << 20
 """Entries of all tables that a range has, about: to do one again costs some seconds. Two rows that are like
 each other share some seven prefixes; the fewer ranges those are in, the less often sketches are read."""
 
+OUTPUT = "output"
+"""The file of lines that stay, in the folder of what was decided."""
+
 
 class Stages(NamedTuple):
     """What the stages of a job have in common, over a folder that all processes see.
@@ -117,8 +120,8 @@ class Stages(NamedTuple):
 
     @property
     def output(self) -> str:
-        """The file of the lines that stay, where parts write it."""
-        return os.path.join(self.folder, "output")
+        """The file of the lines that stay, where parts write it; made once, with what was decided."""
+        return os.path.join(self.decided, OUTPUT)
 
     def line_ends(self, number: int) -> np.ndarray | None:
         """Return where the first line of a part begins in its file and where each ends, int64; ``None`` where

@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 from codecs import BOM_UTF8
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -189,6 +189,41 @@ def test_a_job_that_dies_while_its_folder_is_removed_has_lost_nothing(gone: str,
     assert run()[:4] == expected[:4]
     assert (tmp_path / "many.jsonl").read_bytes() == (tmp_path / "one.jsonl").read_bytes()
     assert not list(work.iterdir())
+
+
+def test_a_part_that_is_written_late_does_not_take_the_place_of_the_output(tmp_path: Path) -> None:
+    """Ray may run a task twice, and the second may still run when the job has moved the output."""
+    source, work, move = written(tmp_path / "in.jsonl", rows_of(1, 300)), tmp_path / "work", shutil.move
+    deduplicate([source], tmp_path / "one.jsonl")
+    tasks, given = LocalTasks(), list[tuple[Any, ...]]()
+
+    def run() -> DedupReport:
+        with mock.patch.object(dedup, "tasks_on", return_value=nullcontext(tasks)):
+            return scaleout.deduplicate([source], tmp_path / "many.jsonl", work=work, part_bytes=8_000)
+
+    def note(task: Any, stages: Any, numbers: Any) -> Any:
+        given.append((task, stages, *numbers))
+        return LocalTasks.run(tasks, task, stages, numbers)
+
+    def late(*paths: Any) -> None:
+        move(*paths)
+        task, stages, *_, last = given[-1]
+        (report,) = Path(stages.folder).glob(f"removed-*{last}")
+        content = report.read_bytes()
+        report.unlink()  # as it was when the second task began
+        with suppress(FileNotFoundError):
+            task(stages, last)
+        report.write_bytes(content)
+        raise KeyboardInterrupt
+
+    with (
+        mock.patch.object(tasks, "run", note),
+        mock.patch.object(shutil, "move", late),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        run()
+    run()
+    assert (tmp_path / "many.jsonl").read_bytes() == (tmp_path / "one.jsonl").read_bytes()
 
 
 def test_a_node_that_does_not_see_the_folder_is_named(tmp_path: Path) -> None:
