@@ -15,7 +15,7 @@ from simindex.maintenance.object_store import open_store
 from simindex.maintenance.reports import RestoreReport, StoreBackupReport
 from simindex.scaleout.actors import HERE, calls_of
 from simindex.scaleout.calls import LOCAL, is_local
-from simindex.scaleout.catalog import MOST_PARTITIONS, Catalog, Durability, Partition
+from simindex.scaleout.catalog import MOST_PARTITIONS, Catalog, Durability, Partition, new_path
 from simindex.scaleout.cluster import ray_module, start
 from simindex.scaleout.errors import PlaceMissingError
 from simindex.scaleout.index import ScaledIndex
@@ -287,10 +287,7 @@ def create(
     dealt = [names[number % len(names)] for number in range(partitions)]
     catalog = Catalog(
         (config or Config()).drawn(),
-        tuple(
-            Partition(place, os.path.join(folders[place], f"{number:05}.simindex"))
-            for number, place in enumerate(dealt)
-        ),
+        tuple(Partition(place, new_path(folders[place], number)) for number, place in enumerate(dealt)),
         store=_store_uri(store),
         durability=durability,
     )

@@ -4,6 +4,7 @@ import json
 import shutil
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from support.commands import Run
@@ -56,6 +57,33 @@ def test_partitions_move_and_are_restored_under_open_handles(tmp_path: Path) -> 
     with scaleout.open(uri) as index:
         assert {key: index[key].inserted_at for key in index} == times
         assert index.check()
+
+
+@pytest.mark.parametrize("left", ["another index", "a catalog that is gone", "a call that was killed"])
+def test_a_new_index_is_empty_whatever_lies_in_its_folders(
+    left: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = tmp_path / "c"
+    settings: dict[str, Any] = {"partitions": 2, "places": places(tmp_path)}
+    other = tmp_path / "other" if left == "another index" else uri
+    if left == "a call that was killed":
+        killed = mock.Mock(side_effect=KeyboardInterrupt)
+        with monkeypatch.context() as patched:
+            patched.setattr("simindex.scaleout.catalog.Catalog.replace", killed)
+            with pytest.raises(KeyboardInterrupt):
+                scaleout.create(uri, Config(seed="random"), **settings)
+    else:
+        with scaleout.create(other, **settings) as index:
+            index.insert_many(enumerate(TEXTS))
+    if left == "a catalog that is gone":
+        uri.unlink()
+    with scaleout.create(uri, Config(seed="random"), **settings) as index:
+        assert (len(index), index.query(TEXTS[0])) == (0, [])
+        index.insert("new", "a text")
+    if other != uri:
+        with scaleout.open(other) as index:
+            assert "new" not in index
+            assert len(index) == 120
 
 
 def test_without_a_store_a_partition_goes_by_its_new_folder(tmp_path: Path) -> None:
