@@ -48,6 +48,12 @@ def new_path(folder: str, number: int) -> str:
     return os.path.join(folder, f"{number:05}-{secrets.token_hex(4)}.simindex")
 
 
+def located(uri: str | os.PathLike[str]) -> str:
+    """Return the uri of a catalog without a slash at its end; of a file its real path, whatever names it."""
+    text = os.fspath(uri)
+    return text.rstrip("/") if is_remote(text) else os.path.realpath(local_path(uri))
+
+
 @dataclass(frozen=True)
 class Partition:
     """One partition: an ordinary index.
@@ -188,7 +194,7 @@ class Catalog:
         """Put this catalog in the place of another one, whole, and return it."""
         if is_remote(os.fspath(uri)):
             return self._replace_in_store(open_store(uri), old)
-        path = Path(local_path(uri))
+        path = Path(located(uri))
         path.parent.mkdir(parents=True, exist_ok=True)
         with _locked(path):
             self._require(str(path), type(self).load(path) if path.exists() or old is not None else None, old)

@@ -41,7 +41,7 @@ from simindex.queries.search import Method, require_comparable
 from simindex.remote import is_remote
 from simindex.scaleout.actors import RayCalls
 from simindex.scaleout.calls import is_local
-from simindex.scaleout.catalog import Catalog
+from simindex.scaleout.catalog import Catalog, located
 from simindex.scaleout.cluster import Tasks, tasks_on
 from simindex.scaleout.errors import ScaleOutError
 from simindex.scaleout.input_parts import PART_BYTES
@@ -391,7 +391,8 @@ def _compared(
         raise ValueError(
             "work: expected a folder that all nodes see, for the catalog is in a store; found none"
         )
-    above = None if is_here else os.path.abspath(local_path(f"{uri}.work" if above is None else above))
+    above = f"{located(uri)}.work" if above is None else local_path(above)
+    above = None if is_here else os.path.abspath(above)
     with ExitStack() as ends:
         if above is not None:
             os.makedirs(above, exist_ok=True)

@@ -32,6 +32,17 @@ def test_catalog_comes_out_of_its_file_as_it_went_in(tmp_path: Path) -> None:
     assert sorted(path.name for path in uri.parent.iterdir()) == ["news.catalog", "news.catalog.lock"]
 
 
+def test_a_catalog_of_two_names_stays_one(tmp_path: Path) -> None:
+    real, link = tmp_path / "real" / "c", tmp_path / "link"
+    CATALOG.replace(real, None)
+    link.symlink_to(real)
+    moved = CATALOG.with_partition(2, replace(CATALOG.partitions[2], place="node:10.0.0.3"))
+    moved.replace(link, CATALOG)
+    assert Catalog.load(real) == Catalog.load(link) == moved
+    with pytest.raises(scaleout.CatalogChangedError, match="found version 2"):
+        moved.replace(real, CATALOG)
+
+
 @pytest.mark.parametrize("kind", ["folder", "memory", "s3"])
 def test_catalog_is_replaced_by_the_next_version_only(kind: str, tmp_path: Path) -> None:
     with store_at(kind, tmp_path) as uri:
