@@ -31,7 +31,7 @@ from simindex.maintenance.object_store import open_store
 from simindex.remote import is_remote
 from simindex.scaleout.actors import calls_of
 from simindex.scaleout.calls import is_local
-from simindex.scaleout.catalog import Catalog
+from simindex.scaleout.catalog import Catalog, located
 from simindex.scaleout.cluster import tasks_on
 from simindex.scaleout.errors import ScaleOutError, UnsupportedError
 from simindex.scaleout.index import ScaledIndex
@@ -156,7 +156,7 @@ def build(
     require_callable("progress", progress)
     require_int("batch_size", batch_size, 1)
     require_int("part_bytes", part_bytes, 1)
-    uri, began = os.fspath(uri), time.monotonic()
+    began, uri = time.monotonic(), located(uri)
     catalog = Catalog.load(uri)
     entries = entries_of(sources, Fields())
     if not isinstance(entries, PathEntries):
@@ -165,7 +165,8 @@ def build(
     with tasks_on(address, ray, is_here=is_local(catalog.places)) as tasks:
         parts, _ = parts_of(entries.inputs, part_bytes, tasks)
         cuts = [[part.place, *(part.extent or ())] for part in parts]
-        digest = digest_of(entries.digest() | {"cuts": cuts, "how": list(common[3:])})
+        how = {"catalog": catalog.id, "cuts": cuts, "how": list(common[3:])}
+        digest = digest_of(entries.digest() | how)
         store = open_store(f"{uri}/build" if is_remote(uri) else f"{uri}.build")
         journal = store.inside(digest)
         done = {int(name): json.loads(journal.get(name)) for name in journal.sizes()}

@@ -12,6 +12,7 @@ import pytest
 import simindex
 from simindex import Config, scaleout
 from simindex.inputs import BadRowError, Fields, InputError, Inputs, Reading, Row
+from simindex.maintenance.object_store import open_store
 from simindex.scaleout import ScaledIndex, UnsupportedError
 from simindex.scaleout.cluster import Tasks
 from simindex.scaleout.input_parts import parts_of, size_for
@@ -139,6 +140,49 @@ def test_a_build_that_was_broken_off_goes_on_with_its_own_sources(scheme: str, t
         assert (done.resumed, done.inserted + done.skipped) == (3, 100)
         assert scaleout.build(rows, uri, **more).resumed == 0
         assert sorted(index) == list(range(100))
+
+
+@pytest.mark.parametrize("scheme", ["{}/c", "memory://{}"], ids=["folder", "store"])
+def test_a_build_does_not_go_on_with_the_journal_of_another_index(scheme: str, tmp_path: Path) -> None:
+    rows = write_rows(tmp_path / "a.jsonl", 0, 100)
+
+    def stop(_: int, parts: int) -> None:
+        if parts == 3:
+            raise KeyboardInterrupt
+
+    uri, places = scheme.format(tmp_path), {"local": str(tmp_path / "p")}
+    with scaleout.create(uri, CONFIG, places=places), pytest.raises(KeyboardInterrupt):
+        scaleout.build(rows, uri, progress=stop, part_bytes=1_000)
+    objects = open_store(uri if "://" in uri else tmp_path)
+    objects.remove([name for name in objects.sizes() if name == "c" or name.startswith("catalog/")])
+    with scaleout.create(uri, CONFIG, places=places) as index:
+        assert scaleout.build(rows, uri, part_bytes=1_000).resumed == 0
+        assert sorted(index) == list(range(100))
+
+
+@pytest.mark.parametrize("name", ["~/c", "{}/c/", "{}/link", "memory://{}/slash/"])
+def test_the_journal_lies_beside_the_catalog_whatever_names_it(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "cwd").mkdir()
+    (tmp_path / "link").symlink_to("c")
+    uri, rows = name.format(tmp_path), write_rows(tmp_path / "a.jsonl", 0, 100)
+    there = list[str]()
+
+    def look(_: int, parts: int) -> None:
+        monkeypatch.chdir(tmp_path / "cwd")
+        there.extend(open_store(uri.rstrip("/") if "://" in uri else tmp_path).sizes())
+        if parts == 3:
+            raise KeyboardInterrupt
+
+    with scaleout.create(uri, CONFIG, places={"local": str(tmp_path / "p")}):
+        with pytest.raises(KeyboardInterrupt):
+            scaleout.build(rows, uri, progress=look, part_bytes=1_000)
+        assert [one for one in there if one.startswith("build/" if "://" in uri else "c.build/")]
+        assert scaleout.build(rows, uri, part_bytes=1_000).resumed == 3
+    assert list((tmp_path / "cwd").iterdir()) == []
+    assert not (tmp_path / "c.build").exists()
 
 
 def test_what_is_no_file_is_refused(index: ScaledIndex, tmp_path: Path) -> None:
