@@ -11,6 +11,7 @@ from typing import Any
 
 import xxhash
 
+from simindex.checks import local_path
 from simindex.config import Config
 from simindex.errors import optional_module
 from simindex.formulas.curve import DEFAULT_THRESHOLD
@@ -44,7 +45,8 @@ class SeenBefore:
         text: str = "text",
         seen: str = "seen_before",
     ) -> None:
-        self._path, self._threshold, self._text, self._seen = os.path.abspath(path), threshold, text, seen
+        self._path, self._threshold = os.path.abspath(local_path(path)), threshold
+        self._text, self._seen = text, seen
 
     def __call__(self, table: Any) -> Any:
         """Return a table with the column.
@@ -82,7 +84,7 @@ class Query:
         matches: str = "matches",
         key_type: str = "string",
     ) -> None:
-        self._path, self._threshold, self._limit = os.path.abspath(path), threshold, limit
+        self._path, self._threshold, self._limit = os.path.abspath(local_path(path)), threshold, limit
         self._text, self._matches, self._key_type = text, matches, key_type
 
     def __call__(self, table: Any) -> Any:
@@ -161,7 +163,7 @@ class BuildPart:
         text: str = "text",
         metadata: tuple[str, ...] = (),
     ) -> None:
-        self._folder, self._config = os.path.abspath(folder), (config or Config()).drawn()
+        self._folder, self._config = os.path.abspath(local_path(folder)), (config or Config()).drawn()
         self._id, self._text, self._metadata = id, text, tuple(metadata)
 
     def __call__(self, table: Any) -> Any:
@@ -180,7 +182,8 @@ class BuildPart:
         return pyarrow.table({"part": [part], "documents": [table.num_rows]})
 
     def _digest(self, table: Any) -> str:
-        hasher = xxhash.xxh3_128(repr(self._config.to_dict()).encode())
+        about = self._config.to_dict(), self._metadata, table.num_rows
+        hasher = xxhash.xxh3_128(repr(about).encode("utf-8", "surrogatepass"))
         for name in (self._id, self._text, *self._metadata):
             for value in table[name].to_pylist():
                 hasher.update(f"{value!r}\n".encode("utf-8", "surrogatepass"))

@@ -101,6 +101,33 @@ def test_batches_of_other_keys_are_other_parts(tmp_path: Path) -> None:
             assert list(index) == keys
 
 
+def test_batches_of_the_same_values_in_other_columns_are_other_parts(tmp_path: Path) -> None:
+    rows = pyarrow.table({"id": ["a"], "text": ["a text"], "lang": ["en"], "language": ["en"]})
+    for name in ("lang", "language"):
+        (part,) = scaleout.BuildPart(tmp_path / "parts", CONFIG, metadata=(name,))(rows).to_pylist()
+        with simindex.open(part["part"], "r") as index:
+            assert index["a"].metadata == {name: "en"}
+    other = pyarrow.table({"id": ["x", "y", "z"], "text": ["1 2", "3 4", "5 6"]})
+    scaleout.BuildPart(tmp_path / "parts", CONFIG)(other)
+    fewer = pyarrow.table({"id": ["x", "y"], "text": ["z", "1 2"], "site": ["3 4", "5 6"]})
+    build = scaleout.BuildPart(tmp_path / "parts", CONFIG, metadata=("site",))
+    with simindex.open(build(fewer)["part"][0].as_py(), "r") as index:
+        assert list(index) == ["x", "y"]
+
+
+def test_the_home_folder_may_be_named_by_its_sign(
+    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "cwd").mkdir()
+    monkeypatch.chdir(tmp_path / "cwd")
+    for made in (scaleout.SeenBefore, scaleout.Query):
+        assert made("~/i")(table()).equals(made(index)(table()))
+    (part,) = scaleout.BuildPart("~/parts", CONFIG)(table()).to_pylist()
+    assert Path(part["part"]).parent == tmp_path / "parts"
+    assert list((tmp_path / "cwd").iterdir()) == []
+
+
 def test_part_that_cannot_be_made_leaves_nothing(tmp_path: Path) -> None:
     build = scaleout.BuildPart(tmp_path / "parts")
     with pytest.raises(simindex.KeyExistsError):
