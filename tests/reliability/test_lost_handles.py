@@ -36,6 +36,8 @@ from simindex import (
     Layout,
     SimIndexError,
 )
+from simindex.changes.documents import prepare_documents
+from simindex.scaleout.partition import Partition
 from simindex.storage import check_at_open, lmdb_file
 from simindex.storage.environment import BETWEEN_FILES, Exclusive
 from simindex.storage.lmdb_file import open_lmdb
@@ -269,6 +271,29 @@ def test_call_that_is_interrupted_anywhere_leaves_a_working_handle(
     assert len(kept) > 20 or call not in ("query", "insert")
     assert between > 10 or call != "change over"
     check_whole(path)
+
+
+@_LEFT_OPEN
+def test_call_with_an_id_that_is_interrupted_anywhere_is_done_once(path: Path) -> None:
+    """Behind its commit, too, where the handle has not taken note of it yet."""
+    late = 0
+    with Partition(path, "r+") as index:
+        sketcher = simindex.Sketcher(SMALL)
+        for interruption in interruptions(60, ("changes/session.py",)):
+            number = 1000 + interruption.at
+            call = b"%016d" % number
+            batch = prepare_documents([(number, document(number))], sketcher)
+            add = partial(index.add_once, call, batch, "error")
+            is_interrupted = interruption.during(add) is not None
+            late += is_interrupted and number in index
+            assert add() == [1, 0, 0]
+            index.insert("y", document(2000 + interruption.at))
+            index.remove("y")
+        assert index.check()
+        assert list(index) == [*range(20), *range(1001, number + 1)]
+    assert late >= 5
+    with Partition(path, "r+") as index:
+        assert index.add_once(call, batch, "error") == [1, 0, 0]
 
 
 def test_close_from_inside_a_call_of_the_same_thread_is_refused_and_does_not_hang(path: Path) -> None:
