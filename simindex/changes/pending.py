@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -31,7 +31,7 @@ import numpy as np
 from simindex.changes.documents import NewDocuments
 from simindex.errors import CorruptIndexError, SimIndexError
 from simindex.format.keys import number_key
-from simindex.format.layout import FIRST_BAND_TABLE
+from simindex.format.layout import COPY_TABLE, FIRST_BAND_TABLE
 from simindex.format.meta import Done
 from simindex.format.records import (
     MAX_INSERTED_AT,
@@ -43,7 +43,7 @@ from simindex.format.records import (
     encode_touched,
 )
 from simindex.queries.scheme import Scheme
-from simindex.queries.view import PendingView, View
+from simindex.queries.view import EVERY, PendingView, View
 from simindex.segments.build import Puts
 from simindex.segments.memory import GrowingSegment, MemorySegment, memory_segment
 from simindex.sketching.sketch import SketchBatch, require_alike
@@ -383,6 +383,7 @@ def removal_marks(
     Group sizes are counted down in `groups`; 0 means that the group is gone.
     """
     marks: dict[int, int] = {}
+    given_up: list[int] = []
     copies = 0
     for number, record in removed.items():
         leader = number if record.leader is None else record.leader
@@ -396,6 +397,7 @@ def removal_marks(
                     key=number_key(leader),
                 )
             marks[number] = REMOVED_DOCUMENT | REMOVED_SKETCH
+            given_up.append(number)
             continue
         groups[leader] = size - 1
         if number != leader:
@@ -404,7 +406,22 @@ def removal_marks(
             marks[leader] = REMOVED_DOCUMENT
         if size == 1:
             marks[leader] = REMOVED_DOCUMENT | REMOVED_SKETCH
+            given_up.append(leader)
+    if view.has_copies:
+        _require_no_copies(given_up, removed, view)
     return marks, copies
+
+
+def _require_no_copies(leaders: list[int], removed: Container[int], view: View) -> None:
+    """Refuse to give up sketches that live copies have: damaged groups count too few."""
+    keys = np.array(leaders, dtype=np.uint64)
+    for place, copy in view.directory.find_keys(COPY_TABLE, keys, EVERY):
+        if copy not in removed and view.record(copy) is not None:
+            raise CorruptIndexError(
+                f"document {copy}: expected a group of copies that counts it under the number "
+                f"{leaders[place]}, found none or a smaller one; restore a backup, or repair the index",
+                key=number_key(leaders[place]),
+            )
 
 
 def _twins(words: np.ndarray, fingerprints: np.ndarray) -> list[tuple[int, int]]:

@@ -225,3 +225,22 @@ def test_removed_copy_whose_group_is_missing_is_an_error(tmp_path: Path) -> None
         with pytest.raises(CorruptIndexError, match="expected a group of copies under the number 0"):
             index.remove(2)
         assert list(index) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("removed", [[0], [0, 1]], ids=["missing", "of an older page"])
+def test_sketch_that_a_copy_has_is_not_given_up_for_a_group_that_counts_too_few(
+    tmp_path: Path, removed: list[int]
+) -> None:
+    path, text = tmp_path / "i", "one text that three documents have"
+    with simindex.open(path, config=Config(num_perm=16)) as index:
+        index.insert_many((number, text) for number in range(2))
+    groups = [(name, key, value) for name, key, value in stored_values(path) if name == "groups"]
+    with simindex.open(path) as index:
+        index.insert(2, text)
+    store_values(path, groups if len(removed) > 1 else [(name, key, None) for name, key, _ in groups])
+    with simindex.open(path) as index:
+        with pytest.raises(CorruptIndexError, match=r"document \d: expected a group .* under the number 0"):
+            index.remove_many(removed)
+        index.compact()
+        assert [match.key for match in index.query(text)] == list(index) == [0, 1, 2]
+        assert [(pair.a, pair.b) for pair in index.pairs()] == [(0, 1), (0, 2), (1, 2)]
