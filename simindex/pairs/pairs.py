@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from simindex.config import Config
+from simindex.errors import damaged
 from simindex.format.keys import Key
 from simindex.format.layout import COPY_TABLE
 from simindex.format.records import decode_kept
@@ -288,9 +289,13 @@ class Pairs(SnapshotIterator[Pair]):
         """The ranks of removed documents whose sketch copies have, those of the oldest of these, and a bit
         for each."""
         numbers, bits = self.ranks.numbers(self.ranks.orphaned).tolist(), np.zeros_like(self.ranks.dead)
-        oldest = self.read(lambda view: [view.documents_with(number, 1)[0][0] for number in numbers])
+        live = self.read(lambda view: [view.documents_with(number, 1) for number in numbers])
+        if not all(live):
+            number = numbers[live.index([])]
+            raise damaged(f"document {number}: expected a live copy of its sketch, found none")
+        oldest = np.array([copy for [(copy, _)] in live], dtype=np.uint64)
         set_bits(bits, self.ranks.orphaned)
-        return self.ranks.orphaned, self.ranks.of(np.array(oldest, dtype=np.uint64)), bits
+        return self.ranks.orphaned, self.ranks.of(oldest), bits
 
     def _unite(self, key: int) -> Iterator[Iterable[_Found]]:
         """Leave out sketches that equal an older one, which stands for both from here on; yield the pairs of

@@ -244,3 +244,21 @@ def test_sketch_that_a_copy_has_is_not_given_up_for_a_group_that_counts_too_few(
         index.compact()
         assert [match.key for match in index.query(text)] == list(index) == [0, 1, 2]
         assert [(pair.a, pair.b) for pair in index.pairs()] == [(0, 1), (0, 2), (1, 2)]
+
+
+def test_group_that_counts_removed_copies_is_an_error(tmp_path: Path) -> None:
+    """As an older page has it: the sketch stays when the last of its documents goes."""
+    path = tmp_path / "i"
+    with simindex.open(path, config=Config(num_perm=16)) as index:
+        index.insert_many((number, "one text that three documents have") for number in range(3))
+        index.insert("other", "another text that a single document has")
+    groups = [change for change in stored_values(path) if change[0] == "groups"]
+    with simindex.open(path) as index:
+        index.remove(1)
+    store_values(path, groups)
+    with simindex.open(path) as index:
+        index.remove_many([0, 2])
+        assert [match.key for match in index.query("one text that three documents have")] == []
+        for pairs in (index.pairs(copies="first"), index.clusters()):
+            with pytest.raises(CorruptIndexError, match="document 0: expected a live copy"):
+                list(pairs)
