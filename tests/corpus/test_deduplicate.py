@@ -184,6 +184,17 @@ def test_into_takes_the_kept_rows_and_lets_in_only_what_is_new(tmp_path: Path) -
         assert all(key.startswith(f"{tmp_path}/b.jsonl:") for key in taken)
 
 
+@pytest.mark.parametrize("ids", [True, False])
+def test_into_takes_the_rows_of_a_later_input_of_the_same_name(tmp_path: Path, ids: bool) -> None:
+    for begin in (0, 100, 200):
+        some = [({"id": n} if ids else {}) | {"text": text} for n, text in enumerate(TEXTS[begin:][:100])]
+        (tmp_path / "day.jsonl").write_bytes(json_lines(some))
+        deduplicate(tmp_path / "day.jsonl", None, into=tmp_path / "seen")
+    with simindex.open(tmp_path / "seen", "r") as index:
+        assert len(index) == len(kept_by_index(tmp_path / "i", TEXTS[:300]))
+        assert all(index.query(text) for text in TEXTS[:300])
+
+
 def test_into_an_open_index_and_against_another(tmp_path: Path) -> None:
     with simindex.open(tmp_path / "old") as index:
         index.insert_many(enumerate(TEXTS[:200]))

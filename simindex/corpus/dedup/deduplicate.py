@@ -97,8 +97,9 @@ def deduplicate(
             is when the job begins, and never changed.
         into: an index, open for writing or a path, made if it is missing, that the kept rows are added to at
             the end, under their ids, with {"input": ..., "row": ...} as metadata. What it holds already
-            counts as kept before. A row whose id is taken there by another one goes in under ``input:row``.
-            No other process may write to it meanwhile.
+            counts as kept before. A row whose id is taken there by another one goes in under ``input:row``,
+            where that is taken, too, under ``input:row~2`` and on. No other process may write to it
+            meanwhile.
         mode: "remove"; "annotate": all rows are written, with `duplicate_of`, `similarity` and `cluster` (the
             number of the kept row), which replace fields of these names; or "report-only".
         level: "paragraph" compares the paragraphs of texts, within and across documents: each is known as

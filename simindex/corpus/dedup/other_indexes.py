@@ -1,7 +1,7 @@
 """Other indexes of a deduplication: `against=` removes rows like theirs, `into=` takes the kept ones.
 
 Invariant: rows are inserted under their ids and replace nothing; that may be broken off at any time and done
-again, for what is there already is known by its place and passed over.
+again, for what is there already is known by its place and its sketch, and passed over.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack, closing
 from functools import partial
+from itertools import chain, count
 from operator import itemgetter
 from typing import Any
 
@@ -90,16 +91,15 @@ def store_kept(kept: Iterable[tuple[Key, Place, Sketch]], into: Index) -> None:
             if place.paragraph is not None:
                 metadata["paragraph"] = place.paragraph
                 named += f"#{place.paragraph}"
-            there = into.get(key)
-            if there is not None and there.metadata == metadata:
-                continue
-            if there is not None or key in taken or key in before:
-                key = named
-                if key in into:
-                    continue
-            taken.add(key)
-            if len(taken) > DEFAULT_BATCH_SIZE:
-                taken, before = set(), taken
-            yield key, sketch, metadata
+            for name in chain((key, named), (f"{named}~{number}" for number in count(2))):
+                there = into.get(name)
+                if there is not None and (there.metadata, there.sketch) == (metadata, sketch):
+                    break
+                if there is None and name not in taken and name not in before:
+                    taken.add(name)
+                    if len(taken) > DEFAULT_BATCH_SIZE:
+                        taken, before = set(), taken
+                    yield name, sketch, metadata
+                    break
 
     into.insert_many(items(), on_conflict="skip", workers=1)
