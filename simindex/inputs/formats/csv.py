@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from simindex.errors import InputError
 from simindex.inputs.rows import BadRowError, Fields
-from simindex.inputs.source import Cells, Found, Lines, Source
+from simindex.inputs.source import BYTE_ORDER_MARK, Cells, Found, Lines, Source
 
 
 def read(source: Source, fields: Fields, delimiter: str = ",") -> Iterator[Found]:
@@ -49,12 +49,11 @@ def read(source: Source, fields: Fields, delimiter: str = ",") -> Iterator[Found
 
 
 def _header(source: Source, place: str, fields: Fields, cells: list[str]) -> list[str]:
-    header = [cells[0].removeprefix("\ufeff"), *cells[1:]] if cells else []
-    if not all(map(_is_utf8, header)):
+    if not all(map(_is_utf8, cells)):
         raise InputError(place, source.wrong_bytes())
-    hint = "; --delimiter names what stands between them" if len(header) == 1 else ""
-    fields.require_column(place, header, hint)
-    return header
+    hint = "; --delimiter names what stands between them" if len(cells) == 1 else ""
+    fields.require_column(place, cells, hint)
+    return cells
 
 
 def _is_utf8(cell: str) -> bool:
@@ -116,6 +115,8 @@ class _Feed:
             self.number = self._lines.number
         if isinstance(line, BadRowError):
             raise line
+        if self.number == 1:
+            line = line.removeprefix(BYTE_ORDER_MARK)
         if not self._row:
             self._mark = self._lines.mark
             self._end_of_first = len(line)

@@ -36,6 +36,12 @@ def test_csv_row_without_key_gets_the_line_in_which_it_ends(tmp_path: Path) -> N
     assert rows == [Row(f"{path}:3", "two\nlines", None), Row(f"{path}:5", "x", None)]
 
 
+@pytest.mark.parametrize("header", [b"id,text", b'"id","text"', b'"id",text'])
+def test_csv_byte_order_mark_is_no_part_of_the_first_name(tmp_path: Path, header: bytes) -> None:
+    rows = read(tmp_path / "a.csv", b"\xef\xbb\xbf" + header + b"\r\na,one two\r\n")
+    assert rows == [Row("a", "one two", None)]
+
+
 def rows_of(path: Path, content: bytes, limits: Limits) -> list[object]:
     """The documents of a file, with the words of an error in place of a row that is over a limit."""
     path.write_bytes(content)
