@@ -66,6 +66,21 @@ def test_lines_become_a_table_and_other_columns_are_named(tmp_path: Path) -> Non
         )
 
 
+@pytest.mark.parametrize("late", [5, 150])
+def test_columns_that_only_later_lines_have_are_written_or_refused(tmp_path: Path, late: int) -> None:
+    rows: list[dict[str, Any]] = [{"id": n, "text": text} for n, text in enumerate(TEXTS)]
+    rows[late]["url"] = "b"
+    (tmp_path / "a.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    job: dict[str, Any] = {"threshold": 1.0, "exact": True, "mode": "annotate"}
+    if late == 5:
+        deduplicate(tmp_path / "a.jsonl", tmp_path / "out.parquet", **job)
+        found = parquet.read_table(tmp_path / "out.parquet").to_pylist()
+        assert [row["url"] for row in found] == ["b" if n == late else None for n in range(300)]
+        return
+    with pytest.raises(InputError, match="expected rows of the columns of the first ones"):
+        deduplicate(tmp_path / "a.jsonl", tmp_path / "out.parquet", **job)
+
+
 @pytest.mark.parametrize("level", ["document", "paragraph"])
 @pytest.mark.parametrize("batch_size", [7, 1000])
 def test_ids_of_two_types_are_refused_in_the_first_reading_and_leave_nothing(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any
 
 from simindex.corpus.entries import Entry
@@ -101,7 +101,7 @@ class ParquetOutput(Output):
             if self._schema is None:
                 self._schema = table.schema
             return table.cast(self._schema)
-        except (ValueError, TypeError) as exc:  # pyarrow's errors derive from these
+        except (ValueError, TypeError, OverflowError) as exc:  # pyarrow's errors derive from these
             raise UnfitRowError(
                 f"{row.name}:{row.row}",
                 f"expected rows of the columns of the first ones, found others: {exc!s:.200}; an output of "
@@ -116,7 +116,10 @@ class ParquetOutput(Output):
                 places = self._arrow.array([row.content.at for row in rows])
                 tables.append(self._arrow.Table.from_batches([rows[0].content.batch.take(places)]))
             else:
-                tables.append(self._arrow.Table.from_pylist(list(map(values_of, rows))))
+                values, known = list(map(values_of, rows)), self._schema.names if self._schema else ()
+                names = dict.fromkeys(chain(known, *values))
+                columns = {name: [row.get(name) for row in values] for name in names}
+                tables.append(self._arrow.table(columns))
         return tables
 
     def _annotated(self, table: Any, notes: list[Note]) -> Any:
