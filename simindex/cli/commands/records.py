@@ -114,6 +114,10 @@ def export(index: options.IndexFolder, output: str = "-") -> None:
         output FILE: Write to this file; - for stdout.
     """
     number, is_stdout = 0, output == "-"
+    if not is_stdout:
+        from simindex.corpus.outputs.distinct import require_distinct
+
+        require_distinct({"sink": output}, None, (), {"index": index})
     with (
         open_index(index, "r") as stored,
         nullcontext(sys.stdout.buffer) if is_stdout else open(output, "wb") as file,
