@@ -226,6 +226,18 @@ def test_bad_row_is_named_and_what_was_done_is_kept(tmp_path: Path, monkeypatch:
     assert (tmp_path / "out.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
 
 
+@pytest.mark.parametrize("batch_size", [1, 2, 100])
+@pytest.mark.parametrize("place", range(4))
+def test_bad_rows_are_handed_over_wherever_they_stand(tmp_path: Path, place: int, batch_size: int) -> None:
+    rows = lines(TEXTS[:3])
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.jsonl").write_bytes(b"".join([*rows[:place], b"no row\n{}\n", *rows[place:]]))
+    paths, bad = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"], list[BadRowError]()
+    report = deduplicate(paths, tmp_path / "out.jsonl", on_bad_row=bad.append, batch_size=batch_size)
+    assert report.read == 6
+    assert [row.place for row in bad] == [f"{path}:{place + n}" for path in paths for n in (1, 2)]
+
+
 @pytest.mark.parametrize("document", [5, None, ["x", 1.5], {"x": -1}], ids=str)
 def test_item_that_is_no_document_is_named_by_its_key(document: Any) -> None:
     with pytest.raises((TypeError, ValueError), match=r"^key 'b': "):

@@ -187,6 +187,7 @@ class Sorting:
         marked, rank = time.monotonic(), rank_of(self.keep)
         for rows, sketches, found in batches:
             if not len(rows):
+                seen.add(rows)
                 continue
             if self.has_typed_ids:
                 seen.require_id_type(rows)
@@ -265,7 +266,7 @@ class _Seen:
         self._rows = [0] * len(entries.names) if mark is None else list(mark["rows"])
         self.sources = 0 if mark is None else int(mark["sources"])
         self._id_type: str | None = None if mark is None else mark["id_type"]
-        # Whether the rows so far are the first lines.
+        # Whether the rows so far are the first lines, with nothing else between or behind them.
         self._are_lines = [False] * len(entries.names) if mark is None else list(mark["are_lines"])
         if mark is None and isinstance(entries, PathEntries) and entries.are_here:
             self._are_lines = list(map(entries.inputs.has_lines, entries.inputs.paths))
@@ -279,6 +280,8 @@ class _Seen:
             self._are_lines[place] &= (first, last) == (before + 1, before + count)
             self._rows[place] += count
             at += count
+        for place in rows.places_of_bad:
+            self._are_lines[place] = False
 
     def require_id_type(self, rows: Rows) -> None:
         """Refuse an id of another type than the ids before; a row without one is passed over."""

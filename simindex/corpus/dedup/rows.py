@@ -37,6 +37,7 @@ class Rows:
         self.documents = [entry.document for entry in entries]
         self.contents: list[Any] = []
         self.bad: list[BadRowError] = []
+        self.places_of_bad: set[int] = set()
 
     def add(self, place: int, some: Columns, begin: int, end: int) -> None:
         """Take rows of the input at a place."""
@@ -115,6 +116,7 @@ def rows_by_columns(
                     if not takes_bad_rows:
                         raise some.error
                     rows.bad.append(some.error)
+                    rows.places_of_bad.add(place)
     except Exception:
         if rows:
             yield rows
