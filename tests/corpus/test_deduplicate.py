@@ -1,5 +1,6 @@
 """deduplicate: what stays, what is told of what goes, and in which form."""
 
+import csv
 import gc
 import gzip
 import json
@@ -135,6 +136,67 @@ def test_rows_with_a_half_of_a_character_are_written_as_json_has_it(tmp_path: Pa
     assert [(row["id"], row["text"]) for row in rows_of(tmp_path / "out.jsonl")] == items
     with pytest.raises(InputError, match=r"items:1: expected .*; an output of \.jsonl takes it"):
         deduplicate(items, tmp_path / "out.csv")
+
+
+@pytest.mark.parametrize("mode", ["remove", "annotate"])
+def test_rows_with_a_half_of_a_character_are_read_again(tmp_path: Path, mode: Any) -> None:
+    rows: list[Any] = [{"id": f"{n}", "text": text, "cluster": "\udcfe"} for n, text in enumerate(TEXTS[:50])]
+    rows[7] |= {"id": "\udcfe", "text": "one \ud800 two three"}
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", mode=mode).read == 50
+    found = rows_of(tmp_path / "out.jsonl")
+    assert [(row["id"], row["text"]) for row in found if row["id"] == "\udcfe"] == [("\udcfe", rows[7]["text"])]
+    with simindex.open(tmp_path / "index") as index:
+        index.insert_many((row.key, row.document) for row in Inputs([str(tmp_path / "out.jsonl")]))
+        assert "\udcfe" in index
+
+
+@pytest.mark.parametrize("line", [r'{"id": "\udcfe", }', r'{"id": "\udcfe", "n": NaN}', r'["\udcfe"]', r'"\udcfe'])
+def test_line_with_a_half_of_a_character_that_is_no_json_is_a_bad_row(tmp_path: Path, line: str) -> None:
+    (tmp_path / "a.jsonl").write_text(line)
+    with pytest.raises(BadRowError, match=r"a\.jsonl:1: expected a JSON object"):
+        deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl")
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv", "tsv"])
+@pytest.mark.parametrize("level", ["document", "paragraph"])
+def test_numbers_over_64_bits_stay_as_they_are(tmp_path: Path, suffix: str, level: Any) -> None:
+    number, line = 12345678901234567890123, "one two three four five"
+    row = {"id": "a", "text": f"{line}\n{line}", "cluster": 1, "n": number, "m": {"k": [-number]}}
+    (tmp_path / "a.jsonl").write_bytes(json.dumps(row).encode())
+    deduplicate(tmp_path / "a.jsonl", tmp_path / f"out.{suffix}", mode="annotate", level=level)
+    assert (tmp_path / f"out.{suffix}").read_text().count(str(number)) == 2
+    deduplicate([("a", row["text"], row)], tmp_path / f"items.{suffix}", level=level)
+    assert (tmp_path / f"items.{suffix}").read_text().count(str(number)) == 2
+
+
+def test_cells_of_any_text_are_read_back(tmp_path: Path) -> None:
+    texts = ["one two\rthree", "four\r", "five\r\n", "\rsix", "\x00", "\u2028", " ", "\ufeff", '"', "\\", "a\tb,c"]
+    items = [(f"{number}", text) for number, text in enumerate(texts)]
+    for suffix in ("csv", "tsv", "jsonl", "parquet"):
+        deduplicate(items, tmp_path / f"out.{suffix}")
+        found = [(row.key, row.document) for row in Inputs([str(tmp_path / f"out.{suffix}")])]
+        assert found == items
+
+
+@pytest.mark.parametrize("value", [{1: {2: 3}}, ["\udcfe"], [[[]]], (1, {"a": b"x"})], ids=str)
+def test_nested_values_are_cells_of_json(tmp_path: Path, value: Any) -> None:
+    deduplicate([("a", "some words", {"value": value})], tmp_path / "out.csv")
+    deduplicate([("a", "some words", {"value": value})], tmp_path / "out.jsonl")
+    (cell,) = (row["value"] for row in csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
+    assert [json.loads(cell)] == [row["value"] for row in rows_of(tmp_path / "out.jsonl")]
+
+
+def test_paragraphs_are_cut_from_the_column_that_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('id,text,text\n1,first,"a b c\na b c"\n')
+    deduplicate(tmp_path / "a.csv", tmp_path / "out.csv", level="paragraph")
+    assert (tmp_path / "out.csv").read_text() == "id,text,text\n1,first,a b c\n"
+
+
+@pytest.mark.parametrize("key", ["a\nb", "\ud800"])
+def test_list_of_paths_refuses_a_name_that_is_no_line(tmp_path: Path, key: str) -> None:
+    with pytest.raises(InputError, match=r"items:1: expected .*; an output of \.jsonl takes it"):
+        deduplicate([(key, "some words")], tmp_path / "out.txt")
 
 
 # ---- against ----

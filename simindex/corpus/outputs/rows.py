@@ -10,7 +10,8 @@ import io
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from simindex.corpus.entries import Entry
@@ -30,12 +31,12 @@ Note = Mapping[str, Any]
 def with_text(content: Any, field: str, text: str) -> Any:
     """Return a row as it would stand in its input with another text."""
     if isinstance(content, bytes):
-        content = optional_module("orjson", "writing rows").loads(content)
+        content = _object_in(content)
     if isinstance(content, dict):
         return content | {field: text}
     if isinstance(content, Cells):
-        cells = zip(content.columns, content.cells, strict=True)
-        return content._replace(line=b"", cells=[text if name == field else cell for name, cell in cells])
+        own = len(content.columns) - 1 - content.columns[::-1].index(field)  # of several the last is read
+        return content._replace(line=b"", cells=[*content.cells[:own], text, *content.cells[own + 1 :]])
     if isinstance(content, BatchRow):
         one = content.batch.slice(content.at, 1)
         place = one.schema.get_field_index(field)
@@ -44,11 +45,27 @@ def with_text(content: Any, field: str, text: str) -> Any:
     return content
 
 
+def _object_in(line: bytes) -> Any:
+    """Return the object of a line; orjson makes floats of integers over 64 bits, and refuses halves of
+    characters."""
+    with suppress(ValueError):
+        values = optional_module("orjson", "writing rows").loads(line)
+        if not _may_be_rounded(values):
+            return values
+    return json.loads(line)
+
+
+def _may_be_rounded(value: Any) -> bool:
+    if isinstance(value, dict | list):
+        return any(map(_may_be_rounded, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, float) and abs(value) >= 1 << 63
+
+
 def values_of(row: Entry) -> dict[str, Any]:
     """Return the fields of a row, by name."""
     content: Any = row.content
     if isinstance(content, bytes):
-        content = optional_module("orjson", "writing rows").loads(content)
+        content = _object_in(content)
     elif isinstance(content, Cells):
         content = dict(zip(content.columns, content.cells, strict=True))
     elif isinstance(content, BatchRow):
@@ -95,14 +112,12 @@ class JsonLines(Encoder):
         return json_line(self._orjson, values)
 
 
-def json_line(orjson: Any, values: dict[str, Any]) -> bytes:
+def json_line(orjson: Any, values: Any) -> bytes:
     """Return a line of JSON; halves of characters, as names of files have that are not UTF-8, are escaped."""
     try:
         options = orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS
         return bytes(orjson.dumps(values, option=options, default=_plain))
-    except TypeError as exc:
-        if "surrogates" not in str(exc):
-            raise
+    except TypeError:  # such halves, a number over 64 bits, or deep nesting
         return json.dumps(values, separators=(",", ":"), default=_plain).encode() + b"\n"
 
 
@@ -113,6 +128,16 @@ def _plain(value: Any) -> Any:
         return str(value)
 
 
+@contextmanager
+def _whole_characters(row: Entry) -> Iterator[None]:
+    """Refuse a row with a half of a character, which no UTF-8 has."""
+    try:
+        yield
+    except UnicodeEncodeError as exc:
+        expected = "expected whole characters, found a half of one; an output of .jsonl takes it"
+        raise UnfitRowError(f"{row.name}:{row.row}", expected) from exc
+
+
 class CsvLines(Encoder):
     """A row a line of cells, under the names of the first row's columns."""
 
@@ -121,11 +146,8 @@ class CsvLines(Encoder):
 
     def encoded(self, row: Entry, note: Note | None) -> bytes:
         """Return the line of a row, with the header before the first."""
-        try:
+        with _whole_characters(row):
             return self._encoded(row, note or {})
-        except UnicodeEncodeError as exc:
-            expected = "expected whole characters, found a half of one; an output of .jsonl takes it"
-            raise UnfitRowError(f"{row.name}:{row.row}", expected) from exc
 
     def _encoded(self, row: Entry, note: Note) -> bytes:
         content = row.content
@@ -153,15 +175,15 @@ class CsvLines(Encoder):
 
     def _line(self, cells: list[Any]) -> bytes:
         text = io.StringIO()
-        csv.writer(text, delimiter=self._delimiter, lineterminator="\n").writerow(map(_cell, cells))
-        return text.getvalue().encode("utf-8", "surrogateescape")
+        csv.writer(text, delimiter=self._delimiter).writerow(map(_cell, cells))
+        # Before Python 3.13 a cell with an end of line is quoted only where rows end with its characters.
+        return text.getvalue()[:-2].encode("utf-8", "surrogateescape") + b"\n"
 
 
 def _cell(value: Any) -> Any:
     if value is None or isinstance(value, str | int | float):
         return value
-    found: bytes = optional_module("orjson", "writing .csv").dumps(value, default=_plain)
-    return found.decode()
+    return json_line(optional_module("orjson", "writing .csv"), value)[:-1].decode()
 
 
 class Paths(Encoder):
@@ -170,6 +192,10 @@ class Paths(Encoder):
     def encoded(self, row: Entry, note: Note | None) -> bytes:
         """Return the line of a row: the path of its file; of a row of a table its id."""
         name = row.name if row.row == 0 else str(row.key)
+        if "\n" in name:
+            expected = f"expected a name in one line, found {name!r:.80}; an output of .jsonl takes it"
+            raise UnfitRowError(f"{row.name}:{row.row}", expected)
         if note is not None:
             name = "\t".join([name, *("" if value is None else str(_cell(value)) for value in note.values())])
-        return os.fsencode(name) + b"\n"
+        with _whole_characters(row):
+            return os.fsencode(name) + b"\n"
