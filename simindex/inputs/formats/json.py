@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 from simindex.inputs.rows import BadRowError, Fields
@@ -80,6 +82,17 @@ def values_of(source: Source, numbers: Sequence[int], lines: Sequence[bytes]) ->
     return [_value(source, number, line) for number, line in zip(numbers, lines, strict=True)]
 
 
+def _with_halves(line: bytes) -> Any:
+    """Return the value of a line with halves of characters, as outputs of simindex may have; ``None`` of one
+    that is no JSON beside them."""
+
+    def refuse(constant: str) -> None:
+        raise ValueError(constant)
+
+    with suppress(ValueError, RecursionError):
+        return json.loads(line.decode(), parse_constant=refuse)
+
+
 def _value(source: Source, number: int, line: bytes) -> dict[str, Any] | BadRowError | None:
     import orjson
 
@@ -89,8 +102,10 @@ def _value(source: Source, number: int, line: bytes) -> dict[str, Any] | BadRowE
     try:
         value = orjson.loads(line)
     except orjson.JSONDecodeError as exc:
-        expected = f"a JSON object, found no JSON ({exc.msg}, column {exc.colno})"
-        return _no_json(source, place, line, expected)
+        value = _with_halves(line) if "surrogate" in exc.msg else None
+        if value is None:
+            expected = f"a JSON object, found no JSON ({exc.msg}, column {exc.colno})"
+            return _no_json(source, place, line, expected)
     if isinstance(value, dict):
         return value
     remedy = "; --format json takes an array of objects" if number == 1 and isinstance(value, list) else ""
