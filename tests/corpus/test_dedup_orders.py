@@ -1,9 +1,11 @@
 """Keep orders: a star in another order than the input's, written in the input's."""
 
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 import pytest
 from support.truth import kept_by_index, texts
@@ -46,6 +48,27 @@ def test_order_keeps_what_the_index_keeps_of_rows_in_that_order(
     found = [orjson.loads(line)["n"] for line in (tmp_path / "out.jsonl").read_bytes().splitlines()]
     assert found == sorted(kept) != kept_by_index(tmp_path / "first", TEXTS)
     assert report[:3] == (500, len(kept), 500 - len(kept))
+
+
+@pytest.mark.parametrize(
+    "ranks",
+    [
+        [10**400, 2**64, 1.5, -(10**400)],
+        ["\udcff", "\ud83d", "\u00e9", "e\0b", "e", ""],
+        [datetime.fromisoformat(f"2024-10-27T{time}") for time in ("02:00+01:00", "02:30+02:00", "00:20+00:00")],
+        [np.float32(0.5), 0, float("-inf"), None],
+    ],
+    ids=["numbers", "texts", "times", "kinds"],
+)
+@pytest.mark.parametrize("turned", [False, True])
+def test_rows_are_in_the_order_of_python_whatever_they_are_ordered_by(ranks: list[Any], turned: bool) -> None:
+    rows = [(place, "one text of all", {"rank": rank}) for place, rank in enumerate(ranks)][:: -1 if turned else 1]
+    for keep in ("field:rank", lambda row: row.metadata["rank"]):
+        while len(rows) > 1:
+            kept: list[Any] = []
+            deduplicate(rows, kept.append, keep=keep)
+            assert [row.key for row in kept] == [min(row[0] for row in rows)]
+            rows = [row for row in rows if row[0] != kept[0].key]
 
 
 def test_field_that_cannot_be_ordered_is_named_with_its_row(tmp_path: Path) -> None:

@@ -5,7 +5,9 @@ Invariant: rows that an order does not tell apart stand in the order of the inpu
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +23,7 @@ Keep = str | Callable[[KeptRow], Any]
 
 FIELD = "field:"
 _HALF = 1 << 63  # SQLite's integers have a sign
+_LARGEST = sys.float_info.max
 _AT_ONCE = 65_536
 
 
@@ -47,11 +50,13 @@ def rank_of(keep: Keep) -> Callable[[Entry], Any] | None:
 def _ordinary(entry: Entry, value: Any) -> Any:
     """Return a value that SQLite orders as Python does."""
     if isinstance(value, int | np.integer) and not -_HALF <= value < _HALF:
-        return float(value)
+        return float(max(-_LARGEST, min(value, _LARGEST)))
     if value is None or isinstance(value, str | int | float):
         return value
     if isinstance(value, np.generic):
         return _ordinary(entry, value.item())
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        value = value.astimezone(UTC)
     if hasattr(value, "isoformat"):
         return value.isoformat()
     raise InputError(
@@ -94,6 +99,12 @@ def order_of(keep: Keep, total: int, path: str, ranks: Iterable[list[Any]]) -> K
     return KeepOrder(total, numbers, places)
 
 
+def _stored(rank: Any) -> Any:
+    """Return a rank as SQLite takes it; a text as bytes, in the same order, for it may have a half of a
+    character."""
+    return rank.encode("utf-8", "surrogatepass") if isinstance(rank, str) else rank
+
+
 def _sort(keep: Keep, path: str, ranks: Iterable[list[Any]], numbers: np.ndarray) -> None:
     """Put the numbers of rows in the order of the largest first, ``None`` last."""
     with opened_sqlite(path) as db:
@@ -101,7 +112,7 @@ def _sort(keep: Keep, path: str, ranks: Iterable[list[Any]], numbers: np.ndarray
         number = 0
         for some in ranks:
             with in_one(db):
-                db.executemany("insert into rows values (?, ?)", enumerate(some, number))
+                db.executemany("insert into rows values (?, ?)", enumerate(map(_stored, some), number))
             number += len(some)
         has_ranks = db.execute("select count(rank) from rows").fetchone()[0]
         if isinstance(keep, str) and keep.startswith(FIELD) and number and not has_ranks:
