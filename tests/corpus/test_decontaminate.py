@@ -167,6 +167,26 @@ def test_items_whose_keys_are_written_alike_are_two(tmp_path: Path) -> None:
     assert {item.item: item.rows for item in found} == {7: 2, "7": 1}
 
 
+@pytest.mark.parametrize(
+    ("items", "job"),
+    [
+        ("e.jsonl", {"sink": "e.jsonl"}),
+        ("e.jsonl", {"sink": "o.jsonl", "removed": "e.jsonl"}),
+        ("o.jsonl.dedup/e.jsonl", {"sink": "o.jsonl"}),
+    ],
+)
+def test_items_are_not_written_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, items: str, job: dict[str, Any]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("o.jsonl.dedup").mkdir()
+    (line,) = written(Path("a.jsonl"), [(1, ITEM)])
+    Path(items).write_bytes(line)
+    with pytest.raises(ValueError, match=r"^(sink|removed|sources): expected .*inputs"):
+        decontaminate("a.jsonl", against=items, force=True, **job)
+    assert Path(items).read_bytes() == line
+
+
 def test_a_job_with_other_items_is_another_one_and_bad_rows_are_passed_over(tmp_path: Path) -> None:
     written(tmp_path / "rows.jsonl", [(1, ITEM)])
     with (tmp_path / "rows.jsonl").open("a") as file:

@@ -22,7 +22,7 @@ from simindex.corpus.dedup.output_files import Mode, Sink, Writing
 from simindex.corpus.dedup.paragraphs import Cut, Gathering, Level, Paragraphs, Split, cut_for
 from simindex.corpus.dedup.results import DedupReport, Removed, Verdict
 from simindex.corpus.dedup.writer_loop import DecidedRows, Work
-from simindex.corpus.entries import Entry, PathEntries, Place, entries_of
+from simindex.corpus.entries import Entries, Entry, PathEntries, Place, entries_of
 from simindex.corpus.outputs.distinct import require_distinct
 from simindex.corpus.outputs.lines import LinesOutput
 from simindex.corpus.outputs.output import Output
@@ -168,6 +168,7 @@ class Job:
     was_done = False  # before it was run
     num_bytes = 0  # of the output, whole frames
     done_before = looked_before = 0  # rows that were done, and looked at, when it was resumed
+    _items: Entries | None = None  # of others, that rows are asked for
     on_looked: Callable[[int], object] = staticmethod(lambda _: None)  # is called with the number of these
 
     def __init__(
@@ -209,7 +210,8 @@ class Job:
         self._folder = self._beside if journal is None else os.fspath(journal)
         indexes = {"against": against, "into": into}
         paths = {name: _path_of(index) for name, index in indexes.items() if index is not None}
-        inputs = documents.inputs.paths if isinstance(documents, PathEntries) else ()
+        read = (documents, self._items)
+        inputs = [path for each in read if isinstance(each, PathEntries) for path in each.inputs.paths]
         require_distinct(self._writing.files, self._folder, inputs, paths)
         self._entries = documents if cut is None else Paragraphs(documents, cut)
         self._texts: TextFile | None = None
