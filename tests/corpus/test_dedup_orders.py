@@ -55,14 +55,19 @@ def test_order_keeps_what_the_index_keeps_of_rows_in_that_order(
     [
         [10**400, 2**64, 1.5, -(10**400)],
         ["\udcff", "\ud83d", "\u00e9", "e\0b", "e", ""],
-        [datetime.fromisoformat(f"2024-10-27T{time}") for time in ("02:00+01:00", "02:30+02:00", "00:20+00:00")],
+        [
+            datetime.fromisoformat(f"2024-10-27T{time}")
+            for time in ("02:00+01:00", "02:30+02:00", "00:20+00:00")
+        ],
         [np.float32(0.5), 0, float("-inf"), None],
     ],
     ids=["numbers", "texts", "times", "kinds"],
 )
 @pytest.mark.parametrize("turned", [False, True])
 def test_rows_are_in_the_order_of_python_whatever_they_are_ordered_by(ranks: list[Any], turned: bool) -> None:
-    rows = [(place, "one text of all", {"rank": rank}) for place, rank in enumerate(ranks)][:: -1 if turned else 1]
+    rows = [(place, "one text of all", {"rank": rank}) for place, rank in enumerate(ranks)][
+        :: -1 if turned else 1
+    ]
     for keep in ("field:rank", lambda row: row.metadata["rank"]):
         while len(rows) > 1:
             kept: list[Any] = []

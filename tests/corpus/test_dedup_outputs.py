@@ -48,6 +48,8 @@ CASES: list[tuple[Callable[[], object], dict[str, str]]] = [
     (lambda: os.link("seen/data.mdb", "data"), {"sink": "x.jsonl", "removed": "data", "into": "seen"}),
     (lambda: link("seen/data.mdb", "data"), {"sink": "x.jsonl", "removed": "data"}),
     (nothing, {"sink": "x.jsonl", "removed": "seen"}),
+    (lambda: os.mkfifo("x"), {"sink": "x.jsonl", "removed": "x"}),
+    (lambda: link("/dev/null", "y"), {"sink": "x.jsonl", "removed": "y"}),
     (nothing, {"sink": "x.jsonl", "into": "x.jsonl"}),
     (nothing, {"sink": "x.jsonl", "into": "x.jsonl.dedup/new"}),
     (nothing, {"sink": "x.jsonl", "removed": "x.jsonl.dedup/journal.json"}),

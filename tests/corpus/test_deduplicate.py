@@ -145,13 +145,17 @@ def test_rows_with_a_half_of_a_character_are_read_again(tmp_path: Path, mode: An
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", mode=mode).read == 50
     found = rows_of(tmp_path / "out.jsonl")
-    assert [(row["id"], row["text"]) for row in found if row["id"] == "\udcfe"] == [("\udcfe", rows[7]["text"])]
+    assert [(row["id"], row["text"]) for row in found if row["id"] == "\udcfe"] == [
+        ("\udcfe", rows[7]["text"])
+    ]
     with simindex.open(tmp_path / "index") as index:
         index.insert_many((row.key, row.document) for row in Inputs([str(tmp_path / "out.jsonl")]))
         assert "\udcfe" in index
 
 
-@pytest.mark.parametrize("line", [r'{"id": "\udcfe", }', r'{"id": "\udcfe", "n": NaN}', r'["\udcfe"]', r'"\udcfe'])
+@pytest.mark.parametrize(
+    "line", [r'{"id": "\udcfe", }', r'{"id": "\udcfe", "n": NaN}', r'["\udcfe"]', r'"\udcfe']
+)
 def test_line_with_a_half_of_a_character_that_is_no_json_is_a_bad_row(tmp_path: Path, line: str) -> None:
     (tmp_path / "a.jsonl").write_text(line)
     with pytest.raises(BadRowError, match=r"a\.jsonl:1: expected a JSON object"):
@@ -171,7 +175,19 @@ def test_numbers_over_64_bits_stay_as_they_are(tmp_path: Path, suffix: str, leve
 
 
 def test_cells_of_any_text_are_read_back(tmp_path: Path) -> None:
-    texts = ["one two\rthree", "four\r", "five\r\n", "\rsix", "\x00", "\u2028", " ", "\ufeff", '"', "\\", "a\tb,c"]
+    texts = [
+        "one two\rthree",
+        "four\r",
+        "five\r\n",
+        "\rsix",
+        "\x00",
+        "\u2028",
+        " ",
+        "\ufeff",
+        '"',
+        "\\",
+        "a\tb,c",
+    ]
     items = [(f"{number}", text) for number, text in enumerate(texts)]
     for suffix in ("csv", "tsv", "jsonl", "parquet"):
         deduplicate(items, tmp_path / f"out.{suffix}")

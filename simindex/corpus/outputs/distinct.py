@@ -27,6 +27,7 @@ def require_distinct(
         folder = next((each for each in inputs if os.path.isdir(each) and _is_within(path, each)), None)
         problems = [
             (os.path.isdir(path), "a file, found the folder "),
+            (os.path.exists(path) and not os.path.isfile(path), "a file, found the pipe or device "),
             (_share(own, seen), "a file of its own, not another output, found "),
             (_is_of_an_index(path, indexes.values()), "a file that belongs to no index, found "),
             (_share(own, inputs), "an output that is none of the inputs, found "),
