@@ -17,7 +17,7 @@ from support.truth import kept_by_index, lines, texts, write_lines
 import simindex
 from simindex import SimIndexError, SketchBatch
 from simindex.corpus import Removed, deduplicate
-from simindex.inputs import BadRowError, Fields, InputError, Inputs, Row
+from simindex.inputs import BadRowError, Fields, InputError, Inputs, Row, sound
 
 TEXTS = texts(600)
 
@@ -149,7 +149,7 @@ def test_rows_with_a_half_of_a_character_are_read_again(tmp_path: Path, mode: An
         ("\udcfe", rows[7]["text"])
     ]
     with simindex.open(tmp_path / "index") as index:
-        index.insert_many((row.key, row.document) for row in Inputs([str(tmp_path / "out.jsonl")]))
+        index.insert_many((row.key, row.document) for row in sound(Inputs([str(tmp_path / "out.jsonl")])))
         assert "\udcfe" in index
 
 
@@ -191,7 +191,7 @@ def test_cells_of_any_text_are_read_back(tmp_path: Path) -> None:
     items = [(f"{number}", text) for number, text in enumerate(texts)]
     for suffix in ("csv", "tsv", "jsonl", "parquet"):
         deduplicate(items, tmp_path / f"out.{suffix}")
-        found = [(row.key, row.document) for row in Inputs([str(tmp_path / f"out.{suffix}")])]
+        found = [(row.key, row.document) for row in sound(Inputs([str(tmp_path / f"out.{suffix}")]))]
         assert found == items
 
 
