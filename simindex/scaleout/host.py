@@ -10,6 +10,7 @@ than the one that closed it has it open.
 from __future__ import annotations
 
 import io
+import json
 import os
 import pickle
 import shutil
@@ -29,7 +30,7 @@ from simindex.changes.documents import Conflict, NewDocuments
 from simindex.errors import ClosedError, ConfigMismatchError, KeyExistsError, ReadOnlyError, SimIndexError
 from simindex.format.keys import decode_keys, key_hashes
 from simindex.maintenance.backup import backup_index
-from simindex.maintenance.object_store import StoreError, open_store, prove, written_beside
+from simindex.maintenance.object_store import Objects, StoreError, open_store, prove, written_beside
 from simindex.maintenance.reports import RestoreReport
 from simindex.maintenance.restore import restore_index
 from simindex.queries.search import Query
@@ -158,12 +159,35 @@ class Host:
             _open_again(path)
         partition = Partition(path, "r+", catalog.config, timeout=OPEN_SECONDS)
         try:
-            if catalog.durability == "store":
-                partition.keep_commit_log(str(catalog.backup_uri(number)))
+            self._keep_commit_log(catalog, number, partition)
         except BaseException:
             partition.close()
             raise
         return partition
+
+    def _keep_commit_log(self, catalog: Catalog, number: int, partition: Partition) -> None:
+        """Let a partition put its commits into the store where the catalog says so, and no later version of
+        it has the partition elsewhere."""
+        if catalog.durability == "store":
+            uri, path = str(catalog.backup_uri(number)), catalog.partitions[number].path
+            if not _claimed(open_store(uri), catalog.version, path):
+                raise CatalogChangedError(
+                    f"{self.place}: expected partition {number} in {path}, found that a later version of the "
+                    f"catalog than {catalog.version} has it elsewhere; open the index again",
+                    place=self.place,
+                    partition=number,
+                )
+            partition.keep_commit_log(uri)
+
+    def _close_lost(self, catalog: Catalog, number: int, partition: Partition) -> None:
+        """Close a partition that another host has by now: batches of its next commits might come before that
+        host's."""
+        objects = open_store(str(catalog.backup_uri(number)))
+        if not _claimed(objects, catalog.version, catalog.partitions[number].path):
+            with self._lock:
+                if self._open.get(number) is partition:
+                    del self._open[number]
+            partition.close()
 
     def _take_over(self, catalog: Catalog) -> None:
         """Close what another version of the catalog has not here, or may have open for writing."""
@@ -197,7 +221,12 @@ class Host:
         changed = self._each(catalog, arguments, method, side_by_side=True)
         for number, (_, partition) in changed.items():  # these, though the host may have let one go by now
             with self._naming(number):
-                partition.settle()
+                try:
+                    partition.settle()
+                except StoreError:
+                    with suppress(StoreError):
+                        self._close_lost(catalog, number, partition)
+                    raise
         return {number: found for number, (found, _) in changed.items()}
 
     def insert(
@@ -320,9 +349,11 @@ class Host:
                     self._open.pop(number).finish()
                 # With the writer's lock, for another process may be the host still.
                 with Partition(path, "r+", catalog.config, timeout=OPEN_SECONDS) as partition:
+                    self._keep_commit_log(catalog, number, partition)
                     _close_for_writing(path, catalog.version)
-                    state = partition.state()
-            backup_index(path, uri)
+                    state, last = partition.state(), partition.settled()
+            # Another host may have the partition before this is done: its batches are not in this backup.
+            backup_index(path, uri, position=None if last is None else lambda: last)
             return state
 
     def remove_left(self, catalog: Catalog, number: int, path: str) -> None:
@@ -351,6 +382,23 @@ class Host:
                     **where,
                 ) from exc
             raise PartitionError(f"{found}: {exc}", reason=exc, **where) from exc
+
+
+_OWNER = "owner"
+"""Beside the backup of a partition: the path at which its commit log is kept, and by which version of the
+catalog it was first."""
+
+
+def _claimed(objects: Objects, version: int, path: str) -> bool:
+    """Claim the commit log of a partition for a path; False where it was claimed for another one by a version
+    of the catalog that is not earlier."""
+    prove(objects)
+    while True:
+        content = objects.current(_OWNER)
+        by, owner = (0, "") if content is None else json.loads(content)
+        if owner == path or by >= version:
+            return bool(owner == path)
+        objects.exchange(_OWNER, content, json.dumps([version, path]).encode())
 
 
 CLOSED = ".closed"

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from support.hosts import CONFIG, Cluster
 
+from simindex.maintenance.backup import backup_index
 from simindex.maintenance.object_store import FolderObjects
 from simindex.scaleout import CatalogChangedError, MissingObjectError, PartitionError, StoreError
 from simindex.scaleout.catalog import Catalog, Partition
@@ -49,6 +50,74 @@ def test_a_place_that_was_thought_lost_acknowledges_nothing_any_more(cluster: Cl
     cluster.counts()  # the new host has opened them
     with pytest.raises(PartitionError, match=r"partition [02] at a .*restored elsewhere, and goes on there"):
         cluster.insert_by(old, bytes(16), range(100, 200))
+
+
+def lose_all_machines(cluster: Cluster) -> set[Any]:
+    """The keys that are found when the folders of both places are gone, and all is restored."""
+    for lost, onto in (("b", "a"), ("a", "b")):
+        cluster.end(lost)
+        shutil.rmtree(cluster.folder / lost)
+        cluster.restore(lost, onto)
+    return set(cluster.handle())
+
+
+@of_kind("durable")
+def test_a_place_that_was_thought_lost_takes_nothing_from_the_commit_log(cluster: Cluster) -> None:
+    cluster.insert(0, 20)
+    old = Catalog.load(cluster.uri)
+    cluster.restore("a", "b")
+    cluster.counts()
+    for first in range(100, 140, 10):  # as a driver sends some batches ahead
+        with pytest.raises((PartitionError, CatalogChangedError)):
+            cluster.insert_by(old, bytes([first]) * 16, range(first, first + 10))
+    cluster.insert(200, 20)
+    with pytest.raises(CatalogChangedError, match="open the index again"):
+        cluster.call(old, "a", "each", {0: (old.backup_uri(0),)}, "back_up")
+    assert lose_all_machines(cluster) == {*range(20), *range(200, 220)}
+
+
+@of_kind("durable")
+def test_a_place_that_was_thought_lost_and_begins_anew_takes_nothing_from_the_commit_log(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.insert(0, 20)
+    old = Catalog.load(cluster.uri)
+
+    def fail(objects: FolderObjects, name: str, _: bytes) -> bool:
+        raise StoreError(objects.uri_of(name), "cannot be reached")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FolderObjects, "create", fail)
+        with pytest.raises(PartitionError, match="cannot be reached"):
+            cluster.insert_by(old, bytes(16), range(100, 140))
+    cluster.end("a")
+    cluster.restore("a", "b")
+    known = set(cluster.handle())
+    cluster.insert(200, 40)
+    cluster.end("b")
+    with pytest.raises(CatalogChangedError, match=r"partition [02] in .* has it elsewhere"):
+        cluster.insert_by(old, bytes([1]) * 16, range(300, 340))
+    cluster.insert(240, 40)
+    assert lose_all_machines(cluster) == known | {*range(200, 280)}
+
+
+@of_kind("durable")
+def test_a_move_that_stood_still_takes_nothing_from_the_commit_log(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.insert(0, 20)
+
+    def slow(*given: Any, **others: Any) -> Any:
+        monkeypatch.undo()
+        cluster.restore("a", "b")
+        cluster.insert(100, 40)
+        return backup_index(*given, **others)
+
+    monkeypatch.setattr("simindex.scaleout.host.backup_index", slow)
+    with pytest.raises(PartitionError, match="it was not moved"):  # for the store has later batches
+        move(cluster, 0, "b")
+    cluster.insert(200, 40)
+    assert lose_all_machines(cluster) == {*range(20), *range(100, 140), *range(200, 240)}
 
 
 @of_kind("cluster")
