@@ -28,6 +28,7 @@ from simindex.corpus.dedup.writer_loop import DecidedRows
 from simindex.corpus.entries import PathEntries
 from simindex.corpus.outputs.lines import LinesOutput
 from simindex.corpus.outputs.output import Output, temporary
+from simindex.corpus.outputs.upload import absolute
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.index import Index
 from simindex.inputs import BadRowError
@@ -381,6 +382,8 @@ def plan_dedup(
         return found
     job.begin()
     stages = job.stages(work, tasks)
+    for name in ("sink", "removed", "journal"):  # `finish` may have another working directory
+        given[name] = absolute(None if given[name] is None else os.fspath(given[name]))
     arguments = pickle.dumps(given | {"force": False})
     write_plan(work, Plan(StagedDedup.kind, digest, job.described, stages, arguments))
     return StagedDedup(work)

@@ -144,6 +144,31 @@ def test_a_job_that_dies_anywhere_is_gone_on_with(tmp_path: Path, monkeypatch: p
     assert (tmp_path / "out.jsonl").read_bytes() == (tmp_path / "one.jsonl").read_bytes()
 
 
+@pytest.mark.parametrize("journal", [None, "j"])
+def test_the_output_lies_where_it_was_planned_whoever_finishes(
+    journal: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path)
+    job = plan_dedup(
+        written(tmp_path / "a.jsonl", rows_of(1, 60)),
+        "out.jsonl",
+        work=tmp_path / "work",
+        removed="gone.jsonl",
+        journal=journal,
+    )
+    job.sketch()
+    job.compare()
+    job.decide()
+    job.write()
+    monkeypatch.chdir("other")
+    with mock.patch("simindex.scaleout.dedup.sketch_part", side_effect=AssertionError):
+        report = StagedDedup(tmp_path / "work").finish()
+    assert list((tmp_path / "other").iterdir()) == []
+    assert len((tmp_path / "out.jsonl").read_bytes().splitlines()) == report.kept < 60
+    assert len((tmp_path / "gone.jsonl").read_bytes().splitlines()) == report.removed
+
+
 def test_many_parts_need_no_more_files_than_a_system_allows_at_first(tmp_path: Path) -> None:
     job = planned(tmp_path, part_bytes=400)
     job.sketch()
