@@ -102,6 +102,8 @@ class _StagedJob(Job):
     ) -> None:
         assert into is None
         with self._tasks as tasks:
+            if self._force:  # of a job that was done, or given up, the output is gone
+                shutil.rmtree(self.stages_folder(self._work or folder), ignore_errors=True)
             self._stages = stages = self.stages(folder, tasks)
             if not os.path.exists(stages.decided):
                 self._decide(stages, tasks)

@@ -145,7 +145,7 @@ def _unpacked(
 
 def report_file(stages: Stages, number: int) -> str:
     """Return the file of the lines that a part has in the report of removed rows."""
-    return os.path.join(stages.folder, f"removed-{number:06}")
+    return os.path.join(stages.decided, f"removed-{number:06}")
 
 
 def write_part(stages: Stages, number: int) -> None:

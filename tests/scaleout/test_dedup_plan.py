@@ -2,6 +2,7 @@
 
 import os
 import resource
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -167,6 +168,34 @@ def test_the_output_lies_where_it_was_planned_whoever_finishes(
     assert list((tmp_path / "other").iterdir()) == []
     assert len((tmp_path / "out.jsonl").read_bytes().splitlines()) == report.kept < 60
     assert len((tmp_path / "gone.jsonl").read_bytes().splitlines()) == report.removed
+
+
+def test_a_plan_that_dies_while_it_is_given_up_takes_nothing_from_the_next_output(tmp_path: Path) -> None:
+    source, remove = written(tmp_path / "in.jsonl", rows_of(1, 300)), shutil.rmtree
+    deduplicate([source], tmp_path / "one.jsonl")
+
+    def plan(**how: Any) -> StagedDedup:
+        out, work = tmp_path / "many.jsonl", tmp_path / "work"
+        return plan_dedup([source], out, work=work, parallel=2, part_bytes=8_000, **how)
+
+    def run(job: StagedDedup) -> None:
+        job.sketch()
+        job.compare()
+        job.decide()
+        job.write(1, 2)
+
+    def die(path: Any, **_: Any) -> None:
+        remove(Path(path) / "decided")
+        raise KeyboardInterrupt
+
+    run(plan())
+    with mock.patch.object(shutil, "rmtree", die), pytest.raises(KeyboardInterrupt):
+        plan(force=True)
+    job = plan()
+    run(job)
+    job.write(2, 2)
+    job.finish()
+    assert (tmp_path / "many.jsonl").read_bytes() == (tmp_path / "one.jsonl").read_bytes()
 
 
 def test_many_parts_need_no_more_files_than_a_system_allows_at_first(tmp_path: Path) -> None:

@@ -168,8 +168,11 @@ def test_parts_that_are_sketched_are_not_sketched_again(tmp_path: Path) -> None:
     assert made() == first
 
 
-@pytest.mark.parametrize("gone", ["removed-*", "sketches", "decided"])
-def test_a_job_that_dies_while_its_folder_is_removed_has_lost_nothing(gone: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize("gone", ["decided/removed-*", "sketches", "decided"])
+def test_a_job_that_dies_while_its_folder_is_removed_has_lost_nothing(
+    gone: str, force: bool, tmp_path: Path
+) -> None:
     source, work, remove = written(tmp_path / "in.jsonl", rows_of(1, 300)), tmp_path / "work", shutil.rmtree
     expected = deduplicate([source], tmp_path / "one.jsonl")
 
@@ -180,13 +183,13 @@ def test_a_job_that_dies_while_its_folder_is_removed_has_lost_nothing(gone: str,
         remove(left) if left.is_dir() else left.unlink()
         raise KeyboardInterrupt
 
-    def run() -> DedupReport:
+    def run(**how: Any) -> DedupReport:
         with mock.patch.object(dedup, "tasks_on", return_value=nullcontext(LocalTasks())):
-            return scaleout.deduplicate([source], tmp_path / "many.jsonl", work=work, part_bytes=8_000)
+            return scaleout.deduplicate([source], tmp_path / "many.jsonl", work=work, part_bytes=8_000, **how)
 
     with mock.patch.object(shutil, "rmtree", die), pytest.raises(KeyboardInterrupt):
         run()
-    assert run()[:4] == expected[:4]
+    assert run(force=force)[:4] == expected[:4]
     assert (tmp_path / "many.jsonl").read_bytes() == (tmp_path / "one.jsonl").read_bytes()
     assert not list(work.iterdir())
 
@@ -208,7 +211,7 @@ def test_a_part_that_is_written_late_does_not_take_the_place_of_the_output(tmp_p
     def late(*paths: Any) -> None:
         move(*paths)
         task, stages, *_, last = given[-1]
-        (report,) = Path(stages.folder).glob(f"removed-*{last}")
+        (report,) = Path(stages.decided).glob(f"removed-*{last}")
         content = report.read_bytes()
         report.unlink()  # as it was when the second task began
         with suppress(FileNotFoundError):
