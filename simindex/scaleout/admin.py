@@ -147,7 +147,7 @@ def rebalance(
     ray: Mapping[str, Any] | None = None,
 ) -> list[Move]:
     """Move as few partitions as it takes for all places to have equally many; those between other places at
-    once.
+    once. Killed and called again it opens what has arrived.
 
     Args:
         uri: of the catalog.
@@ -161,7 +161,14 @@ def rebalance(
     uri, places = os.fspath(uri), _absolute("places", places)
     catalog = Catalog.load(uri)
     moves = plan(catalog, places)
-    left = [] if dry_run else moves
+    moving = {one.partition for one in moves}
+    # What arrived before a mover died, or stays where it was, is opened.
+    stays = [
+        Move(number, row.place, row.place)
+        for number, row in enumerate(catalog.partitions)
+        if row.closed is not None and number not in moving
+    ]
+    left = [] if dry_run else [*stays, *moves]
     if left:
         _connect([*catalog.places, *places], address, ray)
 

@@ -86,6 +86,29 @@ def test_a_new_index_is_empty_whatever_lies_in_its_folders(
             assert len(index) == 120
 
 
+def test_a_rebalance_that_was_killed_is_done_by_the_next_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri, folders = tmp_path / "c", places(tmp_path)
+    with scaleout.create(uri, CONFIG, partitions=4, places={"local:a": folders["local:a"]}) as index:
+        index.insert_many(enumerate(TEXTS))
+    with monkeypatch.context() as patched:
+
+        def die(*_: Any) -> None:
+            replaced = mock.Mock(side_effect=KeyboardInterrupt)
+            patched.setattr("simindex.scaleout.catalog.Catalog.replace", replaced)
+            raise KeyboardInterrupt
+
+        patched.setattr("simindex.scaleout.host.Host.remove_left", die)
+        with pytest.raises(KeyboardInterrupt):
+            scaleout.rebalance(uri, folders)
+    for _ in range(2):
+        scaleout.rebalance(uri, folders)
+        with scaleout.open(uri) as index:
+            assert [len(numbers) for numbers in index.catalog.places.values()] == [2, 2]
+            assert index.insert_many(enumerate(TEXTS), on_conflict="replace").replaced == 120
+
+
 def test_without_a_store_a_partition_goes_by_its_new_folder(tmp_path: Path) -> None:
     with scaleout.create(tmp_path / "c", CONFIG, partitions=2, places=places(tmp_path, "a")) as index:
         index.insert_many(enumerate(TEXTS))
