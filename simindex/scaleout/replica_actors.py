@@ -185,11 +185,16 @@ def replicas(
     Raises:
         MissingObjectError: there is no backup.
         CorruptIndexError, StoreError: it is damaged, or cannot be read.
-        ValueError: a catalog without a store.
+        ValueError: a catalog without a store, or a relative folder.
         ScaleOutError: the cluster has no cores for so many.
         MissingPackageError: Ray is not installed.
     """
     require_int("count", count, 1)
+    if folder is not None and not os.path.isabs(folder):
+        raise ValueError(
+            f"folder: expected the absolute path of a folder on the disk of each node, found {folder!r}; the "
+            "working directory there is not this one, so give a path like /nvme/copies"
+        )
     source = os.fspath(source)
     version: dict[str, Any] = {}
     try:

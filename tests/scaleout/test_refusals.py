@@ -56,6 +56,11 @@ CALLS: dict[str, tuple[Callable[[str], Any], type[Exception], str]] = {
         ValueError,
         "places: expected the absolute path .* found '~/b'",
     ),
+    "replicas in a relative folder": (
+        lambda uri: scaleout.replicas(uri, folder="~/copies"),
+        ValueError,
+        "folder: expected the absolute path of a folder on the disk of each node, found '~/copies'",
+    ),
     "deduplicate": (
         lambda uri: scaleout.deduplicate([uri], f"{uri}.jsonl", 1.5),
         ValueError,
