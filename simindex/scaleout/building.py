@@ -122,8 +122,9 @@ def build(
 
     Large files of plain JSON lines are cut into parts at line ends, other files and folders are a part each.
     Keys and places in messages are those of one reading, however files are cut. Killed at any time and called
-    again with the same arguments it goes on: parts that are done are not read again. A journal beside the
-    catalog, ``CATALOG.build``, knows them; it goes when all is done.
+    again with the same arguments it goes on: parts that are done are not read again, unless a partition has
+    another folder by then, for a restored one has what its backup had. A journal beside the catalog,
+    ``CATALOG.build``, knows them; it goes when all is done.
 
     Where two rows have a key in common, which one is stored is not promised, unless one part has both.
 
@@ -166,6 +167,8 @@ def build(
         parts, _ = parts_of(entries.inputs, part_bytes, tasks)
         cuts = [[part.place, *(part.extent or ())] for part in parts]
         how = {"catalog": catalog.id, "cuts": cuts, "how": list(common[3:])}
+        if catalog.durability == "node":  # a partition that was restored has lost what came after its backup
+            how["folders"] = [partition.path for partition in catalog.partitions]
         digest = digest_of(entries.digest() | how)
         store = open_store(f"{uri}/build" if is_remote(uri) else f"{uri}.build")
         journal = store.inside(digest)

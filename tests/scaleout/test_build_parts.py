@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -157,6 +158,25 @@ def test_a_build_does_not_go_on_with_the_journal_of_another_index(scheme: str, t
     objects.remove([name for name in objects.sizes() if name == "c" or name.startswith("catalog/")])
     with scaleout.create(uri, CONFIG, places=places) as index:
         assert scaleout.build(rows, uri, part_bytes=1_000).resumed == 0
+        assert sorted(index) == list(range(100))
+
+
+def test_a_build_reads_again_what_a_restored_partition_has_lost(tmp_path: Path) -> None:
+    uri, rows = str(tmp_path / "c"), write_rows(tmp_path / "a.jsonl", 0, 100)
+    places, store = {f"local:{name}": str(tmp_path / name) for name in "ab"}, str(tmp_path / "store")
+
+    def stop(_: int, parts: int) -> None:
+        if parts == 3:
+            raise KeyboardInterrupt
+
+    with scaleout.create(uri, CONFIG, partitions=2, places=places, store=store) as index:
+        index.backup()
+        with pytest.raises(KeyboardInterrupt):
+            scaleout.build(rows, uri, progress=stop, part_bytes=1_000)
+    shutil.rmtree(tmp_path / "a")
+    scaleout.restore(uri, "local:a", {"local:b": places["local:b"]})
+    scaleout.build(rows, uri, part_bytes=1_000)
+    with scaleout.open(uri) as index:
         assert sorted(index) == list(range(100))
 
 
