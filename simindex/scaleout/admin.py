@@ -13,6 +13,7 @@ from simindex.checks import local_path, require_int
 from simindex.config import Config, require_equal
 from simindex.maintenance.object_store import open_store
 from simindex.maintenance.reports import RestoreReport, StoreBackupReport
+from simindex.remote import is_remote
 from simindex.scaleout.actors import HERE, calls_of
 from simindex.scaleout.calls import LOCAL, is_local
 from simindex.scaleout.catalog import MOST_PARTITIONS, Catalog, Durability, Partition, new_path
@@ -202,7 +203,7 @@ def _absolute(name: str, places: Mapping[str, str]) -> dict[str, str]:
 
 def _store_uri(store: str | None) -> str | None:
     """Return a store's uri; a folder's is absolute, for hosts have working directories of their own."""
-    return None if store is None else open_store(store).uri
+    return None if store is None else open_store(store if is_remote(store) else local_path(store)).uri
 
 
 def require_places(name: str, places: Iterable[str]) -> None:

@@ -147,6 +147,21 @@ def test_folders_of_this_machine_do_not_depend_on_the_working_directory(
         assert len(index) == 120
 
 
+@pytest.mark.parametrize("store", ["~/s", "file://{}/s", "{}/s/"])
+def test_a_store_is_the_folder_that_it_names(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "cwd").mkdir()
+    monkeypatch.chdir(tmp_path / "cwd")
+    where = {"local:a": str(tmp_path / "a")}
+    with scaleout.create(tmp_path / "c", CONFIG, places=where, store=store.format(tmp_path)) as index:
+        index.backup()
+        assert index.catalog.store == str(tmp_path / "s")
+    assert [path.name for path in (tmp_path / "s").iterdir()] == [index.catalog.id]
+    assert list((tmp_path / "cwd").iterdir()) == []
+
+
 def test_commands_make_fill_ask_and_look_after_an_index(run: Run, tmp_path: Path) -> None:
     for name, some in (("x", TEXTS[:80]), ("y", TEXTS[80:])):
         rows = (json.dumps({"id": f"{name} {n}", "text": text, "page": n}) for n, text in enumerate(some))
