@@ -408,17 +408,17 @@ def removal_marks(
             marks[leader] = REMOVED_DOCUMENT | REMOVED_SKETCH
             given_up.append(leader)
     if view.has_copies:
-        _require_no_copies(given_up, removed, view)
+        _require_unused(given_up, removed, view)
     return marks, copies
 
 
-def _require_no_copies(leaders: list[int], removed: Container[int], view: View) -> None:
-    """Refuse to give up sketches that live copies have: damaged groups count too few."""
-    keys = np.array(leaders, dtype=np.uint64)
-    for place, copy in view.directory.find_keys(COPY_TABLE, keys, EVERY):
-        if copy not in removed and view.record(copy) is not None:
+def _require_unused(leaders: list[int], removed: Container[int], view: View) -> None:
+    """Refuse to give up sketches that live documents have: damaged groups count too few."""
+    copies = view.directory.find_keys(COPY_TABLE, np.array(leaders, dtype=np.uint64), EVERY)
+    for place, number in (*enumerate(leaders), *copies):
+        if number not in removed and view.record(number) is not None:
             raise CorruptIndexError(
-                f"document {copy}: expected a group of copies that counts it under the number "
+                f"document {number}: expected a group of copies that counts it under the number "
                 f"{leaders[place]}, found none or a smaller one; restore a backup, or repair the index",
                 key=number_key(leaders[place]),
             )

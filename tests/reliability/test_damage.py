@@ -227,8 +227,8 @@ def test_removed_copy_whose_group_is_missing_is_an_error(tmp_path: Path) -> None
         assert list(index) == [0, 1, 2]
 
 
-@pytest.mark.parametrize("removed", [[0], [0, 1]], ids=["missing", "of an older page"])
-def test_sketch_that_a_copy_has_is_not_given_up_for_a_group_that_counts_too_few(
+@pytest.mark.parametrize("removed", [[0], [0, 1], [1, 2]], ids=["missing", "older", "older, leader lives"])
+def test_sketch_that_a_document_has_is_not_given_up_for_a_group_that_counts_too_few(
     tmp_path: Path, removed: list[int]
 ) -> None:
     path, text = tmp_path / "i", "one text that three documents have"
