@@ -6,9 +6,7 @@ Files need matplotlib, the extra "pictures"; one is under its name when it is wh
 
 from __future__ import annotations
 
-import contextlib
 import io
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from simindex.cli.output import figure, print_table
+from simindex.cli.output import figure, print_table, whole_file
 from simindex.inputs import optional_module
 
 _LENGTH = 40
@@ -99,7 +97,8 @@ def picture_writer(path: str | None, or_page: bool = False) -> Callable[[Sequenc
                 _draw(drawn.add_subplot(len(charts), 1, place), chart)
             data = io.BytesIO()
             drawn.savefig(data, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else None)
-        write_whole(path, data.getvalue())
+        with whole_file(path) as file:
+            file.write(data.getvalue())
 
     return write
 
@@ -129,16 +128,3 @@ def _draw(axes: Any, chart: Chart) -> None:
         axes.legend()
     axes.grid(visible=True, alpha=0.4)
     axes.set_axisbelow(True)
-
-
-def write_whole(path: str, data: bytes) -> None:
-    """Write a file that is under its name when it is whole. Raises OSError with its name."""
-    partial = f"{path}.{os.getpid()}.partial"
-    try:
-        with open(partial, "wb") as file:
-            file.write(data)
-        os.replace(partial, path)
-    except OSError as exc:
-        with contextlib.suppress(OSError):
-            os.unlink(partial)
-        raise type(exc)(exc.errno, exc.strerror, path) from None

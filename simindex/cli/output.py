@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
 import sys
 import textwrap
@@ -20,8 +21,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal
 
+from simindex.errors import SimIndexError
 from simindex.jsonable import plain
 
 if TYPE_CHECKING:
@@ -98,6 +100,32 @@ def print_summary(counts: dict[str, Any], sentence: str, as_json: bool) -> None:
         print_json(counts)
     else:
         note(sentence)
+
+
+@contextmanager
+def whole_file(path: str) -> Iterator[IO[bytes]]:
+    """Give a file that is under its name, durable, when the block ends well; else what was there stays.
+
+    A link goes on pointing to its file; a pipe or a device is written as it is. Raises OSError with the name.
+    """
+    target, is_special = os.path.realpath(path), os.path.exists(path) and not os.path.isfile(path)
+    partial = path if is_special else f"{target}.{os.getpid()}.partial"
+    try:
+        with open(partial, "wb") as file:
+            yield file
+            file.flush()
+            if not is_special:
+                os.fsync(file.fileno())
+                os.replace(partial, target)
+    except BaseException as exc:
+        if not is_special:
+            with contextlib.suppress(OSError):
+                os.unlink(partial)
+        if not isinstance(exc, OSError) or isinstance(exc, SimIndexError):
+            raise
+        if exc.filename not in (None, partial):
+            raise
+        raise type(exc)(exc.errno, exc.strerror, path) from None
 
 
 def print_text(text: str) -> None:

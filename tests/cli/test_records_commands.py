@@ -1,6 +1,8 @@
 """`simindex get`, `list` and `export`: what is stored of documents, and its way back."""
 
+import fcntl
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -103,3 +105,35 @@ def test_metadata_too_deep_for_json_names_its_key(run: Run) -> None:
         index.insert("x", FOX, deep)
     for command in (["get", "deep", "x", "--json"], ["export", "deep"], ["query", "deep", FOX, "--json"]):
         must_say(run(*command), "simindex: the metadata of key 'x' is nested deeper than JSON can be written")
+
+
+def test_export_that_breaks_off_leaves_the_file_as_it_was(run: Run, pages: str, tmp_path: Path) -> None:
+    deep: list[object] = []
+    for _ in range(1_000):
+        deep = [deep]
+    (tmp_path / "out.jsonl").write_text("as before\n")
+    Path("link").symlink_to("out.jsonl")
+    assert run("export", pages, "-o", "link").code == 0
+    whole = (tmp_path / "out.jsonl").read_bytes()
+    assert (Path("link").is_symlink(), whole.count(b"\n")) == (True, 4)
+    with simindex.open(pages) as index:
+        index.insert("x", FOX, deep)
+    before = set(tmp_path.iterdir())
+    assert run("export", pages, "-o", "out.jsonl").code == 1
+    assert run("export", pages, "-o", "new.jsonl").code == 1
+    assert ((tmp_path / "out.jsonl").read_bytes(), set(tmp_path.iterdir())) == (whole, before)
+    must_say(run("export", pages, "-o", "nowhere/a.jsonl"), "nowhere/a.jsonl: No such file or directory")
+
+
+def test_a_page_goes_into_a_pipe_as_it_is(run: Run, rows_file: str) -> None:
+    (news_text := Path("news.txt")).write_text(FOX)
+    os.mkfifo("page.html")
+    pipe = os.open("page.html", os.O_RDWR)
+    fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, 1 << 20)
+    assert run("insert", "found", rows_file, "--containment", 1).code == 0
+    options = ["--texts", rows_file, "--output", "page.html"]
+    assert run("passages", "found", "--file", news_text, *options).code == 0
+    assert Path("page.html").is_fifo()
+    os.set_blocking(pipe, False)
+    assert os.read(pipe, 1 << 20).rstrip().endswith(b"</html>")
+    os.close(pipe)

@@ -11,7 +11,6 @@ import typer
 
 from simindex.cli import options, reading
 from simindex.cli.commands.explain import shortened
-from simindex.cli.drawing import write_whole
 from simindex.cli.failures import CommandError
 from simindex.cli.output import (
     counted,
@@ -22,6 +21,7 @@ from simindex.cli.output import (
     print_json,
     print_table,
     shown_key,
+    whole_file,
 )
 from simindex.format.keys import Key
 from simindex.formulas.curve import DEFAULT_THRESHOLD
@@ -137,7 +137,8 @@ def passages(
             from simindex.corpus.report.report import page_of_passages
 
             page = page_of_passages(stored, "stdin" if file == "-" else file, text, found, by_key)
-            write_whole(output, page.encode())
+            with whole_file(output) as page_file:
+                page_file.write(page.encode())
             note(f"simindex: {output}: {counted(len(found), 'passage')}")
     if as_json:
         for passage in found:

@@ -19,6 +19,7 @@ from simindex.cli.output import (
     print_json,
     printable,
     shown_key,
+    whole_file,
     work_bar,
 )
 from simindex.index import open as open_index
@@ -108,7 +109,7 @@ def export(index: options.IndexFolder, output: str = "-") -> None:
     A line is {"id", "metadata", "fingerprint", "inserted_at", "seen_at"}: the key ({"bytes": BASE64} for one
     of bytes), the SimHash fingerprint in 16 hexadecimal digits or null, times in ISO 8601. Texts are not
     stored, nor are MinHash signatures exported: insert --fingerprint-field fingerprint --metadata-field
-    metadata --no-minhash makes an index of the fingerprints. FILE is written anew.
+    metadata --no-minhash makes an index of the fingerprints. FILE is replaced once all is written.
 
     Options:
         output FILE: Write to this file; - for stdout.
@@ -120,7 +121,7 @@ def export(index: options.IndexFolder, output: str = "-") -> None:
         require_distinct({"sink": output}, None, (), {"index": index})
     with (
         open_index(index, "r") as stored,
-        nullcontext(sys.stdout.buffer) if is_stdout else open(output, "wb") as file,
+        nullcontext(sys.stdout.buffer) if is_stdout else whole_file(output) as file,
         work_bar("documents", len(stored), prints_results=is_stdout) as advance,
     ):
         for number, record in enumerate(stored.values(), 1):

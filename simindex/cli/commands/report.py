@@ -13,9 +13,9 @@ from typing import Annotated, Any
 import typer
 
 from simindex.cli import options
-from simindex.cli.drawing import Chart, is_page, picture_writer, print_chart, write_whole
+from simindex.cli.drawing import Chart, is_page, picture_writer, print_chart
 from simindex.cli.failures import CommandError
-from simindex.cli.output import counted, note, print_json, print_text
+from simindex.cli.output import counted, note, print_json, print_text, whole_file
 from simindex.corpus.report.overview import Overview, is_journal, overview_of, overview_of_journal
 from simindex.corpus.report.report import Bounds, report_of, texts_of, texts_of_job
 from simindex.formulas.curve import DEFAULT_THRESHOLD
@@ -73,7 +73,8 @@ def report(
     with contextlib.ExitStack() as opened:
         overview, found, stored = _overview(opened, index, threshold, inputs, bounds)
         if is_page(output):
-            write_whole(output or "", report_of(overview, found, bounds, stored).encode())
+            with whole_file(output or "") as page:
+                page.write(report_of(overview, found, bounds, stored).encode())
     charts = _charts(overview)
     draw(charts)
     if as_json:

@@ -14,9 +14,9 @@ import typer
 
 from simindex import Config, tuning
 from simindex.cli import options, reading
-from simindex.cli.drawing import Chart, is_page, picture_writer, print_chart, write_whole
+from simindex.cli.drawing import Chart, is_page, picture_writer, print_chart
 from simindex.cli.failures import CommandError
-from simindex.cli.output import note, note_tally, print_json, print_table, print_text, work_bar
+from simindex.cli.output import note, note_tally, print_json, print_table, print_text, whole_file, work_bar
 from simindex.jsonable import plain
 from simindex.tuning.page import page_of_tuning
 from simindex.tuning.report import (
@@ -98,7 +98,8 @@ def tune(
         )
     note_tally(rows.tally, reads.encoding)
     if output is not None and is_page(output):
-        write_whole(output, page_of_tuning(report, shlex.join(sample)).encode())
+        with whole_file(output) as page:
+            page.write(page_of_tuning(report, shlex.join(sample)).encode())
         note(f"simindex: {output}: open it, label the pairs, and give what it saves as --pairs")
     draw(_charts(report))
     if earlier is not None:
