@@ -125,18 +125,21 @@ class NewDocuments:
             has_own[copies] = False
             words, fingerprints = words[has_own], fingerprints[has_own]
             present, own = present[has_own], own[has_own]
-        signed, printed = (words, own), (fingerprints, own)
+        with_rows, with_fingerprint = (words, own), (fingerprints, own)
         if halves != {HAS_SIGNATURE | HAS_FINGERPRINT}:
             has_rows, has_print = (present & HAS_SIGNATURE) > 0, (present & HAS_FINGERPRINT) > 0
-            signed, printed = (words[has_rows], own[has_rows]), (fingerprints[has_print], own[has_print])
+            with_rows, with_fingerprint = (
+                (words[has_rows], own[has_rows]),
+                (fingerprints[has_print], own[has_print]),
+            )
         led: Entries = NO_ENTRIES
         if copies:
             led = np.array([[leaders[place] for place in copies]], dtype=np.uint64), relative[copies]
         tables = [
             (self.key_hashes[None], relative),
             led,
-            (signed[0].T, signed[1]),
-            (scheme.plan.permute(printed[0]), printed[1]),
+            (with_rows[0].T, with_rows[1]),
+            (scheme.plan.permute(with_fingerprint[0]), with_fingerprint[1]),
         ]
         if scheme.tables.has_shingles:
             tables.append(self._shingles(relative))

@@ -234,7 +234,7 @@ class SegmentEntry(NamedTuple):
     span: int
     num_keys: int
     num_copies: int
-    num_signatures: int
+    num_band_entries: int
     num_fingerprints: int
     num_sketches: int
     chunked: int = 0
@@ -247,7 +247,7 @@ class SegmentEntry(NamedTuple):
         return (
             self.num_keys,
             self.num_copies,
-            self.num_signatures,
+            self.num_band_entries,
             self.num_fingerprints,
             self.num_shingles,
         )
@@ -396,7 +396,7 @@ class Geometry:
         return entry._replace(
             num_keys=counts[KEY_TABLE],
             num_copies=counts[COPY_TABLE],
-            num_signatures=counts[FIRST_BAND_TABLE] if self.bands else 0,
+            num_band_entries=counts[FIRST_BAND_TABLE] if self.bands else 0,
             num_fingerprints=counts[self.first_permutation] if self.permutations else 0,
             num_sketches=num_sketches,
             num_shingles=counts[self.shingle_table] if self.has_shingles else 0,
@@ -470,7 +470,7 @@ class Geometry:
     def segment_bytes(self, entry: SegmentEntry) -> int:
         """Return the bytes of all entries and sketches of a segment, seals left out."""
         entries = entry.num_keys + entry.num_copies
-        entries += self.bands * entry.num_signatures + self.permutations * entry.num_fingerprints
+        entries += self.bands * entry.num_band_entries + self.permutations * entry.num_fingerprints
         of_tables = sum(ENTRY_WIDTHS) * entries + sum(SHINGLE_WIDTHS) * entry.num_shingles
         return of_tables + self.sketch_bytes * entry.num_sketches
 

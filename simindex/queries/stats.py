@@ -114,7 +114,7 @@ def make_stats(path: str, scheme: Scheme, manifest: Manifest, figures: dict[str,
     entries = {
         "keys": sum(entry.num_keys for entry in segments),
         "copies": sum(entry.num_copies for entry in segments),
-        "bands": sum(entry.num_signatures for entry in segments) * tables.bands,
+        "bands": sum(entry.num_band_entries for entry in segments) * tables.bands,
         "permutations": sum(entry.num_fingerprints for entry in segments) * tables.permutations,
         "sketches": sum(entry.num_sketches for entry in segments),
     }

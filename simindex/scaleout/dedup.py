@@ -17,13 +17,13 @@ from simindex.batching import ahead
 from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.checks import require_callable, require_int
 from simindex.config import Config
-from simindex.corpus.dedup.decisions import input_changed, plan_of_query
 from simindex.corpus.dedup.deduplicate import Job
 from simindex.corpus.dedup.journal import Journal, digest_of
 from simindex.corpus.dedup.orders import Keep
 from simindex.corpus.dedup.output_files import Mode, Sink
 from simindex.corpus.dedup.results import DedupReport, Removed
 from simindex.corpus.dedup.rows import READ_AHEAD, rows_of_parts
+from simindex.corpus.dedup.steps import input_changed, plan_of_query
 from simindex.corpus.dedup.writer_loop import DecidedRows
 from simindex.corpus.entries import PathEntries
 from simindex.corpus.outputs.lines import LinesOutput

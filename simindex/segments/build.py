@@ -63,10 +63,10 @@ class SegmentData(NamedTuple):
     def entry(self, segment: int) -> SegmentEntry:
         """Return what the manifest says of it."""
         counts = [keys.shape[1] if len(keys) else 0 for keys, _ in self.tables]
-        keys, copies, signatures, fingerprints = counts[:_DISTINCT]
+        keys, copies, signatures, fingerprints = counts[:_ONE_ENTRY_KINDS]
         return SegmentEntry(
             *(segment, self.base, self.span, keys, copies, signatures, fingerprints, len(self.numbers)),
-            num_shingles=sum(counts[_DISTINCT:]),
+            num_shingles=sum(counts[_ONE_ENTRY_KINDS:]),
         )
 
     def _sorted(self) -> Iterator[Entries]:
@@ -108,7 +108,7 @@ class SegmentData(NamedTuple):
         return [next(ordered) if has_some else none for has_some in has_entries]
 
 
-_DISTINCT = 4
+_ONE_ENTRY_KINDS = 4
 """Kinds of tables that have one entry a document at most."""
 
 

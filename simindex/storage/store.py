@@ -489,19 +489,20 @@ class Store:
 
     # ---- writing ----
 
-    def commit(self, change: Callable[[WriteTransaction], Result], frees: bool = False) -> Result:
+    def commit(self, change: Callable[[WriteTransaction], Result], only_frees_space: bool = False) -> Result:
         """Run `change`, which may run again in a larger map, in a write transaction and make it durable.
 
         Args:
-            frees: whether it stores nothing but what makes space free; only then may it use the ballast."""
+            only_frees_space: whether it stores nothing but what makes space free; only then it may use the
+                ballast."""
         if not self.writable:
             raise read_only(self.path)
-        if not frees:
-            return self._commit(change, frees=False)
+        if not only_frees_space:
+            return self._commit(change, only_frees_space=False)
         remedies = [self._free_pages_of_last_commits, self._space.lift]
         while True:
             try:
-                result = self._commit(change, frees=True)
+                result = self._commit(change, only_frees_space=True)
                 break
             except IndexFullError:
                 if not remedies:
@@ -512,7 +513,7 @@ class Store:
                 self.hold_ballast()
         return result
 
-    def _commit(self, change: Callable[[WriteTransaction], Result], *, frees: bool) -> Result:
+    def _commit(self, change: Callable[[WriteTransaction], Result], *, only_frees_space: bool) -> Result:
         environment = self.environment()
         now = time.monotonic()
         if now - self._checked_readers > _READER_CHECK_SECONDS:
@@ -525,7 +526,7 @@ class Store:
         file_bytes = environment.bytes_in_place(self.data)
         if file_bytes is None:
             self._lose(environment)
-        usable = None if frees or file_bytes is None else self._space.usable_bytes(file_bytes)
+        usable = None if only_frees_space or file_bytes is None else self._space.usable_bytes(file_bytes)
         while True:
             at, older = 0, b""
             try:
@@ -541,7 +542,7 @@ class Store:
                         if usable is not None and used_bytes(env, txn, environment.databases) > usable:
                             raise self._space.full(usable)
                     self.last_commit = number
-                    if not frees:  # only a compaction leaves the mark, and it frees
+                    if not only_frees_space:  # only a compaction leaves the mark, and it frees
                         environment.checked_id = number
                     self._lengthen_file(env, file_bytes or 0)
                     return result
@@ -597,7 +598,7 @@ class Store:
     def _free_pages_of_last_commits(self) -> None:
         """Let LMDB have the pages that the last commits have freed: it uses them two commits later."""
         for _ in range(2):
-            self._commit(change_nothing, frees=True)
+            self._commit(change_nothing, only_frees_space=True)
 
     @contextlib.contextmanager
     def room_for_compaction(self, needed: int) -> Iterator[None]:

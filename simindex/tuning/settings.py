@@ -161,7 +161,7 @@ def _bytes_of(config: Config, sizes: np.ndarray) -> int:
         0,
         num_keys=_DOCUMENTS,
         num_copies=0,
-        num_signatures=_DOCUMENTS if config.num_perm else 0,
+        num_band_entries=_DOCUMENTS if config.num_perm else 0,
         num_fingerprints=_DOCUMENTS if plan else 0,
         num_sketches=_DOCUMENTS,
         num_shingles=round(sampled * _DOCUMENTS),

@@ -191,7 +191,7 @@ OF_THE_SECOND: dict[str, list[Any]] = {
     "span": [0, 2**40],
     "num_keys": [6, -5],
     "num_copies": [6],
-    "num_signatures": [2**60],
+    "num_band_entries": [2**60],
     "num_fingerprints": [6],
     "num_sketches": [6],
     "chunked": [2, 0, False],

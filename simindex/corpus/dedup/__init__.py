@@ -1,7 +1,7 @@
 """Deduplication as a star: a row stays unless one kept before it is within the threshold.
 
-`deduplicate` runs a job, `journal` knows how far it is, `decisions` has its steps: `sketches` writes down
-what rows are compared by and sorts it, `pairs.ranges` compares, `star` decides, by kept shingles too,
+`deduplicate` runs a job, `journal` knows how far it is, `steps` does it: `sketches` writes down what rows
+are compared by and sorts it, `pairs.ranges` compares, `star` decides, by kept shingles too,
 `verdict_file` keeps what was decided, and `rows` reads the input once more. `orders` ranks rows,
 `other_indexes` has `against=` and `into=`. `output_files` knows the files of a job, `writer_loop`
 writes them and has the words for a row.

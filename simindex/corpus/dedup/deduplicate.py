@@ -14,13 +14,13 @@ from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.checks import require_int
 from simindex.config import Config
 from simindex.corpus.dedup.comparison import comparison_for, leaves_out_common
-from simindex.corpus.dedup.decisions import Sorting
 from simindex.corpus.dedup.journal import JobError, Journal, State, folder_beside
 from simindex.corpus.dedup.orders import Keep, OrderError, require_order
 from simindex.corpus.dedup.other_indexes import store_kept
 from simindex.corpus.dedup.output_files import Mode, Sink, Writing
 from simindex.corpus.dedup.paragraphs import Cut, Gathering, Level, Paragraphs, Split, cut_for
 from simindex.corpus.dedup.results import DedupReport, Removed, Verdict
+from simindex.corpus.dedup.steps import DedupSteps
 from simindex.corpus.dedup.writer_loop import DecidedRows, Work
 from simindex.corpus.entries import Entries, Entry, PathEntries, Place, entries_of
 from simindex.corpus.outputs.distinct import require_distinct
@@ -331,7 +331,7 @@ class Job:
                 enter("storing")
             if self.state.phase == "storing":
                 if into is not None:
-                    store_kept(self._sorting(folder, into).kept(), into)
+                    store_kept(self._steps(folder, into).kept(), into)
                 output.complete()
                 enter("publishing")
             for file in files:
@@ -354,11 +354,11 @@ class Job:
     def _decisions(self, folder: str, into: Index | None) -> AbstractContextManager[Iterator[DecidedRows]]:
         """Return what gives the rows that are not done yet, with their verdicts."""
         by_lines = self.copies_lines and not self._explain
-        return self._sorting(folder, into).decided(self.state.read, by_lines=by_lines)
+        return self._steps(folder, into).decided(self.state.read, by_lines=by_lines)
 
-    def _sorting(self, folder: str, into: Index | None) -> Sorting:
+    def _steps(self, folder: str, into: Index | None) -> DedupSteps:
         """Return what decides the rows."""
-        return Sorting(
+        return DedupSteps(
             folder,
             self._entries,
             self._query,

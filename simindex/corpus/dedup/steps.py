@@ -57,7 +57,7 @@ _SECONDS_A_MARK = 10.0
 
 
 @dataclass
-class Sorting:
+class DedupSteps:
     """A job in its folder, which may have what an earlier process has done."""
 
     folder: str
