@@ -278,7 +278,10 @@ def _packable(value: Any) -> object:
         if value.utcoffset() is None:
             raise ValueError(f"{value!r}, which has no time zone; give it one, as tzinfo=timezone.utc")
         return datetime.combine(value.date(), value.timetz())  # a plain one in the place of pandas' own
-    raise TypeError(f"a value of type {type(value).__name__}")
+    is_large = isinstance(value, int)
+    raise TypeError(
+        "an integer of more than 64 bits" if is_large else f"a value of type {type(value).__name__}"
+    )
 
 
 _NUMPY_SCALARS: tuple[tuple[type, Callable[[Any], object]], ...] = (

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 import xxhash
@@ -140,8 +141,8 @@ class Fields:
             if not self.keys_only or (key is None and self.key_from == "content"):
                 document = self._document(place, values)
             key = self._made_key(place, document, values) if key is None else self._key(place, key)
-            metadata = self._metadata(values) if self._keeps_metadata else None
-            if not is_flat(metadata):
+            metadata = self._metadata(values) if self.keeps_metadata else None
+            if not is_flat(metadata) or _has_large([metadata]):
                 pack_metadata(metadata)
         except BadRowError as error:
             return error
@@ -160,8 +161,8 @@ class Fields:
         documents = [row.get(self.text) for row in rows]
         if set(map(type, documents)) != {str}:
             return None
-        metadata = list(map(self._metadata, rows)) if self._keeps_metadata else None
-        if metadata is not None and not all(map(is_flat, metadata)):
+        metadata = list(map(self._metadata, rows)) if self.keeps_metadata else None
+        if metadata is not None and (not all(map(is_flat, metadata)) or _has_large(metadata)):
             return None
         kinds = set(map(type, keys))
         if kinds == {type(None)} and self.key_from == "line":
@@ -180,7 +181,8 @@ class Fields:
         return self.text if self.fingerprint is None else self.fingerprint
 
     @cached_property
-    def _keeps_metadata(self) -> bool:
+    def keeps_metadata(self) -> bool:
+        """Whether anything of a row is kept beside its document."""
         return self.metadata or self.metadata_from is not None
 
     def _metadata(self, values: dict[str, Any]) -> Any:
@@ -239,6 +241,12 @@ class Fields:
         found = "null" if self.id in values else f"{sorted(values)!s:.100}"
         remedy = "--id-field names another, --key-from content or line makes keys for rows without one"
         raise BadRowError(place, f"expected a key in the field {self.id!r}, found {found}; {remedy}")
+
+
+def _has_large(metadata: Iterable[Any]) -> bool:
+    """Whether flat metadata has an integer that may not be of 64 bits."""
+    values = chain.from_iterable(each.values() if type(each) is dict else (each,) for each in metadata)
+    return max([value.bit_length() for value in values if type(value) is int], default=0) > 63
 
 
 def from_json(key: object) -> object:

@@ -121,6 +121,35 @@ def test_insert_names_the_place_of_a_bad_row(run: Run, tmp_path: Path, line: byt
     assert result.err.endswith("; nothing of the input is stored\n")
 
 
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json"])
+def test_insert_rounds_no_integer_of_metadata_and_takes_halves_of_characters(run: Run, name: str) -> None:
+    numbers = [1, -(1 << 63), (1 << 64) - 1, 1 << 64, [{"deep": -(1 << 63) - 1}], 1e300, "\ud83d"]
+    rows = [{"id": place, "text": FOX, "number": number} for place, number in enumerate(numbers)]
+    Path(name).write_bytes(json_lines(rows) if name == "a.jsonl" else json.dumps(rows).encode())
+    result = run("insert", "news", name, "--metadata", "--skip-bad-rows")
+    refused = (
+        "metadata: expected a value that msgpack can hold, found an integer of more than 64 bits; skipped"
+    )
+    must_say(result, f"simindex: {name}:4: {refused}", f"simindex: {name}:5: {refused}", code=0)
+    with simindex.open("news", "r") as index:
+        metadata = [record.metadata for record in index.values()]
+    assert metadata == [{"number": numbers[place]} for place in (0, 1, 2, 5, 6)]
+    assert [type(value["number"]) for value in metadata] == [int, int, int, float, str]
+
+
+def test_dedup_of_an_array_rounds_no_integer(run: Run) -> None:
+    rows = [
+        {"id": 1 << 70, "text": "\ud83d " + FOX, "n": [1 << 64]},
+        {"id": 1, "text": "other words", "n": 1e30},
+    ]
+    Path("a.json").write_text(json.dumps(rows))
+    assert run("dedup", "a.json", "-o", "b.jsonl").code == 1  # the id is none
+    rows[0]["id"] = 7
+    Path("a.json").write_text(json.dumps(rows))
+    assert run("dedup", "a.json", "-o", "b.jsonl").code == 0
+    assert [json.loads(line) for line in Path("b.jsonl").read_text().splitlines()] == rows
+
+
 def test_insert_names_the_place_of_a_bad_csv_row(run: Run, tmp_path: Path) -> None:
     lines = ["id,text", "a,b,c", 'x,"y"z', "x", "ok,fine"]
     (tmp_path / "a.csv").write_bytes("\n".join(lines).encode() + b"\nq,\xff\n")

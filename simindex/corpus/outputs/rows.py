@@ -11,12 +11,13 @@ import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 from simindex.corpus.entries import Entry
 from simindex.errors import optional_module
 from simindex.inputs import BatchRow, Cells, InputError
+from simindex.inputs.formats.json import loads
 from simindex.jsonable import plain
 
 
@@ -31,7 +32,7 @@ Note = Mapping[str, Any]
 def with_text(content: Any, field: str, text: str) -> Any:
     """Return a row as it would stand in its input with another text."""
     if isinstance(content, bytes):
-        content = _object_in(content)
+        content = loads(content)
     if isinstance(content, dict):
         return content | {field: text}
     if isinstance(content, Cells):
@@ -45,27 +46,11 @@ def with_text(content: Any, field: str, text: str) -> Any:
     return content
 
 
-def _object_in(line: bytes) -> Any:
-    """Return the object of a line; orjson makes floats of integers over 64 bits, and refuses halves of
-    characters."""
-    with suppress(ValueError):
-        values = optional_module("orjson", "writing rows").loads(line)
-        if not _may_be_rounded(values):
-            return values
-    return json.loads(line)
-
-
-def _may_be_rounded(value: Any) -> bool:
-    if isinstance(value, dict | list):
-        return any(map(_may_be_rounded, value.values() if isinstance(value, dict) else value))
-    return isinstance(value, float) and abs(value) >= 1 << 63
-
-
 def values_of(row: Entry) -> dict[str, Any]:
     """Return the fields of a row, by name."""
     content: Any = row.content
     if isinstance(content, bytes):
-        content = _object_in(content)
+        content = loads(content)
     elif isinstance(content, Cells):
         content = dict(zip(content.columns, content.cells, strict=True))
     elif isinstance(content, BatchRow):

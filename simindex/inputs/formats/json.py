@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from typing import Any
 
 from simindex.inputs.rows import BadRowError, Fields
@@ -19,7 +18,7 @@ def read(source: Source, _fields: Fields) -> Iterator[Found]:
     import orjson
 
     try:
-        values = orjson.loads(content := source.whole())
+        values = loads(content := source.whole())
     except BadRowError as exc:
         yield 0, None, exc
         return
@@ -53,6 +52,46 @@ def _no_json(source: Source, place: str, content: bytes, expected: str) -> BadRo
     return BadRowError(place, f"expected {expected}")
 
 
+def loads(content: bytes) -> Any:
+    """Return the value of JSON. Raises orjson.JSONDecodeError.
+
+    orjson makes floats of integers over 64 bits, and refuses halves of characters, which outputs of simindex
+    may have; the json module takes five times as long.
+    """
+    import orjson
+
+    refused: orjson.JSONDecodeError | None = None
+    try:
+        value = orjson.loads(content)
+        if not _may_be_rounded(value):
+            return value
+    except orjson.JSONDecodeError as exc:
+        if "surrogate" not in exc.msg:
+            raise
+        refused = exc
+    try:
+        return json.loads(content.decode(), parse_constant=_refuse)
+    except (ValueError, RecursionError) as exc:
+        raise refused or orjson.JSONDecodeError(str(exc), "", 0) from None
+
+
+def _may_be_rounded(value: Any) -> bool:
+    ahead = [value] if isinstance(value, (dict, list)) else []
+    while ahead:
+        inner = ahead.pop()
+        values = inner.values() if isinstance(inner, dict) else inner
+        kinds = set(map(type, values))
+        if float in kinds and any(type(each) is float and abs(each) >= 1 << 63 for each in values):
+            return True
+        if not kinds.isdisjoint((dict, list)):
+            ahead += [each for each in values if isinstance(each, (dict, list))]
+    return False
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)
+
+
 # ---- lines ----
 
 
@@ -66,31 +105,24 @@ def read_lines(source: Source, fields: Fields) -> Iterator[Columns]:
             numbers = range(lines.number - len(some) + 1, lines.number + 1)
             if numbers[0] == 1:
                 some[0] = some[0].removeprefix(BYTE_ORDER_MARK)
-            yield from columns_of(source.name, fields, numbers, some, values_of(source, numbers, some))
+            values = values_of(source, numbers, some, has_metadata=fields.keeps_metadata)
+            yield from columns_of(source.name, fields, numbers, some, values)
 
 
-def values_of(source: Source, numbers: Sequence[int], lines: Sequence[bytes]) -> list[Any]:
-    """Return the object of each line, or why it has none; ``None`` where it is empty."""
+def values_of(
+    source: Source, numbers: Sequence[int], lines: Sequence[bytes], *, has_metadata: bool = False
+) -> list[Any]:
+    """Return the object of each line, or why it has none; ``None`` where it is empty. Integers over 64 bits,
+    of which no key or document consists, may be rounded without `has_metadata`."""
     import orjson
 
     try:
         values = list(map(orjson.loads, lines))
-        if set(map(type, values)) == {dict}:
+        if set(map(type, values)) == {dict} and not (has_metadata and any(map(_may_be_rounded, values))):
             return values
     except orjson.JSONDecodeError:
         pass
     return [_value(source, number, line) for number, line in zip(numbers, lines, strict=True)]
-
-
-def _with_halves(line: bytes) -> Any:
-    """Return the value of a line with halves of characters, as outputs of simindex may have; ``None`` of one
-    that is no JSON beside them."""
-
-    def refuse(constant: str) -> None:
-        raise ValueError(constant)
-
-    with suppress(ValueError, RecursionError):
-        return json.loads(line.decode(), parse_constant=refuse)
 
 
 def _value(source: Source, number: int, line: bytes) -> dict[str, Any] | BadRowError | None:
@@ -100,12 +132,9 @@ def _value(source: Source, number: int, line: bytes) -> dict[str, Any] | BadRowE
     if line.isspace() or not line:
         return None
     try:
-        value = orjson.loads(line)
+        value = loads(line)
     except orjson.JSONDecodeError as exc:
-        value = _with_halves(line) if "surrogate" in exc.msg else None
-        if value is None:
-            expected = f"a JSON object, found no JSON ({exc.msg}, column {exc.colno})"
-            return _no_json(source, place, line, expected)
+        return _no_json(source, place, line, f"a JSON object, found no JSON ({exc.msg}, column {exc.colno})")
     if isinstance(value, dict):
         return value
     remedy = "; --format json takes an array of objects" if number == 1 and isinstance(value, list) else ""
