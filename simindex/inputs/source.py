@@ -111,6 +111,29 @@ class Cells(NamedTuple):
     cells: list[str]  # one for each column
     delimiter: str
 
+    def values(self) -> dict[str, str]:
+        """Return the cells by name, as `names_of` has them."""
+        found = dict(zip(self.columns, self.cells, strict=True))
+        if len(found) == len(self.columns):
+            return found
+        return dict(zip(names_of(self.columns), self.cells, strict=True))
+
+
+def names_of(columns: Sequence[str]) -> list[str]:
+    """Return names that are given once: of columns of one name the last has it, others a number behind it.
+
+    >>> names_of(["id", "text", "text_2", "text"])
+    ['id', 'text_3', 'text_2', 'text']
+    """
+    names, taken, last = list(columns), set(columns), dict[str, int]()
+    for place in reversed(range(len(names))):
+        name, number = columns[place], last.get(columns[place], 0) + 1
+        while number > 1 and f"{name}_{number}" in taken:
+            number += 1
+        last[name] = number
+        names[place] = name if number == 1 else f"{name}_{number}"
+    return names
+
 
 class BatchRow(NamedTuple):
     """A row of Parquet: the place of a row in a record batch of pyarrow."""

@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as parquet
 import pytest
 from support.commands import rows_of
 from support.faults import around, set_bound
@@ -207,6 +208,18 @@ def test_paragraphs_are_cut_from_the_column_that_is_read(tmp_path: Path) -> None
     (tmp_path / "a.csv").write_text('id,text,text\n1,first,"a b c\na b c"\n')
     deduplicate(tmp_path / "a.csv", tmp_path / "out.csv", level="paragraph")
     assert (tmp_path / "out.csv").read_text() == "id,text,text\n1,first,a b c\n"
+
+
+def test_columns_of_one_name_are_all_written_and_stored(tmp_path: Path) -> None:
+    source = tmp_path / "a.csv"
+    source.write_text("id,text,text_2,text,,\n1,first,second,last,more,end\n")
+    whole = {"id": "1", "text_3": "first", "text_2": "second", "text": "last", "_2": "more", "": "end"}
+    for name in ("out.jsonl", "out.parquet"):
+        deduplicate(source, tmp_path / name)
+    assert json.loads((tmp_path / "out.jsonl").read_text()) == whole
+    assert parquet.read_table(tmp_path / "out.parquet").to_pylist() == [whole]
+    (row,) = Inputs([str(source)], Fields(metadata=True))
+    assert row == ("1", "last", {name: whole[name] for name in whole if name not in ("id", "text")})
 
 
 @pytest.mark.parametrize("key", ["a\nb", "\ud800"])

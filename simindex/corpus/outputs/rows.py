@@ -52,7 +52,7 @@ def values_of(row: Entry) -> dict[str, Any]:
     if isinstance(content, bytes):
         content = loads(content)
     elif isinstance(content, Cells):
-        content = dict(zip(content.columns, content.cells, strict=True))
+        content = content.values()
     elif isinstance(content, BatchRow):
         content = content.batch.slice(content.at, 1).to_pylist()[0]
     if isinstance(content, dict):

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from simindex.errors import InputError
 from simindex.inputs.rows import BadRowError, Fields
-from simindex.inputs.source import BYTE_ORDER_MARK, Cells, Found, Lines, Source
+from simindex.inputs.source import BYTE_ORDER_MARK, Cells, Found, Lines, Source, names_of
 
 
 def read(source: Source, fields: Fields, delimiter: str = ",") -> Iterator[Found]:
@@ -26,6 +26,7 @@ def read(source: Source, fields: Fields, delimiter: str = ",") -> Iterator[Found
         feed = _Feed(lines, source.name)
         reader = parser.reader(feed, strict=True, delimiter=delimiter)
         header: list[str] | None = None
+        names: list[str] = []
         while True:
             feed.begin_row()
             try:
@@ -43,9 +44,10 @@ def read(source: Source, fields: Fields, delimiter: str = ",") -> Iterator[Found
                 return
             if header is None:
                 header = _header(source, f"{source.name}:{feed.number}", fields, cells)
+                names = names_of(header)
             elif cells:
                 content = Cells(feed.row, header, cells, delimiter)
-                yield feed.number, content, _values(source, feed.number, fields, header, cells)
+                yield feed.number, content, _values(source, feed.number, fields, names, cells)
 
 
 def _header(source: Source, place: str, fields: Fields, cells: list[str]) -> list[str]:
@@ -137,14 +139,14 @@ class _Feed:
 
 
 def _values(
-    source: Source, number: int, fields: Fields, header: list[str], cells: list[str]
+    source: Source, number: int, fields: Fields, names: list[str], cells: list[str]
 ) -> dict[str, Any] | BadRowError:
     place = f"{source.name}:{number}"
-    if len(cells) != len(header):
-        return BadRowError(place, f"expected {len(header)} columns, found {len(cells)}")
+    if len(cells) != len(names):
+        return BadRowError(place, f"expected {len(names)} columns, found {len(cells)}")
     if not _is_utf8("".join(cells)):
         return BadRowError(place, source.wrong_bytes())
-    values: dict[str, Any] = dict(zip(header, cells, strict=True))
+    values: dict[str, Any] = dict(zip(names, cells, strict=True))
     if not values.get(fields.id, True):
         values[fields.id] = None  # an empty cell is how CSV says that there is none
     return values
