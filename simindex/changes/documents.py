@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from itertools import chain
 from operator import attrgetter
 from types import NoneType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
 from simindex.batching import Part, bytes_of_item, in_order, in_parts, num_workers
+from simindex.errors import ClosedError, FormatError
 from simindex.format.chunks import shingle_keys
 from simindex.format.keys import Key, encode_keys, key_hashes, plain_keys
 from simindex.format.records import (
@@ -37,6 +38,8 @@ from simindex.segments.build import NO_ENTRIES, NO_NUMBERS, Entries, Puts, Segme
 from simindex.sketching.sample import num_entries
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, Sketch, SketchBatch
 from simindex.sketching.sketcher import Sketcher
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,12 +224,7 @@ def prepare_columns(
     """Return the same of keys, documents and their metadata, if they have any."""
     encoded = encode_keys(keys)
     packed = [NIL] * len(keys) if metadata is None else _packed(keys, metadata)
-    try:
-        sketches = sketcher.sketch_list(documents)
-    except (TypeError, ValueError):
-        for key, document in zip(keys, documents, strict=True):
-            _naming(key, sketcher.sketch, document)
-        raise
+    sketches = naming_keys(keys, documents, sketcher.sketch_list)
     if compares and Sketch in set(map(type, documents)):
         _require_half(keys, documents, sketches.present.tolist(), compares)
     if sketcher.config.containment and sketches.samples is None:
@@ -280,6 +278,17 @@ def repeatable(key: object, document: object) -> object:
         return document
     is_file = hasattr(document, "read")  # an iterator, too, of its lines; the sketcher refuses it
     return _naming(key, tuple, document) if isinstance(document, Iterator) and not is_file else document
+
+
+def naming_keys(keys: Iterable[object], documents: list[Any], function: Callable[[list[Any]], T]) -> T:
+    """Return function(documents); its error about one of them gets the key in front of the message."""
+    try:
+        return function(documents)
+    except (TypeError, ValueError) as exc:
+        if not isinstance(exc, ClosedError | FormatError):  # which are about the index
+            for key, document in zip(keys, documents, strict=True):
+                _naming(key, function, [document])
+        raise
 
 
 def _naming(key: object, function: Callable[[Any], Any], argument: object) -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 
 from simindex import index as face
 from simindex.batching import bytes_of, in_parts
+from simindex.changes.documents import naming_keys
 from simindex.checks import require_callable
 from simindex.config import MOST_KEPT_SHINGLES, Config, both_values, differing_fields
 from simindex.corpus.entries import entries_of
@@ -147,7 +148,7 @@ class Joined(SnapshotIterator[Pair]):
     ) -> Iterator[Pair]:
         for part in in_parts(walked, _PART, lambda row: bytes_of(row[1])):
             keys, documents = zip(*part.values, strict=True)
-            for key, matches in zip(keys, ask(list(documents)), strict=True):
+            for key, matches in zip(keys, naming_keys(keys, list(documents), ask), strict=True):
                 self.bounded += matches.truncated
                 for match in matches:
                     other = match.metadata if self._keys_are_metadata else match.key

@@ -1,7 +1,7 @@
 """`corpus.join`: pairs of two collections, against the truth and against one another."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from support.truth import extract, extract_truth
 
 import simindex
 from simindex import Config, ConfigMismatchError, Index, Pair
-from simindex.corpus import join
+from simindex.corpus import decontaminate, join
 
 KEPT = Config(keep_shingles=20_000)
 
@@ -127,3 +127,10 @@ def test_no_temporary_folder_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(TypeError):
         list(join([("a", 5)], [("b", "some text")]))
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("call", [lambda *sides: list(join(*sides)), lambda a, b: decontaminate(a, None, b)])
+def test_a_bad_document_is_named_by_its_key(call: Callable[[Any, Any], object]) -> None:
+    rows = [("fine", "some words"), ("bad one", 5), ("behind", "other words")]
+    with pytest.raises(TypeError, match=r"^key 'bad one': .*expected .*found int"):
+        call(rows, [("x", "one two three four five six seven eight nine")])

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import simindex.index as face
 from simindex.batching import ahead, in_order, num_workers
-from simindex.changes.documents import DEFAULT_BATCH_SIZE, READY_BATCHES
+from simindex.changes.documents import DEFAULT_BATCH_SIZE, READY_BATCHES, naming_keys
 from simindex.config import Config, WordShingles
 from simindex.corpus.dedup.deduplicate import Job
 from simindex.corpus.dedup.journal import Journal
@@ -257,7 +257,8 @@ class Decontamination(Job):
     def _decided(self, items: Index, rows: Rows) -> DecidedRows:
         verdicts, bounded = list[list[Held] | None](), set[int]()
         documents = rows.documents
-        answers = items.query_containment_many(documents, self._share, direction="in_query")
+        ask = partial(items.query_containment_many, threshold=self._share, direction="in_query")
+        answers = naming_keys(rows.keys, documents, ask)
         for place, (document, matches) in enumerate(zip(documents, answers, strict=True)):
             held = self._held(items, document, matches) if matches else None
             verdicts.append(held or None)
