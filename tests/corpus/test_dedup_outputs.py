@@ -92,6 +92,17 @@ def test_output_that_is_another_file_of_the_job_is_wrong_usage(
     assert content(rows) == before
 
 
+def test_journal_in_an_input_folder_is_refused_unless_it_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "in/deep").mkdir(parents=True)
+    (tmp_path / "in/a.txt").write_text("some words")
+    refused = r"^journal: expected a folder outside of the input .*in, found .*j$"
+    for inside in ("j", "deep/j"):
+        with pytest.raises(ValueError, match=refused):
+            deduplicate(tmp_path / "in", tmp_path / "x.jsonl", journal=tmp_path / "in" / inside)
+    assert {path.name for path in tmp_path.rglob("*")} == {"in", "deep", "a.txt"}
+    assert deduplicate(tmp_path / "in", tmp_path / "x.jsonl", journal=tmp_path / "in/.j").kept == 1
+
+
 @pytest.mark.usefixtures("rows")
 def test_input_in_the_journal_is_not_removed_with_it(run: Run) -> None:
     deduplicate("a.jsonl", "x.jsonl")
