@@ -3,7 +3,10 @@
 import errno
 import json
 import re
+import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.commands import Run, must_say, rows_of, stored
@@ -91,6 +94,17 @@ def test_dedup_that_a_bad_row_ends_says_how_to_go_on(
 def test_dedup_that_is_interrupted_says_how_to_go_on(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     broken_off(monkeypatch, "end a step of a deduplication", 1, KeyboardInterrupt())
     must_say(run("dedup", "rows.jsonl", "-o", "out.jsonl"), "the same command goes on there", code=130)
+
+
+@pytest.mark.usefixtures("rows")
+def test_dedup_whose_journal_has_vanished_keeps_nothing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def end_step(call: Callable[..., Any], *arguments: Any) -> Any:
+        shutil.rmtree("out", ignore_errors=True)
+        return call(*arguments)
+
+    around(monkeypatch, "end a step of a deduplication", end_step)
+    result = run("dedup", "rows.jsonl", "-o", "out/a.jsonl")
+    must_say(result, "No such file or directory; nothing is kept of this job")
 
 
 def test_dedup_counts_what_is_kept_when_the_disk_is_full(

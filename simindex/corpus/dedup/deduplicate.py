@@ -284,6 +284,7 @@ class Job:
             self._run_in(journal.folder, journal)
         except BaseException as exc:
             self.state = state = journal.durable
+            self.can_resume = journal.is_there()
             has_begun = resumed or state.phase != "reading" or state.read or state.looked
             if isinstance(exc, OrderError | UnfitRowError) or not has_begun:
                 self._writing.drop_partials()

@@ -93,6 +93,10 @@ class Journal:
         self.write()
         return False
 
+    def is_there(self) -> bool:
+        """Whether a later process finds it: its folder may have been removed."""
+        return os.path.exists(self._path)
+
     def write(self) -> None:
         """Make the state durable."""
         content = {"job": self.job, "state": asdict(self.state)}
