@@ -136,7 +136,13 @@ class CsvLines(Encoder):
 
     def _encoded(self, row: Entry, note: Note) -> bytes:
         content = row.content
-        columns = content.columns if isinstance(content, Cells) else list(values_of(row))
+        columns: list[str]
+        cells: Iterable[Any]
+        if isinstance(content, Cells):
+            columns, cells = content.columns, content.cells
+        else:
+            values = values_of(row)
+            columns, cells = list(values), values.values()
         more = [name for name in note if name not in columns]
         head = b""
         if self.columns is None:
@@ -154,7 +160,6 @@ class CsvLines(Encoder):
             end = content.line[len(line) :] or b"\n"
             noted = [self._line(list(note.values())).removesuffix(b"\n")] if note else []
             return head + self._delimiter.encode().join([line, *noted]) + end
-        cells: Iterable[Any] = content.cells if isinstance(content, Cells) else values_of(row).values()
         noted_cells = [note.get(name, cell) for name, cell in zip(columns, cells, strict=True)]
         return head + self._line([*noted_cells, *(note[name] for name in more)])
 
