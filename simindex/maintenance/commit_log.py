@@ -133,14 +133,17 @@ class CommitLog:
                 if self._under_way and self._under_way[0] is batch:
                     self._under_way.popleft()
 
-    def position(self) -> int:
-        """Return the number of the last batch: a read from now on sees all up to it."""
-        return self._last
+    def settled(self) -> int:
+        """Return the number of the last batch, once all up to it are in the store: a read from now on sees
+        them."""
+        last = self._last
+        self.settle()
+        return last
 
     def backup(self, progress: Callable[[int], object] | None = None) -> StoreBackupReport:
-        """Make a backup, which takes up the batches so far; see `backup_index`."""
+        """Make a backup, which takes up the batches that are in the store; see `backup_index`."""
         path = self._session.store.path
-        return backup_index(path, self._objects.uri, progress=progress, position=self.position)
+        return backup_index(path, self._objects.uri, progress=progress, position=self.settled)
 
     def close(self) -> None:
         """Let go of the index, which is closed. What is not settled was not acknowledged."""

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
-from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -67,12 +66,6 @@ def _with_matches(everything: Found) -> tuple[list[int], Found]:
     return places, Found(batch, rows.tobytes(), truncated, scanned)
 
 
-def _settled(log: CommitLog) -> int:
-    last = log.position()
-    log.settle()
-    return last
-
-
 class Partition(Index):
     """An open partition. Safe to share between threads, as an index is."""
 
@@ -102,12 +95,11 @@ class Partition(Index):
 
     def back_up(self, uri: str) -> StoreBackupReport:
         """Make a backup in a store, or bring it up to date."""
-        log = self._commit_log
-        return backup_index(self.path, uri, position=None if log is None else partial(_settled, log))
+        return backup_index(self.path, uri) if self._commit_log is None else self._commit_log.backup()
 
     def settled(self) -> int | None:
         """Return the number of the last batch of the commit log, once all up to it are in the store."""
-        return None if self._commit_log is None else _settled(self._commit_log)
+        return None if self._commit_log is None else self._commit_log.settled()
 
     def finish(self) -> None:
         """Close it when its commit log has every commit. None can come between, for it is closed first."""

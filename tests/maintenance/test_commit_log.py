@@ -107,7 +107,7 @@ def test_a_commit_between_the_position_and_the_snapshot_may_come_twice(
         index.insert_many(texts(0, 20))
 
         def meanwhile() -> int:
-            position = journal.position()
+            position = journal.settled()
             index.insert_many(texts(20, 5))
             index.replace(3, "another text")
             index.remove(4)
