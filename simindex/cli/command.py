@@ -193,7 +193,7 @@ def with_options(run: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(run)
     def call(**values: Any) -> None:
         for name, own in made.items():
-            values[name] = hints[name](*map(values.pop, own))
+            values[name] = hints[name](**{option: values.pop(option) for option in own})
         run(**values)
 
     call.__doc__ = _SECTION.sub("", docstring).strip()

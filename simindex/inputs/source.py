@@ -253,8 +253,8 @@ class Lines:
         self._source = source
         self._name, self._limits, self._end = source.name, source.limits, _MOST
         if source.extent is not None:
-            source.bytes_read, self._end, self.number = source.extent
-            stream.file.seek(source.bytes_read)
+            stream.file.seek(source.extent.begin)
+            _, self._end, self.number = source.extent
 
     def __iter__(self) -> Iterator[bytes | BadRowError]:
         for some in self.groups():
@@ -286,7 +286,7 @@ class Lines:
         longest = min(_PIECE, max(0, room - size))
         read1: Callable[[int], bytes] = cast("io.BufferedReader", stream.file).read1
         try:
-            while piece := read1(max(0, min(size, self._end - source.bytes_read))):
+            while piece := read1(max(0, min(size, self._end - stream.position()))):
                 source.bytes_read = stream.position()
                 end = piece.rfind(b"\n") + 1
                 if end:
@@ -296,7 +296,7 @@ class Lines:
                     rest += piece
                 if len(rest) > longest:
                     yield self._long_line(rest)
-                    rest, self.mark, source.bytes_read = b"", stream.packed_bytes, stream.position()
+                    rest, self.mark = b"", stream.packed_bytes
                 before = stream.packed_bytes
         except Exception as exc:
             raise self._unreadable(exc) from exc
