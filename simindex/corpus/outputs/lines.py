@@ -20,7 +20,7 @@ from typing import Any
 
 from simindex.corpus.entries import Entry
 from simindex.corpus.outputs.output import Mark, Output, naming, opened, packer, publish, temporary, write_all
-from simindex.corpus.outputs.rows import Encoder, JsonLines, Note
+from simindex.corpus.outputs.rows import Encoder, JsonLines, Note, UnfitRowError
 
 UNDER_WAY = 2
 """Frames that a thread has not written yet."""
@@ -47,7 +47,12 @@ class LinesOutput(Output):
 
     def write(self, row: Entry, note: Note | None = None) -> None:
         """Take a row for the frame."""
-        self.write_lines([self._encoder.encoded(row, note)])
+        try:
+            line = self._encoder.encoded(row, note)
+        except UnicodeEncodeError as exc:  # no UTF-8 has a half of a character
+            expected = "expected whole characters, found a half of one; an output of .jsonl takes it"
+            raise UnfitRowError(f"{row.name}:{row.row}", expected) from exc
+        self.write_lines([line])
 
     def write_lines(self, lines: Sequence[bytes | memoryview]) -> None:
         """Take lines that are made already."""

@@ -10,8 +10,7 @@ import io
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from simindex.corpus.entries import Entry
@@ -71,7 +70,7 @@ class Encoder(ABC):
 
     @abstractmethod
     def encoded(self, row: Entry, note: Note | None) -> bytes:
-        """Return the line of a row."""
+        """Return the line of a row. UnicodeEncodeError: it has a half of a character."""
 
 
 class JsonLines(Encoder):
@@ -113,16 +112,6 @@ def _plain(value: Any) -> Any:
         return str(value)
 
 
-@contextmanager
-def _whole_characters(row: Entry) -> Iterator[None]:
-    """Refuse a row with a half of a character, which no UTF-8 has."""
-    try:
-        yield
-    except UnicodeEncodeError as exc:
-        expected = "expected whole characters, found a half of one; an output of .jsonl takes it"
-        raise UnfitRowError(f"{row.name}:{row.row}", expected) from exc
-
-
 class CsvLines(Encoder):
     """A row a line of cells, under the names of the first row's columns."""
 
@@ -131,11 +120,7 @@ class CsvLines(Encoder):
 
     def encoded(self, row: Entry, note: Note | None) -> bytes:
         """Return the line of a row, with the header before the first."""
-        with _whole_characters(row):
-            return self._encoded(row, note or {})
-
-    def _encoded(self, row: Entry, note: Note) -> bytes:
-        content = row.content
+        content, note = row.content, note or {}
         columns: list[str]
         cells: Iterable[Any]
         if isinstance(content, Cells):
@@ -187,5 +172,4 @@ class Paths(Encoder):
             raise UnfitRowError(f"{row.name}:{row.row}", expected)
         if note is not None:
             name = "\t".join([name, *("" if value is None else str(_cell(value)) for value in note.values())])
-        with _whole_characters(row):
-            return os.fsencode(name) + b"\n"
+        return os.fsencode(name) + b"\n"
