@@ -16,7 +16,14 @@ from simindex.maintenance.reports import RestoreReport, StoreBackupReport
 from simindex.remote import is_remote
 from simindex.scaleout.actors import HERE, calls_of
 from simindex.scaleout.calls import LOCAL, is_local
-from simindex.scaleout.catalog import MOST_PARTITIONS, Catalog, Durability, Partition, new_path
+from simindex.scaleout.catalog import (
+    MOST_PARTITIONS,
+    Catalog,
+    Durability,
+    Partition,
+    new_path,
+    require_absolute,
+)
 from simindex.scaleout.cluster import ray_module, start
 from simindex.scaleout.errors import PlaceMissingError
 from simindex.scaleout.index import ScaledIndex
@@ -193,11 +200,8 @@ def _absolute(name: str, places: Mapping[str, str]) -> dict[str, str]:
     for place, folder in places.items():
         if is_local([place]):
             found[place] = str(Path(local_path(folder)).absolute())
-        elif not os.path.isabs(folder):
-            raise ValueError(
-                f"{name}: expected the absolute path of a folder on the machine of {place}, found "
-                f"{folder!r}; the working directory there is not this one, so give a path like /nvme/news"
-            )
+        else:
+            require_absolute(name, folder, f"the machine of {place}")
     return found
 
 

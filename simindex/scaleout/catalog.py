@@ -54,6 +54,15 @@ def located(uri: str | os.PathLike[str]) -> str:
     return text.rstrip("/") if is_remote(text) else os.path.realpath(local_path(uri))
 
 
+def require_absolute(name: str, folder: str, where: str) -> None:
+    """Refuse a relative folder of another machine, whose working directory is not this one."""
+    if not os.path.isabs(folder):
+        raise ValueError(
+            f"{name}: expected the absolute path of a folder on {where}, found {folder!r}; the working "
+            "directory there is not this one, so give a path like /nvme/news"
+        )
+
+
 @dataclass(frozen=True)
 class Partition:
     """One partition: an ordinary index.

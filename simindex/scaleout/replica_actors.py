@@ -29,7 +29,7 @@ from simindex.maintenance.object_store import open_store
 from simindex.maintenance.restore import restore_index
 from simindex.scaleout.actors import THREADS, HostActor, RayCalls, connected, end_actor
 from simindex.scaleout.calls import NoAnswer, To
-from simindex.scaleout.catalog import Catalog, Partition
+from simindex.scaleout.catalog import Catalog, Partition, require_absolute
 from simindex.scaleout.cluster import NAMESPACE, answer, ray_module, start
 from simindex.scaleout.connections import Connection, Group, Sent
 from simindex.scaleout.errors import ScaleOutError, UnsupportedError
@@ -190,11 +190,8 @@ def replicas(
         MissingPackageError: Ray is not installed.
     """
     require_int("count", count, 1)
-    if folder is not None and not os.path.isabs(folder):
-        raise ValueError(
-            f"folder: expected the absolute path of a folder on the disk of each node, found {folder!r}; the "
-            "working directory there is not this one, so give a path like /nvme/copies"
-        )
+    if folder is not None:
+        require_absolute("folder", folder, "the disk of each node")
     source = os.fspath(source)
     version: dict[str, Any] = {}
     try:
