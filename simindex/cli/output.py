@@ -23,7 +23,6 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any, Literal
 
-from simindex.errors import SimIndexError
 from simindex.jsonable import plain
 
 if TYPE_CHECKING:
@@ -108,24 +107,11 @@ def whole_file(path: str) -> Iterator[IO[bytes]]:
 
     A link goes on pointing to its file; a pipe or a device is written as it is. Raises OSError with the name.
     """
-    target, is_special = os.path.realpath(path), os.path.exists(path) and not os.path.isfile(path)
-    partial = path if is_special else f"{target}.{os.getpid()}.partial"
-    try:
-        with open(partial, "wb") as file:
-            yield file
-            file.flush()
-            if not is_special:
-                os.fsync(file.fileno())
-                os.replace(partial, target)
-    except BaseException as exc:
-        if not is_special:
-            with contextlib.suppress(OSError):
-                os.unlink(partial)
-        if not isinstance(exc, OSError) or isinstance(exc, SimIndexError):
-            raise
-        if exc.filename not in (None, partial):
-            raise
-        raise type(exc)(exc.errno, exc.strerror, path) from None
+    from simindex.corpus.outputs import output
+
+    is_special = os.path.exists(path) and not os.path.isfile(path)
+    with open(path, "wb") if is_special else output.whole_file(path) as file:
+        yield file
 
 
 def print_text(text: str) -> None:

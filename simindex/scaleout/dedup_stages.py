@@ -25,13 +25,13 @@ from simindex.corpus.dedup.sketches import SketchFiles
 from simindex.corpus.dedup.star import Outcome, Star
 from simindex.corpus.dedup.verdict_file import VerdictReader, verdicts_of
 from simindex.corpus.entries import Place
-from simindex.corpus.outputs.output import naming, write_all
+from simindex.corpus.outputs.output import naming, whole_file, write_all
 from simindex.corpus.outputs.rows import json_line
 from simindex.errors import InputError, optional_module
 from simindex.format.keys import Key
 from simindex.pairs.edges import ends_of
 from simindex.pairs.tables import DocumentTables, MergedTables
-from simindex.scaleout.stages import OUTPUT, SketchTables, Stages, require_seen, whole_file, whole_folder
+from simindex.scaleout.stages import OUTPUT, SketchTables, Stages, require_seen, whole_folder
 
 
 def decide(stages: Stages, tables: Sequence[DocumentTables], walked: Iterable[int]) -> None:

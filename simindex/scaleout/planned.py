@@ -13,11 +13,12 @@ from simindex.checks import require_int
 from simindex.config import Config
 from simindex.corpus.dedup.journal import JobError, digest_of
 from simindex.corpus.entries import PathEntries, entries_of
+from simindex.corpus.outputs.output import whole_file
 from simindex.scaleout.cluster import Tasks
 from simindex.scaleout.dedup_stages import decide, write_part, writes_by_parts
 from simindex.scaleout.errors import UnsupportedError
 from simindex.scaleout.input_parts import parts_of
-from simindex.scaleout.stages import Stages, compare_range, missing, sketch_part, whole_file
+from simindex.scaleout.stages import Stages, compare_range, missing, sketch_part
 
 STAGES_OF = "simindex-stages-"
 """Before the digest of a job, in the name of the folder of its stages."""

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import cached_property
 from itertools import islice
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from simindex.corpus.dedup.orders import Keep, rank_of
 from simindex.corpus.dedup.rows import InputPart, columns_of_part, rows_by_columns
 from simindex.corpus.dedup.sketches import SketchFiles, copies_among, sketch_rows
 from simindex.corpus.entries import Place
-from simindex.corpus.outputs.output import naming
+from simindex.corpus.outputs.output import naming, whole_file
 from simindex.format.keys import Key
 from simindex.format.layout import FIRST_BAND_TABLE
 from simindex.inputs import Inputs
@@ -215,17 +215,6 @@ def whole_folder(path: str) -> Iterator[str]:
                 raise
     finally:
         shutil.rmtree(beside, ignore_errors=True)
-
-
-@contextmanager
-def whole_file(path: str) -> Iterator[IO[bytes]]:
-    """Give a file to write, which is renamed to `path`, durable, at the end of the block."""
-    beside = f"{path}.{uuid.uuid4().hex}.partial"
-    with naming(beside), open(beside, "wb", buffering=1 << 20) as file:
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(beside, path)
 
 
 def write_found(path: str, found: Iterable[Edges]) -> None:
