@@ -154,7 +154,6 @@ def test_page_shows_the_main_commands(page: Path) -> None:
 
 
 RUN_ELSEWHERE = {
-    "scaleout.md": "tests/scaleout/test_one_node.py",
     "thresholds.md": "tests/tuning/test_thresholds_page.py",
     "start.md": "tests/test_course.py",
     "coming-from.md": "tests/test_course.py",

@@ -34,7 +34,7 @@ def test_public_class_says_that_it_is_simindex_and_is_pickled_so(public: type) -
 
 
 @pytest.mark.parametrize(
-    "name", ["corpus.deduplicate", "tuning.tune", "compat.datasketch.MinHash", "scaleout.open"]
+    "name", ["corpus.deduplicate", "tuning.tune", "compat.datasketch.MinHash", "scaleout.pairs"]
 )
 def test_class_has_its_public_name_whichever_name_is_used_first(name: str) -> None:
     package, _, used = name.rpartition(".")

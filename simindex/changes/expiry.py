@@ -9,9 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from itertools import takewhile
-from typing import Any
 
 from simindex.changes.pending import Pending, current_time, side_by_side
 from simindex.changes.session import Session, Writer
@@ -60,24 +58,21 @@ def limit_of(before: datetime | None, older_than: timedelta | None) -> int:
     return current_time() - older_than // _MICROSECOND
 
 
-def expire(session: Session, limit: int, batch_size: int, call: bytes | None = None) -> int:
-    """Remove the documents seen last before a time; returns how many; see `Index.expire`. `call`: id of
-    one that may be repeated (`Session.once`): it goes on where it was broken off, and counts all."""
-    answer: list[Any] = [0, False]
+def expire(session: Session, limit: int, batch_size: int) -> int:
+    """Remove the documents seen last before a time; returns how many; see `Index.expire`."""
+    removed, is_done = 0, False
 
-    def sweep(_: Writer, pending: Pending, view: View, before: list[Any] | None) -> list[Any]:
-        removed, is_done = before or (0, False)
-        if before is not None and is_done:
-            return before
+    def sweep(_: Writer, pending: Pending, view: View) -> tuple[int, bool]:
         # Inside a transaction there is one commit, so there is one batch.
         room = EVERY if session.is_in_transaction else batch_size
         sweep = _Sweep(view.with_pending(pending.view()), pending, limit, room)
         is_done = sweep.run()
-        return [removed + sweep.removed, is_done]
+        return sweep.removed, is_done
 
-    while not answer[1]:
-        answer = session.change(partial(sweep, before=answer)) if call is None else session.once(call, sweep)
-    return int(answer[0])
+    while not is_done:
+        some, is_done = session.change(sweep)
+        removed += some
+    return removed
 
 
 class _Sweep:

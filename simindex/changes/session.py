@@ -440,8 +440,6 @@ class Session:
         if self._writer is None:
             with store.reading() as txn:
                 self.reader.current(txn)  # what is damaged is refused now
-        self.watch: Callable[[Pending, Prepared], object] | None = None
-        """Called with each change behind its commit, before the lock is released."""
 
     def writer(self) -> Writer:
         """Return the writer. Raises ReadOnlyError when the handle only reads."""
@@ -568,8 +566,6 @@ class Session:
         manifest, number = prepared.merged.manifest, self.store.last_commit
         own = prepared.encoded_manifest, manifest, number, prepared.newest, prepared.before
         self.reader.expected = Expected(*own)
-        if self.watch is not None and pending is not None:
-            self.watch(pending, prepared)
 
     def close(self) -> None:
         """Roll back an open transaction, another task's, too, which learns of it; and close the store."""

@@ -42,7 +42,6 @@ _CALLS = {
     "built with num_perm=0": "built with --no-minhash, for --simhash or --by simhash only",
     "built with simhash=None": "built with --no-simhash",
     "open it with config=None": "leave these options out",
-    "scaleout.create makes one": "simindex scaleout init makes one",
 }
 """What the library's messages advise, as options."""
 

@@ -199,7 +199,6 @@ def missing_key(index: Index, key: Key) -> str:
 
 # ---- many machines ----
 
-Uri = Annotated[str, typer.Argument(metavar="CATALOG", help="The catalog of the index.")]
 Address = Annotated[
     str | None,
     typer.Option(
@@ -207,29 +206,6 @@ Address = Annotated[
         help="The Ray cluster; default: RAY_ADDRESS, one that runs on this machine, or a new one.",
     ),
 ]
-Places = Annotated[
-    list[str],
-    typer.Option(
-        metavar="RESOURCE=FOLDER",
-        help="A node, by the name of its resource, and the folder on its disk; several times.",
-    ),
-]
-
-
-def places_of(given: list[str]) -> dict[str, str]:
-    """Return resource -> folder of what was typed.
-
-    >>> places_of(["simindex:a=/nvme/a"])
-    {'simindex:a': '/nvme/a'}
-    """
-    places = {}
-    for one in given:
-        resource, _, folder = one.partition("=")
-        if not resource or not folder:
-            raise typer.BadParameter(f"expected RESOURCE=FOLDER, found {one!r}", param_hint="'--place'")
-        places[resource] = folder
-    return places
-
 
 # ---- how files are read ----
 

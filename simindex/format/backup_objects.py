@@ -20,7 +20,7 @@ from simindex.format.seals import pack, seal, unpack, unseal
 
 _MAGIC = "simindex backup"
 
-VERSION = 1
+VERSION = 2
 
 _KEY = b"store backup"
 
@@ -46,14 +46,12 @@ class StoredSegment(NamedTuple):
 
 
 class StoredBackup(NamedTuple):
-    """The manifest of a backup: that of the index and its header as stored, parts, and the last batch of the
-    journal."""
+    """The manifest of a backup: that of the index and its header as stored, and parts."""
 
     header: bytes
     manifest: bytes
     segments: tuple[StoredSegment, ...]
     databases: dict[str, tuple[Part, ...]]
-    journal: int
     made_at: int
     documents: int
 

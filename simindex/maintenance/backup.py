@@ -65,7 +65,6 @@ def backup_index(
     uri: str | os.PathLike[str],
     *,
     progress: Callable[[int], object] | None = None,
-    position: Callable[[], int] | None = None,
 ) -> StoreBackupReport:
     """Copy the newest committed state of an index to a store.
 
@@ -77,8 +76,6 @@ def backup_index(
     Args:
         uri: of the backup, which is of this index alone; see `open_store`.
         progress: called as ``progress(done)`` with bytes.
-        position: returns, just before the snapshot, up to which number the batches of the commit log are
-            part of it; ``None``: those that are in the store by then.
 
     Returns:
         StoreBackupReport.
@@ -99,7 +96,7 @@ def backup_index(
     try:
         scheme, objects = scheme_of(store, None, None), open_store(uri)
         prove(objects)
-        with closing(StoreTarget(objects, store, scheme, counter, position)) as target:
+        with closing(StoreTarget(objects, store, scheme, counter)) as target:
             copied = _Copying(store, scheme, target, counter).run()
             made_at, removed = target.publish()
     finally:
@@ -135,7 +132,6 @@ class _Copying:
         """Copy everything; returns what both reports have of it."""
         self._begin()
         self._copy_ahead()
-        self._target.pin()
         pinned = time.monotonic()
         with self._source.reading(buffers=False) as txn:
             stored = bytes(stored_manifest(txn))

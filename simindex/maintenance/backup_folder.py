@@ -189,9 +189,6 @@ class FolderTarget:
         """Remove the values of a segment."""
         self._store.commit(lambda txn: txn.delete_prefix("segments", segment_prefix(segment)), True)
 
-    def pin(self) -> None:
-        """Nothing depends on it."""
-
     def finish(self, txn: ReadTransaction, stored: bytes, manifest: Manifest) -> None:
         """Make the folder the backup of a snapshot, in one commit."""
         gone = sorted(self._held.keys() - {entry.id for entry in manifest.segments})

@@ -1,6 +1,6 @@
 """A backup in an object store: sealed segments once each, and what changes in parts.
 
-A backup is of one index, an ordinary one or a partition of many. Parts are named by their content and never
+A backup is of one index. Parts are named by their content and never
 changed; a manifest that names the parts is exchanged last. So whatever is killed, the store holds the old
 backup or the new one. Invariant: the manifest names parts that are durable only, and nothing removes what the
 newest manifest names.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from simindex.errors import BackupTargetError, CorruptIndexError
@@ -50,9 +50,6 @@ from simindex.storage.store import MOVED_KEY, Store
 MANIFEST = "manifest"
 """Under which the manifest of a backup is exchanged."""
 
-LOG = "journal"
-"""The folder of the batches of the commit log since."""
-
 PARTS = "parts"
 """The folder of the parts."""
 
@@ -79,7 +76,6 @@ class StoreTarget:
         source: Store,
         scheme: Scheme,
         counter: Counter,
-        position: Callable[[], int] | None,
     ) -> None:
         self._content = objects.current(MANIFEST)
         self._older = read_backup(objects, self._content)
@@ -92,7 +88,7 @@ class StoreTarget:
                 )
             self.manifest = decode_manifest(self._older.manifest)
         self.copied_bytes = self.reused_bytes = 0
-        self._objects, self._source, self._position = objects, source.path, position
+        self._objects, self._source = objects, source.path
         self._progress, self._folder = counter.advance, objects.inside(PARTS)
         self._there, self._given = self._folder.sizes(), set[str]()
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="simindex-upload")
@@ -100,7 +96,6 @@ class StoreTarget:
         self._held = {one.id: one for one in self._older.segments} if self._older else {}
         self._segments = dict[int, StoredSegment]()
         self._backup: StoredBackup | None = None
-        self._covered = 0
 
     def close(self) -> None:
         """Wait for uploads that are under way."""
@@ -133,13 +128,6 @@ class StoreTarget:
         """Forget the parts of a segment; `publish` removes them."""
         self._segments.pop(segment, None)
 
-    def pin(self) -> None:
-        """Find up to which batch of the commit log the snapshot will have everything."""
-        older = self._older.journal if self._older else 0
-        self._covered = (
-            max(batch_names(self._objects), default=older) if self._position is None else self._position()
-        )
-
     def finish(self, txn: ReadTransaction, stored: bytes, manifest: Manifest) -> None:
         """Upload the small databases."""
         databases = {
@@ -163,7 +151,6 @@ class StoreTarget:
                 self._segments[entry.id] for entry in sorted(manifest.segments, key=lambda e: e.id)
             ),
             databases=databases,
-            journal=self._covered,
             made_at=time.time_ns() // 1000,
             documents=manifest.num_documents,
         )
@@ -183,9 +170,7 @@ class StoreTarget:
         named = {part.name for part in backup.parts()}
         others = sorted((self._there.keys() | self._given) - named)
         self._folder.remove(others)
-        covered = [name for number, name in batch_names(self._objects).items() if number <= backup.journal]
-        self._objects.remove(covered)
-        return backup.made_at, len(others) + len(covered)
+        return backup.made_at, len(others)
 
     def _upload(self, content: bytes) -> Part:
         """Have a part uploaded, unless the store has it; waits while too many are under way."""
@@ -216,12 +201,6 @@ def read_manifest(objects: Objects) -> StoredBackup | None:
 def read_backup(objects: Objects, content: bytes | None) -> StoredBackup | None:
     """Return the manifest of a backup in a store from its content."""
     return None if content is None else decode_backup(content, objects.uri_of(MANIFEST))
-
-
-def batch_names(objects: Objects) -> dict[int, str]:
-    """Return the batches of the commit log by their numbers, ascending."""
-    names = (name.rpartition("/")[2] for name in objects.sizes(LOG))
-    return {int(name): f"{LOG}/{name}" for name in names if name.isdigit()}
 
 
 def pieces_in(pieces: list[Piece], parts: tuple[Part, ...]) -> list[list[Piece]]:

@@ -207,7 +207,7 @@ class StoreBackupReport:
         made_at: when, in microseconds since 1970-01-01 UTC.
         copied_segments, reused_segments: which were uploaded now, and which the store had.
         copied_bytes: that were uploaded, records and other entries included.
-        removed_objects: that the new backup does not need, and batches of the commit log that are part of it.
+        removed_objects: that the new backup does not need.
         pinned_seconds: of these, how long one snapshot of the index was held, so that the space of what was
             removed meanwhile could not be used again.
     """
@@ -227,17 +227,10 @@ class StoreBackupReport:
 
 @dataclass(frozen=True)
 class RestoreReport:
-    """What `restore_index` did.
-
-    Attributes:
-        batches: of the commit log that were done again.
-        last_batch: the number of the last one, or of the last one that the backup has.
-    """
+    """What `restore_index` did."""
 
     uri: str
     path: str
     documents: int
     num_bytes: int
-    batches: int
-    last_batch: int
     seconds: float

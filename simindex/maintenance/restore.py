@@ -1,4 +1,4 @@
-"""Restore of an index from a backup in a store, and from the commit log behind it.
+"""Restore of an index from a backup in a store.
 
 Invariants: every part is proved; at the path there is nothing or the whole index, wherever a process is
 killed; what is damaged or missing is named by its object.
@@ -22,7 +22,6 @@ from simindex.format.layout import SegmentEntry
 from simindex.format.meta import CONFIG_KEY, MANIFEST_KEY, decode_header, decode_manifest
 from simindex.maintenance.backup_parts import Digest, Piece, checked_value, pieces_of
 from simindex.maintenance.backup_store import PARTS, pieces_in, read_manifest
-from simindex.maintenance.commit_log import replay
 from simindex.maintenance.object_store import MissingObjectError, Objects, open_store
 from simindex.maintenance.reports import RestoreReport
 from simindex.maintenance.work_folder import place_of, work_folder
@@ -46,7 +45,7 @@ def restore_index(
     *,
     progress: Progress | None = None,
 ) -> RestoreReport:
-    """Make an index of the backup in a store, and of the batches of its commit log.
+    """Make an index of the backup in a store.
 
     Args:
         uri: of the backup, or its store.
@@ -72,10 +71,8 @@ def restore_index(
         if backup is None:
             raise MissingObjectError(objects.uri, "expected a backup, found none")
         try:
-            with work_folder(folder, "restore", _locked) as (begun, lock):
-                _fill(begun, objects, backup, progress)
-                lock.release()
-                last, documents = replay(begun, objects, backup.journal)
+            with work_folder(folder, "restore", _locked) as begun:
+                documents = _fill(begun, objects, backup, progress)
         except MissingObjectError:
             if attempt + 1 < _ATTEMPTS and read_manifest(objects) != backup:
                 continue  # another backup has taken the place of this one, and its parts away
@@ -85,19 +82,17 @@ def restore_index(
             path=str(folder),
             documents=documents,
             num_bytes=sum(part.num_bytes for part in backup.parts()),
-            batches=last - backup.journal,
-            last_batch=last,
             seconds=time.monotonic() - started,
         )
     raise AssertionError("the last attempt returns or raises")
 
 
 @contextmanager
-def _locked(begun: Path) -> Iterator[tuple[Path, WriterLock]]:
+def _locked(begun: Path) -> Iterator[Path]:
     begun.mkdir(exist_ok=True)
     lock = WriterLock(str(begun))
     try:
-        yield begun, lock
+        yield begun
     finally:
         lock.release()
 
@@ -111,8 +106,8 @@ class _Step(NamedTuple):
     pieces: tuple[Piece, ...] = ()
 
 
-def _fill(begun: Path, objects: Objects, backup: StoredBackup, progress: Progress | None) -> None:
-    """Build the data file of a backup, durable."""
+def _fill(begun: Path, objects: Objects, backup: StoredBackup, progress: Progress | None) -> int:
+    """Build the data file of a backup, durable; returns how many documents it has."""
     where = objects.uri
     scheme = scheme_of_header(decode_header(backup.header, where), where)
     manifest = decode_manifest(backup.manifest)
@@ -152,6 +147,7 @@ def _fill(begun: Path, objects: Objects, backup: StoredBackup, progress: Progres
             )
         file.commit(lambda new: new.put("meta", CONFIG_KEY, backup.header))
         file.commit(lambda new: new.put("meta", MANIFEST_KEY, backup.manifest))
+    return count
 
 
 def _steps(scheme: Scheme, entries: dict[int, SegmentEntry], backup: StoredBackup) -> list[_Step]:

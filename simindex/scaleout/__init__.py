@@ -1,15 +1,12 @@
-"""An index over many machines: the same calls, over partitions that Ray's actors hold.
+"""Jobs that outgrow one machine: restartable stages, and callables over batches of rows.
 
-`create` makes a catalog and its partitions, `open` gives the index of a catalog. Each partition is an
-ordinary index in a folder of one machine. Ray starts hosts, restarts what died and says which machine is
-where; it is imported when a call needs it (``pip install 'simindex[scaleout]'``). Importing `simindex`
-does not load this room, nor does importing it: the first of its names that is used does.
-
-`deduplicate` writes a corpus without its near duplicates, found by all nodes of a Ray cluster; `plan_dedup`
-and `StagedDedup` do so by stages that any processes run over a shared folder, without Ray, as `plan_pairs`
-and `StagedPairs` find pairs and clusters.
+`deduplicate`, `pairs` and `clusters` are run by all nodes of a Ray cluster, which is imported when a call
+needs it (``pip install 'simindex[scaleout]'``). `plan_dedup` and `StagedDedup` do so by stages that any
+processes run over a shared folder, without Ray, as `plan_pairs` and `StagedPairs` find pairs and clusters.
 `backup_index` and `restore_index` keep one index in a store, without Ray. `Sketch`, `SeenBefore`, `Query` and
 `BuildPart` are callables over batches of rows, for Ray Data, Dask, Spark and the like.
+
+Importing `simindex` does not load this room, nor does importing it: the first of its names that is used does.
 """
 
 import typing as _typing
@@ -21,17 +18,12 @@ if _typing.TYPE_CHECKING:
 
 __all__ = [
     "BuildPart",
-    "BuildReport",
-    "CatalogChangedError",
     "MissingObjectError",
-    "Move",
-    "PartitionError",
     "PlaceMissingError",
     "Query",
     "RestoreReport",
     "ScaleOutError",
     "ScaledClusters",
-    "ScaledIndex",
     "ScaledPairs",
     "SeenBefore",
     "Sketch",
@@ -41,20 +33,12 @@ __all__ = [
     "StoreError",
     "UnprovenStoreError",
     "UnsupportedError",
-    "backup",
     "backup_index",
-    "build",
     "clusters",
-    "create",
     "deduplicate",
-    "move",
-    "open",
     "pairs",
     "plan_dedup",
     "plan_pairs",
-    "rebalance",
-    "replicas",
-    "restore",
     "restore_index",
 ]
 

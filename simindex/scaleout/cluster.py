@@ -70,8 +70,7 @@ def start(address: str | None, options: Mapping[str, Any] | None, places: Iterab
         except ConnectionError as exc:
             raise PlaceMissingError(
                 f"places: expected a Ray cluster that has the resources {', '.join(others)}, found none "
-                "that runs; start it with ray start --resources, or give its address",
-                reasons=dict.fromkeys(others, "no Ray cluster runs"),
+                "that runs; start it with ray start --resources, or give its address"
             ) from exc
         return True
     ray.init(address=address, **(quiet | given))
@@ -127,11 +126,8 @@ class Tasks:
 
 
 @contextmanager
-def tasks_on(address: str | None, ray: Mapping[str, Any] | None, *, is_here: bool = False) -> Iterator[Tasks]:
-    """Give what runs stages: the calling process, or Ray, which ends with the block where it starts there."""
-    if is_here:
-        yield Tasks()
-        return
+def tasks_on(address: str | None, ray: Mapping[str, Any] | None) -> Iterator[Tasks]:
+    """Give what runs stages as tasks of Ray, which ends with the block where it starts there."""
     has_started = start(address, ray)
     try:
         yield RayTasks()

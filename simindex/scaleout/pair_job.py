@@ -1,14 +1,11 @@
-"""Pairs and clusters of what stages have compared: the partitions of an index, or rows of files.
+"""Pairs and clusters of what stages have compared: indexes in folders that all nodes see, or rows of files.
 
-Hosts copy their partitions into a folder that all nodes see, and tasks compare ranges of the copies;
-partitions of this process are read where they are, by this process. Invariant: a pair comes once, and a
-document is in one cluster at most.
+Invariant: a pair comes once, and a document is in one cluster at most.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import os
 import pickle
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
@@ -38,12 +35,7 @@ from simindex.pairs.plan import plan_pairs as plan_of
 from simindex.pairs.ranges import Edges, compare_crowded, scheme_of_config
 from simindex.pairs.tables import Document, DocumentTables, MergedTables, PinnedTables
 from simindex.queries.search import Method, require_comparable
-from simindex.remote import is_remote
-from simindex.scaleout.actors import RayCalls
-from simindex.scaleout.calls import is_local
-from simindex.scaleout.catalog import Catalog, located
 from simindex.scaleout.cluster import Tasks, tasks_on
-from simindex.scaleout.errors import ScaleOutError
 from simindex.scaleout.input_parts import PART_BYTES
 from simindex.scaleout.planned import (
     DEFAULT_PARALLEL,
@@ -55,7 +47,7 @@ from simindex.scaleout.planned import (
     require_files,
     write_plan,
 )
-from simindex.scaleout.stages import Stages, compare_range, read_found, write_found
+from simindex.scaleout.stages import Folders, Stages, compare_range, folders_of, read_found, write_found
 from simindex.sketching.estimate import row_estimates
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE
 
@@ -68,10 +60,10 @@ _T = TypeVar("_T")
 
 
 class Compared:
-    """What ranges have found, with the documents of all partitions.
+    """What ranges have found, with the documents of all indexes or parts.
 
     Args:
-        tables: of all partitions, open.
+        tables: of all of them, open.
         walked: numbers of the ranges in order, each once it is there.
     """
 
@@ -224,7 +216,7 @@ class Compared:
     def _stored_copies(
         self, leaders: np.ndarray, paired: Callable[[list[Document]], Iterable[tuple[Document, Document]]]
     ) -> Iterator[Pair]:
-        """Yield the pairs of documents that one partition stores as copies of another."""
+        """Yield the pairs of documents that one index stores as copies of another."""
         for first in range(0, len(leaders), _AT_ONCE):
             for live in self._documents(leaders[first : first + _AT_ONCE], _EVERY):
                 for one, other in paired(live):
@@ -277,7 +269,7 @@ class _OfSnapshots(SnapshotIterator[_T]):
 
 
 class ScaledPairs(_OfSnapshots[Pair]):
-    """All similar pairs of an index over many machines, each once; see `simindex.scaleout.pairs`.
+    """All similar pairs of several indexes, each once; see `simindex.scaleout.pairs`.
 
     Not thread-safe. The snapshots that are walked are let go of at the end, by `close`, or at the end of a
     ``with`` block.
@@ -285,11 +277,11 @@ class ScaledPairs(_OfSnapshots[Pair]):
 
 
 class ScaledClusters(_OfSnapshots[list[Key]]):
-    """All clusters of an index over many machines; see `simindex.scaleout.clusters`, and `ScaledPairs`."""
+    """All clusters of several indexes; see `simindex.scaleout.clusters`, and `ScaledPairs`."""
 
 
 def pairs(
-    uri: str | os.PathLike[str],
+    indexes: Folders,
     threshold: float = DEFAULT_THRESHOLD,
     *,
     by: Method | None = None,
@@ -299,37 +291,36 @@ def pairs(
     max_run: int = DEFAULT_MAX_RUN,
     memory_bytes: int = DEFAULT_MEMORY_BYTES,
     progress: Callable[[int, int], object] | None = None,
-    seconds: float = 30.0,
     work: str | os.PathLike[str] | None = None,
     address: str | None = None,
     ray: Mapping[str, Any] | None = None,
 ) -> ScaledPairs:
-    """Stream all pairs of similar documents of an index over many machines, each once.
+    """Stream all pairs of similar documents of one index or several, each once, found by a Ray cluster.
 
-    The sorted tables of all partitions are compared together, range by range, by a task on each core of the
-    cluster; as `Index.pairs` does it in one index. Each partition is seen as of its newest commit at the
-    call, of which its host makes a copy; there is no commit over all of them.
+    The sorted tables of all of them are compared together, range by range, by a task on each core; as
+    `Index.pairs` does it in one index.
 
     Args:
-        uri: of the catalog.
+        indexes: a folder, or several, which all nodes see under the same path. They have one configuration,
+            and are not changed meanwhile.
         threshold, by, max_distance, recall: as in `Index.pairs`.
         max_run: as there; the calling process finds the pairs of longer runs, at the end, with some 30 bytes
             a document.
         copies: as there; with "first" the calling process has 24 bytes a document.
         memory_bytes: of buffers of each task.
         progress: called as ``progress(done, total)`` with ranges of tables.
-        seconds: how long a place has to answer at first.
-        work: folder that all nodes see, for copies of the partitions, which are removed at the end; default:
-            ``CATALOG.work``. Partitions in this process are not copied.
-        address, ray: as of `simindex.scaleout.open`.
+        work: folder that all nodes see, for temporary files; default: beside the first index.
+        address, ray: of Ray: the address of its head, and arguments of `ray.init`; where none runs, it is
+            started, and ended behind the job.
 
     Returns:
-        An iterator of `Pair`; with `copies` "all" `a` is the one of the lower partition, or stored first in
+        An iterator of `Pair`; with `copies` "all" `a` is the one of the earlier index, or stored first in
         the same. Used up or closed it lets go of the snapshots.
 
     Raises:
         ValueError: as `Index.pairs`.
-        PlaceMissingError: a place does not answer.
+        ConfigMismatchError: an index has another configuration than the first.
+        SimIndexError: an index was changed meanwhile.
         ScaleOutError: a node does not see `work`, or none is left.
     """
     compared, ends = _compared("pairs", locals(), copies)
@@ -337,7 +328,7 @@ def pairs(
 
 
 def clusters(
-    uri: str | os.PathLike[str],
+    indexes: Folders,
     threshold: float = DEFAULT_THRESHOLD,
     linkage: Linkage = "components",
     *,
@@ -347,29 +338,28 @@ def clusters(
     max_run: int = DEFAULT_MAX_RUN,
     memory_bytes: int = DEFAULT_MEMORY_BYTES,
     progress: Callable[[int, int], object] | None = None,
-    seconds: float = 30.0,
     work: str | os.PathLike[str] | None = None,
     address: str | None = None,
     ray: Mapping[str, Any] | None = None,
 ) -> ScaledClusters:
-    """Stream the clusters of similar documents of an index over many machines: lists of two keys or more.
+    """Stream the clusters of similar documents of one index or several: lists of two keys or more.
 
-    They are those of `Index.clusters`, as far as the clocks of drivers agree: stars take documents by the
-    time at which their driver sent them. Of components each task hands on no more pairs than hold together
-    what it has found.
+    They are those that `Index.clusters` gives of one index of all documents; stars take documents by the
+    time of their insert, of equal times those of the earlier index first. Of components each task hands on no
+    more pairs than hold together what it has found.
 
     Args:
         linkage: as there.
-        uri, threshold, by, max_distance, recall, max_run, progress, seconds, work, address, ray: as of
+        indexes, threshold, by, max_distance, recall, max_run, progress, work, address, ray: as of
             `pairs`. The calling process has 8 bytes a document, and 8 a copy; of stars 16 more a document.
         memory_bytes: of buffers of each task, and of the pairs of stars; what does not fit lies on the disk.
 
     Returns:
-        An iterator of lists of keys: of components in the order of partitions, and of age in each; of stars
-        by age, the centre first.
+        An iterator of lists of keys: of components in the order of indexes, and of age in each; of stars by
+        age, the centre first.
 
     Raises:
-        ValueError, PlaceMissingError, ScaleOutError: as `pairs`.
+        ValueError, ConfigMismatchError, SimIndexError, ScaleOutError: as `pairs`.
     """
     require_linkage(linkage)
     compared, ends = _compared("clusters", locals(), "first", hands_on=_hands_on(linkage))
@@ -379,34 +369,26 @@ def clusters(
 def _compared(
     call: str, given: Mapping[str, Any], copies: Copies, *, hands_on: HandsOn = "each pair once"
 ) -> tuple[Compared, ExitStack]:
-    """Open the partitions; returns what compares them, and what is to be closed at its end."""
+    """Open the indexes; returns what compares them, and what is to be closed at its end."""
     progress = given["progress"]
     require_callable("progress", progress)
-    uri, catalog = os.fspath(given["uri"]), Catalog.load(given["uri"])
+    folders = folders_of(given["indexes"])
+    with closing(PinnedTables(folders[0])) as first:
+        config = first.scheme.config
     method = given["by"], given["max_distance"], given["recall"], False, False
     sizes = copies, given["max_run"], given["memory_bytes"]
-    plan = plan_of(scheme_of_config(catalog.config), given["threshold"], *method, *sizes, call)
-    is_here, above = is_local(catalog.places), given["work"]
-    if above is None and is_remote(uri) and not is_here:
-        raise ValueError(
-            "work: expected a folder that all nodes see, for the catalog is in a store; found none"
-        )
-    above = f"{located(uri)}.work" if above is None else local_path(above)
-    above = None if is_here else os.path.abspath(above)
+    plan = plan_of(scheme_of_config(config), given["threshold"], *method, *sizes, call)
+    above = f"{folders[0]}.work" if given["work"] is None else os.path.abspath(local_path(given["work"]))
     with ExitStack() as ends:
-        if above is not None:
-            os.makedirs(above, exist_ok=True)
-            ends.callback(_remove_empty, above)
+        os.makedirs(above, exist_ok=True)
+        ends.callback(_remove_empty, above)
         work = ends.enter_context(
             TemporaryDirectory(prefix="simindex-", dir=above, ignore_cleanup_errors=True)
         )
-        tasks = ends.enter_context(tasks_on(given["address"], given["ray"], is_here=is_here))
-        folders = [partition.path for partition in catalog.partitions]
-        if not is_here:
-            folders = _copied(catalog, work, given["seconds"])
+        tasks = ends.enter_context(tasks_on(given["address"], given["ray"]))
         stages = Stages(
             work,
-            catalog.config,
+            config,
             plan,
             sizes[-1],
             hands_on=hands_on,
@@ -415,9 +397,10 @@ def _compared(
         )
         os.mkdir(stages.sketches)
         tables = ends.enter_context(stages.opened())
-        for each in tables:
-            assert isinstance(each, PinnedTables)
+        pinned = [each for each in tables if isinstance(each, PinnedTables)]
+        for each in pinned:
             each.read(partial(require_comparable, compares=stages.compares))
+        stages = stages._replace(commits=[each.snapshot for each in pinned])
 
         def walked() -> Generator[int, None, None]:
             count = stages.num_ranges(tables)
@@ -438,23 +421,6 @@ def _hands_on(find: Find) -> HandsOn:
 def _remove_empty(folder: str) -> None:
     with suppress(OSError):
         os.rmdir(folder)
-
-
-def _copied(catalog: Catalog, work: str, seconds: float) -> list[str]:
-    """Let hosts copy their partitions; returns the folders of the copies."""
-    folders = [os.path.join(work, f"{number:05}") for number in range(len(catalog.partitions))]
-    with closing(RayCalls(catalog)) as calls:
-        calls.every("asks", "status", seconds=seconds)
-        to = {place: ({n: (folders[n],) for n in numbers},) for place, numbers in calls.places.items()}
-        calls.every("jobs", "each", "backup", to=to, seconds=math.inf)
-    for number, folder in enumerate(folders):
-        if not os.path.isdir(folder):
-            raise ScaleOutError(
-                f"expected a copy of partition {number} at {folder}, found none: "
-                f"{catalog.partitions[number].place} does not see it; give work= a folder that all nodes see "
-                "under the same path"
-            )
-    return folders
 
 
 # ---- of files, by stages that any processes run ----

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from simindex import _kernel
+from simindex.checks import local_path
 from simindex.config import Config
 from simindex.corpus.dedup.journal import JobError
 from simindex.corpus.dedup.orders import Keep, rank_of
@@ -29,6 +30,7 @@ from simindex.corpus.dedup.rows import InputPart, columns_of_part, rows_by_colum
 from simindex.corpus.dedup.sketches import SketchFiles, copies_among, sketch_rows
 from simindex.corpus.entries import Place
 from simindex.corpus.outputs.output import naming, whole_file
+from simindex.errors import SimIndexError
 from simindex.format.keys import Key
 from simindex.format.layout import FIRST_BAND_TABLE
 from simindex.inputs import Inputs
@@ -60,6 +62,18 @@ OUTPUT = "output"
 """The file of lines that stay, in the folder of what was decided."""
 
 
+Folders = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+"""One folder of an index, or several."""
+
+
+def folders_of(given: Folders) -> list[str]:
+    """Return the absolute paths of one folder or several."""
+    several = [given] if isinstance(given, str | os.PathLike) else list(given)
+    if not several:
+        raise ValueError("indexes: expected one folder or more, found none")
+    return [os.path.abspath(local_path(each)) for each in several]
+
+
 class Stages(NamedTuple):
     """What the stages of a job have in common, over a folder that all processes see.
 
@@ -71,6 +85,7 @@ class Stages(NamedTuple):
         hands_on: what ranges hand on; see `WalkPlan`.
         copies_lines: whether the lines of rows that stay are the output.
         indexes: folders of indexes that are compared in place of rows; `inputs` and `parts` are of the rows.
+        commits: of these indexes, which they still have to be at.
         lines: in each part; 0 where they were not counted.
     """
 
@@ -84,13 +99,14 @@ class Stages(NamedTuple):
     hands_on: HandsOn = "pairs"
     copies_lines: bool = False
     indexes: Sequence[str] = ()
+    commits: Sequence[int] = ()
     parallel: int = 1
     parts: Sequence[InputPart] = ()
     lines: Sequence[int] = ()
 
     @property
     def scheme(self) -> Scheme:
-        """The tables of a partition."""
+        """The tables of a part."""
         return scheme_of_config(self.config)
 
     @property
@@ -149,11 +165,19 @@ class Stages(NamedTuple):
 
     @contextmanager
     def opened(self) -> Iterator[list[DocumentTables]]:
-        """Give all partitions, open to be read. Raises JobError where one is not there yet."""
+        """Give all parts, open to be read. Raises JobError where one is not there yet."""
         count = len(self.indexes) + len(self.parts)
         _allow_files(count * (self.config.bands + _FILES_OF_A_PART))
         with ExitStack() as stack:
-            yield [stack.enter_context(closing(tables)) for tables in self._tables()]
+            opened = [stack.enter_context(closing(tables)) for tables in self._tables()]
+            for tables, commit in zip(opened, self.commits, strict=False):
+                if isinstance(tables, PinnedTables) and tables.snapshot != commit:
+                    raise SimIndexError(
+                        f"{tables.path}: expected commit {commit}, as when the job began, found commit "
+                        f"{tables.snapshot}: the index was changed meanwhile; begin again, or compare a "
+                        "backup of it"
+                    )
+            yield opened
 
     def walk(self, total: int) -> WalkPlan:
         """Return how the tables of so many rows are cut into ranges."""

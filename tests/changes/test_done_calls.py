@@ -1,6 +1,5 @@
 """Calls that may be repeated: done once, and told twice."""
 
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from simindex import Config, CorruptIndexError, KeyExistsError, TransactionOpenE
 from simindex.changes.documents import NewDocuments, prepare_documents
 from simindex.format.keys import encode_key
 from simindex.format.meta import NOTES, Done, encode_done
-from simindex.scaleout.partition import Partition
+from simindex.scaleout.once import OnceIndex
 
 CONFIG = Config(num_perm=16)
 
@@ -30,7 +29,7 @@ def encoded(*keys: str) -> list[bytes]:
 
 
 def test_repeated_insert_answers_the_same_and_stores_nothing(tmp_path: Path) -> None:
-    with Partition(tmp_path / "i", "x", CONFIG) as index:
+    with OnceIndex(tmp_path / "i", "x", CONFIG) as index:
         assert index.add_once(call(1), documents("a", "b"), "error") == [2, 0, 0]
         assert index.add_once(call(1), documents("a", "b"), "error") == [2, 0, 0]
         assert index.add_once(call(2), documents("b", "c"), "skip") == [1, 0, 1]
@@ -43,12 +42,12 @@ def test_repeated_insert_answers_the_same_and_stores_nothing(tmp_path: Path) -> 
 
 
 def test_repeated_call_is_known_behind_everything_that_happens_to_a_file(tmp_path: Path) -> None:
-    with Partition(tmp_path / "i", "x", CONFIG) as index:
+    with OnceIndex(tmp_path / "i", "x", CONFIG) as index:
         index.add_once(call(1), documents("a", "b"), "error")
         assert index.remove_once(call(2), encoded("a", "none")) == 1
         index.compact()
         assert index.remove_once(call(2), encoded("b")) == 1
-    with Partition(tmp_path / "i", "r+", CONFIG) as index:
+    with OnceIndex(tmp_path / "i", "r+", CONFIG) as index:
         assert index.remove_once(call(2), encoded("b")) == 1
         assert index.add_once(call(1), documents("a"), "error") == [2, 0, 0]
         index.backup(tmp_path / "copy")
@@ -57,73 +56,47 @@ def test_repeated_call_is_known_behind_everything_that_happens_to_a_file(tmp_pat
         assert index.check()
     assert content_of(tmp_path / "copy") == content_of(tmp_path / "i")
     assert simindex.check(tmp_path / "copy")
-    with Partition(tmp_path / "copy", "r+", CONFIG) as index:
+    with OnceIndex(tmp_path / "copy", "r+", CONFIG) as index:
         assert index.add_once(call(3), documents("c"), "error") == [1, 0, 0]
         assert list(index) == ["b", "c"]
 
 
 def test_call_that_changes_nothing_is_known_as_well(tmp_path: Path) -> None:
-    with Partition(tmp_path / "i", "x", CONFIG) as index:
+    with OnceIndex(tmp_path / "i", "x", CONFIG) as index:
         assert index.remove_once(call(1), encoded("a")) == 0
         index.insert("a", "a text that came meanwhile")
         assert index.remove_once(call(1), encoded("a")) == 0
-        assert index.touch_once(call(2), encoded("a", "b")) == 1
         assert "a" in index
 
 
 def test_oldest_note_makes_room(tmp_path: Path) -> None:
-    with Partition(tmp_path / "i", "x", CONFIG) as index:
+    with OnceIndex(tmp_path / "i", "x", CONFIG) as index:
         for number in range(NOTES + 3):
             assert index.add_once(call(number), documents(str(number)), "error") == [1, 0, 0]
         assert index.check()
         with pytest.raises(KeyExistsError):
             index.add_once(call(2), documents("2"), "error")
         assert index.add_once(call(3), documents("3"), "error") == [1, 0, 0]
-    with Partition(tmp_path / "i", "r+") as index:
+    with OnceIndex(tmp_path / "i", "r+") as index:
         with pytest.raises(KeyExistsError):
             index.add_once(call(2), documents("2"), "error")
         assert index.add_once(call(3), documents("3"), "error") == [1, 0, 0]
         assert len(index) == NOTES + 3
 
 
-def test_expiry_that_was_broken_off_goes_on_and_counts_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    limit = (datetime.now(UTC) + timedelta(days=1)) - datetime(1970, 1, 1, tzinfo=UTC)
-    before = limit // timedelta(microseconds=1)
-    with Partition(tmp_path / "i", "x", CONFIG) as index:
-        index.add_once(call(0), documents(*map(str, range(50))), "error")
-        commit, commits = index._session.commit, []
-
-        def fail_at_the_third(*arguments: object) -> None:
-            commits.append(arguments)
-            if len(commits) == 3:
-                raise OSError("the disk failed")
-            commit(*arguments)  # type: ignore[arg-type]
-
-        monkeypatch.setattr(index._session, "commit", fail_at_the_third)
-        with pytest.raises(OSError, match="the disk failed"):
-            index.expire_once(call(1), before, 10)
-        assert len(index) == 30
-        assert index.expire_once(call(1), before, 10) == 50
-        index.insert("new", "a text that came meanwhile")
-        assert index.expire_once(call(1), before, 10) == 50
-        assert list(index) == ["new"]
-
-
 def test_repeatable_call_is_none_of_a_transaction(tmp_path: Path) -> None:
-    with Partition(tmp_path / "i", "x", CONFIG) as index:
+    with OnceIndex(tmp_path / "i", "x", CONFIG) as index:
         with index.transaction(), pytest.raises(TransactionOpenError, match="may be repeated"):
             index.add_once(call(1), documents("a"), "error")
         assert index.add_once(call(1), documents("a"), "error") == [1, 0, 0]
 
 
 def test_damaged_note_is_told_and_never_taken_for_none(tmp_path: Path) -> None:
-    with Partition(tmp_path / "i", "x", CONFIG) as index:
+    with OnceIndex(tmp_path / "i", "x", CONFIG) as index:
         index.add_once(call(1), documents("a"), "error")
     key, value = encode_done(Done(0, call(1), [1, 0, 0]))
     store_values(tmp_path / "i", [("meta", key, value[:-1] + b"?")])
-    with Partition(tmp_path / "i", "r+") as index:
+    with OnceIndex(tmp_path / "i", "r+") as index:
         with pytest.raises(CorruptIndexError, match="done 00"):
             index.add_once(call(1), documents("a"), "error")
         report = index.check()

@@ -220,7 +220,7 @@ expire news --older-than 999999999w | '--older-than': expected a
 expire news --older-than 9999w999999w | '--older-than': expected a
 insrt | No such command 'insrt'. Did you mean insert or list?
 deduplicate | No such command 'deduplicate'. Did you mean dedup?
-scaleout inot | No such command 'inot'. Did you mean init?
+scaleout stagg | No such command 'stagg'. Did you mean stage?
 help | 'help' is an option: simindex --help
 version | 'version' is an option: simindex --version
 """
@@ -291,7 +291,6 @@ join news news | news: the same index twice; simindex pairs has the pairs within
 join news nowhere | nowhere: no index, file or folder there
 join memory://b memory://none.jsonl | memory://b: no index, file or folder there
 merge news news twice | is in two of the indexes; use --on-conflict skip, which keeps that of
-scaleout status nocatalog | simindex scaleout init makes one
 tune articles.jsonl | sample: expected 100 texts or more, found 3;
 backup news twin | twin: expected a backup of news, found another index; choose another path
 """

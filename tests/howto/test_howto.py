@@ -18,10 +18,10 @@ import nbclient
 import nbformat
 import pytest
 from support.command_server import command_server, run_block
-from support.hosts import rows_of, written
 from support.pages import DOCS, fences, files, of_language, text_of
 from support.processes import free_port, succeeds
 from support.samples import sample_of
+from support.stages import rows_of, written
 
 import simindex
 from simindex.corpus import deduplicate

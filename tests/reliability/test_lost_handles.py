@@ -37,7 +37,7 @@ from simindex import (
     SimIndexError,
 )
 from simindex.changes.documents import prepare_documents
-from simindex.scaleout.partition import Partition
+from simindex.scaleout.once import OnceIndex
 from simindex.storage import check_at_open, lmdb_file
 from simindex.storage.environment import BETWEEN_FILES, Exclusive
 from simindex.storage.lmdb_file import open_lmdb
@@ -277,7 +277,7 @@ def test_call_that_is_interrupted_anywhere_leaves_a_working_handle(
 def test_call_with_an_id_that_is_interrupted_anywhere_is_done_once(path: Path) -> None:
     """Behind its commit, too, where the handle has not taken note of it yet."""
     late = 0
-    with Partition(path, "r+") as index:
+    with OnceIndex(path, "r+") as index:
         sketcher = simindex.Sketcher(SMALL)
         for interruption in interruptions(60, ("changes/session.py",)):
             number = 1000 + interruption.at
@@ -292,7 +292,7 @@ def test_call_with_an_id_that_is_interrupted_anywhere_is_done_once(path: Path) -
         assert index.check()
         assert list(index) == [*range(20), *range(1001, number + 1)]
     assert late >= 5
-    with Partition(path, "r+") as index:
+    with OnceIndex(path, "r+") as index:
         assert index.add_once(call, batch, "error") == [1, 0, 0]
 
 

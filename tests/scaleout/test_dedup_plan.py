@@ -12,7 +12,7 @@ from unittest import mock
 
 import pytest
 from support.commands import Run
-from support.hosts import rows_of, written
+from support.stages import rows_of, written
 
 from simindex import SimIndexError
 from simindex.corpus import deduplicate

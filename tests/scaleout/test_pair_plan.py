@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from support.commands import Run
-from support.hosts import rows_of, written
+from support.stages import rows_of, written
 
 import simindex
 from simindex import Config, SimHashConfig, SimIndexError

@@ -12,7 +12,7 @@ from unittest import mock
 
 import pytest
 from support.faults import set_bound, small_frames
-from support.hosts import LocalTasks, rows_of, written
+from support.stages import LocalTasks, rows_of, written
 
 from simindex import Config, scaleout
 from simindex.corpus import DedupReport, deduplicate

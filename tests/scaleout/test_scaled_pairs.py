@@ -1,10 +1,7 @@
-"""Pairs and clusters of partitions against those of one index, without Ray."""
+"""Pairs and clusters of several indexes against those of one index, without Ray."""
 
-import resource
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -12,10 +9,10 @@ from unittest import mock
 
 import pytest
 from support.faults import set_bound
-from support.hosts import LocalTasks, catalog_at, partition_of
+from support.stages import LocalTasks
 
 import simindex
-from simindex import Config, Key, SimHashConfig, scaleout
+from simindex import Config, ConfigMismatchError, Key, SimHashConfig, SimIndexError, scaleout
 from simindex.scaleout import pair_job
 
 CONFIG = Config(num_perm=64, simhash=SimHashConfig(3, shingles=simindex.WordShingles(1)))
@@ -50,7 +47,7 @@ def paths(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     tmp_path = tmp_path_factory.mktemp("partitions")
     dealt: list[list[tuple[Key, str]]] = [[] for _ in range(request.param)]
     for key, text in documents():
-        dealt[partition_of(key, request.param)].append((key, text))
+        dealt[int(str(key)[1:]) * 7 % 10 % request.param].append((key, text))
     for number, some in enumerate(dealt):
         with simindex.open(tmp_path / f"{number}", config=CONFIG) as index:
             for first in range(0, len(some), 40):
@@ -59,13 +56,12 @@ def paths(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return [str(tmp_path / f"{number}") for number in range(request.param)]
 
 
-@contextmanager
-def catalog_of(folder: Path, paths: list[str]) -> Iterator[str]:
-    """A catalog of partitions that are there, whose ranges are walked as by tasks of others."""
-    places = {f"local:{number}": Path(path) for number, path in enumerate(paths)}
-    uri = catalog_at(folder / "catalog", places, CONFIG)
-    with mock.patch.object(pair_job, "tasks_on", return_value=nullcontext(LocalTasks())):
-        yield uri
+@pytest.fixture(autouse=True)
+def tasks() -> Iterator[LocalTasks]:
+    """Ranges are walked as by tasks of others."""
+    with mock.patch.object(pair_job, "tasks_on", side_effect=lambda *_: nullcontext(tasks)):
+        tasks = LocalTasks()
+        yield tasks
 
 
 def of_method(by: str) -> dict[str, Any]:
@@ -77,10 +73,8 @@ def figures(pairs: Any) -> list[tuple[frozenset[Key], float | None, int | None]]
 
 
 @pytest.mark.parametrize("by", ["minhash", "simhash"])
-def test_all_pairs_are_those_of_one_index_each_once(
-    paths: list[str], one: simindex.Index, by: Any, tmp_path: Path
-) -> None:
-    with catalog_of(tmp_path, paths) as uri, scaleout.pairs(uri, **of_method(by)) as pairs:
+def test_all_pairs_are_those_of_one_index_each_once(paths: list[str], one: simindex.Index, by: Any) -> None:
+    with scaleout.pairs(paths, **of_method(by)) as pairs:
         found = figures(pairs)
     wanted = figures(one.pairs(copies="all", **of_method(by)))
     assert len(found) == len(set(found))
@@ -90,29 +84,27 @@ def test_all_pairs_are_those_of_one_index_each_once(
 
 @pytest.mark.parametrize("by", ["minhash", "simhash"])
 def test_of_equal_documents_the_first_alone_is_paired_with_others(
-    paths: list[str], one: simindex.Index, by: Any, tmp_path: Path
+    paths: list[str], one: simindex.Index, by: Any
 ) -> None:
-    with catalog_of(tmp_path, paths) as uri:
-        found = figures(scaleout.pairs(uri, copies="first", **of_method(by)))
+    found = figures(scaleout.pairs(paths, copies="first", **of_method(by)))
     wanted = figures(one.pairs(copies="first", **of_method(by)))
     assert len(found) == len(set(found)) == len(wanted)
     assert set(found) < set(figures(one.pairs(copies="all", **of_method(by))))
 
 
 def test_pairs_that_are_closed_early_end(paths: list[str], tmp_path: Path) -> None:
-    with catalog_of(tmp_path, paths) as uri:
-        pairs = scaleout.pairs(uri, 0.7)
-        next(pairs)
-        pairs.close()
-        pairs.close()
-        assert list(pairs) == []
+    pairs = scaleout.pairs(paths, 0.7, work=tmp_path / "work")
+    next(pairs)
+    pairs.close()
+    pairs.close()
+    assert list(pairs) == []
+    assert not (tmp_path / "work").exists()
 
 
-def test_components_are_those_of_one_index(paths: list[str], one: simindex.Index, tmp_path: Path) -> None:
+def test_components_are_those_of_one_index(paths: list[str], one: simindex.Index) -> None:
     seen: list[tuple[int, int]] = []
-    with catalog_of(tmp_path, paths) as uri:
-        clusters = scaleout.clusters(uri, 0.7, progress=lambda done, total: seen.append((done, total)))
-        found = [frozenset(keys) for keys in clusters]
+    clusters = scaleout.clusters(paths, 0.7, progress=lambda done, total: seen.append((done, total)))
+    found = [frozenset(keys) for keys in clusters]
     assert len(found) == len(set(found))
     assert set(found) == {frozenset(keys) for keys in one.clusters(0.7)}
     assert max(map(len, found)) > 10
@@ -120,40 +112,33 @@ def test_components_are_those_of_one_index(paths: list[str], one: simindex.Index
 
 
 @pytest.fixture(scope="module")
-def sent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, simindex.Index]]:
-    """An index over partitions and one index that the same was done to by one driver, in small batches."""
-    folder, random = tmp_path_factory.mktemp("sent"), Random(3)
-    places = {f"local:{number}": str(folder / str(number)) for number in range(3)}
-    with (
-        simindex.open(folder / "one", config=CONFIG) as one,
-        scaleout.create(folder / "catalog", CONFIG, partitions=5, places=places) as many,
-    ):
-        items = documents()
-        for index in (one, many):
-            for first in range(0, len(items), 29):
-                index.insert_many(items[first : first + 29])
-        others = random.sample(items, 120)
-        for index in (one, many):
-            index.insert_many(
-                [(key, text) for (key, _), (_, text) in zip(others, items, strict=False)],
-                on_conflict="replace",
-            )
-            index.remove_many(REMOVED)
-            index.insert_many_if_new([(f"n{number}", text) for number, (_, text) in enumerate(items)], 0.9)
-            index.touch(*(key for key, _ in items[:50]))
-        yield str(folder / "catalog"), one
+def sent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[list[str], simindex.Index]]:
+    """Several indexes, and one index of all that they hold, in their order."""
+    folder, random, items = tmp_path_factory.mktemp("sent"), Random(3), documents()
+    paths, parts = [], [items[:100], items[100:110], items[110:400], items[400:]]
+    for number, part in enumerate(parts):
+        paths.append(str(folder / f"{number}"))
+        with simindex.open(paths[-1], config=CONFIG) as index:
+            for first in range(0, len(part), 29):
+                index.insert_many(part[first : first + 29])
+            others = [(key, items[at][1]) for at, (key, _) in enumerate(random.sample(part, 5))]
+            index.insert_many(others, on_conflict="replace")
+            index.remove_many(key for key in REMOVED if key in index)
+    simindex.merge(paths, folder / "one")
+    with simindex.open(folder / "one") as one:
+        yield paths, one
 
 
 @pytest.mark.parametrize("by", ["minhash", "simhash"])
-def test_stars_and_first_pairs_are_those_of_one_index_for_one_driver(
-    sent: tuple[str, simindex.Index], by: Any
+def test_stars_and_first_pairs_are_those_of_one_index(
+    sent: tuple[list[str], simindex.Index], by: Any
 ) -> None:
-    uri, one = sent
+    paths, one = sent
     stars = list(one.clusters(linkage="star", **of_method(by)))
-    assert list(scaleout.clusters(uri, linkage="star", **of_method(by))) == stars
+    assert list(scaleout.clusters(paths, linkage="star", **of_method(by))) == stars
     assert len(stars) > 20
     firsts = list(one.pairs(copies="first", **of_method(by)))
-    found = list(scaleout.pairs(uri, copies="first", **of_method(by)))
+    found = list(scaleout.pairs(paths, copies="first", **of_method(by)))
     assert len(found) == len(firsts) > 100
     assert set(found) == set(firsts)
 
@@ -179,8 +164,7 @@ def test_components_of_copies_whose_first_one_is_removed(seed: int, tmp_path: Pa
     with simindex.open(tmp_path / "one", config=CONFIG) as one:
         one.insert_many(row for row in rows if row[0] not in removed)
         expected = {frozenset(keys) for keys in one.clusters(0.8)}
-    with catalog_of(tmp_path, paths) as uri:
-        assert {frozenset(keys) for keys in scaleout.clusters(uri, 0.8)} == expected
+    assert {frozenset(keys) for keys in scaleout.clusters(paths, 0.8)} == expected
     assert expected
 
 
@@ -206,33 +190,35 @@ def changes_of(seed: int, share: float) -> Iterator[tuple[str, list[Any]]]:
 @pytest.fixture(scope="module", params=[(3, 0), (1, 0.1), (2, 0.2), (3, 0.1)])
 def of_templates(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[str, simindex.Index]]:
-    """An index over partitions and one index that the same was done to."""
+) -> Iterator[tuple[list[str], simindex.Index]]:
+    """Several indexes that take the batches in turn, and one index that the same was done to."""
     folder = tmp_path_factory.mktemp("templates")
-    places = {f"local:{number}": str(folder / str(number)) for number in range(2)}
-    with (
-        simindex.open(folder / "one", config=CONFIG) as one,
-        scaleout.create(folder / "catalog", CONFIG, partitions=4, places=places) as many,
-    ):
-        for index in (one, many):
-            for call, rows in changes_of(*request.param):
-                getattr(index, call)(rows)
-        yield str(folder / "catalog"), one
+    paths = [str(folder / f"{number}") for number in range(4)]
+    with simindex.open(folder / "one", config=CONFIG) as one, ExitStack() as stack:
+        many = [stack.enter_context(simindex.open(path, config=CONFIG)) for path in paths]
+        for number, (call, rows) in enumerate(changes_of(*request.param)):
+            getattr(one, call)(rows)
+            if call == "insert_many":
+                many[number % 4].insert_many(rows)
+            else:
+                for index in many:
+                    index.remove_many(rows)
+        yield paths, one
 
 
 @pytest.mark.parametrize("max_run", [16, 30])
 @pytest.mark.parametrize("how", [{"threshold": 0.7}, {"threshold": 0.25}, {"by": "simhash"}], ids=repr)
 def test_long_runs_are_treated_and_counted_as_in_one_index(
-    of_templates: tuple[str, simindex.Index],
+    of_templates: tuple[list[str], simindex.Index],
     how: dict[str, Any],
     max_run: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     set_bound(monkeypatch, "entries whose sketches are in memory", 50)
-    uri, one = of_templates
+    paths, one = of_templates
     for copies in ("all", "first"):
         given: dict[str, Any] = {**how, "max_run": max_run, "copies": copies}
-        pairs, wanted = scaleout.pairs(uri, **given), one.pairs(**given)
+        pairs, wanted = scaleout.pairs(paths, **given), one.pairs(**given)
         found, expected = figures(pairs), figures(wanted)
         assert len(found) == len(set(found)) == len(expected) > 20
         assert set(found) == set(expected)
@@ -240,41 +226,42 @@ def test_long_runs_are_treated_and_counted_as_in_one_index(
         assert wanted.bounded.runs or "by" in how or max_run > 16
     for linkage in ("components", "star"):
         given = {**how, "max_run": max_run, "linkage": linkage}
-        clusters, of_one = scaleout.clusters(uri, **given), one.clusters(**given)
+        clusters, of_one = scaleout.clusters(paths, **given), one.clusters(**given)
         groups, stars = list(clusters), list(of_one)
         assert {frozenset(keys) for keys in groups} == {frozenset(keys) for keys in stars}
         assert groups == stars or linkage == "components"
         assert clusters.bounded == of_one.bounded
 
 
-def test_many_partitions_need_no_more_files_than_a_system_allows_at_first(tmp_path: Path) -> None:
-    places = {"local:a": str(tmp_path / "a")}
-    with scaleout.create(tmp_path / "c", CONFIG, partitions=64, places=places) as many:
-        many.insert_many((key, "the same words") for key in range(64))
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    code = f"""if True:
-        import resource
-        from simindex import scaleout
-        resource.setrlimit(resource.RLIMIT_NOFILE, (150, {hard}))
-        print(*map(len, scaleout.clusters({str(tmp_path / "c")!r})))"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "64\n"
-
-
-def test_ranges_hand_on_no_more_pairs_than_hold_documents_together(tmp_path: Path) -> None:
+def test_ranges_hand_on_no_more_pairs_than_hold_documents_together(tmp_path: Path, tasks: LocalTasks) -> None:
     shared = " ".join(f"w{number}" for number in range(60))
     paths = []
     for number in range(2):
         paths.append(str(tmp_path / f"{number}"))
         with simindex.open(paths[-1], config=CONFIG) as index:
             index.insert_many((key, f"{shared} {key}") for key in range(number * 100, number * 100 + 100))
-    tasks, num_pairs = LocalTasks(), 0
-    with (
-        catalog_of(tmp_path, paths) as uri,
-        mock.patch.object(pair_job, "tasks_on", return_value=nullcontext(tasks)),
-    ):
-        num_pairs = len(list(scaleout.pairs(uri, 0.7, copies="first")))
-        num_ranges, tasks.num_edges = tasks.num_jobs["compare_range"], 0
-        (cluster,) = scaleout.clusters(uri, 0.7)
+    num_pairs = len(list(scaleout.pairs(paths, 0.7, copies="first")))
+    num_ranges, tasks.num_edges = tasks.num_jobs["compare_range"], 0
+    (cluster,) = scaleout.clusters(paths, 0.7)
     assert len(cluster) == 200
     assert 0 < tasks.num_edges < num_ranges * len(cluster) < num_pairs
+
+
+def test_indexes_that_cannot_be_compared_together_are_named(paths: list[str], tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    simindex.open(other, config=Config(num_perm=32)).close()
+    with pytest.raises(ConfigMismatchError, match="num_perm"):
+        scaleout.pairs([*paths, other], 0.7)
+    with pytest.raises(ValueError, match="indexes: expected one folder or more"):
+        scaleout.pairs([], 0.7)
+    with pytest.raises(FileNotFoundError, match="none"):
+        scaleout.clusters(tmp_path / "none")
+
+
+def test_an_index_that_changes_while_it_is_compared_is_an_error(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "i", config=CONFIG) as index:
+        index.insert_many((number, f"the same words {number // 2}") for number in range(40))
+        pairs = scaleout.pairs(tmp_path / "i", 0.7)
+        index.insert("late", "a document that comes late")
+        with pytest.raises(SimIndexError, match="the index was changed meanwhile"):
+            list(pairs)

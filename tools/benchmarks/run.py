@@ -26,19 +26,11 @@ import simindex
 HERE = Path(__file__).resolve().parent
 
 SCALED: dict[str, dict[str, Any]] = {
-    "beside": {"documents": 48_000, "rounds": 3},
-    "nodes": {"documents": 100_000, "rounds": 3},
-    "memory": {"sizes": [50_000, 200_000]},
-    "partitions": {"documents": 25_600, "rounds": 2, "numbers": [1, 8, 64]},
-    "hosts": {"documents": 8_000, "queries": 300, "rounds": 3, "numbers": [1, 2, 4, 8, 16]},
     "restoring": {"sketches": 2_200_000},
-    "replicas": {"documents": 100_000, "queries": 20_000, "rounds": 5},
-    "building": {"documents": 1_000_000, "rounds": 2},
     "deduplicating": {"documents": 1_000_000, "rounds": 2},
     "stages": {"documents": 3_000_000, "rounds": 2},
-    "hundred": {"rounds": 3, "numbers": [1, 100]},
 }
-"""Pieces of the job scaleout with their sizes, each some ten seconds long but for the last four."""
+"""Pieces of the job scaleout with their sizes."""
 
 
 def run(job: str, options: dict[str, Any], note: str) -> dict[str, Any] | None:
@@ -117,9 +109,6 @@ def main() -> None:
     )
     parser.add_argument(
         "--scaled", nargs="+", default=list(SCALED), choices=list(SCALED), help="pieces of job scaleout"
-    )
-    parser.add_argument(
-        "--sketches", type=int, default=20_000_000, help="made-up ones, of piece hundred of job scaleout"
     )
     parser.add_argument("--corpus", type=Path, help="a JSONL collection in place of the made-up one")
     parser.add_argument("--peers", nargs="*", help="class names out of peers/; none: no peers")
@@ -233,7 +222,7 @@ def main() -> None:
             results[linkage] = run("groups", made_up, f"{linkage} of {count:,} numbers")
     if "scaleout" in wanted:
         for piece in arguments.scaled:
-            size = base | {"sketches": arguments.sketches} | SCALED[piece] | {"piece": piece}
+            size = base | SCALED[piece] | {"piece": piece}
             results[f"scaleout_{piece}"] = run("scaled", size, f"over Ray: {piece}")
     if "upkeep" in wanted:
         count = arguments.documents[-1] // 2

@@ -1,6 +1,6 @@
-"""Deal the kills out to kinds of work: changes of an index, backups, jobs, and moves of partitions.
+"""Deal the kills out to kinds of work: changes of an index, backups and jobs.
 
-The work and its judgement are in lives, backups, jobs and places.
+The work and its judgement are in lives, backups and jobs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from attacks import faults
 from attacks.killing.backups import back_up
 from attacks.killing.jobs import JOBS, kill_a_job
 from attacks.killing.lives import live
-from attacks.killing.places import kill_places
 from attacks.killing.process import LIFE, Kill
 
 _JOBS = 1, 4, 6, 9
@@ -21,16 +20,13 @@ _JOBS = 1, 4, 6, 9
 def kill_many(folder: Path, seed: int, rounds: int, only: int | None = None) -> list[Kill]:
     """Kill so many processes; returns what became of each.
 
-    Of ten lives one is of an index that is backed up, four are of jobs, each another one, and one is of
-    partitions that move or are restored.
+    Of ten lives one is of an index that is backed up, and four are of jobs, each another one.
     """
     faults.watch(folder)
     kills: list[Kill] = []
     for life in range((rounds + LIFE - 1) // LIFE) if only is None else [only]:
         if life % 10 == 3:
             kills += back_up(folder, seed, life)
-        elif life % 10 == 8:
-            kills += kill_places(folder, seed, life)
         elif life % 10 in _JOBS:
             number = seed - 1 + life // 10 * len(_JOBS) + _JOBS.index(life % 10)
             kills += kill_a_job(folder, seed, life, list(JOBS)[number % len(JOBS)])

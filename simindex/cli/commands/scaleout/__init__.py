@@ -1,4 +1,4 @@
-"""`simindex scaleout`: commands for an index over many machines; the work is that of `simindex.scaleout`.
+"""`simindex scaleout`: commands for jobs over many machines; the work is that of `simindex.scaleout`.
 
 Ray starts where none runs, and ends with the command; it is meant to run already.
 """
@@ -15,10 +15,8 @@ from simindex.cli.command import LazyGroup
 class _Commands(LazyGroup):
     package = __name__
     groups: ClassVar = {
-        "Build": {"catalog": ("init", "build")},
-        "Ask": {"catalog": ("query", "status"), "pairs": ("pairs", "clusters")},
-        "Deduplicate a corpus": {"stages": ("dedup", "plan"), "stage": ("stage",)},
-        "Look after": {"places": ("backup", "restore", "move", "rebalance")},
+        "On a Ray cluster": {"stages": ("dedup",), "pairs": ("pairs", "clusters")},
+        "By stages": {"stages": ("plan",), "stage": ("stage",)},
     }
 
 
@@ -33,4 +31,4 @@ app = typer.Typer(
 
 @app.callback()
 def scaleout() -> None:
-    """An index over many machines, with Ray: see docs/scaleout.md."""
+    """Jobs over many machines: see docs/scaleout.md."""

@@ -1,4 +1,4 @@
-"""`simindex scaleout pairs` and `clusters`: what is similar among the documents of all partitions."""
+"""`simindex scaleout pairs` and `clusters`: what is similar among the documents of several indexes."""
 
 from __future__ import annotations
 
@@ -18,27 +18,29 @@ from simindex.cli.commands.pairs import (
     print_clusters,
     print_pairs,
 )
-from simindex.cli.options import Address, Uri
+from simindex.cli.options import Address
 from simindex.cli.output import work_bar
 from simindex.pairs.plan import DEFAULT_MAX_RUN
 
 EXAMPLES = {
-    "pairs": "simindex scaleout pairs news.catalog --threshold 0.9 --json",
-    "clusters": "simindex scaleout clusters news.catalog --threshold 0.7 --json",
+    "pairs": "simindex scaleout pairs /shared/monday /shared/tuesday --threshold 0.9 --json",
+    "clusters": "simindex scaleout clusters /shared/parts/*.simindex --threshold 0.7 --json",
 }
 
+_Indexes = Annotated[
+    list[str], typer.Argument(metavar="INDEX...", help="Folders of indexes, which all nodes see.")
+]
 _Work = Annotated[
     str | None,
     typer.Option(
         metavar="FOLDER",
-        help="Folder for copies of the partitions, seen by all nodes; removed at the end (default: "
-        "CATALOG.work).",
+        help="Folder for temporary files, seen by all nodes (default: beside the first index).",
     ),
 ]
 
 
 def pairs(
-    catalog: Uri,
+    indexes: _Indexes,
     *,
     similar: PairOptions,
     copies: CopyChoice = "all",
@@ -48,16 +50,16 @@ def pairs(
     address: Address = None,
     as_json: options.JsonLines = False,
 ) -> None:
-    """Print all pairs of similar documents of all partitions, as they are found; JSON lines as those of
+    """Print all pairs of similar documents of several indexes, found by all nodes; JSON lines as those of
     pairs."""
     how = similar.arguments() | {"copies": copies, "max_run": max_run, "work": work, "address": address}
-    with scaleout.pairs(catalog, **how) as found, work_bar("pairs", prints_results=True) as advance:
+    with scaleout.pairs(indexes, **how) as found, work_bar("pairs", prints_results=True) as advance:
         print_pairs(found, limit, as_json, lambda count: advance(count, count))
     note_bounded(found.bounded, max_run, "pairs")
 
 
 def clusters(
-    catalog: Uri,
+    indexes: _Indexes,
     *,
     similar: PairOptions,
     linkage: LinkageChoice = "components",
@@ -67,9 +69,9 @@ def clusters(
     address: Address = None,
     as_json: options.JsonLines = False,
 ) -> None:
-    """Print the clusters of similar documents of all partitions, as clusters does; components come in the
-    order of partitions, and of age in each."""
+    """Print the clusters of similar documents of several indexes, as clusters does; components come in the
+    order of indexes, and of age in each."""
     how = similar.arguments() | {"linkage": linkage, "max_run": max_run, "work": work, "address": address}
-    with scaleout.clusters(catalog, **how) as found:
+    with scaleout.clusters(indexes, **how) as found:
         print_clusters(islice(found, limit), as_json)
     note_bounded(found.bounded, max_run, "documents")
