@@ -378,16 +378,15 @@ def fold_copies(numbers: np.ndarray, batch: SketchBatch, view: View) -> tuple[di
 def removal_marks(
     removed: dict[int, StoredRecord], groups: dict[int, int], view: View
 ) -> tuple[dict[int, int], int]:
-    """Return (number -> REMOVED flags to store, how many copies are among the removed).
+    """Return (number -> REMOVED flags to store, how many fewer copies there are).
 
-    Group sizes are counted down in `groups`; 0 means that the group is gone.
+    Of a group all but one are copies, whichever are left. Group sizes are counted down in `groups`; 0 means that the group is gone.
     """
     marks: dict[int, int] = {}
     given_up: list[int] = []
     copies = 0
     for number, record in removed.items():
         leader = number if record.leader is None else record.leader
-        copies += record.leader is not None
         size = groups[leader] if leader in groups else view.group_size(leader)
         if size is None:
             if record.leader is not None:
@@ -400,6 +399,7 @@ def removal_marks(
             given_up.append(number)
             continue
         groups[leader] = size - 1
+        copies += size > 1
         if number != leader:
             marks[number] = REMOVED_DOCUMENT | REMOVED_SKETCH
         else:

@@ -59,6 +59,11 @@ class Snapshot:
         """Whether tables have entries of removed documents: until a merge takes them out."""
         return sum(entry.num_keys for entry in self.manifest.segments) > self.manifest.num_documents
 
+    @cached_property
+    def has_copies(self) -> bool:
+        """Whether any document may be stored under the number of an earlier one, which may be removed."""
+        return any(entry.num_copies for entry in self.manifest.segments)
+
 
 class Expected(NamedTuple):
     """What the writer of this handle stored last, as one value: `newest` is a short last segment, `before`
@@ -187,8 +192,7 @@ class View:
         self._txn = txn
         self._snapshot = snapshot
         self.manifest = snapshot.manifest
-        self.has_copies = snapshot.manifest.num_copies > 0
-        """Whether any document shares the sketch of an earlier one."""
+        self.has_copies = snapshot.has_copies
         self.pending = pending or _NOTHING_PENDING
         self.sources = snapshot.manifest.sources | self.pending.sources
         """What the sketches are of: OF_DOCUMENTS, OF_ROWS, or 0 where there are none of both."""

@@ -51,6 +51,28 @@ def test_removing_the_first_of_a_group_keeps_the_others(index: Index) -> None:
     assert index.stats().entries == dict.fromkeys(("keys", "copies", "bands", "permutations", "sketches"), 0)
 
 
+def test_copies_are_all_but_one_of_those_that_share_a_sketch(index: Index) -> None:
+    """Whichever is left: the first of them that goes leaves one that is no copy any more."""
+    index.insert_many([("a", PAGE), ("b", PAGE), ("c", PAGE), ("d", "another page that has no copy")])
+    assert index.stats().copies == 2
+    index.remove("a")
+    assert index.stats().copies == 1
+    index.compact()
+    assert index.stats().copies == 1
+    assert [match.key for match in index.query(PAGE)] == ["b", "c"]
+    with index.transaction():
+        index.insert("e", PAGE)
+        index.remove("b")
+    assert index.stats().copies == 1
+    index.remove("c")
+    assert index.stats().copies == 0
+    assert [match.key for match in index.query(PAGE)] == ["e"]
+    index.replace("e", PAGE)
+    assert index.stats().copies == 0
+    assert [match.key for match in index.query(PAGE)] == ["e"]
+    assert problems_of(index.path) == []
+
+
 def test_limit_is_filled_behind_many_removed_copies(index: Index) -> None:
     index.insert_many(((i, PAGE) for i in range(1_000)), batch_size=1_000)
     index.remove_many(range(900))
