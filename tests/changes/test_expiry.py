@@ -240,6 +240,26 @@ def test_document_touched_every_day_has_one_run(index: Index, clock: Clock) -> N
     assert index[8].seen_at == clock.at(14)
 
 
+@pytest.mark.parametrize("leaves", ["touched", "removed"])
+@pytest.mark.parametrize("which", [2, 3, 4])
+def test_run_of_a_touch_stays_while_one_of_its_documents_lies_in_it(
+    index: Index, clock: Clock, leaves: str, which: int
+) -> None:
+    """That of their insert is gone by then, so nothing else knows how old the others are."""
+    clock.seconds = 12
+    index.touch(2, 3, 4)
+    clock.seconds = 15
+    if leaves == "touched":
+        index.touch(which)
+    else:
+        index.remove(which)
+    assert index.expire(clock.at(11)) == 7
+    assert problems_of(index.path) == []
+    assert index.expire(clock.at(13)) == 2
+    assert list(index) == ([which] if leaves == "touched" else [])
+    assert problems_of(index.path) == []
+
+
 def test_touch_inside_a_transaction_is_seen_there_and_rolled_back_with_it(
     index: Index, clock: Clock, tmp_path: Path
 ) -> None:

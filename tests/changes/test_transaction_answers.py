@@ -62,6 +62,26 @@ def test_transaction_answers_as_an_index_that_has_committed_the_same(
         assert problems_of(index.path) == []
 
 
+@pytest.mark.parametrize("gone", [[0], [1], [2], [0, 1], [0, 2], [0, 1, 2]])
+@pytest.mark.parametrize("is_seen", [False, True])
+def test_documents_of_a_transaction_that_are_removed_again_are_not_stored(
+    tmp_path: Path, gone: list[int], is_seen: bool
+) -> None:
+    """One of several is enough."""
+    with simindex.open(tmp_path / "i", "x", SMALL) as index:
+        index.insert("before", ["before"])
+        with index.transaction():
+            index.insert_many((number, [str(number)]) for number in range(3))
+            assert not is_seen or len(index.query(["1"])) == 1
+            index.remove_many(gone)
+        left = [number for number in range(3) if number not in gone]
+        assert list(index) == ["before", *left]
+        assert [len(index.query([str(number)])) for number in range(3)] == [
+            number in left for number in range(3)
+        ]
+        assert problems_of(index.path) == []
+
+
 def test_query_in_a_transaction_asks_few_segments(tmp_path: Path) -> None:
     """One grows to 64 documents; eight of those become one of the next size."""
     with simindex.open(tmp_path / "i", "x", SMALL) as index, index.transaction():

@@ -4,18 +4,20 @@ import gzip
 import json
 import lzma
 import random
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from support.commands import rows_of
 from support.faults import around, broken_off, set_bound
 from support.truth import kept_by_index, lines, texts, write_lines
 
 import simindex
-from simindex import Config, SimHashConfig, SimIndexError
+from simindex import Config, SimHashConfig, SimIndexError, tuning
 from simindex.corpus import Removed, deduplicate
 from simindex.inputs import InputError
 
@@ -244,6 +246,22 @@ def test_a_run_that_is_long_is_bounded(tmp_path: Path) -> None:
     report = deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", 0.9)
     assert report.kept == 2_400
     assert report.bounded > 0
+
+
+def test_row_is_bounded_from_one_more_than_it_is_compared_with() -> None:
+    """Brute force: of each prefix of a band it is compared with the first 256 rows that stay."""
+    shared, config = {f"menu{number}" for number in range(40)}, simindex.Config()
+    pages = [shared | {f"{n} own{i}" for i in range(10)} for n in range(800)]
+    bits, runs, expected = tuning.compared_bits(0.9, config.bands), Counter[tuple[int, int]](), 0
+    for sketch in simindex.Sketcher(config).sketch_many(pages):
+        assert sketch.rows is not None
+        words = np.frombuffer(sketch.rows.astype(np.uint8).tobytes(), dtype=">u8").tolist()
+        prefixes = [(band, word >> (64 - bits)) for band, word in enumerate(words)]
+        expected += any(runs[prefix] > 256 for prefix in prefixes)
+        runs.update(prefixes)
+    report = deduplicate(enumerate(pages), None, 0.9)
+    assert (report.kept, report.bounded) == (800, expected)
+    assert expected > 0
 
 
 def test_batch_ends_where_its_rows_are_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,6 +38,8 @@ def overlapping() -> dict[str, str]:
 
 TEXTS = overlapping()
 
+DIRECTIONS: list[Any] = ["either", "in_stored", "in_query"]
+
 
 def reached(query: str, threshold: float, direction: str) -> dict[str, tuple[float, float]]:
     """key -> shares, by brute force."""
@@ -66,7 +68,20 @@ def index(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         yield made
 
 
-@pytest.mark.parametrize("direction", ["either", "in_stored", "in_query"])
+def test_threshold_that_was_computed_is_met_by_the_share_that_it_means(tmp_path: Path) -> None:
+    """1 - 0.7 is a little more than three of ten, and a share of three of ten is asked for."""
+    stored, asked = {"a", "b", "c", *"hijklmn"}, {"a", "b", "c", *"opqrstu"}
+    config = Config(num_perm=16, simhash=None, containment=1)
+    with simindex.open(tmp_path / "i", "x", config) as index:
+        index.insert("stored", stored)
+        for threshold, is_found in ((1 - 0.7, True), (0.3, True), (0.3 + 1e-9, False)):
+            for texts in (None, {"stored": stored}):
+                for direction in DIRECTIONS:
+                    found = index.query_containment(asked, threshold, direction=direction, texts=texts)
+                    assert [(match.in_stored, match.relation) for match in found] == [(0.3, "same")] * is_found
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("threshold", [0.2, 0.8, 1.0])
 def test_verified_matches_are_those_of_brute_force(index: Index, threshold: float, direction: Any) -> None:
     """Of a sample of everything all of them; of one in eight no others, with the same figures."""
