@@ -1405,6 +1405,8 @@ def open(  # noqa: A001 - the name is the public one, as in h5py and shelve
             same process compacts, has to move the map or sees that the index was compacted, or when the
             process forks: then parent and child take the newest at their next call, each for itself.
             An iteration that meets its end raises `SimIndexError` and mixes nothing.
+            Where another index has taken the place of this one (its folder was moved or built anew, or a link
+            switched), a handle raises `ClosedError` within a second, a pinned one at `refresh`: open again.
         permissions: of the files of a new index, as 0o600; a folder made for it can also be entered by
             who may read them. ``None``: 0o644 less the umask. Without effect on an index that is there
             already, whose files keep what they have.

@@ -205,7 +205,10 @@ class Store:
                 if environment.folder != folder or not environment.databases or environment.failure:
                     continue
                 with Visit(environment.gate) as _visit, environment.env.begin() as txn:
-                    if not self._moved_away(environment, txn):
+                    try:
+                        if not self._moved_away(environment, txn):
+                            continue
+                    except ClosedError:  # replaced by another index, as its own handles say from now on
                         continue
                 environment.handles.add(self)
                 return environment

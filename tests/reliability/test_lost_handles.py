@@ -12,6 +12,7 @@ import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import CodeType, FrameType
@@ -20,7 +21,7 @@ from typing import Any
 import lmdb
 import pytest
 from support.faults import set_bound
-from support.indexes import CALLS, FOX, READING_AND_ADDING, Mode
+from support.indexes import CALLS, FOX, READING_AND_ADDING, Mode, problems_of
 from support.processes import Tell, everything_from, forked, printed, run_in_threads
 from support.samples import sample_of
 
@@ -477,6 +478,65 @@ def test_data_file_that_is_gone_is_noticed_before_a_commit_is_acknowledged(
             index.query(document(3))
     if replaced:
         check_whole(path)
+
+
+def by_renaming(path: Path, new: Path) -> None:
+    path.rename(path.with_name("before"))
+    new.rename(path)
+
+
+def by_removing(path: Path, new: Path) -> None:
+    shutil.rmtree(path)
+    new.rename(path)
+
+
+def by_a_link(path: Path, new: Path) -> None:
+    """As `ln -sfn new path` does, where the path is a link already."""
+    path.with_name("link").symlink_to(new)
+    path.with_name("link").rename(path)
+
+
+@pytest.mark.parametrize("replace", [by_renaming, by_removing, by_a_link])
+@pytest.mark.parametrize("refresh", ["auto", "manual"])
+@pytest.mark.parametrize("is_open_here", [False, True])
+def test_reader_whose_folder_was_replaced_says_so_and_the_new_index_opens_beside_it(
+    path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    replace: Callable[[Path, Path], None],
+    refresh: Any,
+    is_open_here: bool,
+) -> None:
+    """Or is built there, in the same process, too."""
+    set_bound(monkeypatch, "seconds between looks for a new file", 0.0)
+    new = path.with_name("new")
+    with simindex.open(new, "x", SMALL) as index:
+        index.insert("new", document(1))
+    if replace is by_a_link:
+        path.rename(path.with_name("before"))
+        path.symlink_to(path.with_name("before"))
+    with simindex.open(path, "r", refresh=refresh) as reader:
+        assert len(reader) == 20
+        replace(path, new)
+        if is_open_here:
+            with simindex.open(path) as index:
+                index.insert("newer", document(2))
+                assert list(index) == ["new", "newer"]
+        elif refresh == "manual":
+            assert len(reader) == 20  # until it is refreshed
+        for _ in range(2):
+            with suppress(ClosedError):
+                reader.refresh()
+            with pytest.raises(
+                ClosedError, match=r"data\.mdb was replaced or removed .* open the index again"
+            ):
+                reader.query(document(3))
+        with simindex.open(path, "r") as again:
+            assert next(iter(again)) == "new"
+            shutil.rmtree(path.resolve())
+            with simindex.open(path.resolve(), "x", SMALL) as index:
+                index.insert_many((n, document(n)) for n in range(20))
+            check_whole(path)
+    assert problems_of(path) == []
 
 
 @pytest.mark.parametrize("is_renamed", [False, True])
