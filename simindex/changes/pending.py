@@ -380,7 +380,8 @@ def removal_marks(
 ) -> tuple[dict[int, int], int]:
     """Return (number -> REMOVED flags to store, how many fewer copies there are).
 
-    Of a group all but one are copies, whichever are left. Group sizes are counted down in `groups`; 0 means that the group is gone.
+    Of a group all but one are copies, whichever are left. Group sizes are counted down in `groups`; 0 means
+    that the group is gone.
     """
     marks: dict[int, int] = {}
     given_up: list[int] = []

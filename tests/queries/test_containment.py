@@ -78,7 +78,9 @@ def test_threshold_that_was_computed_is_met_by_the_share_that_it_means(tmp_path:
             for texts in (None, {"stored": stored}):
                 for direction in DIRECTIONS:
                     found = index.query_containment(asked, threshold, direction=direction, texts=texts)
-                    assert [(match.in_stored, match.relation) for match in found] == [(0.3, "same")] * is_found
+                    assert [(match.in_stored, match.relation) for match in found] == [
+                        (0.3, "same")
+                    ] * is_found
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
