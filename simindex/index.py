@@ -1185,7 +1185,13 @@ class Index:
     def backup(
         self, path: str | os.PathLike[str], progress: Callable[[int, int], object] | None = None
     ) -> BackupReport:
-        """Copy the newest committed state to a folder, which is an index of its own: to restore, open it.
+        """Copy the newest committed state to a folder, which is an index of its own, or to an object store.
+
+        To restore a backup in a folder, open it; one in a store is restored by `simindex.restore`. A store is
+        a uri that fsspec has a package for (s3://, gs://, abfs://), or ``file://`` and a folder. It gets each
+        segment once, and of records those parts of some 65,536 documents in which something has changed; the
+        manifest that names them comes last, so it holds the old backup or the new one. One process at a time
+        makes backups in a place.
 
         Others may read, write and compact meanwhile, in this and in other processes. A new backup appears at
         the path when all of it is there and durable. A later one to the same path brings it up to date:
@@ -1203,7 +1209,7 @@ class Index:
 
         Args:
             path: a folder that does not exist or is empty, or an older backup of this index that was not
-                changed. It may be read meanwhile.
+                changed, which may be read meanwhile; or the uri of a store.
             progress: called as ``progress(done, total)`` with bytes; the total is an estimate.
 
         Returns:
@@ -1212,7 +1218,9 @@ class Index:
         Raises:
             ValueError: the path is inside of the index.
             FormatError: there is something else at the path.
-            ConfigMismatchError, BackupTargetError: there is an index that is no older backup of this one.
+            ConfigMismatchError, BackupTargetError: there is an index, or a backup, that is no older backup of
+                this one.
+            StoreError: the store cannot be read or written, or another process makes a backup there.
             IndexLockedError: another process writes to the backup, or makes one at the same place.
             IndexFullError: no room; an older backup is as it was.
             CorruptIndexError: the index is damaged; an older backup is as it was.

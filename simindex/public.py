@@ -35,11 +35,15 @@ from simindex.index import open as open  # noqa: A004 - the public name
 from simindex.maintenance.check import check as check
 from simindex.maintenance.new_index import merge as merge
 from simindex.maintenance.new_index import resketch as resketch
+from simindex.maintenance.object_store import MissingObjectError as MissingObjectError
+from simindex.maintenance.object_store import StoreError as StoreError
 from simindex.maintenance.repair import repair as repair
 from simindex.maintenance.reports import BackupReport as BackupReport
 from simindex.maintenance.reports import CheckReport as CheckReport
 from simindex.maintenance.reports import Problem as Problem
 from simindex.maintenance.reports import RepairReport as RepairReport
+from simindex.maintenance.reports import RestoreReport as RestoreReport
+from simindex.maintenance.restore import restore as restore
 from simindex.pairs.clusters import Cluster as Cluster
 from simindex.pairs.clusters import Clusters as Clusters
 from simindex.pairs.pair import Pair as Pair

@@ -24,10 +24,10 @@ def test_public_names_are_these() -> None:
         Answers BackupReport BackupTargetError CharShingles CheckReport ClosedError Cluster Clusters
         CommonPassage Config ConfigMismatchError ContainmentMatch ContainmentMatches CorruptIndexError
         DiskError Document FormatError Index IndexFullError IndexLockedError InsertReport Key
-        KeyExistsError Layout Match Matches Pair Pairs Problem ReadOnlyError Record RepairReport
-        SimHashConfig SimIndexError Sketch SketchBatch Sketcher Stats StoredPassage StoredPassages
-        TransactionOpenError WordShingles __version__ check compat corpus merge open repair resketch
-        scaleout textbook tuning
+        KeyExistsError Layout Match Matches MissingObjectError Pair Pairs Problem ReadOnlyError Record
+        RepairReport RestoreReport SimHashConfig SimIndexError Sketch SketchBatch Sketcher Stats
+        StoreError StoredPassage StoredPassages TransactionOpenError WordShingles __version__ check
+        compat corpus merge open repair resketch restore scaleout textbook tuning
     """
     assert simindex.__all__ == pinned.split()
     assert all(getattr(simindex, name).__doc__ for name in simindex.__all__)

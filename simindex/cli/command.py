@@ -317,7 +317,7 @@ class Commands(LazyGroup):
             "report": ("report",),
         },
         "Choose settings": {"tune": ("tune",), "curve": ("curve",), "care": ("resketch",)},
-        "Look after": {"care": ("check", "repair", "compact", "backup", "merge")},
+        "Look after": {"care": ("check", "repair", "compact", "backup", "restore", "merge")},
         "Many machines": {"scaleout": ("scaleout",)},
     }
 

@@ -46,12 +46,14 @@ class StoredSegment(NamedTuple):
 
 
 class StoredBackup(NamedTuple):
-    """The manifest of a backup: that of the index and its header as stored, and parts."""
+    """The manifest of a backup: that of the index and its header as stored, parts, and the permissions of the
+    index's files."""
 
     header: bytes
     manifest: bytes
     segments: tuple[StoredSegment, ...]
     databases: dict[str, tuple[Part, ...]]
+    permissions: int
     made_at: int
     documents: int
 

@@ -9,13 +9,14 @@ last part, whose length the report has, pins a snapshot.
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
 from typing import Any
 
-from simindex.checks import local_path, require_callable
+from simindex.checks import require_callable
 from simindex.errors import BackupTargetError
 from simindex.format.layout import SegmentEntry
 from simindex.format.meta import CONFIG_KEY, Manifest, decode_manifest
@@ -31,10 +32,11 @@ from simindex.maintenance.backup_parts import (
     segment_parts,
 )
 from simindex.maintenance.backup_store import StoreTarget
-from simindex.maintenance.object_store import open_store, prove
-from simindex.maintenance.reports import BackupReport, StoreBackupReport
-from simindex.queries.scheme import Scheme, scheme_of
+from simindex.maintenance.object_store import open_store
+from simindex.maintenance.reports import BackupReport
+from simindex.queries.scheme import Scheme
 from simindex.queries.view import stored_manifest
+from simindex.remote import is_remote
 from simindex.storage.environment import ReadTransaction
 from simindex.storage.store import Store
 
@@ -45,70 +47,29 @@ _ROUNDS = 4
 def backup(
     source: Store, scheme: Scheme, path: str | os.PathLike[str], progress: Callable[[int, int], object] | None
 ) -> BackupReport:
-    """Copy the newest committed state to a folder; see `Index.backup`."""
+    """Copy the newest committed state to a folder or a store; see `Index.backup`."""
+    require_callable("progress", progress)
     started = time.monotonic()
     source.require_in_place()
     with source.reading() as txn:
         header = bytes(txn.get("meta", CONFIG_KEY) or b"")
     counter = Counter(progress)
-    with open_folder(path, source, scheme, header, counter) as target:
-        copied = _Copying(source, scheme, target, counter).run()
+    target: Target
+    if is_remote(os.fspath(path)):
+        permissions = stat.S_IMODE(os.stat(source.data).st_mode) & 0o666 | 0o600
+        with closing(
+            StoreTarget(open_store(path, permissions), source, scheme, counter, permissions)
+        ) as target:
+            copied = _Copying(source, scheme, target, counter).run()
+            target.publish()
+        copied["reused_bytes"] = target.reused_bytes
+    else:
+        with open_folder(path, source, scheme, header, counter) as target:
+            copied = _Copying(source, scheme, target, counter).run()
     counter.end()
     seconds = time.monotonic() - started
     return BackupReport(
         path=target.name, created=target.is_new, copied_bytes=target.copied_bytes, seconds=seconds, **copied
-    )
-
-
-def backup_index(
-    path: str | os.PathLike[str],
-    uri: str | os.PathLike[str],
-    *,
-    progress: Callable[[int], object] | None = None,
-) -> StoreBackupReport:
-    """Copy the newest committed state of an index to a store.
-
-    The first backup uploads everything; a later one what is new: segments never change, and of records those
-    parts of some 65,536 documents in which something did. It may be killed at any time: the store holds the
-    old backup or the new one, and the next backup takes up what was uploaded already. Others may read, write
-    and compact meanwhile.
-
-    Args:
-        uri: of the backup, which is of this index alone; see `open_store`.
-        progress: called as ``progress(done)`` with bytes.
-
-    Returns:
-        StoreBackupReport.
-
-    Raises:
-        BackupTargetError: there is a backup of another index, or of a later state than this index ever had.
-        UnprovenStoreError, StoreError: the store cannot be trusted, or not be read or written.
-        CorruptIndexError: the index is damaged; the older backup is as it was.
-        FileNotFoundError, FormatError: there is no index at the path.
-
-    Cost: the first one reads and writes all once. Later ones read the seals of old segments, a hundredth of
-    them, and all records, about 1 us each; and pin one snapshot meanwhile.
-    """
-    require_callable("progress", progress)
-    started = time.monotonic()
-    counter = Counter(None if progress is None else lambda done, _: progress(done))
-    store = Store(local_path(path), "r")
-    try:
-        scheme, objects = scheme_of(store, None, None), open_store(uri)
-        prove(objects)
-        with closing(StoreTarget(objects, store, scheme, counter)) as target:
-            copied = _Copying(store, scheme, target, counter).run()
-            made_at, removed = target.publish()
-    finally:
-        store.close()
-    return StoreBackupReport(
-        uri=target.name,
-        created=target.is_new,
-        made_at=made_at,
-        copied_bytes=target.copied_bytes,
-        removed_objects=removed,
-        seconds=time.monotonic() - started,
-        **copied | {"reused_bytes": target.reused_bytes},
     )
 
 

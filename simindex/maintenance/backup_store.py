@@ -1,9 +1,9 @@
 """A backup in an object store: sealed segments once each, and what changes in parts.
 
 A backup is of one index. Parts are named by their content and never
-changed; a manifest that names the parts is exchanged last. So whatever is killed, the store holds the old
-backup or the new one. Invariant: the manifest names parts that are durable only, and nothing removes what the
-newest manifest names.
+changed; the manifest that names the parts is put last. So whatever is killed, the store holds the old backup
+or the new one. Invariant: the manifest names parts that are durable only. One process at a time makes backups
+in a place; where two do, the one that notices gives up and removes nothing.
 """
 
 from __future__ import annotations
@@ -42,13 +42,16 @@ from simindex.maintenance.backup_parts import (
     cut,
     segment_parts,
 )
-from simindex.maintenance.object_store import Objects, StoreError
+from simindex.maintenance.object_store import MissingObjectError, Objects, StoreError
 from simindex.queries.scheme import Scheme
 from simindex.storage.environment import ReadTransaction
 from simindex.storage.store import MOVED_KEY, Store
 
 MANIFEST = "manifest"
-"""Under which the manifest of a backup is exchanged."""
+"""The object of a backup's manifest."""
+
+_MOST_MANIFEST_BYTES = 256 << 20
+"""A thousand times that of a billion documents."""
 
 PARTS = "parts"
 """The folder of the parts."""
@@ -76,8 +79,9 @@ class StoreTarget:
         source: Store,
         scheme: Scheme,
         counter: Counter,
+        permissions: int,
     ) -> None:
-        self._content = objects.current(MANIFEST)
+        self._content = _manifest(objects)
         self._older = read_backup(objects, self._content)
         self.name, self.is_new, self.manifest = objects.uri, self._older is None, Manifest()
         if self._older is not None:
@@ -88,7 +92,7 @@ class StoreTarget:
                 )
             self.manifest = decode_manifest(self._older.manifest)
         self.copied_bytes = self.reused_bytes = 0
-        self._objects, self._source = objects, source.path
+        self._objects, self._source, self._permissions = objects, source.path, permissions
         self._progress, self._folder = counter.advance, objects.inside(PARTS)
         self._there, self._given = self._folder.sizes(), set[str]()
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="simindex-upload")
@@ -151,26 +155,26 @@ class StoreTarget:
                 self._segments[entry.id] for entry in sorted(manifest.segments, key=lambda e: e.id)
             ),
             databases=databases,
+            permissions=self._permissions,
             made_at=time.time_ns() // 1000,
             documents=manifest.num_documents,
         )
 
-    def publish(self) -> tuple[int, int]:
-        """Exchange the manifest when all parts are durable; returns when, and how many objects went."""
+    def publish(self) -> None:
+        """Put the manifest when all parts are durable, and remove what it does not name."""
         backup = self._backup
         assert backup is not None
         while self._under_way:
             self._settle()
-        if not self._objects.exchange(MANIFEST, self._content, encode_backup(backup)):
+        if _manifest(self._objects) != self._content:
             raise StoreError(
                 self._objects.uri,
                 "another process has made a backup there meanwhile, which stands; this one was given up. "
                 "Let one at a time make them",
             )
+        self._objects.put(MANIFEST, encode_backup(backup))
         named = {part.name for part in backup.parts()}
-        others = sorted((self._there.keys() | self._given) - named)
-        self._folder.remove(others)
-        return backup.made_at, len(others)
+        self._folder.remove(sorted((self._there.keys() | self._given) - named))
 
     def _upload(self, content: bytes) -> Part:
         """Have a part uploaded, unless the store has it; waits while too many are under way."""
@@ -193,9 +197,17 @@ class StoreTarget:
         self._progress(num_bytes)
 
 
+def _manifest(objects: Objects) -> bytes | None:
+    """Return the manifest in a store, as it lies there; ``None`` where there is none."""
+    try:
+        return objects.get(MANIFEST, _MOST_MANIFEST_BYTES)
+    except MissingObjectError:
+        return None
+
+
 def read_manifest(objects: Objects) -> StoredBackup | None:
     """Return the manifest of the newest backup in a store; ``None`` where there is none."""
-    return read_backup(objects, objects.current(MANIFEST))
+    return read_backup(objects, _manifest(objects))
 
 
 def read_backup(objects: Objects, content: bytes | None) -> StoredBackup | None:

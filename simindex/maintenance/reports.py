@@ -178,6 +178,7 @@ class BackupReport:
     """What `Index.backup` did.
 
     Attributes:
+        path: of the folder, or the uri of the store.
         created: whether it was made anew; False where an older backup was brought up to date.
         documents: stored documents, of the state that was backed up.
         copied_segments, reused_segments: which were copied now, and which the older backup had.
@@ -198,36 +199,8 @@ class BackupReport:
 
 
 @dataclass(frozen=True)
-class StoreBackupReport:
-    """What `backup_index` did.
-
-    Attributes:
-        created: whether there was none before.
-        documents: stored documents, of the state that was backed up.
-        made_at: when, in microseconds since 1970-01-01 UTC.
-        copied_segments, reused_segments: which were uploaded now, and which the store had.
-        copied_bytes: that were uploaded, records and other entries included.
-        removed_objects: that the new backup does not need.
-        pinned_seconds: of these, how long one snapshot of the index was held, so that the space of what was
-            removed meanwhile could not be used again.
-    """
-
-    uri: str
-    created: bool
-    documents: int
-    made_at: int
-    copied_segments: int
-    reused_segments: int
-    copied_bytes: int
-    reused_bytes: int
-    removed_objects: int
-    seconds: float
-    pinned_seconds: float
-
-
-@dataclass(frozen=True)
 class RestoreReport:
-    """What `restore_index` did."""
+    """What `simindex.restore` did; `num_bytes` are those of the backup."""
 
     uri: str
     path: str

@@ -20,14 +20,14 @@ from simindex.errors import CorruptIndexError
 from simindex.format.backup_objects import Part, StoredBackup, decode_entries, part_of
 from simindex.format.layout import SegmentEntry
 from simindex.format.meta import CONFIG_KEY, MANIFEST_KEY, decode_header, decode_manifest
-from simindex.maintenance.backup_parts import Digest, Piece, checked_value, pieces_of
+from simindex.maintenance.backup_parts import SMALL, Digest, Piece, checked_value, pieces_of
 from simindex.maintenance.backup_store import PARTS, pieces_in, read_manifest
 from simindex.maintenance.object_store import MissingObjectError, Objects, open_store
 from simindex.maintenance.reports import RestoreReport
 from simindex.maintenance.work_folder import place_of, work_folder
 from simindex.queries.scheme import Scheme, scheme_of_header
 from simindex.storage.environment import WriteTransaction
-from simindex.storage.folder import WriterLock
+from simindex.storage.folder import WriterLock, require_permissions
 from simindex.storage.replacement import new_file
 
 _THREADS = 4
@@ -35,35 +35,49 @@ _THREADS = 4
 _ATTEMPTS = 3
 """So often a newer backup may take the place of the one that is read."""
 
-Progress = Callable[[int], object]
+Progress = Callable[[int, int], object]
 Items = list[tuple[bytes, bytes]]
 
 
-def restore_index(
-    uri: str | os.PathLike[str] | Objects,
+def restore(
+    uri: str | os.PathLike[str],
     path: str | os.PathLike[str],
     *,
+    permissions: int | None = None,
     progress: Progress | None = None,
 ) -> RestoreReport:
-    """Make an index of the backup in a store.
+    """Make an index of a backup that `Index.backup` has made in a store.
+
+    Every object is proved before anything appears at the path. A backup in a folder is an index already: open
+    it, or copy it by a backup of its own.
 
     Args:
-        uri: of the backup, or its store.
+        uri: of the backup: s3://, gs:// and what else fsspec opens, file:// or the path of its folder.
         path: a folder that does not exist or is empty; it appears when all of the index is there.
-        progress: called as ``progress(done)`` with bytes.
+        permissions: of the index's files, as of `open`; ``None``: those that the index had.
+        progress: called as ``progress(done, total)`` with bytes.
 
     Returns:
         RestoreReport.
 
     Raises:
         MissingObjectError: there is no backup, or it has lost an object, which is named.
-        CorruptIndexError: an object is damaged; it is named.
-        FormatError: there is something else at the path, or a backup of a later version at the uri.
+        CorruptIndexError: an object is damaged, or another backup's; it is named.
+        FormatError: there is something else at the path, or a backup of another version at the uri.
         IndexLockedError: another process restores to the same path.
         StoreError: the store cannot be read.
         IndexFullError: no room.
+
+    >>> import simindex, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with simindex.open(folder + "/i") as index:
+    ...         index.insert("a", "some text")
+    ...         done = index.backup("file://" + folder + "/store")
+    ...     simindex.restore("file://" + folder + "/store", folder + "/restored").documents
+    1
     """
     require_callable("progress", progress)
+    require_permissions(permissions)
     started = time.monotonic()
     objects, folder = open_store(uri), place_of(path)
     for attempt in range(_ATTEMPTS):
@@ -72,7 +86,11 @@ def restore_index(
             raise MissingObjectError(objects.uri, "expected a backup, found none")
         try:
             with work_folder(folder, "restore", _locked) as begun:
-                documents = _fill(begun, objects, backup, progress)
+                _fill(begun, objects, backup, progress)
+                mode = backup.permissions if permissions is None else permissions
+                for file in begun.iterdir():
+                    file.chmod(mode)
+                begun.chmod(mode | (mode & 0o444) >> 2)
         except MissingObjectError:
             if attempt + 1 < _ATTEMPTS and read_manifest(objects) != backup:
                 continue  # another backup has taken the place of this one, and its parts away
@@ -80,7 +98,7 @@ def restore_index(
         return RestoreReport(
             uri=objects.uri,
             path=str(folder),
-            documents=documents,
+            documents=backup.documents,
             num_bytes=sum(part.num_bytes for part in backup.parts()),
             seconds=time.monotonic() - started,
         )
@@ -89,7 +107,8 @@ def restore_index(
 
 @contextmanager
 def _locked(begun: Path) -> Iterator[Path]:
-    begun.mkdir(exist_ok=True)
+    begun.mkdir(mode=0o700, exist_ok=True)
+    begun.chmod(0o700)
     lock = WriterLock(str(begun))
     try:
         yield begun
@@ -106,14 +125,19 @@ class _Step(NamedTuple):
     pieces: tuple[Piece, ...] = ()
 
 
-def _fill(begun: Path, objects: Objects, backup: StoredBackup, progress: Progress | None) -> int:
-    """Build the data file of a backup, durable; returns how many documents it has."""
+def _fill(begun: Path, objects: Objects, backup: StoredBackup, progress: Progress | None) -> None:
+    """Build the data file of a backup, durable."""
     where = objects.uri
     scheme = scheme_of_header(decode_header(backup.header, where), where)
     manifest = decode_manifest(backup.manifest)
     entries = {entry.id: entry for entry in manifest.segments}
     if [segment.id for segment in backup.segments] != sorted(entries):
         raise CorruptIndexError(f"{where}: expected the segments of its manifest, found others", path=where)
+    if unknown := backup.databases.keys() - {*SMALL, "meta"}:
+        raise CorruptIndexError(
+            f"{where}: expected parts of {', '.join(SMALL)} and meta, found some of {min(unknown)!r:.40}",
+            path=where,
+        )
     steps = _steps(scheme, entries, backup)
     digests = {segment.id: Digest() for segment in backup.segments}
     parts = objects.inside(PARTS)
@@ -121,8 +145,8 @@ def _fill(begun: Path, objects: Objects, backup: StoredBackup, progress: Progres
     ahead = in_order(
         lambda step: _items(parts, step), steps, _THREADS, _THREADS, lambda step: step.part.num_bytes
     )
-    done = count = 0
-    with new_file(begun, sum(step.part.num_bytes for step in steps)) as file:
+    done, count, total = 0, 0, sum(step.part.num_bytes for step in steps)
+    with new_file(begun, total) as file:
         for step, items in zip(steps, ahead, strict=True):
             put = WriteTransaction.put_all if step.database == "meta" else WriteTransaction.append
             file.commit(partial(put, database=step.database, items=items))
@@ -131,7 +155,7 @@ def _fill(begun: Path, objects: Objects, backup: StoredBackup, progress: Progres
             count += len(items) if step.database == "documents" else 0
             done += step.part.num_bytes
             if progress is not None:
-                progress(done)
+                progress(done, total)
         for segment in backup.segments:
             expected, found = segment.digest, digests[segment.id].value()
             if expected != found:
@@ -141,13 +165,12 @@ def _fill(begun: Path, objects: Objects, backup: StoredBackup, progress: Progres
                     path=where,
                     segment=segment.id,
                 )
-        if count != manifest.num_documents:
+        if not count == manifest.num_documents == backup.documents:
             raise CorruptIndexError(
                 f"{where}: expected {manifest.num_documents} records, found {count}", path=where
             )
         file.commit(lambda new: new.put("meta", CONFIG_KEY, backup.header))
         file.commit(lambda new: new.put("meta", MANIFEST_KEY, backup.manifest))
-    return count
 
 
 def _steps(scheme: Scheme, entries: dict[int, SegmentEntry], backup: StoredBackup) -> list[_Step]:
@@ -165,7 +188,7 @@ def _steps(scheme: Scheme, entries: dict[int, SegmentEntry], backup: StoredBacku
 
 def _items(parts: Objects, step: _Step) -> Items:
     """Return the entries of a part, proved."""
-    content = parts.get(step.part.name)
+    content = parts.get(step.part.name, step.part.num_bytes)
     found = part_of(content)
     if found != step.part:
         uri = parts.uri_of(step.part.name)

@@ -3,7 +3,7 @@
 `deduplicate`, `pairs` and `clusters` are run by all nodes of a Ray cluster, which is imported when a call
 needs it (``pip install 'simindex[scaleout]'``). `plan_dedup` and `StagedDedup` do so by stages that any
 processes run over a shared folder, without Ray, as `plan_pairs` and `StagedPairs` find pairs and clusters.
-`backup_index` and `restore_index` keep one index in a store, without Ray. `Sketch`, `SeenBefore`, `Query` and
+`Sketch`, `SeenBefore`, `Query` and
 `BuildPart` are callables over batches of rows, for Ray Data, Dask, Spark and the like.
 
 Importing `simindex` does not load this room, nor does importing it: the first of its names that is used does.
@@ -18,10 +18,8 @@ if _typing.TYPE_CHECKING:
 
 __all__ = [
     "BuildPart",
-    "MissingObjectError",
     "PlaceMissingError",
     "Query",
-    "RestoreReport",
     "ScaleOutError",
     "ScaledClusters",
     "ScaledPairs",
@@ -29,17 +27,12 @@ __all__ = [
     "Sketch",
     "StagedDedup",
     "StagedPairs",
-    "StoreBackupReport",
-    "StoreError",
-    "UnprovenStoreError",
     "UnsupportedError",
-    "backup_index",
     "clusters",
     "deduplicate",
     "pairs",
     "plan_dedup",
     "plan_pairs",
-    "restore_index",
 ]
 
 _load, __dir__ = _simindex._late(__name__, __all__)

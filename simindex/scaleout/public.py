@@ -1,13 +1,6 @@
 """The public names of `simindex.scaleout`, which its first use loads as a whole."""
 
 import simindex.public  # noqa: F401 - so that what comes from here is pickled by its public name
-from simindex.maintenance.backup import backup_index as backup_index
-from simindex.maintenance.object_store import MissingObjectError as MissingObjectError
-from simindex.maintenance.object_store import StoreError as StoreError
-from simindex.maintenance.object_store import UnprovenStoreError as UnprovenStoreError
-from simindex.maintenance.reports import RestoreReport as RestoreReport
-from simindex.maintenance.reports import StoreBackupReport as StoreBackupReport
-from simindex.maintenance.restore import restore_index as restore_index
 from simindex.scaleout.batches import BuildPart as BuildPart
 from simindex.scaleout.batches import Query as Query
 from simindex.scaleout.batches import SeenBefore as SeenBefore

@@ -59,3 +59,17 @@ def test_backup_copies_and_then_brings_up_to_date(run: Run) -> None:
     assert (said["created"], said["documents"], said["reused_segments"]) == (False, 2, 1)
     with simindex.open("copy", "r") as restored:
         assert (restored["a"].metadata, list(restored)) == ({"page": 1}, ["a", "b"])
+
+
+def test_restore_makes_the_index_of_a_backup_in_a_store(run: Run, tmp_path: Path) -> None:
+    with simindex.open("i") as index:
+        index.insert("a", "some text", {"page": 1})
+    store = f"file://{tmp_path}/store"
+    assert json.loads(run("backup", "i", store, "--json").out)["path"] == f"{tmp_path}/store"
+    restored = run("restore", store, "new")
+    assert (restored.code, restored.out) == (0, "")
+    assert restored.err.startswith("1 document: 0.0 MB restored, in ")
+    with simindex.open("new", "r") as index:
+        assert index["a"].metadata == {"page": 1}
+    missing = run("restore", f"file://{tmp_path}/none", "other")
+    assert (missing.code, "expected a backup, found none" in missing.err) == (1, True)

@@ -1,6 +1,8 @@
 """A backup in a store is the index at one commit, and what is restored from it equals it byte for byte."""
 
+import os
 import shutil
+import stat
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -13,16 +15,18 @@ from support.samples import sample_of
 from support.servers import store_at
 
 import simindex
-from simindex import CorruptIndexError, FormatError, IndexLockedError, SimIndexError
-from simindex.maintenance import backup_parts
-from simindex.maintenance.backup import backup_index
-from simindex.maintenance.object_store import (
-    FolderObjects,
+from simindex import (
+    BackupReport,
+    CorruptIndexError,
+    FormatError,
+    IndexLockedError,
     MissingObjectError,
+    SimIndexError,
     StoreError,
-    open_store,
 )
-from simindex.maintenance.restore import restore_index
+from simindex.format.backup_objects import decode_backup, encode_backup
+from simindex.maintenance import backup_parts
+from simindex.maintenance.object_store import FolderObjects, open_store
 
 
 @pytest.fixture
@@ -32,6 +36,14 @@ def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path, 
     return tmp_path / "index", tmp_path / "stores" / "backup", tmp_path / "restored"
 
 
+def back_up(
+    path: Path, store: Path | str, progress: Callable[[int, int], object] | None = None
+) -> BackupReport:
+    """Back up an index to a store: a uri, or a folder."""
+    with simindex.open(path, "r") as index:
+        return index.backup(f"file://{store}" if isinstance(store, Path) else store, progress)
+
+
 def parts_of(store: Path) -> set[str]:
     return {path.name for path in (store / "parts").iterdir()}
 
@@ -39,22 +51,24 @@ def parts_of(store: Path) -> set[str]:
 @pytest.mark.parametrize("kind", ["folder", "memory", "s3"])
 def test_what_is_restored_is_what_was_backed_up(kind: str, paths: tuple[Path, Path, Path]) -> None:
     path, _, restored = paths
-    with store_at(kind, path.parent) as uri:
+    with store_at(kind, path.parent) as place:
+        uri = f"file://{place}" if kind == "folder" else place
         with filled(path) as index:
             index.remove_many(range(0, 100, 7))
             index.touch(1, 2, 50)
             done = list[int]()
-            report = backup_index(path, uri, progress=done.append)
+            report = back_up(path, uri, lambda some, _: done.append(some))
             segments = index.stats().segments
-        steps = list[int]()
-        back = restore_index(uri, restored, progress=steps.append)
+        steps = list[tuple[int, int]]()
+        back = simindex.restore(uri, restored, progress=lambda *some: steps.append(some))
     assert content_of(restored) == content_of(path)
     assert not problems_of(restored)
     assert (report.created, report.documents, report.reused_segments) == (True, 85, 0)
-    assert (report.copied_segments, report.uri, report.removed_objects) == (segments, str(uri), 0)
+    assert (report.copied_segments, report.path) == (segments, place)
     assert (back.documents, back.path) == (85, str(restored))
     assert done == sorted(done)
-    assert done[-1] == steps[-1] == report.copied_bytes == back.num_bytes
+    assert done[-1] >= report.copied_bytes == back.num_bytes
+    assert steps[-1] == (back.num_bytes, back.num_bytes)
     assert 0 <= report.pinned_seconds <= report.seconds
     assert not list(restored.parent.glob(".*"))
 
@@ -62,12 +76,11 @@ def test_what_is_restored_is_what_was_backed_up(kind: str, paths: tuple[Path, Pa
 def test_what_a_backup_does_not_need_any_more_goes(paths: tuple[Path, Path, Path]) -> None:
     path, store, _ = paths
     with filled(path, 300) as index:
-        backup_index(path, store)
+        back_up(path, store)
         index.remove_many(range(300))
         index.compact()
-        report = backup_index(path, store)
+        report = back_up(path, store)
     assert (report.documents, parts_of(store)) == (0, set())
-    assert report.removed_objects > 10
 
 
 # ---- cut off, and side by side ----
@@ -78,9 +91,8 @@ def test_cut_off_anywhere_the_old_backup_stands(
 ) -> None:
     path, store, restored = paths
     put: Callable[[FolderObjects, str, bytes], None] = FolderObjects.put
-    create: Callable[[FolderObjects, str, bytes], bool] = FolderObjects.create
     with filled(path, 100) as index:
-        backup_index(path, store)
+        back_up(path, store)
         old = content_of_open(path)
         index.insert_many(texts(100, 60), batch_size=20)
         for most in count():
@@ -98,18 +110,17 @@ def test_cut_off_anywhere_the_old_backup_stands(
 
             with monkeypatch.context() as patched:
                 patched.setattr(FolderObjects, "put", counted(put))
-                patched.setattr(FolderObjects, "create", counted(create))
                 try:
-                    backup_index(path, store)
+                    back_up(path, store)
                 except StoreError:
                     pass
                 else:
                     break
-            restore_index(store, restored)
+            simindex.restore(store, restored)
             assert content_of(restored) == old
             shutil.rmtree(restored)
         assert most > 1
-        restore_index(store, restored)
+        simindex.restore(store, restored)
         assert content_of(restored) == content_of_open(path)
 
 
@@ -125,12 +136,19 @@ def test_what_was_uploaded_before_is_not_uploaded_again(
     paths: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, store, _ = paths
+    put = FolderObjects.put
+
+    def without_a_manifest(objects: FolderObjects, name: str, content: bytes) -> None:
+        if name == "manifest":
+            raise StoreError("nowhere", "the network is gone")
+        put(objects, name, content)
+
     with filled(path, 100):
         with monkeypatch.context() as patched:
-            patched.setattr(FolderObjects, "exchange", lambda *_: False)
-            with pytest.raises(StoreError, match="another process has made a backup there meanwhile"):
-                backup_index(path, store)
-        report = backup_index(path, store)
+            patched.setattr(FolderObjects, "put", without_a_manifest)
+            with pytest.raises(StoreError, match="the network is gone"):
+                back_up(path, store)
+        report = back_up(path, store)
     assert (report.created, report.copied_bytes) == (True, 0)
 
 
@@ -138,16 +156,16 @@ def test_of_two_backups_at_once_one_stands_whole(paths: tuple[Path, Path, Path])
     path, store, restored = paths
     with filled(path, 100) as index:
 
-        def meanwhile(_: int, done: list[int] = []) -> None:  # noqa: B006 - it remembers that it was called
+        def meanwhile(_: int, __: int, done: list[int] = []) -> None:  # noqa: B006 - it remembers that it was called
             if not done:
                 done.append(1)
                 index.insert_many(texts(100, 10))
-                backup_index(path, store)
+                back_up(path, store)
                 index.insert_many(texts(110, 10))
 
         with pytest.raises(StoreError, match="this one was given up"):
-            backup_index(path, store, progress=meanwhile)
-    restore_index(store, restored)
+            back_up(path, store, progress=meanwhile)
+    simindex.restore(store, restored)
     with simindex.open(restored, "r") as index:
         assert len(index) == 110
         assert not problems_of(index.path)
@@ -156,16 +174,16 @@ def test_of_two_backups_at_once_one_stands_whole(paths: tuple[Path, Path, Path])
 def test_a_backup_that_takes_the_place_of_the_one_that_is_read(paths: tuple[Path, Path, Path]) -> None:
     path, store, restored = paths
     with filled(path, 100) as index:
-        backup_index(path, store)
+        back_up(path, store)
 
-        def meanwhile(_: int, done: list[int] = []) -> None:  # noqa: B006 - it remembers that it was called
+        def meanwhile(_: int, __: int, done: list[int] = []) -> None:  # noqa: B006 - it remembers that it was called
             if not done:
                 done.append(1)
                 index.remove_many(range(50))
                 index.compact()
-                backup_index(path, store)
+                back_up(path, store)
 
-        assert restore_index(store, restored, progress=meanwhile).documents == 50
+        assert simindex.restore(store, restored, progress=meanwhile).documents == 50
     assert content_of(restored) == content_of(path)
 
 
@@ -176,40 +194,112 @@ def test_a_backup_that_takes_the_place_of_the_one_that_is_read(paths: tuple[Path
 def test_each_damaged_object_is_named(paths: tuple[Path, Path, Path], stride: int) -> None:
     path, store, restored = paths
     with filled(path, 60):
-        backup_index(path, store)
-    manifest = next((store / "manifest").iterdir())
+        back_up(path, store)
+    manifest = store / "manifest"
     parts = sorted((store / "parts").iterdir())
     assert len(parts) > 8
     for file in [manifest, *parts[::stride]]:
         sound = file.read_bytes()
         damaged = bytearray(sound)
         damaged[len(sound) // 2] ^= 1
-        for content in (bytes(damaged), sound[:-40], b""):
+        for content in (bytes(damaged), sound[:-40], sound + b"more", b""):
             file.write_bytes(content)
             with pytest.raises((CorruptIndexError, FormatError)) as raised:
-                restore_index(store, restored)
-            place = str(store / "manifest") if file is manifest else str(file)
-            assert place in str(raised.value)
+                simindex.restore(store, restored)
+            assert str(file) in str(raised.value)
         file.unlink()
         with pytest.raises(MissingObjectError, match="expected a") as missing:
-            restore_index(store, restored)
+            simindex.restore(store, restored)
         assert str(missing.value.path).startswith(str(store))
         file.write_bytes(sound)
     assert not restored.exists()
     assert not list(restored.parent.glob(".restored*"))
-    restore_index(store, restored)
+    simindex.restore(store, restored)
+
+
+@pytest.mark.parametrize("kind", ["fifo", "device", "link to a device", "folder", "endless"])
+def test_what_is_no_object_is_refused_and_not_waited_for(kind: str, paths: tuple[Path, Path, Path]) -> None:
+    path, store, restored = paths
+    with filled(path, 60):
+        back_up(path, store)
+    for file in (store / "manifest", min((store / "parts").iterdir())):
+        sound = file.read_bytes()
+        file.unlink()
+        if kind == "fifo":
+            os.mkfifo(file)
+        elif kind == "folder":
+            file.mkdir()
+        elif kind == "endless":
+            with file.open("wb") as sparse:
+                sparse.truncate(1 << 40)
+        else:
+            file.symlink_to("/dev/zero" if kind == "device" else "link")
+            (file.parent / "link").unlink(missing_ok=True)
+            (file.parent / "link").symlink_to("/dev/zero")
+        with pytest.raises((CorruptIndexError, FormatError, StoreError), match=str(file)):
+            simindex.restore(store, restored)
+        (file.rmdir if kind == "folder" else file.unlink)()
+        file.write_bytes(sound)
+    assert simindex.restore(store, restored).documents == 60
+
+
+def test_part_of_another_index_is_named(paths: tuple[Path, Path, Path]) -> None:
+    path, store, restored = paths
+    other = path.with_name("other"), store.with_name("other")
+    with filled(path, 60), simindex.open(other[0]) as index:
+        index.insert_many(texts(500, 60))
+        back_up(path, store)
+        back_up(*other)
+    file, foreign = min((store / "parts").iterdir()), min((other[1] / "parts").iterdir())
+    shutil.copyfile(foreign, file)
+    with pytest.raises(CorruptIndexError, match=str(file)):
+        simindex.restore(store, restored)
+
+
+@pytest.mark.parametrize("name", ["segments", "other", ""])
+def test_a_manifest_with_parts_of_another_database_is_damage(
+    name: str, paths: tuple[Path, Path, Path]
+) -> None:
+    path, store, restored = paths
+    with filled(path, 20):
+        back_up(path, store)
+    manifest = store / "manifest"
+    backup = decode_backup(manifest.read_bytes(), "")
+    databases = {**backup.databases, name: backup.databases["documents"]}
+    manifest.write_bytes(encode_backup(backup._replace(databases=databases)))
+    with pytest.raises(CorruptIndexError, match="expected parts of documents, removed"):
+        simindex.restore(store, restored)
+
+
+@pytest.mark.parametrize("permissions", [0o600, 0o640])
+def test_a_private_index_stays_private(permissions: int, paths: tuple[Path, Path, Path]) -> None:
+    path, store, restored = paths
+    with simindex.open(path, permissions=permissions) as index:
+        index.insert_many(texts(0, 60))
+        back_up(path, store)
+    simindex.restore(store, restored)
+    simindex.open(restored).close()
+    folder = 0o700 | (permissions & 0o040) >> 1 | permissions & 0o040 | (permissions & 0o040) >> 2
+    for place in (store, restored):
+        assert {stat.S_IMODE(one.stat().st_mode) for one in place.rglob("*") if one.is_file()} == {
+            permissions
+        }
+    assert (stat.S_IMODE(restored.stat().st_mode) | stat.S_IMODE(store.stat().st_mode)) & ~folder == 0
+    shutil.rmtree(restored)
+    simindex.restore(store, restored, permissions=0o644)
+    assert stat.S_IMODE((restored / "data.mdb").stat().st_mode) == 0o644
 
 
 def test_a_part_that_the_store_has_lost_is_uploaded_again(paths: tuple[Path, Path, Path]) -> None:
     path, store, restored = paths
     with filled(path, 100):
-        backup_index(path, store)
+        back_up(path, store)
         lost = parts_of(store)
         for name in lost:
             (store / "parts" / name).unlink()
-        backup_index(path, store)
+        back_up(path, store)
     assert parts_of(store) == lost
-    restore_index(store, restored)
+    simindex.restore(store, restored)
     assert content_of(restored) == content_of(path)
 
 
@@ -220,26 +310,26 @@ def test_nothing_is_restored_over_something(paths: tuple[Path, Path, Path]) -> N
     path, store, restored = paths
     filled(path).close()
     with pytest.raises(MissingObjectError, match="expected a backup, found none"):
-        restore_index(store, restored)
-    backup_index(path, store)
+        simindex.restore(store, restored)
+    back_up(path, store)
     with pytest.raises(FormatError, match="expected an empty folder or nothing"):
-        restore_index(store, path)
+        simindex.restore(store, path)
     restored.mkdir()
-    restore_index(store, restored)
+    simindex.restore(store, restored)
     assert content_of(restored) == content_of(path)
 
 
 def test_two_do_not_restore_to_one_place_at_once(paths: tuple[Path, Path, Path]) -> None:
     path, store, restored = paths
     filled(path).close()
-    backup_index(path, store)
+    back_up(path, store)
 
-    def meanwhile(_: int) -> None:
-        restore_index(store, restored)
+    def meanwhile(*_: int) -> None:
+        simindex.restore(store, restored)
 
     with pytest.raises(IndexLockedError):
-        restore_index(store, restored, progress=meanwhile)
-    restore_index(store, restored)
+        simindex.restore(store, restored, progress=meanwhile)
+    simindex.restore(store, restored)
 
 
 def test_a_manifest_of_a_later_version_is_refused(
@@ -248,16 +338,16 @@ def test_a_manifest_of_a_later_version_is_refused(
     path, store, restored = paths
     filled(path).close()
     monkeypatch.setattr("simindex.format.backup_objects.VERSION", 3)
-    backup_index(path, store)
+    back_up(path, store)
     monkeypatch.undo()
     with pytest.raises(FormatError, match="expected a backup of version 2, found 3"):
-        restore_index(store, restored)
+        simindex.restore(store, restored)
 
 
 def test_a_folder_without_an_index_has_no_backup(paths: tuple[Path, Path, Path]) -> None:
     path, store, _ = paths
     with pytest.raises((FileNotFoundError, SimIndexError)):
-        backup_index(path, store)
+        back_up(path, store)
     assert open_store(store).sizes() == {}
 
 

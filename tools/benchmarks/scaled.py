@@ -72,10 +72,10 @@ def restoring(folder: Path, options: dict[str, Any]) -> dict[str, Any]:
     with simindex.open(folder / "index", "x", config) as index:
         for first in range(0, count, uniform.BATCH):
             index.insert_many(enumerate(uniform.sketches(config, first), first))
-    began = time.process_time()
-    scaleout.backup_index(folder / "index", store)
+        began = time.process_time()
+        index.backup(f"file://{store}")
     between = time.process_time()
-    scaleout.restore_index(store, folder / "restored")
+    simindex.restore(store, folder / "restored")
     used = {"backup": between - began, "restore": time.process_time() - between}
     num_bytes = sum(file.stat().st_size for file in store.rglob("*") if file.is_file())
     rates = {f"{name}_bytes_a_second": num_bytes / seconds for name, seconds in used.items()}

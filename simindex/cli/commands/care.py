@@ -1,4 +1,5 @@
-"""`simindex check`, `repair`, `compact`, `backup`, `merge` and `resketch`: functions that are commands."""
+"""`simindex check`, `repair`, `compact`, `backup`, `restore`, `merge` and `resketch`: functions that are
+commands."""
 
 from __future__ import annotations
 
@@ -27,7 +28,11 @@ simindex repair news.simindex saved.simindex
 simindex repair news.simindex also-saved.simindex --json
 """,
     "compact": "simindex compact news.simindex",
-    "backup": "simindex backup news.simindex backup.simindex",
+    "backup": """
+simindex backup news.simindex backup.simindex
+simindex backup news.simindex s3://bucket/news
+""",
+    "restore": "simindex restore s3://bucket/news news.simindex",
     "merge": "simindex merge monday.simindex tuesday.simindex week.simindex --on-conflict replace",
     "resketch": r"""
 simindex resketch news.simindex small.simindex --num-perm 64 --no-simhash
@@ -86,16 +91,34 @@ def backup(
     destination: str,
     as_json: options.JsonSummary = False,
 ) -> None:
-    """Copy an index to a folder, while others read and write it.
+    """Copy an index to a folder or an object store, while others read and write it.
 
     Arguments:
-        destination DEST: A new folder, or an older backup of this index, which is brought up to date.
+        destination DEST: A new folder, or an older backup of this index, which is brought up to date; or a
+            store: s3://, gs://, or file:// and a folder.
     """
     with open_index(index, "r") as stored, bytes_bar() as advance:
         report = stored.backup(destination, advance)
     kept = f", {report.reused_bytes / 1e6:,.1f} MB kept of the older backup" if not report.created else ""
     copied = f"{counted(report.documents, 'document')}: {report.copied_bytes / 1e6:,.1f} MB copied"
     print_summary(asdict(report), f"{copied}{kept}, in {report.seconds:,.1f} s", as_json)
+
+
+def restore(
+    uri: str,
+    destination: str,
+    as_json: options.JsonSummary = False,
+) -> None:
+    """Make an index of a backup in an object store; every object of it is proved first.
+
+    Arguments:
+        uri URI: The backup: s3://, gs://, or file:// and a folder.
+        destination DEST: The folder of the new index; missing, or empty.
+    """
+    with bytes_bar() as advance:
+        report = simindex.restore(uri, destination, progress=advance)
+    restored = f"{counted(report.documents, 'document')}: {report.num_bytes / 1e6:,.1f} MB restored"
+    print_summary(asdict(report), f"{restored}, in {report.seconds:,.1f} s", as_json)
 
 
 def merge(

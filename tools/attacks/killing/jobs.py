@@ -1,5 +1,5 @@
 """Processes killed while they write a corpus without its near duplicates, and while they make an index of
-others or of a backup in a store: `dedup`, `repair`, `merge`, `resketch`, `restore_index`.
+others or of a backup in a store: `dedup`, `repair`, `merge`, `resketch`, `restore`.
 
 Owns the judgement: at the place of a result there is nothing, or the whole of it; what was read is as it was;
 the same call again comes to its end, with the same result, whatever the ones before have left.
@@ -24,7 +24,6 @@ import simindex
 from attacks import script
 from attacks.children import run_child
 from attacks.killing.process import LIFE, Kill, Tell, judged, killed
-from simindex import scaleout
 from simindex.cli import main
 from simindex.corpus.dedup import writer_loop as dedup_work
 from simindex.maintenance import backup_parts, new_index
@@ -96,7 +95,7 @@ def _merge(folder: Path) -> None:
 
 def _restore(folder: Path) -> None:
     with mock.patch.object(backup_parts, "PART_BYTES", _PART_BYTES):
-        scaleout.restore_index(folder / "store", folder / "new")
+        simindex.restore(folder / "store", folder / "new")
 
 
 JOBS = {
@@ -166,8 +165,12 @@ def _prepare(folder: Path, chance: random.Random) -> None:
             rows = ((f"{name}{number}", text, number) for number, text in enumerate(texts[at::2]))
             index.insert_many(rows, batch_size=20, workers=1)
             index.remove_many([f"{name}{number}" for number in range(0, 60, 7)])
-    with mock.patch.object(backup_parts, "PART_BYTES", _PART_BYTES):
-        scaleout.backup_index(folder / "a", folder / "store")
+    store = f"file://{folder / 'store'}"
+    with (
+        mock.patch.object(backup_parts, "PART_BYTES", _PART_BYTES),
+        simindex.open(folder / "a", "r") as index,
+    ):
+        index.backup(store)
 
 
 def _content(folder: Path, names: Iterable[str]) -> dict[str, bytes]:
