@@ -64,9 +64,21 @@ def shingles(
     classes: _Array,
     folds: _Array,
     text: str,
-    seed: int | None,
     /,
-) -> list[bytes] | bytes: ...
+) -> list[bytes]: ...
+def hash_texts(
+    kind: int,
+    size: int,
+    fold: int,
+    collapse: int,
+    classes: _Array,
+    folds: _Array,
+    texts: Sequence[str],
+    seed: int,
+    counts: _Array,
+    /,
+) -> bytes: ...
+def word_places(fold: int, classes: _Array, folds: _Array, text: str, /) -> bytes: ...
 def hash_ready(shingles: Iterable[str | bytes | int], seed: int, /) -> bytes: ...
 def xxh64(data: Buffer, seed: int, /) -> int: ...
 def xxh64_each(rows: _Array, width: int, seed: int, hashes: _Array, /) -> None: ...
@@ -220,3 +232,22 @@ def join_edges(links: _Array, edges: _Array, /) -> int: ...
 def assign_stars(links: _Array, edges: _Array, /) -> int: ...
 def make_circles(links: _Array, /) -> None: ...
 def next_members(links: _Array, cursor: _Array, members: _Array, /) -> int: ...
+def count_held(
+    firsts: _Array,
+    numbers: _Array,
+    lists: _Array,
+    ends: _Array,
+    least: _Array,
+    found: _Array,
+    /,
+) -> int: ...
+def find_runs(
+    firsts: _Array,
+    numbers: _Array,
+    lists: _Array,
+    ends: _Array,
+    num_documents: int,
+    held: _Array,
+    runs: _Array,
+    /,
+) -> int: ...

@@ -72,7 +72,7 @@ PyObject *call(body *run, const char *name, Py_ssize_t expected, PyObject *const
     /* bind_sketch.c */                                                                                               \
     f(sketch_texts) f(sketch_hashes) f(smallest_hashes) f(sample_hashes) f(pack_kept) f(unpack_kept)   \
     f(num_common)                                                                                                     \
-    f(shingles) f(hash_ready) f(xxh64) f(xxh64_each) f(weighted_simhash) f(agreement) f(permute)                      \
+    f(shingles) f(hash_texts) f(word_places) f(hash_ready) f(xxh64) f(xxh64_each) f(weighted_simhash) f(agreement) f(permute)                      \
     /* bind_query.c */                                                                                                \
     f(query_bands) f(query_fingerprints) f(find_keys) f(count_keys) f(find_equal) f(read_sketches)     \
     /* bind_paging.c */                                                                                               \
@@ -85,7 +85,9 @@ PyObject *call(body *run, const char *name, Py_ssize_t expected, PyObject *const
     /* bind_trees.c */                                                                                                \
     f(read_nodes) f(find_values) f(sound_entries) f(is_in_place)                                                      \
     /* bind_forest.c */                                                                                               \
-    f(join_edges) f(assign_stars) f(make_circles) f(next_members)
+    f(join_edges) f(assign_stars) f(make_circles) f(next_members)                                                     \
+    /* bind_lists.c */                                                                                                \
+    f(count_held) f(find_runs)
 
 #define DECLARED(name) PyObject *py_##name(PyObject *self, PyObject *const *args, Py_ssize_t nargs);
 EACH_FUNCTION(DECLARED)

@@ -342,13 +342,18 @@ static PyObject *shingle_list(const cut_scratch *scratch, const shingling *how, 
     return list;
 }
 
-/* Those of one text, as bytes objects without a seed, else as the bytes of their uint64 hashes. */
-FUNCTION(shingles, 8) {
-    uint64_t fields[4], seed = args[7] == Py_None ? 0 : take_u64(held, args[7]);
+/* kind, size, fold, collapse */
+static shingling take_shingling(buffers *held, PyObject *const *args) {
+    uint64_t fields[4];
     for (int i = 0; i < 4; i++) fields[i] = take_u64(held, args[i]);
-    shingling how = shingling_of(fields);
-    alphabet letters;
     if (!held->failed && fields[1] - 1 >= MAX_SHINGLE_SIZE) refuse(held, "size: expected 1..1024");
+    return shingling_of(fields);
+}
+
+/* Those of one text, as bytes objects. */
+FUNCTION(shingles, 7) {
+    shingling how = take_shingling(held, args);
+    alphabet letters;
     PyObject *encoded, *result = NULL;
     Py_ssize_t length;
     cut_scratch scratch;
@@ -359,10 +364,70 @@ FUNCTION(shingles, 8) {
     if (!memory) goto done;
     size_t num_tokens = cut(&letters, &how, (const uint8_t *)bytes, (size_t)length, &scratch);
     size_t count = num_shingles(num_tokens, how.size);
-    if (args[7] == Py_None) result = shingle_list(&scratch, &how, num_tokens, count);
-    else if ((result = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(count * 8))))
-        hash_shingles(&scratch, &how, num_tokens, 0, count, hash_key_of(seed), (uint64_t *)(void *)PyBytes_AsString(result));
+    result = shingle_list(&scratch, &how, num_tokens, count);
 done:
+    free(memory);
+    Py_XDECREF(encoded);
+    return result;
+}
+
+/* The hashes of those of many texts in order, uint64 as bytes; how many each text has into counts (uint32). */
+FUNCTION(hash_texts, 9) {
+    shingling how = take_shingling(held, args);
+    alphabet letters;
+    texts from = {0};
+    gathered all = {0};
+    cut_scratch scratch;
+    void *memory = NULL;
+    uint64_t *hashes = NULL;
+    int out_of_memory = 0;
+    hash_key key = hash_key_of(take_u64(held, args[7]));
+    take_alphabet(held, args + 4, &letters);
+    if (!held->failed) held->failed = take_texts(args[6], &from) < 0;
+    uint32_t *counts = take(held, args[8], WRITABLE, from.count * 4, "counts");
+    if (!held->failed && (memory = allocate_scratch(from.longest, &scratch))) {
+        hashes = malloc(MAX_TOKENS(from.longest) * sizeof *hashes);
+        out_of_memory = !hashes;
+        Py_BEGIN_ALLOW_THREADS
+        for (size_t i = 0; i < from.count && !out_of_memory; i++) {
+            size_t num_tokens = cut(&letters, &how, (const uint8_t *)from.bytes[i], (size_t)from.lengths[i], &scratch);
+            size_t count = num_shingles(num_tokens, how.size);
+            hash_shingles(&scratch, &how, num_tokens, 0, count, key, hashes);
+            counts[i] = (uint32_t)count;
+            out_of_memory = gather(&all, hashes, count) < 0;
+        }
+        Py_END_ALLOW_THREADS
+    }
+    PyObject *result = NULL;
+    if (out_of_memory) refuse_memory(held);
+    else if (hashes) result = PyBytes_FromStringAndSize((const char *)all.values, (Py_ssize_t)(all.count * 8));
+    free(all.values);
+    free(hashes);
+    free(memory);
+    release_texts(&from);
+    return result;
+}
+
+/* Where each word of a text begins and ends, in code points: two uint32 a word, as bytes. */
+FUNCTION(word_places, 4) {
+    shingling how = {SHINGLE_WORDS, 1, take_u64(held, args[0]) != 0, 0};
+    alphabet letters;
+    PyObject *encoded, *result = NULL;
+    Py_ssize_t length;
+    cut_scratch scratch;
+    take_alphabet(held, args + 1, &letters);
+    if (held->failed) return NULL;
+    const char *bytes = utf8_of(args[3], &length, &encoded);
+    void *memory = bytes && !too_long((size_t)length) ? allocate_scratch((size_t)length, &scratch) : NULL;
+    uint32_t *places = memory ? malloc(CUT_EDGES((size_t)length) * sizeof *places) : NULL;
+    if (memory && !places) refuse_memory(held);
+    if (places) {
+        size_t count;
+        scratch.places = places;
+        UNLOCKED(count = word_places(&letters, &how, (const uint8_t *)bytes, (size_t)length, &scratch));
+        result = PyBytes_FromStringAndSize((const char *)places, (Py_ssize_t)(count * 8));
+    }
+    free(places);
     free(memory);
     Py_XDECREF(encoded);
     return result;

@@ -99,7 +99,8 @@ static const named_number constants[] = {
 /* The structs that Python lays out; a test compares their sizes with the dtypes in Python. */
 static const named_number structs[] = {
     SIZE_OF(chunk_row), SIZE_OF(table_row), SIZE_OF(segment_row), SIZE_OF(directory), SIZE_OF(merge_source),
-    SIZE_OF(match), SIZE_OF(pair_row), SIZE_OF(long_run), SIZE_OF(pair_cursor), SIZE_OF(copy_cursor), {NULL, 0}};
+    SIZE_OF(match), SIZE_OF(pair_row), SIZE_OF(long_run), SIZE_OF(pair_cursor), SIZE_OF(copy_cursor), SIZE_OF(held_document),
+    SIZE_OF(shingle_run), {NULL, 0}};
 
 static int execute(PyObject *module) {
     damage_error = PyErr_NewException("simindex._kernel.Damage", PyExc_Exception, NULL);

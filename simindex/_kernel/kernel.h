@@ -137,6 +137,7 @@ typedef struct {
 typedef struct {
     uint8_t *text;    /* normalised; what lies between words has no meaning */
     uint32_t *edges;  /* words: where each begins in `text`, and where it ends; characters: where each begins, and the end */
+    uint32_t *places; /* NULL, or of words as many as edges: the same in the bytes that are cut */
 } cut_scratch;
 
 enum { HAS_SIGNATURE = 1, HAS_FINGERPRINT = 2 }; /* what a sketch has */
@@ -146,6 +147,11 @@ uint64_t xxh64(const void *data, size_t length, uint64_t seed);
 /* Normalise and cut well-formed UTF-8 into words or characters; returns their number. */
 size_t cut(const alphabet *letters, const shingling *how, const uint8_t *text, size_t length,
            const cut_scratch *scratch);
+
+/* Cut into words; returns their number, and where each begins and ends in the text, in code points, goes to
+ * scratch->places. */
+size_t word_places(const alphabet *letters, const shingling *how, const uint8_t *text, size_t length,
+                   const cut_scratch *scratch);
 
 /* Number of shingles that `num_tokens` tokens have. */
 static inline size_t num_shingles(size_t num_tokens, uint32_t size) {
@@ -911,5 +917,46 @@ typedef struct {
 /* List circles of two or more as (first << 32 | member), first by first and each ascending, and take them apart.
  * Returns how many were written, fewer than the room at the end, or BAD_LINKS. */
 size_t next_members(uint32_t *links, size_t count, member_cursor *at, uint64_t *members, size_t room);
+
+/* ---- lists.c: which documents texts hold, by the lists of those that have each shingle ---- */
+
+/* List i: numbers[firsts[i]] up to firsts[i + 1], of documents, each once. */
+typedef struct {
+    const uint64_t *firsts; /* count + 1, ascending */
+    const uint32_t *numbers;
+    size_t count;
+} shingle_lists;
+
+/* Texts one behind another: the list of each of their shingles, in order; a number of none: no document has it. */
+typedef struct {
+    const uint32_t *lists;
+    const uint64_t *ends; /* where the shingles of each text end */
+    size_t count;
+} listed_texts;
+
+/* A document of which a text has so many shingles, repeats not counted. */
+typedef struct {
+    uint32_t text, number, hits;
+} held_document;
+
+/* Shingles first .. behind-1 of a text, all of them in a document: that at a place among held ones. */
+typedef struct {
+    uint32_t place, first, behind;
+} shingle_run;
+
+/* The run of a document that is under way, behind 0: none; place + 1, or 0 of a document that is not asked for. */
+typedef struct {
+    uint32_t place, first, behind;
+} open_run;
+
+/* Find the documents of which texts have `least` shingles or more, text by text; least: 1 or more, by number. seen:
+ * zeros, one a list; hits: zeros, by number. Returns how many there are; those behind the room are not written. */
+size_t count_held(const shingle_lists *lists, const listed_texts *texts, const uint32_t *least, uint32_t *seen,
+                  uint64_t *hits, held_document *found, size_t room);
+
+/* Find the longest runs of shingles of each text that held documents have, those of one document in order. held: by
+ * text, ascending; open: zeros, by number. Returns as above. */
+size_t find_runs(const shingle_lists *lists, const listed_texts *texts, const held_document *held, size_t num_held,
+                 open_run *open, shingle_run *runs, size_t room);
 
 #endif

@@ -108,14 +108,24 @@ static inline uint8_t to_lower(uint8_t c, int fold) { return fold && c >= 'A' &&
 typedef struct {
     uint8_t *out, *begin;
     uint32_t *edge;     /* behind the last one */
+    uint32_t *place;    /* the same of `places`, or NULL */
+    const uint8_t *text, *begins_at, *ends_at; /* where a word that begins or ends now does so in the text */
     int open;           /* words: CLASS_WORD, CLASS_ALONE or CLASS_FLAG (half a flag) in a word, else 0 */
     int pending_space;  /* characters: white space seen since the last character */
 } cutter;
 
 static inline void put_edge(cutter *c) { *c->edge++ = (uint32_t)(c->out - c->begin); }
 
+static inline void open_word(cutter *c) {
+    put_edge(c);
+    if (c->place) *c->place++ = (uint32_t)(c->begins_at - c->text);
+}
+
 static inline void close_word(cutter *c) {
-    if (c->open) put_edge(c);
+    if (c->open) {
+        put_edge(c);
+        if (c->place) *c->place++ = (uint32_t)(c->ends_at - c->text);
+    }
     c->open = 0;
 }
 
@@ -133,7 +143,7 @@ static inline void put_word_char(cutter *c, uint32_t code, int class) {
         return;
     }
     if (class != CLASS_WORD || c->open != CLASS_WORD) close_word(c);
-    if (!c->open) put_edge(c);
+    if (!c->open) open_word(c);
     c->open = class == CLASS_MODIFIER ? CLASS_ALONE : class;
     c->out = encode(code, c->out);
 }
@@ -155,13 +165,14 @@ static inline void put_character(cutter *c, uint32_t code, int class, int collap
 /* ASCII is most of most texts; returns what is behind it. */
 static const uint8_t *put_ascii_words(cutter *c, const alphabet *letters, int fold, const uint8_t *p, const uint8_t *end) {
     for (; p < end && *p < 0x80; p++) {
+        c->begins_at = c->ends_at = p;
         if ((letters->classes[*p] & ~CLASS_FOLDS) != CLASS_WORD) {
             close_word(c);
             continue;
         }
         if (c->open != CLASS_WORD) {
             close_word(c);
-            put_edge(c);
+            open_word(c);
             c->open = CLASS_WORD;
         }
         *c->out++ = to_lower(*p, fold);
@@ -171,10 +182,11 @@ static const uint8_t *put_ascii_words(cutter *c, const alphabet *letters, int fo
 
 static size_t cut_general(const alphabet *letters, const shingling *how, const uint8_t *text, size_t length,
                           const cut_scratch *scratch) {
-    cutter c = {.out = scratch->text, .begin = scratch->text, .edge = scratch->edges};
+    cutter c = {.out = scratch->text, .begin = scratch->text, .edge = scratch->edges, .place = scratch->places, .text = text};
     int words = how->kind == SHINGLE_WORDS;
     for (const uint8_t *p = text, *end = text + length; p < end;) {
         if (words && (p = put_ascii_words(&c, letters, how->fold, p, end)) == end) break;
+        c.begins_at = c.ends_at = p;
         uint32_t single[2] = {decode(&p), 0};
         const uint32_t *codes = single;
         if (how->fold && letters->classes[single[0]] & CLASS_FOLDS) codes = folding(letters, single[0]);
@@ -183,8 +195,10 @@ static size_t cut_general(const alphabet *letters, const shingling *how, const u
             int class = letters->classes[codes[i]] & ~CLASS_FOLDS;
             if (words) put_word_char(&c, codes[i], class);
             else put_character(&c, codes[i], class, how->collapse);
+            c.ends_at = p; /* of its folding at least the first is a part of the word */
         }
     }
+    c.ends_at = text + length;
     if (words) close_word(&c);
     size_t count = (size_t)(c.edge - scratch->edges);
     if (!words) put_edge(&c);
@@ -292,6 +306,24 @@ size_t cut(const alphabet *letters, const shingling *how, const uint8_t *text, s
     if (!is_ascii(text, length)) return cut_general(letters, how, text, length, scratch);
     if (how->kind == SHINGLE_WORDS) return cut_ascii_words(text, length, how->fold, scratch);
     return cut_ascii_characters(text, length, how, scratch);
+}
+
+/* Bytes of a text as code points: each place is near the one before. */
+static void count_code_points(const uint8_t *text, uint32_t *places, size_t count) {
+    uint32_t at = 0, points = 0;
+    for (size_t i = 0; i < count; i++) {
+        while (at < places[i]) points += (text[at++] & 0xC0) != 0x80;
+        while (at > places[i]) points -= (text[--at] & 0xC0) != 0x80;
+        places[i] = points;
+    }
+}
+
+size_t word_places(const alphabet *letters, const shingling *how, const uint8_t *text, size_t length,
+                   const cut_scratch *scratch) {
+    size_t count = cut(letters, how, text, length, scratch);
+    if (is_ascii(text, length)) memcpy(scratch->places, scratch->edges, 2 * count * sizeof *scratch->places);
+    else count_code_points(text, scratch->places, 2 * count);
+    return count;
 }
 
 /* ---- hashing ---- */

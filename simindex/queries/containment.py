@@ -33,7 +33,6 @@ from simindex.queries.view import EVERY, View
 from simindex.sketching.document import Document, Texts, document_under, shingles_in
 from simindex.sketching.sample import FLOOR, all_hashes, mixed_hashes, sample_of_hashes, sample_top
 from simindex.sketching.shingles import document_hashes, ready_hashes, shingles_of
-from simindex.sketching.sketch import Sketch
 from simindex.sketching.sketcher import all_shingles
 
 Direction = Literal["either", "in_stored", "in_query"]
@@ -175,8 +174,6 @@ class _Asked:
     """The distinct shingles of a query, mixed, and which of them are looked up."""
 
     def __init__(self, document: Document, config: Config, direction: Direction, coarsest: int) -> None:
-        if isinstance(document, Sketch):
-            raise TypeError("document: expected a text or ready shingles, found a Sketch, which has neither")
         self._hashes = document_hashes(document, config.shingles, config.hash_seed)
         self.all = all_hashes(self._hashes)
         self.one_in = config.containment

@@ -9,7 +9,7 @@ Source: w-shingling, Broder 1997; seeds on shingles and bags of shingles.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +17,8 @@ from simindex import _kernel
 from simindex.config import Shingles, WordShingles
 from simindex.sketching import alphabet
 from simindex.sketching.document import shingles_in
-from simindex.sketching.normalization import prepare
+from simindex.sketching.normalization import prepare, steps_before
+from simindex.sketching.sketch import Sketch
 
 
 def cutting_fields(shingles: Shingles) -> tuple[int, int, int, int]:
@@ -30,24 +31,28 @@ def cutting_fields(shingles: Shingles) -> tuple[int, int, int, int]:
     )
 
 
-def _cut(text: str, shingles: Shingles, seed: int | None) -> list[bytes] | bytes:
-    """Return what the kernel cuts a text into: its shingles, or with a seed their hashes."""
-    classes, folds = alphabet.class_table(), alphabet.fold_table()
-    return _kernel.shingles(*cutting_fields(shingles), classes, folds, prepare(text, shingles), seed)
-
-
 def shingles_of(text: str, shingles: Shingles) -> list[str]:
     """Return the shingles of a text in order, repeats included, for people: sketching makes no strings.
 
     >>> shingles_of("The cat sat. The cat sat!", WordShingles(3))
     ['the cat sat', 'cat sat the', 'sat the cat', 'the cat sat']
     """
-    return [shingle.decode() for shingle in cast("list[bytes]", _cut(text, shingles, None))]
+    how = *cutting_fields(shingles), alphabet.class_table(), alphabet.fold_table()
+    return [shingle.decode() for shingle in _kernel.shingles(*how, prepare(text, shingles))]
 
 
 def shingle_hashes(text: str, shingles: Shingles, seed: int) -> np.ndarray:
     """Return the hash of every shingle of a text of at most 1 GiB: uint64, in order, repeats included."""
-    return np.frombuffer(cast("bytes", _cut(text, shingles, seed)), dtype=np.uint64)
+    return shingle_hashes_of([text], shingles, seed)[0]
+
+
+def shingle_hashes_of(texts: list[str], shingles: Shingles, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the hashes of the shingles of many texts, one behind another, and how many each has, uint32."""
+    how = *cutting_fields(shingles), alphabet.class_table(), alphabet.fold_table()
+    prepared = [prepare(text, shingles) for text in texts] if steps_before(shingles) else texts
+    counts = np.empty(len(texts), dtype=np.uint32)
+    hashes = _kernel.hash_texts(*how, prepared, seed, counts)
+    return np.frombuffer(hashes, dtype=np.uint64), counts
 
 
 def ready_hashes(shingles: Iterable[str | bytes | int], seed: int) -> np.ndarray:
@@ -61,6 +66,8 @@ def ready_hashes(shingles: Iterable[str | bytes | int], seed: int) -> np.ndarray
 
 def document_hashes(document: Any, shingles: Shingles, seed: int) -> np.ndarray:
     """Return the hashes of the shingles of a document, a str or ready shingles: uint64, repeats included."""
+    if isinstance(document, Sketch):
+        raise TypeError("document: expected a text or ready shingles, found a Sketch, which has neither")
     if isinstance(document, str):
         return shingle_hashes(document, shingles, seed)
     if isinstance(document, Mapping):

@@ -17,9 +17,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from simindex import _kernel
 from simindex.config import Shingles, WordShingles
 from simindex.sketching import alphabet
-from simindex.sketching.normalization import Edit, edits, steps_before
+from simindex.sketching.normalization import Edit, edits, prepare, steps_before
 
 # The rule of textbook.words; a letter a class: other, word, alone, mark, space, flag, modifier, selector.
 _LETTERS = np.frombuffer(b"-wam-fts", dtype=np.uint8)
@@ -59,6 +60,23 @@ def tokens_of(text: str, shingles: Shingles, names: dict[str, int]) -> Tokens:
     if "whitespace" in shingles.normalize:
         aligned = _collapsed(aligned)
     return Tokens(aligned.codes.astype(np.int64), aligned.starts, aligned.ends)
+
+
+def token_places(text: str, shingles: Shingles) -> tuple[np.ndarray, np.ndarray]:
+    """Return where the tokens of a text begin and end in it, as `tokens_of` says, words by the kernel."""
+    if not isinstance(shingles, WordShingles):
+        _, *places = tokens_of(text, shingles, {})
+        return places[0], places[1]
+    edited, starts, ends = text, None, None
+    if prepare(text, shingles) != text:
+        edited, starts, ends = _prepared(text, shingles)
+    found = _kernel.word_places(
+        "casefold" in shingles.normalize, alphabet.class_table(), alphabet.fold_table(), edited
+    )
+    first, behind = np.frombuffer(found, dtype=np.uint32).reshape(-1, 2).T.astype(np.int64)
+    if starts is None or ends is None:
+        return first, behind
+    return starts[first], ends[behind - 1]
 
 
 def shingle_numbers(texts: Sequence[np.ndarray], size: int) -> list[np.ndarray]:
@@ -110,12 +128,18 @@ def _followed_by(left: np.ndarray, most: int, right: np.ndarray, bound: int) -> 
 
 def _normalised(text: str, shingles: Shingles) -> _Aligned:
     """Apply all steps but white space; a lone surrogate is U+FFFD."""
-    starts, ends = np.arange(len(text)), np.arange(1, len(text) + 1)
-    for step in steps_before(shingles):
-        text, starts, ends = _edited(text, starts, ends, edits(text, step))
+    text, starts, ends = _prepared(text, shingles)
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4").astype(np.uint32)
     codes[(codes >= 0xD800) & (codes < 0xE000)] = 0xFFFD
     return _folded(codes, starts, ends) if "casefold" in shingles.normalize else _Aligned(codes, starts, ends)
+
+
+def _prepared(text: str, shingles: Shingles) -> tuple[str, np.ndarray, np.ndarray]:
+    """Apply the steps before the kernel; returns the text, and the span that each character was made of."""
+    starts, ends = np.arange(len(text)), np.arange(1, len(text) + 1)
+    for step in steps_before(shingles):
+        text, starts, ends = _edited(text, starts, ends, edits(text, step))
+    return text, starts, ends
 
 
 def _edited(

@@ -3,6 +3,7 @@
 import json
 import random
 import re
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +159,39 @@ def test_an_index_of_items_serves_as_they_do_and_one_of_samples_is_refused(tmp_p
         decontaminate(rows, None, tmp_path / "1")
     with pytest.raises(ConfigMismatchError):
         decontaminate(rows, None, tmp_path / "0", config=Config(WordShingles(8)))
+
+
+@given(st.integers(0, 1_000), st.sampled_from([0.1, 0.5, 1.0]), st.sampled_from([1, 3, 512]))
+@settings(max_examples=15, deadline=None)
+def test_shared_boilerplate_gives_what_queries_and_passages_say(
+    seed: int, threshold: float, batch_size: int
+) -> None:
+    chance = random.Random(seed)
+    notices = [" ".join(chance.choices(WORDS[:90], k=chance.randint(8, 30))) for _ in range(4)]
+
+    def text() -> str:
+        parts = [chance.choice([*notices, " ".join(chance.choices(WORDS, k=9)), "ﬁn"]) for _ in range(5)]
+        return chance.choice(["\n", " é ", "\xa0"]).join(parts)
+
+    with tempfile.TemporaryDirectory() as folder:
+        how = Config(WordShingles(4), num_perm=8, simhash=None, containment=1)
+        with simindex.open(folder, config=how) as index:
+            for first in range(0, 60, 20):  # a segment each
+                index.insert_many([(number, text()) for number in range(first, first + 20)])
+            index.remove_many(chance.sample(range(60), chance.choice([0, 7])))
+        rows = [(number, chance.choice([text(), text(), set(text().split())])) for number in range(20)]
+        gone: list[Contaminated] = []
+        decontaminate(rows, None, folder, threshold, batch_size=batch_size, on_removed=gone.append)
+        expected = []
+        with simindex.open(folder, "r") as index:
+            for key, document in rows:
+                held = []
+                for match in index.query_containment(document, threshold, direction="in_query"):
+                    found = index.passages(document, min_words=1) if isinstance(document, str) else []
+                    spans = sorted([p.start, p.end] for p in found if p.key == match.key)
+                    held.append((match.key, match.in_query, spans))
+                expected += [(key, held)] * bool(held)
+    assert [(row.key, [(of.item, of.share, of.spans) for of in row.items]) for row in gone] == expected
 
 
 def test_items_whose_keys_are_written_alike_are_two(tmp_path: Path) -> None:

@@ -94,6 +94,8 @@ def test_buffers_are_let_go_after_a_failure() -> None:
         ("long_run", rows.LONG_RUN.itemsize),
         ("pair_cursor", rows.PAIR_CURSOR.itemsize),
         ("copy_cursor", rows.COPY_CURSOR.itemsize),
+        ("held_document", rows.HELD_DOCUMENT.itemsize),
+        ("shingle_run", rows.SHINGLE_RUN.itemsize),
     ],
 )
 def test_rows_are_as_long_as_the_structs_of_the_kernel(name: str, num_bytes: int) -> None:

@@ -11,7 +11,7 @@ from simindex import Sketch, Sketcher, _kernel, textbook
 from simindex.config import CharShingles, Config, SimHashConfig, WordShingles
 from simindex.sketching import alphabet
 from simindex.sketching.hash_family import round_multipliers, row_coefficients
-from simindex.sketching.shingles import ready_hashes, shingle_hashes, shingles_of
+from simindex.sketching.shingles import ready_hashes, shingle_hashes, shingle_hashes_of, shingles_of
 
 sizes = st.integers(1, 12)
 
@@ -143,10 +143,18 @@ def test_permuted_blocks_equal_their_twin(fingerprints: list[int], max_distance:
 
 
 @settings(max_examples=200)
-@given(st.sampled_from([WordShingles, CharShingles]), st.integers(1, 12), any_texts, uint64s)
-def test_shingle_hashes_equal_their_twin(kind: type[WordShingles], size: int, text: str, seed: int) -> None:
+@given(st.sampled_from([WordShingles, CharShingles]), st.integers(1, 12), st.lists(any_texts), uint64s)
+def test_shingle_hashes_equal_their_twin(
+    kind: type[WordShingles], size: int, texts: list[str], seed: int
+) -> None:
     shingles = kind(size)
-    assert shingle_hashes(text, shingles, seed).tolist() == textbook_hashes(text, shingles, seed)
+    expected = [textbook_hashes(text, shingles, seed) for text in texts]
+    assert [shingle_hashes(text, shingles, seed).tolist() for text in texts] == expected
+    hashes, counts = shingle_hashes_of(texts, shingles, seed)
+    assert (hashes.tolist(), counts.tolist()) == (
+        [h for some in expected for h in some],
+        [*map(len, expected)],
+    )
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 255, 1024])
@@ -169,7 +177,9 @@ def test_sketch_of_words_in_any_number_of_blocks_equals_that_of_their_hashes(siz
 def test_a_size_that_no_shingle_has_is_refused(size: int) -> None:
     classes, folds = alphabet.class_table(), alphabet.fold_table()
     with pytest.raises(ValueError, match=r"size: expected 1\.\.1024"):
-        _kernel.shingles(0, size, 1, 1, classes, folds, "a b", 1)
+        _kernel.shingles(0, size, 1, 1, classes, folds, "a b")
+    with pytest.raises(ValueError, match=r"size: expected 1\.\.1024"):
+        _kernel.hash_texts(0, size, 1, 1, classes, folds, ["a b"], 1, bytearray(4))
     plan = np.array([0, 1, 1, 1, 0, size, 1, 1, 1, 1, 8], np.uint64)
     with pytest.raises(ValueError, match=r"plan: expected a size of 1\.\.1024"):
         _kernel.sketch_hashes(

@@ -8,7 +8,7 @@ from support.texts import any_texts, normalize_steps
 
 from simindex import CharShingles, WordShingles
 from simindex.sketching.shingles import shingles_of
-from simindex.sketching.spans import shingle_numbers, tokens_of
+from simindex.sketching.spans import shingle_numbers, token_places, tokens_of
 
 either = st.one_of(
     st.builds(WordShingles, st.integers(1, 4), normalize_steps),
@@ -34,6 +34,7 @@ def test_tokens_are_those_that_the_kernel_cuts_and_each_place_has_its_own(
     assert np.all(np.diff(tokens.starts, prepend=0) >= 0)
     assert np.all(np.diff(tokens.ends, append=len(text)) >= 0)
     assert np.all(tokens.starts < tokens.ends)
+    assert np.array_equal(token_places(text, shingles), tokens[1:])
     for name, start, end in zip(names, tokens.starts, tokens.ends, strict=True):
         # White space that is a token of its own is cut away where it stands alone.
         assert name == " " or name in shingles_of(text[start:end], single)

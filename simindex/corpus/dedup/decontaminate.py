@@ -16,9 +16,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-import simindex.index as face
 from simindex.batching import ahead, in_order, num_workers
 from simindex.changes.documents import DEFAULT_BATCH_SIZE, READY_BATCHES, naming_keys
 from simindex.config import Config, WordShingles
@@ -33,7 +32,7 @@ from simindex.format.keys import Key
 from simindex.index import Index
 from simindex.inputs import BadRowError, Source, sound
 from simindex.jsonable import key_of, plain
-from simindex.queries.containment import ContainmentMatches
+from simindex.queries.held import HeldDocument, HeldDocuments
 from simindex.sketching.shingles import shingle_hashes
 from simindex.storage.folder import is_index
 
@@ -41,7 +40,6 @@ DEFAULT_SHARE = 0.5
 """One changed word takes eight shingles of eight words, a third of those of a sentence."""
 
 DEFAULT_ITEM_SHINGLES = WordShingles(8)
-_MOST_CANDIDATES = 1_000_000
 
 
 class Held(NamedTuple):
@@ -89,7 +87,7 @@ class DecontaminationReport(NamedTuple):
 
     Attributes:
         read, kept, removed: rows.
-        bounded: kept rows of which not all items were looked at that share a shingle with them.
+        bounded: as of `deduplicate`; 0, for all items are looked at.
         seconds: of work, those before an interruption included.
         items: how many items there are.
         short_items: those of fewer words than a shingle has: only a row that is one as a whole holds it.
@@ -154,7 +152,8 @@ def decontaminate(
     Raises:
         ValueError: an index of sampled shingles, or a threshold out of range. The others as `deduplicate`.
 
-    Cost: a look-up for each shingle of each row; the input is read once.
+    Cost: a look-up for each shingle that some 500 rows have, and a count for each item that has it; the input
+        is read once.
 
     >>> items = [("q1", "Which of the four boats to the island leaves first in the morning, and when?")]
     >>> rows = [(1, "News. " + items[0][1].upper() + " At nine."), (2, "Bring a coat, it will rain at sea.")]
@@ -186,6 +185,19 @@ class Contaminated(NamedTuple):
         """Return it with JSON's types, as a line of the report."""
         found = {"id": plain(self.key), "input": self.place.input, "row": self.place.row}
         return found | {"number": self.number, "items": [item.to_dict() for item in self.items]}
+
+
+class _Items(Index):
+    """The open index of the items."""
+
+    def __init__(self, share: float, path: str, mode: Literal["r", "x"], config: Config) -> None:
+        super().__init__(path, mode, config)
+        self._held = HeldDocuments(share)
+
+    def held(self, documents: list[Any]) -> list[list[HeldDocument]]:
+        """Return the items of which each document has at least that share."""
+        with self._store.reading() as txn:
+            return list(self._held.answers(self._reader.view(txn), documents))
 
 
 class Decontamination(Job):
@@ -254,42 +266,29 @@ class Decontamination(Job):
             self._entries.take_bad(rows.bad)
         return decided
 
-    def _decided(self, items: Index, rows: Rows) -> DecidedRows:
-        verdicts, bounded = list[list[Held] | None](), set[int]()
-        documents = rows.documents
-        ask = partial(items.query_containment_many, threshold=self._share, direction="in_query")
-        answers = naming_keys(rows.keys, documents, ask)
-        for place, (document, matches) in enumerate(zip(documents, answers, strict=True)):
-            held = self._held(items, document, matches) if matches else None
-            verdicts.append(held or None)
-            if matches.truncated and not held:
-                bounded.add(place)
-        return rows, (verdicts, bounded)
+    def _decided(self, items: _Items, rows: Rows) -> DecidedRows:
+        found = naming_keys(rows.keys, rows.documents, items.held)
+        return rows, ([self._verdict(items, held) for held in found], set())
 
-    def _held(self, items: Index, document: Any, matches: ContainmentMatches) -> list[Held]:
-        spans: dict[Key, list[list[int]]] = {m.key: [] for m in matches if m.in_query >= self._share}
-        if spans and isinstance(document, str):
-            for passage in items.passages(document, min_words=1):
-                if passage.key in spans:
-                    spans[passage.key].append([passage.start, passage.end])
+    def _verdict(self, items: _Items, documents: list[HeldDocument]) -> list[Held] | None:
+        """Return the items that a row holds."""
         held = []
-        for match in matches:
-            if match.key in spans:
-                item: Any = (match.key, items.path, 0) if self._items is None else match.metadata
-                key, name, row = item
-                held.append(Held(key, name, row, match.in_query, sorted(spans[match.key])))
-        return held
+        for document in documents:
+            item: Any = (document.key, items.path, 0) if self._items is None else document.metadata
+            key, name, row = item
+            held.append(Held(key, name, row, document.share, document.spans))
+        return held or None
 
     @contextmanager
-    def _opened_items(self, folder: str) -> Iterator[Index]:
+    def _opened_items(self, folder: str) -> Iterator[_Items]:
         """Open the index of the items, which is made in a folder where there is none."""
         if self._items is None:
-            with face.open(self._others[0], "r", max_candidates=_MOST_CANDIDATES) as index:
+            with _Items(self._share, self._others[0], "r", self._config) as index:
                 self.state.items = len(index)
                 yield index
             return
         shutil.rmtree(folder, ignore_errors=True)
-        with face.open(folder, "x", self._config, max_candidates=_MOST_CANDIDATES) as index:
+        with _Items(self._share, folder, "x", self._config) as index:
             index.insert_many(self._stored_items(self._items))
             index.compact()
             yield index

@@ -1,0 +1,247 @@
+"""Which stored documents texts hold, and where, of an index with all shingles: counted, many texts at once.
+
+The shingles of a batch are looked up once each, in order, however many of its texts have them; counters over
+what is found say who reaches the threshold, and only for these the places are looked for. Invariant: shares
+are those of `ContainmentQuery` with direction "in_query", spans those of `passages`, and none is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from simindex import _kernel
+from simindex.config import Shingles
+from simindex.format.chunks import shingle_keys
+from simindex.format.keys import Key
+from simindex.format.meta import Manifest
+from simindex.format.rows import HELD_DOCUMENT, SHINGLE_RUN
+from simindex.queries.view import EVERY, View
+from simindex.sketching.document import Document
+from simindex.sketching.sample import mixed_hashes
+from simindex.sketching.shingles import document_hashes, shingle_hashes_of
+from simindex.sketching.spans import token_places
+
+_TEXTS_A_TIME, _ENTRIES_A_TIME = 512, 1 << 22
+"""Texts that are looked up together, and entries of the table that are taken in one go, 16 bytes each."""
+
+_NO_LIST = np.uint32(2**32 - 1)
+
+_ONE_IN = 16
+"""Of so many shingles one is tried first, and up to which share of them those that documents have are few."""
+
+_HASHES_A_TIME = 1 << 14
+"""Hashes that are mixed in one go: those on the way stay in the cache."""
+
+_MOST_KNOWN = 100_000
+"""Documents whose keys and metadata are kept at hand."""
+
+_RECORDS_A_TIME = 10_000
+
+_ROOM = 1 << 18
+"""Results for which there is room at first; only what is written of it takes memory."""
+
+
+class HeldDocument(NamedTuple):
+    """A stored document that a text holds.
+
+    Attributes:
+        key, metadata: of the document.
+        share: of its distinct shingles, that the text has.
+        spans: where in the text, in code points: [start, end] each; none for ready shingles.
+    """
+
+    key: Key
+    metadata: Any
+    share: float
+    spans: list[list[int]]
+
+
+class HeldDocuments:
+    """The documents of an index as texts are asked for them: their sizes are read once for each state of it.
+
+    Safe to share between threads.
+    """
+
+    def __init__(self, threshold: float) -> None:
+        self._threshold = threshold
+        self._stored: _Stored | None = None
+
+    def answers(self, view: View, documents: Iterable[Document]) -> Iterator[list[HeldDocument]]:
+        """Yield the documents of which each text has at least the threshold, largest share first."""
+        stored = self._stored
+        if stored is None or stored.manifest != view.manifest:
+            self._stored = stored = _Stored(view, self._threshold)
+        asked = iter(documents)
+        while some := list(islice(asked, _TEXTS_A_TIME)):
+            yield from stored.held_by(view, some)
+
+
+class _Texts(NamedTuple):
+    """Some texts by the lists of the documents that have their shingles; as the kernel takes them."""
+
+    firsts: np.ndarray
+    numbers: np.ndarray
+    lists: np.ndarray
+    ends: np.ndarray
+
+
+class _Stored:
+    """The documents of one state of an index, numbered from 0 in the order of their numbers."""
+
+    def __init__(self, view: View, threshold: float) -> None:
+        self.manifest: Manifest = view.manifest
+        numbers, sizes = [np.empty(0, np.uint64)], [np.empty(0, np.uint32)]
+        first = 0
+        while some := view.numbers_from(first, _RECORDS_A_TIME):
+            numbers.append(np.array([number for number, _ in some], dtype=np.uint64))
+            sizes.append(np.array([record.num_shingles for _, record in some], dtype=np.uint32))
+            first = some[-1][0] + 1
+        self._numbers, self._sizes = np.concatenate(numbers), np.concatenate(sizes)
+        of_tables = [view.directory.geometry.entry_counts(of.entry) for of in view.directory.segments]
+        self._num_entries = sum(counts[view.scheme.tables.shingle_table] for counts in of_tables)
+        self._least = _least_hits(self._sizes, threshold)
+        self._known: dict[int, tuple[Key, Any] | None] = {}
+
+    def held_by(self, view: View, documents: list[Any]) -> list[list[HeldDocument]]:
+        """Return the held documents of each text."""
+        config, found = view.scheme.config, [list[HeldDocument]() for _ in documents]
+        texts = self._texts(view, *_hashes_of(documents, config.shingles, config.hash_seed))
+        held = None if texts is None else self._held(texts)
+        if texts is None or held is None or not len(held):
+            return found
+        runs = _grown(_kernel.find_runs, SHINGLE_RUN, *texts, len(self._sizes), held)
+        runs = runs[np.argsort(runs["place"], kind="stable")]
+        bounds = np.searchsorted(runs["place"], np.arange(len(held) + 1))
+        firsts = np.flatnonzero(np.diff(held["text"].astype(np.int64), prepend=-1)).tolist()
+        for first, behind in zip(firsts, [*firsts[1:], len(held)], strict=True):
+            at = int(held["text"][first])
+            spans = _spans(documents[at], config.shingles, runs[bounds[first] : bounds[behind]])
+            ends = (bounds[first : behind + 1] - bounds[first]).tolist()
+            each = zip(held[first:behind].tolist(), ends[:-1], ends[1:], strict=True)
+            for (_, number, hits), begin, end in each:
+                document = self._document(view, number)
+                if document is not None:
+                    share = hits / int(self._sizes[number])
+                    found[at].append(HeldDocument(*document, share, spans[begin:end]))
+        return found
+
+    def _texts(self, view: View, hashes: np.ndarray, counts: np.ndarray) -> _Texts | None:
+        """Return texts of these hashes by the lists of documents that have them; ``None``: none has any."""
+        keys = np.empty_like(hashes)
+        for first in range(0, len(keys), _HASHES_A_TIME):
+            some = slice(first, first + _HASHES_A_TIME)
+            keys[some] = shingle_keys(mixed_hashes(hashes[some]))
+        lists = np.full(len(keys), _NO_LIST)
+        places = self._places_to_find(view, keys)
+        keys = keys[places]
+        order = np.argsort(keys)
+        ascending = keys[order]
+        is_first = np.ones(len(keys), dtype=bool)
+        np.not_equal(ascending[1:], ascending[:-1], out=is_first[1:])
+        begins = np.flatnonzero(is_first)
+        firsts, numbers = self._lists(view, ascending[begins])
+        if not len(numbers):
+            return None
+        of_each = np.repeat(np.arange(len(begins), dtype=np.uint32), np.diff(begins, append=len(keys)))
+        lists[places[order]] = of_each
+        return _Texts(firsts, numbers, lists, np.cumsum(counts, dtype=np.uint64))
+
+    def _places_to_find(self, view: View, keys: np.ndarray) -> np.ndarray:
+        """Return the places of keys that are to be sorted and found: of those that the table has, where these
+        are few. Filters say so of the others in less time than it takes to sort them."""
+        table = view.scheme.tables.shingle_table
+        few = view.directory.count_keys(table, np.ascontiguousarray(keys[::_ONE_IN]))
+        if np.count_nonzero(few) > len(few) / _ONE_IN:
+            return np.arange(len(keys))
+        return np.flatnonzero(view.directory.count_keys(table, keys))
+
+    def _lists(self, view: View, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (firsts, numbers) of the documents that have each shingle key; keys ascend."""
+        table, begin = view.scheme.tables.shingle_table, 0
+        lengths, numbers = [np.zeros(1, np.int64)], [np.zeros(0, np.uint32)]
+        ends = np.zeros(len(keys), np.uint64)
+        if self._num_entries > _ENTRIES_A_TIME:  # counted before, which takes half as long as to find them
+            ends = np.cumsum(view.directory.count_keys(table, keys))
+        while begin < len(keys):
+            most = (int(ends[begin - 1]) if begin else 0) + _ENTRIES_A_TIME
+            end = max(begin + 1, int(ends.searchsorted(np.uint64(most), "right")))
+            entries = view.directory.find_entries(table, keys[begin:end], EVERY)
+            places, ordinals = self._live(entries["query"], entries["number"])
+            if np.any(places[1:] < places[:-1]):  # those of one segment come behind those of another
+                ordinals = ordinals[np.argsort(places, kind="stable")]
+            lengths.append(np.bincount(places, minlength=end - begin))
+            numbers.append(ordinals.astype(np.uint32))
+            begin = end
+        return np.cumsum(np.concatenate(lengths)).astype(np.uint64), np.concatenate(numbers)
+
+    def _live(self, places: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the places and ordinals of the entries of documents that were not removed."""
+        stored = self._numbers
+        if not len(stored):
+            return places[:0], numbers[:0]
+        if stored[-1] - stored[0] == len(stored) - 1:
+            ordinals = numbers - stored[0]
+            is_live = ordinals < len(stored)
+        else:
+            ordinals = np.minimum(stored.searchsorted(numbers), len(stored) - 1)
+            is_live = stored[ordinals] == numbers
+        return places[is_live], ordinals[is_live]
+
+    def _held(self, texts: _Texts) -> np.ndarray:
+        """Return the held documents, HELD_DOCUMENT, text by text and largest share first."""
+        held = _grown(_kernel.count_held, HELD_DOCUMENT, *texts, self._least)
+        # Of equal shares the larger document is more similar.
+        sizes = self._sizes[held["number"]]
+        shares = held["hits"] / sizes
+        order = np.lexsort((held["number"], -sizes.astype(np.int64), -shares, held["text"]))
+        return np.ascontiguousarray(held[order])
+
+    def _document(self, view: View, number: int) -> tuple[Key, Any] | None:
+        """Return key and metadata."""
+        known = self._known
+        if number not in known:
+            if len(known) >= _MOST_KNOWN:
+                self._known = known = {}
+            record = view.record(int(self._numbers[number]))
+            known[number] = None if record is None else (record.key, record.metadata)
+        return known[number]
+
+
+def _hashes_of(documents: list[Any], shingles: Shingles, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the shingle hashes of documents, one behind another, repeats included, and how many each has."""
+    if set(map(type, documents)) == {str}:
+        return shingle_hashes_of(documents, shingles, seed)
+    hashes = [document_hashes(document, shingles, seed) for document in documents]
+    return np.concatenate(hashes), np.array([*map(len, hashes)])
+
+
+def _least_hits(sizes: np.ndarray, threshold: float) -> np.ndarray:
+    """Return how many of so many shingles are at least that share of them: uint32."""
+    least = np.maximum(np.floor(sizes * threshold), 1.0)
+    # The quotient decides, as rounded as it is where a share is reported.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        least += least / sizes < threshold
+        least -= (least > 1) & ((least - 1) / sizes >= threshold)
+    return np.where(sizes, least, 2**32 - 1).astype(np.uint32)
+
+
+def _grown(function: Callable[..., int], dtype: np.dtype[Any], *arguments: object) -> np.ndarray:
+    """Return what a function of the kernel finds, once more where there was no room for all of it."""
+    found = np.empty(_ROOM, dtype)
+    while (count := function(*arguments, found)) > len(found):
+        found = np.empty(count, dtype)
+    return found[:count]
+
+
+def _spans(document: Any, shingles: Shingles, runs: np.ndarray) -> list[list[int]]:
+    """Return the spans of runs of shingles."""
+    if not isinstance(document, str):
+        return []
+    starts, ends = token_places(document, shingles)
+    last = np.minimum(runs["behind"] - 1 + shingles.size, len(ends)) - 1
+    spans: list[list[int]] = np.column_stack((starts[runs["first"]], ends[last])).tolist()
+    return spans
