@@ -243,6 +243,13 @@ def used_bytes(env: lmdb.Environment, txn: lmdb.Transaction, databases: dict[str
     return (pages + 2) * stats[0]["psize"]
 
 
+def oldest_snapshot(env: lmdb.Environment) -> tuple[int, int] | None:
+    """Return (transaction id, process id) of the oldest snapshot that any process reads; ``None``: none."""
+    # A headline, then the process, thread and transaction of each slot: "-" where none is under way.
+    slots = [line.split() for line in env.readers().splitlines()[1:]]
+    return min(((int(slot[2]), int(slot[0])) for slot in slots if slot[2:] not in ([], ["-"])), default=None)
+
+
 def limit_of(max_bytes: int | None) -> tuple[int, str]:
     """Return the largest length of the data file, and how to have more. The process's own limit counts."""
     limit = min(max_bytes or MAX_MAP_BYTES, MAX_MAP_BYTES)

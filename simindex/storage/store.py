@@ -67,6 +67,7 @@ from simindex.storage.lmdb_file import (
     databases_of,
     limit_of,
     never_completed,
+    oldest_snapshot,
     read_only,
     translated,
     used_bytes,
@@ -80,6 +81,9 @@ MOVED_KEY = b"moved"
 """Left in a file (database "meta") just before another one takes its place; see `replacement`."""
 
 _READER_CHECK_SECONDS = 60.0
+
+_HELD_BACK = 10
+"""Times the live bytes by which a file grows beside an old snapshot before a writer warns of it."""
 
 _LOOK_AGAIN_SECONDS = 1.0
 """A reader looks that often whether its file is still in its place."""
@@ -136,6 +140,9 @@ class Store:
         self._header: tuple[bytes, bytes] | None = None
         """Key and value, in the database "meta", by which the file is known again."""
         self._checked_readers = time.monotonic()
+        self._oldest_snapshot: tuple[int, int] | None = None
+        """The oldest at the last look at readers; `_bytes_then` is how long the file was when it was met."""
+        self._bytes_then, self._has_warned = 0, False
         require_seconds("timeout", timeout)
         require_permissions(permissions)
         self._permissions = permissions
@@ -518,17 +525,14 @@ class Store:
 
     def _commit(self, change: Callable[[WriteTransaction], Result], *, only_frees_space: bool) -> Result:
         environment = self.environment()
-        now = time.monotonic()
-        if now - self._checked_readers > _READER_CHECK_SECONDS:
-            # Slots of killed readers pin pages until LMDB is made to look for them.
-            self._checked_readers = now
-            with Visit(environment.gate) as _visit:
-                environment.env.reader_check()
         if self._lock is not None:
             self._lock.require_held()
         file_bytes = environment.bytes_in_place(self.data)
         if file_bytes is None:
             self._lose(environment)
+        elif time.monotonic() - self._checked_readers > _READER_CHECK_SECONDS:
+            self._checked_readers = time.monotonic()
+            self._look_at_readers(environment, file_bytes)
         usable = None if only_frees_space or file_bytes is None else self._space.usable_bytes(file_bytes)
         while True:
             at, older = 0, b""
@@ -566,6 +570,28 @@ class Store:
                 if older:
                     self._put_back(at, older)
                 raise translated(exc, self.path) from exc
+
+    def _look_at_readers(self, environment: Environment, file_bytes: int) -> None:
+        """Free the slots of killed readers, and warn of a snapshot beside which the file grows and grows."""
+        with Visit(environment.gate) as _visit:
+            # They pin pages until LMDB is made to look for them.
+            environment.env.reader_check()
+            oldest = oldest_snapshot(environment.env)
+            with environment.env.begin() as txn:
+                live = used_bytes(environment.env, txn, environment.databases)
+        if oldest is None or oldest != self._oldest_snapshot:
+            self._oldest_snapshot, self._bytes_then = oldest, file_bytes
+        elif file_bytes - self._bytes_then > _HELD_BACK * max(live, 1 << 20) and not self._has_warned:
+            self._has_warned = True
+            grown = file_bytes - self._bytes_then
+            warnings.warn(
+                f"{self.path}: a snapshot of process {oldest[1]}, older than {_READER_CHECK_SECONDS:.0f} "
+                f"seconds, keeps the space of every change since: beside it the file has grown by {grown:,} "
+                f'bytes, of {live:,} that are live. Call `refresh` of its handle (refresh="manual") now and '
+                "then, or end the call that reads; `compact` gives the space back",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
     def _put_back(self, at: int, older: bytes) -> None:
         """Write the meta page that a failed commit was about to write over as it was before."""

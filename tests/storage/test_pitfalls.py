@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Literal
 
@@ -229,6 +230,38 @@ def test_file_grows_no_longer_once_a_killed_reader_is_noticed(
         reader.communicate()
         grown(4)
         assert grown(6) == 0
+
+
+@pytest.mark.parametrize("is_other_process", [False, True])
+def test_writer_warns_once_of_an_old_snapshot_beside_which_the_file_grows(
+    path: Path, monkeypatch: pytest.MonkeyPatch, is_other_process: bool
+) -> None:
+    """By ten times what is live, 10 MiB or more, in a time in which the snapshot stays the same."""
+    set_bound(monkeypatch, "seconds between looks for dead readers", 0.0)
+    with simindex.open(path) as index, ExitStack() as stack:
+
+        def replace(times: int) -> None:
+            for number in range(times):
+                index.replace(3, text(3), bytes(200_000) + bytes([number]))
+
+        replace(70)  # beside nobody
+        if is_other_process:
+            reader = start(PINNED, path)
+            stack.callback(reader.communicate)
+            stack.callback(reader.kill)
+            assert ask(reader) == "20"
+            process = reader.pid
+        else:
+            pinned = stack.enter_context(simindex.open(path, "r", refresh="manual"))
+            replace(40)
+            pinned.refresh()
+            assert len(pinned) == 20
+            process = os.getpid()
+        replace(40)  # nor beside two snapshots, one after the other
+        with pytest.warns(RuntimeWarning, match=rf"snapshot of process {process}, older than") as warned:
+            replace(70)
+        assert len(warned) == 1
+    assert problems_of(path) == []
 
 
 # ---- transactions ----
