@@ -117,6 +117,14 @@ class PathEntries:
         for some in self.inputs.columns():
             yield self.inputs.place, some
 
+    def head(self) -> Entry:
+        """Return a row for its columns alone: where nothing has named any, those that are asked for."""
+        content = self.inputs.head()
+        if content is None:
+            fields = self.inputs.settings["fields"]
+            content = {fields["id"]: "", fields["text"]: ""}
+        return Entry(0, 0, "", 0, "", "", None, content)
+
     def columns(self) -> Generator[tuple[int, Columns], None, None]:
         """Yield the rows some at a time, each with its place among the sources; bad rows with them."""
         return self._read() if self._spool is None else iter(self._spool)
@@ -179,6 +187,7 @@ class ItemEntries:
         require_many("deduplicate", "sources", rows, "a list of items")
         self._items = rows
         self.can_repeat = not isinstance(rows, Iterator)
+        self._head = Entry(0, 0, "", 0, "", "", None, None)
         self._spool: Spool[list[tuple[Any, ...]]] | None = None
 
     def spool(self, path: str) -> None:
@@ -191,6 +200,10 @@ class ItemEntries:
             return self._read()
         return map(Entry._make, chain.from_iterable(self._spool))
 
+    def head(self) -> Entry:
+        """Return a row for its columns alone: the first, or one that is made up."""
+        return self._head
+
     def _read(self) -> Iterator[Entry]:
         for number, item in enumerate(self._items):
             if not isinstance(item, tuple | list) or not 2 <= len(item) <= 3:
@@ -202,7 +215,10 @@ class ItemEntries:
             encode_key(key)
             metadata, document = item[2] if len(item) == 3 else None, repeatable(key, item[1])
             content = item if document is item[1] else (item[0], document, *item[2:])
-            yield Entry(number, 0, "items", number + 1, key, document, metadata, content)
+            entry = Entry(number, 0, "items", number + 1, key, document, metadata, content)
+            if not number:
+                self._head = entry
+            yield entry
 
     def digest(self) -> dict[str, Any]:
         """Return nothing: two iterables cannot be distinguished."""

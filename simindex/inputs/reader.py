@@ -11,6 +11,7 @@ import errno
 import glob
 import os
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import chain
@@ -104,6 +105,7 @@ class Inputs:
         self._bytes_done = 0
         self._source: Source | None = None
         self._tally = Tally()
+        self._heads: list[Any] = []  # of one table, or none; all sources share it
         self._paths = tuple(chain.from_iterable(map(_fitting, paths)))
         self._formats = dict(zip(self._paths, map(self._format_of, self._paths), strict=True))
         if self._reading.delimiter is not None and not any(
@@ -136,6 +138,13 @@ class Inputs:
                 raise InputError(source.name, "cannot be read on: not enough memory") from exc
             self._source = None
             self._bytes_done += source.bytes_read
+
+    def head(self) -> Any:
+        """Return the content of the first row, or of a table what names its columns, as if that were a row;
+        ``None`` where nothing has columns. It is known once the inputs were read, or they are read for it."""
+        if not self._heads and "-" not in self._paths:
+            next((some for some in copy(self).columns() if some.keys), None)
+        return self._heads[0] if self._heads else None
 
     def columns_of(self, place: int, extent: Extent | None) -> Iterator[Columns]:
         """Yield the rows of the place-th input, or of some of its plain lines, as `columns` does."""
@@ -208,7 +217,7 @@ class Inputs:
 
     def _open(self, path: str, extent: Extent | None = None) -> Source:
         how = self._reading
-        return Source(path, self._limits, how.encoding, how.delimiter, self._tally, extent)
+        return Source(path, self._limits, how.encoding, how.delimiter, self._tally, extent, heads=self._heads)
 
     def _format_of(self, path: str) -> str:
         """Return the format of an input; one that is missing, or cannot be read here, is refused."""
@@ -229,14 +238,18 @@ class Inputs:
         name = self._formats[source.path]
         _require_modules(name, source.path)  # again, where it was pickled to another machine
         read = FORMATS[name].read
-        if source.path == "-" or not os.path.isdir(source.path):
-            return read(source, self._fields)
-        return folder.read(
-            source,
-            self._selection,
-            lambda file: read(file, self._fields),
-            lambda path: self._reading.format is None and _named_format(path) != "text",
-        )
+        columns = read(source, self._fields)
+        if source.path != "-" and os.path.isdir(source.path):
+            columns = folder.read(
+                source,
+                self._selection,
+                lambda file: read(file, self._fields),
+                lambda path: self._reading.format is None and _named_format(path) != "text",
+            )
+        for some in columns:
+            if some.contents:
+                source.take_head(some.contents[0])
+            yield some
 
 
 def _require_modules(name: str, path: str) -> None:

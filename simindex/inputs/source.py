@@ -110,6 +110,7 @@ class Cells(NamedTuple):
     columns: list[str]
     cells: list[str]  # one for each column
     delimiter: str
+    line_end: str  # of the table: that of its header
 
     def values(self) -> dict[str, str]:
         """Return the cells by name, as `names_of` has them."""
@@ -162,8 +163,10 @@ class Source:
         delimiter: str | None = None,
         tally: Tally | None = None,
         extent: Extent | None = None,
+        heads: list[Any] | None = None,
     ) -> None:
         self.path, self.encoding, self.delimiter, self.extent = path, encoding, delimiter, extent
+        self._heads = [] if heads is None else heads
         self.limits = limits or Limits()
         self.tally = Tally() if tally is None else tally
         self.name = "stdin" if path == "-" else path
@@ -194,7 +197,12 @@ class Source:
 
     def inner(self, path: str) -> Source:
         """Return a file of this folder as an input that is read in the same way."""
-        return Source(path, self.limits, self.encoding, self.delimiter, self.tally)
+        return Source(path, self.limits, self.encoding, self.delimiter, self.tally, heads=self._heads)
+
+    def take_head(self, content: Any) -> None:
+        """Take note of what names columns, as the content of a row (see `Columns`): the first counts."""
+        if not self._heads and content is not None:
+            self._heads.append(content)
 
     def whole(self) -> bytes:
         """Return the whole file, decompressed and in UTF-8; raises BadRowError where it is no such text."""

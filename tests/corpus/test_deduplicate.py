@@ -62,7 +62,8 @@ def test_csv_keeps_its_columns_and_lines(tmp_path: Path) -> None:
         'id,text,"n"\r\n1,"one two, three four",x\r\n2,one two  three four,y\r\n3,other words here,\r\n'
     )
     deduplicate(path, tmp_path / "out.csv")
-    assert (tmp_path / "out.csv").read_text() == 'id,text,n\n1,"one two, three four",x\n3,other words here,\n'
+    kept = b'id,text,n\r\n1,"one two, three four",x\r\n3,other words here,\r\n'
+    assert (tmp_path / "out.csv").read_bytes() == kept
     deduplicate(path, tmp_path / "marked.csv", mode="annotate")
     assert (tmp_path / "marked.csv").read_text().splitlines() == [
         "id,text,n,duplicate_of,similarity,cluster",
@@ -76,6 +77,26 @@ def test_csv_keeps_its_columns_and_lines(tmp_path: Path) -> None:
     assert (
         tmp_path / "back.tsv"
     ).read_text() == "id\ttext\tn\n1\tone two, three four\tx\n3\tother words here\t\n"
+
+
+@pytest.mark.parametrize(("delimiter", "suffix"), [(",", "csv"), ("\t", "tsv")])
+@pytest.mark.parametrize("ends", [("\r\n", "\n"), ("\n", "\r\n")])
+@pytest.mark.parametrize("mode", ["remove", "annotate"])
+@pytest.mark.parametrize("level", ["document", "paragraph"])
+def test_output_has_the_line_ends_of_its_first_table(
+    tmp_path: Path, delimiter: str, suffix: str, ends: tuple[str, str], mode: Any, level: Any
+) -> None:
+    first = ["id,text", '1,"one two\n three"', "2,four five six", '3,"one two\n three\n x"']
+    tables = [first, ["id,text", "4,y"]]
+    paths = [tmp_path / f"{number}.{suffix}" for number in range(2)]
+    for path, table, end in zip(paths, tables, ends, strict=True):
+        path.write_bytes(end.join(table).replace(",", delimiter).encode())  # the last line has no end
+    output = tmp_path / f"out.{suffix}"
+    for some in (paths, paths[:1]):
+        deduplicate(some, output, mode=mode, level=level, force=True)
+        lines = output.read_bytes().replace(b"two\n", b"").replace(b"three\n", b"").splitlines(keepends=True)
+        assert len(lines) >= 4
+        assert {line[len(line.rstrip()) :] for line in lines} == {ends[0].encode()}
 
 
 @pytest.mark.parametrize("delimiter", [",", "\t"])

@@ -388,6 +388,10 @@ class Job:
         """Whether the output has rows as the lines that they were."""
         return isinstance(self._output, LinesOutput) and self._output.keeps_lines and not self.annotates
 
+    def head(self) -> Entry:
+        """Return a row that has the columns of the input, for an output of none."""
+        return self._entries.head()
+
     def reported(self, entry: Entry, verdict: Any) -> Any:
         """Return the report entry of a row that goes, which has `to_dict`."""
         found: Verdict = verdict

@@ -83,6 +83,10 @@ class Paragraphs:
         """Let documents that come but once wait in a file from now on."""
         self.documents.spool(path)
 
+    def head(self) -> Entry:
+        """Return that of the documents."""
+        return self.documents.head()
+
     def __iter__(self) -> Iterator[Entry]:
         number, least = 0, self._cut.min_words
         for whole in self.documents:

@@ -94,8 +94,18 @@ class Work:
                 self._job.advance()
             self._cut()
             self._output.finish()
+            if self._output.has_head and not self._output.num_bytes:  # no row was written
+                self._output.write_head(*self._head())
         finally:
             self._mark_at_end()
+
+    def _head(self) -> tuple[Entry, Note | None]:
+        """Return what has the columns of the output as a row would have them."""
+        row = self._job.head()
+        if not self._job.annotates:
+            return row, None
+        of_paragraphs = self._gathering is not None
+        return row, _note_of_rest(Rest(row, row, 0, [], 0.0)) if of_paragraphs else self._job.note(row, None)
 
     def _take_lines(self, rows: Rows, verdicts: Sequence[Any], content: bytes, ends: np.ndarray) -> None:
         """Take rows that are written as the lines that they are, up to each place where a frame ends."""

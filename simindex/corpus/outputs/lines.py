@@ -33,7 +33,7 @@ class LinesOutput(Output):
 
     def __init__(self, path: str, encoder: Encoder) -> None:
         self.path, self._partial, self._encoder = path, temporary(path), encoder
-        self._pack = packer(path)
+        self._pack, self.has_head = packer(path), encoder.has_head
         self._lines: list[bytes | memoryview] = []
         self._file: FileIO | None = None
         self._thread: ThreadPoolExecutor | None = None
@@ -53,6 +53,12 @@ class LinesOutput(Output):
             expected = "expected whole characters, found a half of one; an output of .jsonl takes it"
             raise UnfitRowError(f"{row.name}:{row.row}", expected) from exc
         self.write_lines([line])
+
+    def write_head(self, row: Entry, note: Note | None = None) -> None:
+        """Write the header."""
+        self.write_lines([self._encoder.head(row, note)])
+        self.cut()
+        self.finish()
 
     def write_lines(self, lines: Sequence[bytes | memoryview]) -> None:
         """Take lines that are made already."""
@@ -89,7 +95,7 @@ class LinesOutput(Output):
 
     def mark(self) -> Mark:
         """Return what returns what `begin_at` goes on from."""
-        state, num_bytes = self._encoder.columns, self.num_bytes
+        state, num_bytes = self._encoder.state, self.num_bytes
         if not self._under_way:
             return lambda: [num_bytes, state]
         newest = self._under_way[-1]
@@ -107,7 +113,7 @@ class LinesOutput(Output):
 
     def begin_at(self, mark: Any) -> None:
         """Go on from a mark; ``None``: from the beginning."""
-        self.num_bytes, self._encoder.columns = mark or (0, None)
+        self.num_bytes, self._encoder.state = mark or (0, None)
         found = os.fstat(self._opened().fileno()).st_size
         if found < self.num_bytes:
             reason = f"expected at least {self.num_bytes:,} bytes, found {found:,}"

@@ -105,13 +105,18 @@ Mark = Callable[[], Any]
 
 
 class Output:
-    """Where rows go: nowhere, unless a subclass says where. Bytes `waiting` for the end of their frame."""
+    """Where rows go: nowhere, unless a subclass says where. Bytes `waiting` for the end of their frame;
+    `has_head`: whether without rows there are columns still."""
 
+    has_head = False
     waiting = 0
     num_bytes = 0
 
     def write(self, row: Entry, note: Note | None = None) -> None:
         """Take a row for the frame."""
+
+    def write_head(self, row: Entry, note: Note | None = None) -> None:
+        """Write what an output of no rows has: the columns of such a row."""
 
     def cut(self) -> None:
         """End the frame."""

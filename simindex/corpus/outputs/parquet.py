@@ -23,6 +23,8 @@ from simindex.jsonable import plain
 class ParquetOutput(Output):
     """A table of rows; `waiting` is about the bytes of its frame."""
 
+    has_head = True
+
     def __init__(self, path: str) -> None:
         self._arrow: Any = optional_module("pyarrow", f"{path}: writing .parquet")
         self._parquet: Any = optional_module("pyarrow.parquet", f"{path}: writing .parquet")
@@ -43,15 +45,22 @@ class ParquetOutput(Output):
 
     def cut(self) -> None:
         """End the frame: write a part."""
-        if not self._rows:
-            return
-        table, path = self._table(), self._part(self._num_parts)
+        if self._rows:
+            self._write_part(self._table())
+
+    def _write_part(self, table: Any) -> None:
+        path = self._part(self._num_parts)
         with naming(path):
             self._parquet.write_table(table, path)
         self._unsynced.append(path)
         self.num_bytes += os.path.getsize(path)
         self._num_parts += 1
         self._rows, self.waiting = [], 0
+
+    def write_head(self, row: Entry, note: Note | None = None) -> None:
+        """Write a part without rows."""
+        self._rows = [(row, note)]
+        self._write_part(self._table().slice(0, 0))
 
     def sync(self) -> None:
         """Make the parts durable."""
@@ -78,7 +87,7 @@ class ParquetOutput(Output):
         if not os.path.isdir(self._folder):
             return
         parts = len(os.listdir(self._folder))  # what was written again has the same name
-        schema = self._parquet.read_schema(self._part(0)) if parts else self._arrow.schema([])
+        schema = self._parquet.read_schema(self._part(0))
         with naming(self._partial), self._parquet.ParquetWriter(self._partial, schema) as writer:
             for number in range(parts):
                 writer.write_table(self._parquet.read_table(self._part(number), schema=schema))
@@ -113,8 +122,8 @@ class ParquetOutput(Output):
         for key, group in groupby((row for row, _ in self._rows), _batch_of):
             rows = list(group)
             if key:
-                places = self._arrow.array([row.content.at for row in rows])
-                tables.append(self._arrow.Table.from_batches([rows[0].content.batch.take(places)]))
+                some = self._rows_of(rows[0].content.batch, [row.content.at for row in rows])
+                tables.append(self._arrow.Table.from_batches(some))
             else:
                 values, known = list(map(values_of, rows)), self._schema.names if self._schema else ()
                 names = dict.fromkeys(chain(known, *values))
@@ -122,13 +131,19 @@ class ParquetOutput(Output):
                 tables.append(self._arrow.table(columns))
         return tables
 
+    def _rows_of(self, batch: Any, places: list[int]) -> list[Any]:
+        """Return the rows at ascending places of a record batch, as batches."""
+        if not batch.num_rows:
+            return [batch]  # of a table without rows
+        return [batch.take(self._arrow.array(places))]
+
     def _annotated(self, table: Any, notes: list[Note]) -> Any:
         arrow = self._arrow
         types = dict.fromkeys(("similarity", "seen_share", "contamination"), arrow.float64())
         types["cluster"] = arrow.int64()
         table = table.drop_columns([name for name in notes[0] if name in table.column_names])
         for name in notes[0]:
-            values = [note[name] for note in notes]
+            values = [note[name] for note in notes[: len(table)]]
             if name not in types:
                 values = [None if value is None else _text(value) for value in values]
             table = table.append_column(name, arrow.array(values, types.get(name, arrow.string())))

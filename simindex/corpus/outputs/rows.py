@@ -53,7 +53,8 @@ def values_of(row: Entry) -> dict[str, Any]:
     elif isinstance(content, Cells):
         content = content.values()
     elif isinstance(content, BatchRow):
-        content = content.batch.slice(content.at, 1).to_pylist()[0]
+        rows = content.batch.slice(content.at, 1).to_pylist()
+        content = rows[0] if rows else dict.fromkeys(content.batch.schema.names)
     if isinstance(content, dict):
         return content
     document = sorted(row.document, key=str) if isinstance(row.document, set | frozenset) else row.document
@@ -64,13 +65,23 @@ def values_of(row: Entry) -> dict[str, Any]:
 
 
 class Encoder(ABC):
-    """Makes the lines of rows; `columns` of a table, which the first row gives."""
+    """Makes the lines of rows.
 
-    columns: list[str] | None = None
+    Attributes:
+        has_head: whether a line stands above them, made by `head`.
+        state: what the lines that follow depend on, as JSON has it.
+    """
+
+    has_head = False
+    state: Any = None
 
     @abstractmethod
     def encoded(self, row: Entry, note: Note | None) -> bytes:
         """Return the line of a row. UnicodeEncodeError: it has a half of a character."""
+
+    def head(self, row: Entry, note: Note | None) -> bytes:
+        """Return the line above rows like this one."""
+        raise NotImplementedError
 
 
 class JsonLines(Encoder):
@@ -113,46 +124,57 @@ def _plain(value: Any) -> Any:
 
 
 class CsvLines(Encoder):
-    """A row a line of cells, under the names of the first row's columns."""
+    """A row a line of cells, under the names of the first row's columns, and with its line end."""
+
+    has_head = True
+    state: tuple[list[str], str] | None = None  # these columns and this line end
 
     def __init__(self, delimiter: str) -> None:
         self._delimiter = delimiter
 
+    def head(self, row: Entry, note: Note | None) -> bytes:
+        """Return the header."""
+        columns, _ = _columns_of(row)
+        self.state = columns, row.content.line_end if isinstance(row.content, Cells) else "\n"
+        return self._line([*columns, *(name for name in note or () if name not in columns)])
+
     def encoded(self, row: Entry, note: Note | None) -> bytes:
         """Return the line of a row, with the header before the first."""
+        head = self.head(row, note) if self.state is None else b""
+        assert self.state is not None
         content, note = row.content, note or {}
-        columns: list[str]
-        cells: Iterable[Any]
-        if isinstance(content, Cells):
-            columns, cells = content.columns, content.cells
-        else:
-            values = values_of(row)
-            columns, cells = list(values), values.values()
-        more = [name for name in note if name not in columns]
-        head = b""
-        if self.columns is None:
-            self.columns = columns
-            head = self._line([*columns, *more])
-        elif columns != self.columns:
+        columns, cells = _columns_of(row)
+        if columns != self.state[0]:
             raise UnfitRowError(
                 f"{row.name}:{row.row}",
-                f"expected the columns of the first row, {self.columns!s:.100}, found {columns!s:.100}; "
+                f"expected the columns of the first row, {self.state[0]!s:.100}, found {columns!s:.100}; "
                 "an output of .jsonl takes rows of any columns",
             )
+        more = [name for name in note if name not in columns]
         stands = isinstance(content, Cells) and content.line and content.delimiter == self._delimiter
         if stands and len(more) == len(note):
-            line = content.line.rstrip(b"\r\n")
-            end = content.line[len(line) :] or b"\n"
-            noted = [self._line(list(note.values())).removesuffix(b"\n")] if note else []
-            return head + self._delimiter.encode().join([line, *noted]) + end
+            noted = [self._cells(list(note.values()))] if note else []
+            line = self._delimiter.encode().join([content.line.rstrip(b"\r\n"), *noted])
+            return head + line + self.state[1].encode()
         noted_cells = [note.get(name, cell) for name, cell in zip(columns, cells, strict=True)]
         return head + self._line([*noted_cells, *(note[name] for name in more)])
 
     def _line(self, cells: list[Any]) -> bytes:
+        assert self.state is not None
+        return self._cells(cells) + self.state[1].encode()
+
+    def _cells(self, cells: list[Any]) -> bytes:
         text = io.StringIO()
         csv.writer(text, delimiter=self._delimiter).writerow(map(_cell, cells))
         # Before Python 3.13 a cell with an end of line is quoted only where rows end with its characters.
-        return text.getvalue()[:-2].encode("utf-8", "surrogateescape") + b"\n"
+        return text.getvalue()[:-2].encode("utf-8", "surrogateescape")
+
+
+def _columns_of(row: Entry) -> tuple[list[str], Iterable[Any]]:
+    if isinstance(row.content, Cells):
+        return row.content.columns, row.content.cells
+    values = values_of(row)
+    return list(values), values.values()
 
 
 def _cell(value: Any) -> Any:

@@ -45,8 +45,10 @@ def read(source: Source, fields: Fields, delimiter: str = ",") -> Iterator[Found
             if header is None:
                 header = _header(source, f"{source.name}:{feed.number}", fields, cells)
                 names = names_of(header)
+                line_end = "\r\n" if feed.row.endswith(b"\r\n") else "\n"
+                source.take_head(Cells(feed.row, header, header, delimiter, line_end))
             elif cells:
-                content = Cells(feed.row, header, cells, delimiter)
+                content = Cells(feed.row, header, cells, delimiter, line_end)
                 yield feed.number, content, _values(source, feed.number, fields, names, cells)
 
 

@@ -40,6 +40,7 @@ def read(source: Source, fields: Fields) -> Iterator[Found]:
             wanted = [name for name in names if name in (fields.id, fields.document, fields.metadata_from)]
             num_bytes, num_rows = source.total_bytes() or 0, file.metadata.num_rows
             columns = None if fields.metadata or fields.whole_rows else wanted
+            source.take_head(BatchRow(_no_rows(file.schema_arrow), 0))
             selects = fields.whole_rows and not fields.metadata
             for group in range(file.num_row_groups):
                 rows = _rows_a_time(file.metadata.row_group(group))
@@ -58,6 +59,14 @@ def read(source: Source, fields: Fields) -> Iterator[Found]:
     except Exception as exc:  # pyarrow's errors derive from several builtins
         beyond = f" beyond row {number:,}" if number else ""
         raise InputError(source.name, f"cannot be read{beyond}: {reason_of(exc)}") from exc
+
+
+def _no_rows(schema: Any) -> Any:
+    """Return a record batch of these columns without rows."""
+    from pyarrow import RecordBatch
+
+    columns = [column.combine_chunks() for column in schema.empty_table().columns]
+    return RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _rows_a_time(group: Any) -> int:
