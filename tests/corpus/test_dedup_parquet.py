@@ -115,3 +115,12 @@ def test_type_of_ids_is_known_to_a_job_that_goes_on(tmp_path: Path, monkeypatch:
             deduplicate(tmp_path / "a.jsonl", tmp_path / "out.parquet", batch_size=50, workers=1)
     with pytest.raises(InputError, match=r"a\.jsonl:101: expected a number as the id"):
         deduplicate(tmp_path / "a.jsonl", tmp_path / "out.parquet", batch_size=50, workers=1)
+
+
+def test_values_that_parquet_has_no_type_for_are_refused_with_their_row(tmp_path: Path, run: Run) -> None:
+    (tmp_path / "a.jsonl").write_text('{"id": 1, "text": "some words here", "more": {}}\n')
+    refused = run("dedup", "a.jsonl", "-o", "o.parquet")
+    assert refused.code == 1
+    assert "a.jsonl:1: expected values that .parquet has a type for, found others: " in refused.err
+    assert "'more'" in refused.err
+    assert run("dedup", "a.jsonl", "-o", "o.jsonl").code == 0

@@ -19,6 +19,9 @@ from simindex.errors import optional_module
 from simindex.inputs import BatchRow
 from simindex.jsonable import plain
 
+_MOST_ROWS = 1 << 20
+"""More than a frame has."""
+
 
 class ParquetOutput(Output):
     """A table of rows; `waiting` is about the bytes of its frame."""
@@ -49,9 +52,16 @@ class ParquetOutput(Output):
             self._write_part(self._table())
 
     def _write_part(self, table: Any) -> None:
-        path = self._part(self._num_parts)
-        with naming(path):
-            self._parquet.write_table(table, path)
+        path, first = self._part(self._num_parts), self._rows[0][0]
+        try:
+            with naming(path):
+                self._parquet.write_table(table, path, **_batch_size(table.schema))
+        except NotImplementedError as exc:
+            raise UnfitRowError(
+                f"{first.name}:{first.row}",
+                f"expected values that .parquet has a type for, found others: {exc!s:.200}; an output of "
+                ".jsonl takes them",
+            ) from exc
         self._unsynced.append(path)
         self.num_bytes += os.path.getsize(path)
         self._num_parts += 1
@@ -88,7 +98,8 @@ class ParquetOutput(Output):
             return
         parts = len(os.listdir(self._folder))  # what was written again has the same name
         schema = self._parquet.read_schema(self._part(0))
-        with naming(self._partial), self._parquet.ParquetWriter(self._partial, schema) as writer:
+        how, open_writer = _batch_size(schema), self._parquet.ParquetWriter
+        with naming(self._partial), open_writer(self._partial, schema, **how) as writer:
             for number in range(parts):
                 writer.write_table(self._parquet.read_table(self._part(number), schema=schema))
         sync(self._partial)
@@ -135,7 +146,15 @@ class ParquetOutput(Output):
         """Return the rows at ascending places of a record batch, as batches."""
         if not batch.num_rows:
             return [batch]  # of a table without rows
-        return [batch.take(self._arrow.array(places))]
+        try:
+            return [batch.take(self._arrow.array(places))]
+        except NotImplementedError:  # views: there is no kernel for them, and slices need none
+            runs = groupby(enumerate(places), lambda each: each[1] - each[0])
+            found = ([at for _, at in run] for _, run in runs)
+            slices = [batch.slice(run[0], len(run)) for run in found]
+            # With an empty one there are several, which are copied when they are joined: of a single slice
+            # that begins within its batch pyarrow cannot write views in a struct.
+            return [*slices, batch.slice(0, 0)]
 
     def _annotated(self, table: Any, notes: list[Note]) -> Any:
         arrow = self._arrow
@@ -156,3 +175,14 @@ def _text(value: Any) -> str:
 
 def _batch_of(row: Entry) -> int:
     return id(row.content.batch) if isinstance(row.content, BatchRow) else 0
+
+
+def _batch_size(schema: Any) -> dict[str, int]:
+    """Return how many values to write at a time, as arguments of pyarrow: all, where views are in a struct,
+    which it cannot cut; else what it takes itself."""
+
+    def has_nested_view(kind: Any) -> bool:
+        inner = [kind.field(at).type for at in range(kind.num_fields)]
+        return any(str(each).endswith("_view") or has_nested_view(each) for each in inner)
+
+    return {"write_batch_size": _MOST_ROWS} if any(map(has_nested_view, schema.types)) else {}
