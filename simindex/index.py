@@ -346,7 +346,7 @@ class Index:
             TypeError, ValueError: a bad document; the message names its key, or of a null the row and
                 column. The batches before its own are stored, nothing of its own is.
         """
-        rows = _rows_of("insert_many", items, id, text, metadata)
+        rows = rows_of("insert_many", items, id, text, metadata)
         require_conflict(on_conflict)
         require_callable("progress", progress)
         require_int("batch_size", batch_size, 1)
@@ -947,7 +947,7 @@ class Index:
         require_callable("on_match", on_match)
         require_callable("progress", progress)
         require_int("batch_size", batch_size, 1)
-        rows = _rows_of("insert_many_if_new", items, id, text, metadata)
+        rows = rows_of("insert_many_if_new", items, id, text, metadata)
         self._session.writer()
         with closing(prepared_batches(rows, self._sketcher, batch_size, workers, query.compares)) as batches:
             return insert_many_if_new(self._session, query, batches, on_conflict, touch, on_match, progress)
@@ -1369,7 +1369,7 @@ class Index:
 _NO_TABLES = list, chain, GeneratorType
 
 
-def _rows_of(
+def rows_of(
     call: str, items: Iterable[tuple[Any, ...]] | Table, key: str | None, text: str | None, columns: Any
 ) -> Iterable[tuple[Any, ...]]:
     """Return the items of a call, with a table's rows in its place; what is surely no table as it is."""

@@ -367,17 +367,27 @@ def insert_batch_if_new(
     touch: bool,
 ) -> Decisions:
     """Store the documents of one batch that nothing is like, and return what became of each."""
+    return session.change(
+        lambda _, pending, view: add_batch_if_new(pending, view, query, documents, on_conflict, touch)
+    )
 
-    def gather(_: Writer, pending: Pending, view: View) -> Decisions:
-        view = view.with_pending(pending.view())
-        require_comparable(view, query.compares)
-        pending.require_fit(documents)
-        decisions = Batch(view, pending, asked_if_new(query), documents, on_conflict).settled()
-        if touch:
-            pending.touch(numbers_of(view, decisions.keys_of_matches()))
-        for key, older in decisions.removed.items():
-            pending.remove(key, older)
-        pending.add(documents, decisions.places)
-        return decisions
 
-    return session.change(gather)
+def add_batch_if_new(
+    pending: Pending,
+    view: View,
+    query: BandQuery | FingerprintQuery,
+    documents: NewDocuments,
+    on_conflict: str,
+    touch: bool,
+) -> Decisions:
+    """Add the documents of one batch that nothing is like to a change, and return what became of each."""
+    view = view.with_pending(pending.view())
+    require_comparable(view, query.compares)
+    pending.require_fit(documents)
+    decisions = Batch(view, pending, asked_if_new(query), documents, on_conflict).settled()
+    if touch:
+        pending.touch(numbers_of(view, decisions.keys_of_matches()))
+    for key, older in decisions.removed.items():
+        pending.remove(key, older)
+    pending.add(documents, decisions.places)
+    return decisions

@@ -281,12 +281,16 @@ NOTES = 256
 CALL_BYTES = 16
 """Of the id of a call."""
 
-MAX_ANSWER_BYTES = 1_024
-"""Of what a call answered, packed, so that a note lies in its page."""
+MAX_ANSWER_BYTES = 1 << 20
+"""Of what a call answered, packed: of a thousand documents with their matches some 100 KB."""
 
 _NAME = b"done "
 DONE_KEYS = frozenset([_NAME + b"%02x" % slot for slot in range(NOTES)])
 """The database keys of all notes. They stand behind the key of the header, which has to come first."""
+
+
+class AnswerTooLargeError(ValueError):
+    """What a call answers does not fit into its note."""
 
 
 class Done(NamedTuple):
@@ -303,7 +307,7 @@ def encode_done(done: Done) -> tuple[bytes, bytes]:
         raise ValueError(f"call: expected an id of {CALL_BYTES} bytes, found {len(done.call)}")
     packed = pack(done.answer)
     if len(packed) > MAX_ANSWER_BYTES:
-        raise ValueError(f"answer: expected at most {MAX_ANSWER_BYTES} bytes, found {len(packed)}")
+        raise AnswerTooLargeError(f"answer: expected at most {MAX_ANSWER_BYTES} bytes, found {len(packed)}")
     key = _key_of(done.turn)
     return key, seal("meta", key, pack(done))
 

@@ -20,10 +20,12 @@ __all__ = [
     "BuildPart",
     "PlaceMissingError",
     "Query",
+    "Saved",
     "ScaleOutError",
     "ScaledClusters",
     "ScaledPairs",
     "SeenBefore",
+    "SharedIndex",
     "Sketch",
     "StagedDedup",
     "StagedPairs",
@@ -33,6 +35,7 @@ __all__ = [
     "pairs",
     "plan_dedup",
     "plan_pairs",
+    "shared",
 ]
 
 _load, __dir__ = _simindex._late(__name__, __all__)

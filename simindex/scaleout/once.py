@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from simindex.changes.documents import Conflict, NewDocuments
+from simindex.changes.if_new import add_batch_if_new
 from simindex.changes.pending import Pending
 from simindex.changes.session import Writer
+from simindex.format.seals import pack, unpack
 from simindex.index import Index
+from simindex.queries.matches import Answers, Match, Matches
+from simindex.queries.search import BandQuery, FingerprintQuery, Query, require_comparable
 from simindex.queries.view import View
+from simindex.sketching.sketch import SketchBatch
 
 _T = TypeVar("_T")
+
+IfNew = tuple[list[int], list[tuple[int, Matches]]]
+"""[inserted, replaced, skipped]; and the place of each document that was not stored, with its matches."""
 
 
 class OnceIndex(Index):
     """An index with changes that may be repeated by their id, 16 bytes, among the last 256 such changes."""
+
+    def answers(self, query: Query, batch: SketchBatch) -> Answers:
+        """Return the matches of many sketches, on one snapshot."""
+        with self._store.reading() as txn:
+            view = self._reader.view(txn)
+            require_comparable(view, query.compares)
+            return Answers(query.matches(view, query.find(view, batch)))
 
     def _once(self, call: bytes, change: Callable[[Writer, Pending, View], _T]) -> _T:
         def changed(writer: Writer, pending: Pending, view: View, before: _T | None) -> _T:
@@ -29,6 +44,44 @@ class OnceIndex(Index):
             call, lambda writer, pending, view: list(writer.insert(pending, view, documents, on_conflict))
         )
 
+    def add_if_new_once(
+        self,
+        call: bytes,
+        query: BandQuery | FingerprintQuery,
+        documents: NewDocuments,
+        on_conflict: Conflict,
+        touch: bool,
+        tells: bool,
+    ) -> IfNew:
+        """Store those documents that nothing is like, in one commit. `tells`: whether matches are told, and
+        noted with the answer."""
+
+        def add(_: Writer, pending: Pending, view: View) -> list[Any]:
+            decided = add_batch_if_new(pending, view, query, documents, on_conflict, touch)
+            matched = [[place, _packed(matches)] for place, matches in decided.matched] if tells else []
+            return [[decided.inserted, decided.replaced, decided.skipped], matched]
+
+        counts, matched = self._once(call, add)
+        return counts, [(place, _unpacked(matches)) for place, matches in matched]
+
     def remove_once(self, call: bytes, encoded_keys: list[bytes]) -> int:
         """Remove the documents of some keys, each given once, in one commit; returns how many there were."""
         return self._once(call, lambda writer, pending, view: writer.remove(pending, view, encoded_keys))
+
+
+def _packed(matches: Matches) -> list[Any]:
+    """Return matches as values of msgpack; metadata by itself, for it may be as deep as msgpack goes."""
+    rows = [
+        [match.key, match.similarity, match.distance, pack(match.metadata), match.exact, match.standard_error]
+        for match in matches
+    ]
+    return [rows, matches.truncated, matches.candidates]
+
+
+def _unpacked(packed: list[Any]) -> Matches:
+    rows, *others = packed
+    matches = [
+        Match(key, similarity, distance, unpack(metadata), exact, error)
+        for key, similarity, distance, metadata, exact, error in rows
+    ]
+    return Matches(matches, *others)

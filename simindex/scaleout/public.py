@@ -17,3 +17,6 @@ from simindex.scaleout.pair_job import StagedPairs as StagedPairs
 from simindex.scaleout.pair_job import clusters as clusters
 from simindex.scaleout.pair_job import pairs as pairs
 from simindex.scaleout.pair_job import plan_pairs as plan_pairs
+from simindex.scaleout.shared_index import Saved as Saved
+from simindex.scaleout.shared_index import SharedIndex as SharedIndex
+from simindex.scaleout.shared_index import shared as shared

@@ -1,0 +1,58 @@
+"""Actors of Ray: where they run, and their calls, which Ray sends.
+
+A place is the name of a resource of Ray: ``node:10.0.0.1``, which every node has, or one of ``ray start
+--resources='{"simindex:a": 1}'``. An actor asks for a thousandth of it, so that Ray starts it again where the
+files are (Ray, fault tolerance of actors, docs.ray.io).
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import Any
+
+from simindex.scaleout.cluster import answer, ray_module
+from simindex.scaleout.errors import PlaceMissingError
+
+HERE = "node:__internal_head__"
+"""The resource of the head node: the machine of a Ray that a program starts itself."""
+
+SHARE = 0.001
+
+_LOOK_SECONDS = 1.0
+
+_PATIENCE_SECONDS = 30.0
+"""How long no node may have a place before a call gives up."""
+
+_STOP_SECONDS = 30.0
+
+
+def require_place(place: str) -> None:
+    """Refuse a place that no node has."""
+    if place not in ray_module().cluster_resources():
+        raise PlaceMissingError(
+            f"place: expected the resource of a node, found {place!r}, which no node has; start the node "
+            "with ray start --resources, or look at ray.cluster_resources()"
+        )
+
+
+def answer_at(place: str, reference: Any) -> Any:
+    """Return what a call of an actor returns. Raises PlaceMissingError where its node stays away."""
+    ray, seen_at = ray_module(), time.monotonic()
+    while not ray.wait([reference], timeout=_LOOK_SECONDS)[0]:
+        if place in ray.cluster_resources():
+            seen_at = time.monotonic()
+        elif time.monotonic() - seen_at > _PATIENCE_SECONDS:
+            raise PlaceMissingError(
+                f"expected a node with the resource {place!r}, found none for {_PATIENCE_SECONDS:g} s; start "
+                "the node again, and make a change again with the same call=, for it may be done by then"
+            )
+    return answer(reference)
+
+
+def end_actor(actor: Any) -> None:
+    """Close what an actor has open, and end it; one that is dead or away has nothing open."""
+    ray = ray_module()
+    with suppress(ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError):
+        answer(actor.close.remote(), _STOP_SECONDS)
+    ray.kill(actor)
