@@ -46,6 +46,7 @@ from simindex.sketching.sketch import (
     require_alike,
 )
 from simindex.storage.environment import ReadTransaction
+from simindex.storage.folder import permissions_of_all
 from simindex.storage.store import Store
 
 BATCH = 20_000
@@ -116,12 +117,15 @@ def _runs_of_touches(documents: NewDocuments, numbers: np.ndarray) -> dict[tuple
     return {(time, first): behind for time, some in touched.items() for first, behind in side_by_side(some)}
 
 
-def making(folder: Path, work: str, config: Config, layout: Layout) -> AbstractContextManager[Session]:
-    """Make a new index for a ``with`` block; see `work_folder`."""
+def making(
+    folder: Path, work: str, config: Config, layout: Layout, sources: Iterable[str]
+) -> AbstractContextManager[Session]:
+    """Make a new index of others for a ``with`` block; see `work_folder`. From its first byte on it can be
+    read by no more users than each of them."""
 
     @contextmanager
     def opened(begun: Path) -> Iterator[Session]:
-        store = Store(begun, "x")
+        store = Store(begun, "x", permissions=permissions_of_all(sources))
         try:
             yield Session(store, scheme_of(store, config, layout))
         finally:
@@ -285,8 +289,9 @@ def merge(
         if not read:
             raise ValueError("sources: expected one index or more, found none")
         _require_alike(read)
-        folder = place_of(destination, [source.path for source in read])
-        session = stack.enter_context(making(folder, "merge", read[0].config, read[0].layout))
+        paths = [source.path for source in read]
+        folder = place_of(destination, paths)
+        session = stack.enter_context(making(folder, "merge", read[0].config, read[0].layout, paths))
         for source in read:
             for batch in source.batches():
                 counts = list(map(add, counts, store_documents(session, batch, on_conflict)))
@@ -364,7 +369,7 @@ def resketch(
     with opened(source) as read:
         config = _config_of(read.config, num_perm, simhash, containment)
         folder = place_of(destination, [read.path])
-        with making(folder, "resketch", config, read.layout) as session:
+        with making(folder, "resketch", config, read.layout, [read.path]) as session:
             for batch in read.batches():
                 store_documents(session, _resketched(batch, config))
                 done += len(batch)

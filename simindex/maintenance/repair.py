@@ -237,7 +237,7 @@ class _Repair:
     """One repair under way."""
 
     def __init__(self, salvage: Salvage, source: str, send: Send) -> None:
-        self._salvage, self._send = salvage, send
+        self._salvage, self._send, self._source = salvage, send, source
         self._scheme: Scheme = scheme_of_header(salvage.header(source), source)
         self._manifest: Manifest = salvage.manifest(source)
         self._values = salvage.segment_values()
@@ -259,7 +259,7 @@ class _Repair:
         bounds = [[entry.base, entry.base + entry.span] for entry in manifest.segments]
         ends = [np.searchsorted(found["number"], bound).tolist() for bound in bounds]
         config, layout = scheme.config, scheme.tables.layout
-        with making(Path(destination), _WORK, config, layout) as session:
+        with making(Path(destination), _WORK, config, layout, [self._source]) as session:
             for (first, behind), part in zip(ends, remains, strict=True):
                 self._save(session, part, found[first:behind])
         if self._without_sample:

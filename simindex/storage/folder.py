@@ -9,7 +9,9 @@ import os
 import resource
 import stat
 import time
-from functools import lru_cache
+from collections.abc import Iterable
+from functools import lru_cache, reduce
+from operator import and_
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -76,6 +78,12 @@ def permissions_of(path: Path, permissions: int | None) -> int | None:
         return stat.S_IMODE(os.stat(path / DATA_FILE).st_mode) & 0o666 | 0o600
     except FileNotFoundError:
         return permissions
+
+
+def permissions_of_all(paths: Iterable[str]) -> int | None:
+    """Return what the files of an index that is made of others get: what the data files of all have."""
+    found = [permissions_of(Path(path), None) for path in paths]
+    return reduce(and_, [each for each in found if each is not None]) if any(found) else None
 
 
 def require_place(path: Path, mode: Mode, permissions: int | None = None) -> None:

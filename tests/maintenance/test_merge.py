@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import stat
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.commands import Run
-from support.faults import set_bound
+from support.faults import around, set_bound
 from support.indexes import TINY, content_of, problems_of, texts
 
 import simindex
@@ -53,6 +56,40 @@ def test_merged_index_has_the_documents_of_all(
     assert not problems_of(tmp_path / "both")
     assert [content_of(part) for part in parts] == before
     assert {entry.name for entry in tmp_path.iterdir()} == {"a", "b", "both"}
+
+
+@pytest.mark.parametrize("work", ["merge", "resketch", "repair"])
+@pytest.mark.parametrize(("of_files", "of_folder"), [(0o600, 0o700), (0o640, 0o750), (0o644, 0o755)])
+def test_index_made_of_others_has_the_rights_of_the_strictest_from_its_first_byte(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, work: str, of_files: int, of_folder: int
+) -> None:
+    a, b, made = tmp_path / "a", tmp_path / "b", tmp_path / "made"
+    for path, permissions in ((a, of_files), (b, 0o644)):
+        with simindex.open(path, permissions=permissions) as index:
+            index.insert(path.name, "a text of a few words")
+    seen = set[tuple[str, int]]()
+
+    def looked_at(path: Path) -> set[tuple[str, int]]:
+        found = {(entry.name, stat.S_IMODE(entry.stat().st_mode)) for entry in path.iterdir()}
+        return found | {("folder", stat.S_IMODE(path.stat().st_mode))}
+
+    def look(commit: Callable[..., Any], store: Any, *arguments: Any) -> Any:
+        """Before each commit."""
+        seen.update(looked_at(Path(store.path)))
+        return commit(store, *arguments)
+
+    around(monkeypatch, "commit", look)
+    around(monkeypatch, "commit the first state", look)
+    if work == "merge":
+        simindex.merge([b, a], made)
+    elif work == "resketch":
+        simindex.resketch(a, made, num_perm=64)
+    else:
+        simindex.repair(a, made)  # in a process of its own
+    seen |= looked_at(made)
+    assert {name for name, _ in seen} >= {"folder", "data.mdb", "header", "writer.lock", "ballast"}
+    assert seen == {(name, of_folder if name == "folder" else of_files) for name, _ in seen}
+    assert problems_of(made) == []
 
 
 def test_source_that_changes_meanwhile_is_one_state_or_an_error(
