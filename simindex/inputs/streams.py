@@ -26,7 +26,7 @@ PACKINGS = (".gz", ".xz", ".zst")
 _READ_BYTES = 1 << 20
 _UNPACK_BYTES = 1 << 17
 _LZMA_BYTES = 1 << 20  # what liblzma takes beside the window
-_ZSTD = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"  # the same, before 3.14
+ZSTD_MODULE = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"  # the same, before 3.14
 
 MAX_READ_AHEAD = 1 << 18
 """Compressed bytes that may have been read for what comes behind the newest line."""
@@ -42,7 +42,7 @@ def require_unpacker(path: str) -> Any:
     """Return the module that decompresses a file; ``None`` if it is not compressed."""
     packing = _packing(path)
     if packing == ".zst":
-        return optional_module(_ZSTD, f"{path}: reading .zst", package="backports.zstd")
+        return optional_module(ZSTD_MODULE, f"{path}: reading .zst", package="backports.zstd")
     return importlib.import_module("lzma") if packing == ".xz" else gzip if packing else None
 
 

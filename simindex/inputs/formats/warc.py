@@ -1,17 +1,16 @@
 """Read a web archive (WARC, ISO 28500): one row for each page, its URL and its text.
 
-Which records are pages and what of a page is its text. warcio reads the archive, resiliparse takes the main
-text out of HTML: on pages of known text it found as much as trafilatura, in a seventh of the time. Invariant:
-what is held is a page, whatever an archive unfolds to; an archive that ends too early is an error.
+Which records are pages, and what is read of them. Invariant: what is held is a page, whatever an archive
+unfolds to; an archive that ends too early is an error, and a page that cannot be read one bad row.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
 from simindex.errors import InputError, reason_of
+from simindex.inputs.formats import web_page
 from simindex.inputs.rows import BadRowError, Fields
 from simindex.inputs.source import Found, Source
 from simindex.inputs.streams import Stream
@@ -22,16 +21,7 @@ _TEXT = "text/plain"
 _HEADER_BYTES = 1 << 24
 """Of an archive that may be read for the head of one record, with what is read ahead."""
 
-_DEEPEST = 1_000
-"""Elements inside one another, up to which the main text is looked for: in time that grows with its cube."""
-
-
-MODULES = (
-    "warcio.archiveiterator",
-    "resiliparse.extract.html2text",
-    "resiliparse.parse.html",
-    "resiliparse.parse.encoding",
-)
+MODULES = ("warcio.archiveiterator", *web_page.MODULES)
 """What reading an archive needs."""
 
 
@@ -114,23 +104,37 @@ def _page(source: Source, number: int, record: Any) -> dict[str, Any] | BadRowEr
     if kind not in (*_HTML, _TEXT):
         return None
     place = f"{source.name}:{number}"
-    packing = None if is_text else (http.get_header("Content-Encoding") or "").strip().lower()
-    if packing and packing != "identity" and packing not in _packings():
-        return BadRowError(place, f"expected a page packed by gzip, deflate or br, found {packing!r:.40}")
     limit = source.limits.page
     try:
-        content = _up_to(record.content_stream(), limit + 1)
+        content = _content(record, limit + 1)
     except Exception as exc:  # see above
         return BadRowError(place, f"the page cannot be unpacked: {reason_of(exc)}")
     if len(content) > limit:
         return BadRowError(place, source.limits.refusal("a page"))
     try:
-        text = _text(content, _charset(rest), kind in _HTML)
+        text = web_page.text_of(content, web_page.charset_of(rest), kind in _HTML)
     except Exception as exc:  # resiliparse's errors derive from several builtins
-        return BadRowError(place, f"expected HTML, found what cannot be read: {reason_of(exc)}")
+        return BadRowError(place, f"the page cannot be read: {reason_of(exc)}")
     if not text:
         return None
     return {"id": url, "text": text, "date": head.get_header("WARC-Date"), "content_type": kind}
+
+
+def _content(record: Any, size: int) -> bytes:
+    """Return the first `size` bytes of a page, unpacked; no coding holds more."""
+    from warcio.bufferedreaders import ChunkedDataReader
+
+    http = record.http_headers
+    if http is None:
+        return _up_to(record.raw_stream, size)
+    transfer = _values(http, "transfer-encoding")
+    is_chunked = transfer[-1].lower() == "chunked"
+    stream = ChunkedDataReader(_Begin(record.raw_stream, size)) if is_chunked else record.raw_stream
+    content = _up_to(stream, size)
+    for coding in reversed(_values(http, "content-encoding") + transfer[: len(transfer) - is_chunked]):
+        if len(content) < size:
+            content = web_page.unpack(content, coding, size)
+    return content
 
 
 def _up_to(stream: Any, size: int) -> bytes:
@@ -141,44 +145,27 @@ def _up_to(stream: Any, size: int) -> bytes:
     return b"".join(pieces)
 
 
-def _packings() -> tuple[str, ...]:
-    from warcio.bufferedreaders import BufferedReader
-
-    return tuple(BufferedReader.get_supported_decompressors())
-
-
-def _charset(parameters: str) -> str | None:
-    found = re.search(r"charset\s*=\s*[\"']?([\w.:-]+)", parameters, re.IGNORECASE)
-    return None if found is None else found[1]
+def _values(headers: Any, name: str) -> list[str]:
+    """Return the values of a header that lists them, in order."""
+    lists = [value for header, value in headers.headers if header.lower() == name]
+    return [value.strip() for value in ",".join(lists).split(",")]
 
 
-def _text(content: bytes, charset: str | None, is_html: bool) -> str:
-    from resiliparse.extract.html2text import extract_plain_text
-    from resiliparse.parse.encoding import bytes_to_str, detect_encoding
-    from resiliparse.parse.html import HTMLTree
+class _Begin:
+    """The begin of a stream, of which warcio reads a chunk of any size at once: `size` bytes of content at
+    least, for a chunk of one byte has two behind it."""
 
-    encoding: Any = charset or detect_encoding(content, from_html_meta=is_html)
-    text: str = bytes_to_str(content, encoding)
-    if is_html:
-        tree = HTMLTree.parse(text)
-        # No depth is beyond the number of tags, which is known at once.
-        is_deep = text.count("<") - text.count("</") > _DEEPEST and _is_deep(tree)
-        text = extract_plain_text(tree, main_content=not is_deep, list_bullets=False, alt_texts=False)
-    return text.replace("\r\n", "\n").strip()
+    def __init__(self, stream: Any, size: int) -> None:
+        self._stream, self._left = stream, 3 * size
 
+    def read(self, size: int) -> bytes:
+        found: bytes = self._stream.read(min(size, self._left))
+        self._left -= len(found)
+        return found
 
-def _is_deep(tree: Any) -> bool:
-    from resiliparse.parse.html import traverse_dom
-
-    def look(context: Any) -> None:
-        if context.depth > _DEEPEST:
-            raise RecursionError  # the end of the walk
-
-    try:
-        traverse_dom(tree.document, look, elements_only=True)
-    except RecursionError:
-        return True
-    return False
+    def readline(self, size: int) -> bytes:
+        line: bytes = self._stream.readline(size)
+        return line
 
 
 class _Guarded:
