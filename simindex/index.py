@@ -1125,7 +1125,7 @@ class Index:
 
         The cluster is a component: all documents that are reached by steps from match to match, so that its
         ends may share nothing. They are found breadth-first by a query of each, on one snapshot, which
-        costs no more than the cluster is large; copies are asked once.
+        costs no more than the cluster is large; of equal documents one is asked.
 
         Args:
             key: of the document.

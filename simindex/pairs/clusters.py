@@ -158,7 +158,8 @@ def cluster_of(view: View, key: Key, query: Query, limit: int | None) -> Cluster
     that are fewest steps away."""
     number, record = view.find_stored(key)
     members = {number: record.key}
-    asked = {_sketch_of(number, record)}
+    asked = _Asked(view, query)
+    asked.is_new(number, record)
     waiting = deque([(number, record)])
     truncated = False
     while waiting:
@@ -169,16 +170,32 @@ def cluster_of(view: View, key: Key, query: Query, limit: int | None) -> Cluster
             if limit is not None and len(members) == limit:
                 return _in_order(members, truncated=True)
             members[found] = its_record.key
-            sketch = _sketch_of(found, its_record)
-            if sketch not in asked:
-                asked.add(sketch)
+            if asked.is_new(found, its_record):
                 waiting.append((found, its_record))
     return _in_order(members, truncated)
 
 
-def _sketch_of(number: int, record: StoredRecord) -> int:
-    """Return the number that a document's sketch is stored under: copies have the same matches."""
-    return number if record.leader is None else record.leader
+class _Asked:
+    """Sketches whose matches were asked for: equal documents have the same, and are asked once."""
+
+    def __init__(self, view: View, query: Query) -> None:
+        self._view, self._by_kept = view, isinstance(query, BandQuery) and query.exact
+        self._numbers = set[int]()
+        self._sketches = set[tuple[bytes, int, int, bytes | None]]()
+
+    def is_new(self, number: int, record: StoredRecord) -> bool:
+        """Take note of a document, by the number that its sketch is stored under, then by the sketch:
+        documents are not stored as copies where shingles are kept or sampled."""
+        owner = number if record.leader is None else record.leader
+        if owner in self._numbers:
+            return False
+        self._numbers.add(owner)
+        batch = self._view.sketch_batch(number, record)
+        kept = record.kept if self._by_kept else None
+        sketch = batch.words.tobytes(), int(batch.fingerprints[0]), record.present, kept
+        is_new = sketch not in self._sketches
+        self._sketches.add(sketch)
+        return is_new
 
 
 def _matches_of(view: View, number: int, record: StoredRecord, query: Query) -> Matches:

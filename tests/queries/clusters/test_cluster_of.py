@@ -45,13 +45,30 @@ def test_limit_on_candidates_is_told(tmp_path: Path) -> None:
         assert 3 in found
 
 
-def test_copies_are_members_that_are_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with simindex.open(tmp_path / "i") as index:
+@pytest.mark.parametrize(
+    ("config", "exact"),
+    [
+        (Config(), False),
+        (Config(containment=8), False),
+        (Config(keep_shingles=8), False),
+        (Config(keep_shingles=8), True),
+        (Config(num_perm=0), False),
+        (Config(simhash=None, containment=1), False),
+    ],
+)
+def test_equal_documents_are_members_that_are_asked_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: Config, exact: bool
+) -> None:
+    """However they are stored: as copies only where shingles are neither kept nor sampled."""
+    with simindex.open(tmp_path / "i", config=config) as index:
         index.insert_many((key, FOX) for key in range(300))
         index.insert("other", "a text of its own that has nothing to do with any of the others")
+        assert (index.stats().copies > 0) == (not config.keep_shingles and not config.containment)
+        read = broken_off(monkeypatch, "read a record")
         searches = broken_off(monkeypatch, "search by rows")
-        assert index.cluster_of(7) == list(range(300))
-        assert len(searches) == 1
+        assert index.cluster_of(7, exact=exact) == list(range(300))
+        assert len(searches) == (1 if config.num_perm else 0)
+        assert len(read) < 10 * 300
 
 
 def test_inside_a_transaction_its_documents_are_members(tmp_path: Path) -> None:
