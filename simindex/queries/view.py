@@ -7,7 +7,8 @@ document whose sealed record and sketch were read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import NamedTuple, cast
@@ -162,6 +163,9 @@ class Reader:
 
 EVERY = 2**62
 """A limit that is none."""
+
+_CROWD = 8
+"""Entries of one hash in the key table; by chance no two keys have one."""
 
 
 class PendingView(NamedTuple):
@@ -344,10 +348,33 @@ class View:
     def find_keys(self, encoded: list[bytes], hashes: np.ndarray) -> dict[int, tuple[int, StoredRecord]]:
         """Return place -> (number, record) for the encoded keys that are stored."""
         found: dict[int, tuple[int, StoredRecord]] = {}
-        for place, number in self.directory.find_keys(KEY_TABLE, hashes, EVERY):
+        entries = self.directory.find_keys(KEY_TABLE, hashes, EVERY if len(encoded) == 1 else _CROWD)
+        if len(encoded) > 1 and len(entries) >= _CROWD:
+            counts = Counter(place for place, _ in entries)
+            crowded = {place for place, count in counts.items() if count == _CROWD}
+            if crowded:
+                found = self._find_crowded(crowded, encoded, hashes)
+                entries = [entry for entry in entries if entry[0] not in crowded]
+        for place, number in entries:
             record = self._record_of(number, encoded[place])
             if record is not None:
                 found[place] = (number, record)
+        return found
+
+    def _find_crowded(
+        self, places: Iterable[int], encoded: list[bytes], hashes: np.ndarray
+    ) -> dict[int, tuple[int, StoredRecord]]:
+        """Return what `find_keys` does for some places, whose hashes many stored keys have: somebody has made
+        them so. Each record is read once, not once for each of these places."""
+        found: dict[int, tuple[int, StoredRecord]] = {}
+        wanted: dict[bytes, list[int]] = {}
+        for place in places:
+            wanted.setdefault(encoded[place], []).append(place)
+        shared = np.unique(hashes[[*places]])
+        for _, number in self.directory.find_keys(KEY_TABLE, shared, EVERY):
+            record = self.record(number)
+            if record is not None:
+                found |= dict.fromkeys(wanted.get(encode_key(record.key), ()), (number, record))
         return found
 
     def _record_of(self, number: int, encoded_key: bytes) -> StoredRecord | None:

@@ -5,11 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.faults import broken_off
+from support.indexes import problems_of
 from support.stored import store_values
 from support.texts import SMALL
 
 import simindex
-from simindex import CorruptIndexError
+from simindex import CorruptIndexError, Key, Layout
+from simindex.format.keys import encode_keys, key_hashes
 
 
 def test_document_that_is_gone_without_having_been_removed_is_damage(tmp_path: Path) -> None:
@@ -50,3 +53,40 @@ def test_keys_whose_hashes_are_equal_are_told_apart_by_their_records(
             assert [key in index for key in ("a", "b", "e", "none")] == [True, False, True, False]
         assert [key in index for key in "abcde"] == [True, False, True, True, True]
         assert index.remove_many(["a", "b", "f"]) == 1
+
+
+def crowded_keys(count: int) -> list[Key]:
+    """Keys of one hash whatever their last eight bytes are, for XXH3 multiplies these by 0."""
+    secret = bytes.fromhex("ded46de9839097db")  # bytes 16 to 23 of its public one
+    return [b"of one hash. 1" + secret + number.to_bytes(8, "little") for number in range(count)]
+
+
+def test_keys_made_to_have_one_hash_are_found_by_reading_each_record_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a batch; with others, twice, removed and replaced before, and inside a transaction."""
+    crowd = crowded_keys(300)
+    assert len(set(key_hashes(encode_keys(crowd)).tolist())) == 1
+    keys: list[Key] = [key for pair in zip(crowd, range(300), strict=True) for key in pair]
+    with simindex.open(tmp_path / "i", "x", SMALL, layout=Layout(2, 64, 400)) as index:
+        index.insert_many([(key, [repr(key)]) for key in keys[:400]])
+        index.remove_many(keys[:40])
+        index.insert_many([(key, ["again"]) for key in keys[100:140]], on_conflict="replace", batch_size=7)
+        counts = [broken_off(monkeypatch, step) for step in ("read a record", "compare the key of a record")]
+        report = index.insert_many(
+            [(key, ["more"], 1) for key in (*keys, *keys[:10])], on_conflict="skip", workers=1
+        )
+        assert report == (240, 0, 370)
+        assert sum(map(len, counts)) < 3 * 400
+        with index.transaction():
+            index.insert_many([(key, ["new"], 2) for key in keys[:30]], on_conflict="replace")
+            assert index.remove_many([*keys[10:20], "none"]) == 10
+            assert index.touch(*keys) == 590
+        metadata = {key: record.metadata for key, record in index.items()}
+        assert metadata == {
+            **dict.fromkeys(keys[40:400]),
+            **dict.fromkeys([*keys[30:40], *keys[400:]], 1),
+            **dict.fromkeys([*keys[:10], *keys[20:30]], 2),
+        }
+        assert [key in index for key in crowd] == [key in metadata for key in crowd]
+    assert problems_of(tmp_path / "i") == []
