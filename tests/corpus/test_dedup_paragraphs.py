@@ -1,11 +1,14 @@
 """deduplicate paragraph by paragraph: what is left of texts, what is told, against a plain loop."""
 
+import itertools
 import random
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from support.commands import rows_of
 from support.faults import small_frames, stopping_at
 from support.samples import sample_of
@@ -193,6 +196,24 @@ def test_short_paragraphs_and_other_splits() -> None:
     other = "one two three\n  four five six\n \nnew words here"
     deduplicate([(1, text), (2, other)], kept.append, level="paragraph", split="blank-line")
     assert [row.document for row in kept] == [text, "new words here"]
+
+
+@given(
+    st.lists(st.sampled_from(["", " ", "\t\r", "one two", "  three four", "\x0bfive\u2028six "]), max_size=9)
+)
+@settings(max_examples=25, deadline=None)
+def test_a_paragraph_begins_at_a_line_with_words_or_at_one_behind_an_empty_line(lines: list[str]) -> None:
+    text, ends = "\n".join(lines), list(itertools.accumulate(len(line) + 1 for line in lines))
+    with_words = [place for place, line in enumerate(lines) if line.strip()]
+    for split in ("line", "blank-line"):
+        begins = [at for at in with_words[1:] if split == "line" or not lines[at - 1].strip()]
+        bounds = [0, *(ends[at - 1] for at in begins), len(text)]
+        gone: list[Removed] = []
+        deduplicate(
+            [(1, text), (2, text)], None, level="paragraph", split=split, workers=1, on_removed=gone.append
+        )
+        found = [removed.span for removed in gone if removed.place.row == 2]
+        assert found == (list(itertools.pairwise(bounds)) if with_words else [])
 
 
 def test_what_has_no_paragraphs_is_refused_with_its_place() -> None:

@@ -24,6 +24,7 @@ from simindex.config import Config, WordShingles
 from simindex.corpus.dedup.deduplicate import Job
 from simindex.corpus.dedup.journal import Journal
 from simindex.corpus.dedup.output_files import Mode, Sink
+from simindex.corpus.dedup.paragraphs import Paragraphs
 from simindex.corpus.dedup.rows import READ_AHEAD, Rows, rows_of
 from simindex.corpus.dedup.writer_loop import DecidedRows
 from simindex.corpus.entries import Entries, Entry, PathEntries, Place, entries_of
@@ -249,6 +250,7 @@ class Decontamination(Job):
     def _decisions(self, folder: str, into: Index | None) -> Iterator[Iterator[DecidedRows]]:
         assert into is None
         threads, entries = num_workers(self._workers), self._entries
+        assert not isinstance(entries, Paragraphs)  # rows are whole here
         rows = rows_of(entries, self._batch_size, self.state.read)
         if threads > 1 and isinstance(entries, PathEntries) and entries.are_files:
             rows = ahead(rows, READ_AHEAD)

@@ -18,7 +18,7 @@ from simindex.corpus.dedup.journal import JobError, Journal, State, folder_besid
 from simindex.corpus.dedup.orders import Keep, OrderError, require_order
 from simindex.corpus.dedup.other_indexes import store_kept
 from simindex.corpus.dedup.output_files import Mode, Sink, Writing
-from simindex.corpus.dedup.paragraphs import Cut, Gathering, Level, Paragraphs, Split, cut_for
+from simindex.corpus.dedup.paragraphs import Cut, Level, Paragraphs, Split, cut_for
 from simindex.corpus.dedup.results import DedupReport, Removed, Verdict
 from simindex.corpus.dedup.steps import DedupSteps
 from simindex.corpus.dedup.writer_loop import DecidedRows, Work
@@ -348,9 +348,9 @@ class Job:
     ) -> None:
         """Decide the rows, and write them."""
         with self._decisions(folder, into) as decided:
-            gathering = None if self._cut is None else Gathering(self._entries.text_field)
+            text_field = None if self._cut is None else self._entries.text_field
             texts = self._texts if self._keep == "first" else None
-            Work(self, files, journal, gathering, texts).read(decided)
+            Work(self, files, journal, text_field, texts).read(decided)
 
     def _decisions(self, folder: str, into: Index | None) -> AbstractContextManager[Iterator[DecidedRows]]:
         """Return what gives the rows that are not done yet, with their verdicts."""

@@ -7,11 +7,15 @@ or the very row where nothing goes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from sys import getsizeof
 from typing import Any, Literal, NamedTuple, get_args
 
+from simindex.batching import PART_BYTES
 from simindex.checks import require_int
 from simindex.corpus.dedup.results import Removed
+from simindex.corpus.dedup.rows import Rows
 from simindex.corpus.entries import Entries, Entry, Part
 from simindex.corpus.outputs.rows import with_text
 from simindex.format.keys import Key
@@ -39,13 +43,16 @@ def cut_for(level: Level, split: Split, min_words: int) -> Cut | None:
 
 
 _ENDS: dict[str, re.Pattern[str]] = {
-    "line": re.compile(r"\n\s*"),
-    "blank-line": re.compile(r"\n[^\S\n]*\n\s*"),
+    "line": re.compile(r"\n(?=[^\S\n]*\S)"),
+    "blank-line": re.compile(r"\n[^\S\n]*\n(?=[^\S\n]*\S)"),
 }
-"""What stands between two paragraphs; what the second is indented by belongs to it."""
+"""What ends in front of a paragraph; what it is indented by belongs to it."""
 
 
-def spans_of(text: str, split: Split) -> list[tuple[int, int]]:
+Span = tuple[int, int]
+
+
+def spans_of(text: str, split: Split) -> list[Span]:
     """Return where the paragraphs of a text begin and end; what is between two belongs to the first.
 
     >>> spans_of("one two\\n\\nthree\\nfour\\n", "line")
@@ -53,12 +60,9 @@ def spans_of(text: str, split: Split) -> list[tuple[int, int]]:
     >>> spans_of("one two\\n\\nthree\\nfour\\n", "blank-line")
     [(0, 9), (9, 20)]
     """
-    starts = [0]
-    for found in _ENDS[split].finditer(text):
-        start = text.rfind("\n", found.start(), found.end()) + 1
-        if found.end() < len(text) and not text[: found.start()].isspace() and found.start():
-            starts.append(start)
-    return list(zip(starts, [*starts[1:], len(text)], strict=True))
+    first = len(text) - len(text.lstrip())  # white space in front belongs to the first
+    ends = [found.end() for found in _ENDS[split].finditer(text, first)]
+    return list(zip([0, *ends], [*ends, len(text)], strict=True))
 
 
 def paragraph_key(document: Key, place: int) -> str | bytes:
@@ -68,6 +72,55 @@ def paragraph_key(document: Key, place: int) -> str | bytes:
     ('a#2', b'a#2', '7#2')
     """
     return document + b"#%d" % place if isinstance(document, bytes) else f"{document}#{place}"
+
+
+def paragraph_keys(document: Key, count: int) -> list[str | bytes]:
+    """Return what the paragraphs of a document are known by, as `paragraph_key` says."""
+    if isinstance(document, bytes):
+        return [document + b"#%d" % place for place in range(1, count + 1)]
+    return [f"{document}#{place}" for place in range(1, count + 1)]
+
+
+class ParagraphRows(Rows):
+    """The paragraphs of whole documents, numbered through as rows are; those of fewer words than `min_words`
+    are compared as rows without words."""
+
+    def __init__(self, first: int, min_words: int) -> None:
+        super().__init__(first)
+        self._min_words = min_words
+        self._wholes: list[tuple[Entry, list[Span]]] = []
+        self._ends: list[int] = []
+
+    def add_document(self, whole: Entry, spans: list[Span]) -> None:
+        """Take the paragraphs of a document."""
+        text, count, least = whole.document, len(spans), self._min_words
+        documents = [text[start:end].strip() for start, end in spans]
+        if least > 1:
+            documents = [part if len(part.split(None, least)) >= least else "" for part in documents]
+        self.places += [whole.place] * count
+        self.rows += [whole.row] * count
+        self.paragraphs += range(1, count + 1)
+        self.keys += paragraph_keys(whole.key, count)
+        self.documents += documents
+        self.num_bytes += sum(map(getsizeof, documents))
+        self._wholes.append((whole, spans))
+        self._ends.append(len(self.keys))
+
+    def wholes(self) -> Iterator[tuple[Entry, list[Span], int]]:
+        """Yield the documents with their paragraphs, and the place of the first of these among the rows."""
+        for (whole, spans), first in zip(self._wholes, [0, *self._ends], strict=False):
+            yield whole, spans, first
+
+    def at(self, places: Sequence[int]) -> list[Entry]:
+        """Return the paragraphs at some places."""
+        found = []
+        for at in places:
+            number = self.paragraphs[at]
+            whole, spans = self._wholes[bisect_right(self._ends, at)]
+            part = Part(whole, number, *spans[number - 1], number == len(spans))
+            own = self.keys[at], self.documents[at]
+            found.append(Entry(self.first + at, *whole[1:4], *own, whole.metadata, whole.content, part))
+        return found
 
 
 class Paragraphs:
@@ -87,24 +140,26 @@ class Paragraphs:
         """Return that of the documents."""
         return self.documents.head()
 
-    def __iter__(self) -> Iterator[Entry]:
-        number, least = 0, self._cut.min_words
+    def rows(self, size: int, skipped: int) -> Iterator[ParagraphRows]:
+        """Yield the paragraphs of some documents at a time, `size` or more, fewer where they take
+        `PART_BYTES`; those of whole documents are skipped."""
+        rows, number = ParagraphRows(skipped, self._cut.min_words), 0
         for whole in self.documents:
-            text = whole.document
-            if not isinstance(text, str):
+            if not isinstance(whole.document, str):
                 raise BadRowError(
                     f"{whole.name}:{whole.row}",
-                    f"expected a text to cut into paragraphs, found {type(text).__name__}",
+                    f"expected a text to cut into paragraphs, found {type(whole.document).__name__}",
                 )
-            spans = spans_of(text, self._cut.split)
-            for place, (start, end) in enumerate(spans, 1):
-                document = text[start:end].strip()
-                if least > 1 and len(document.split(None, least)) < least:
-                    document = ""
-                part = Part(whole, place, start, end, place == len(spans))
-                key = paragraph_key(whole.key, place)
-                yield whole._replace(number=number, key=key, document=document, part=part)
-                number += 1
+            spans = spans_of(whole.document, self._cut.split)
+            number += len(spans)
+            if number <= skipped:
+                continue
+            rows.add_document(whole, spans)
+            if len(rows) >= size or rows.num_bytes >= PART_BYTES:
+                yield rows
+                rows = ParagraphRows(rows.first + len(rows), self._cut.min_words)
+        if len(rows):
+            yield rows
 
     def digest(self) -> dict[str, Any]:
         """Return that of the documents."""
@@ -135,28 +190,16 @@ class Rest(NamedTuple):
         }
 
 
-class Gathering:
-    """Puts the paragraphs of a document together again."""
-
-    def __init__(self, text_field: str) -> None:
-        self._text_field = text_field
-        self._parts: list[tuple[Part, Removed | None]] = []
-
-    def add(self, entry: Entry, removed: Removed | None) -> Rest | None:
-        """Take a paragraph; returns its document where it was the last one."""
-        assert entry.part is not None
-        self._parts.append((entry.part, removed))
-        if not entry.part.is_last:
-            return None
-        parts, self._parts = self._parts, []
-        whole, text = entry.part.whole, entry.part.whole.document
-        seen = [removed for _, removed in parts if removed is not None]
-        sizes = [len(text[part.start : part.end].strip()) for part, _ in parts]
-        gone = sum(size for size, (_, removed) in zip(sizes, parts, strict=True) if removed is not None)
-        share, left = gone / sum(sizes) if gone else 0.0, whole if seen == [] else None
-        kept = "".join(text[part.start : part.end] for part, removed in parts if removed is None)
-        if seen and kept.strip():
-            if removed is not None:
-                kept = kept.rstrip() + text[len(text.rstrip()) :]
-            left = whole._replace(document=kept, content=with_text(whole.content, self._text_field, kept))
-        return Rest(whole, left, len(parts), seen, share)
+def rest_of(whole: Entry, spans: list[Span], removed: Mapping[int, Removed], text_field: str) -> Rest:
+    """Return what is left of a document without the paragraphs that go, by their place, from 0."""
+    if not removed:
+        return Rest(whole, whole, len(spans), [], 0.0)
+    text, left = whole.document, None
+    sizes = [len(text[start:end].strip()) for start, end in spans]
+    gone = sum(sizes[place] for place in removed)
+    kept = "".join(text[start:end] for place, (start, end) in enumerate(spans) if place not in removed)
+    if kept.strip():
+        if len(spans) - 1 in removed:
+            kept = kept.rstrip() + text[len(text.rstrip()) :]
+        left = whole._replace(document=kept, content=with_text(whole.content, text_field, kept))
+    return Rest(whole, left, len(spans), list(removed.values()), gone / sum(sizes) if gone else 0.0)

@@ -31,8 +31,7 @@ class Rows:
         self.places = [entry.place for entry in entries]
         self.names: list[str] = []
         self.rows = [entry.row for entry in entries]
-        # The number of each in its row, from 1, 0 of a whole row; none where all came as columns.
-        self.paragraphs = [0 if entry.part is None else entry.part.number for entry in entries]
+        self.paragraphs: list[int] = []  # of paragraphs the number of each in its row, from 1
         self.keys: list[Any] = [entry.key for entry in entries]
         self.documents = [entry.document for entry in entries]
         self.contents: list[Any] = []

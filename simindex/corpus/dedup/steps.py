@@ -103,13 +103,18 @@ class DedupSteps:
             takes_bad = files.takes_bad_rows
             parts = rows_of_parts(files.inputs, read, *how, takes_bad_rows=takes_bad, by_lines=by_lines)
         else:
-            parts = rows_of(files, *how)
+            parts = self._rows(skipped)
         count, total = skipped, sum(part.rows for part in read)
         for rows in parts:
             count += len(rows)
             yield rows
         if count != total or (before is not None and files.digest() != before):
             raise input_changed(files.names, total)
+
+    def _rows(self, skipped: int) -> Iterator[Rows]:
+        if isinstance(self.entries, Paragraphs):
+            return self.entries.rows(self.batch_size, skipped)
+        return rows_of(self.entries, self.batch_size, skipped)
 
     def _ahead(self, rows: Iterator[Rows]) -> Iterator[Rows]:
         """Read some batches ahead, except from sources that would have to be waited for."""
@@ -216,7 +221,7 @@ class DedupSteps:
         self.looked(files.count, True)
 
     def _sketched(self, skipped: int) -> Iterator[SketchedRows]:
-        parts = rows_of(self.entries, self.batch_size, skipped)
+        parts = self._rows(skipped)
         if self.threads == 1:
             return map(self._sketch, parts)
         parts = self._ahead(parts)

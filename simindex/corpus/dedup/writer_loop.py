@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from simindex.corpus.dedup.journal import Journal, State
-from simindex.corpus.dedup.paragraphs import Gathering, Rest
+from simindex.corpus.dedup.paragraphs import ParagraphRows, Rest, rest_of
 from simindex.corpus.dedup.results import AnnotatedRow, CheckedRow, KeptRow, SeenRow
 from simindex.corpus.dedup.rows import Rows
 from simindex.corpus.entries import Entry
@@ -52,17 +52,17 @@ def _note_of_rest(rest: Rest) -> Note:
 
 class Work:
     """The reading: rows are decided batch by batch, and written frame by frame; `texts` takes those that
-    stay."""
+    stay. `text_field` is that of rows whose paragraphs are compared, ``None`` where they are whole."""
 
     def __init__(
         self,
         job: Any,
         files: tuple[Output, Output, Output],
         journal: Journal | None,
-        gathering: Gathering | None = None,
+        text_field: str | None = None,
         texts: TextFile | None = None,
     ) -> None:
-        self._gathering, self._texts = gathering, texts
+        self._text_field, self._texts = text_field, texts
         self._job = job
         self._state: State = job.state
         self._files, self._journal = files, journal
@@ -85,6 +85,10 @@ class Work:
                     pairs = zip(entries, verdicts, strict=True)
                     self._texts.put((e.number, e.document) for e, verdict in pairs if verdict is None)
                 state.bounded += len(bounded)
+                if isinstance(entries, ParagraphRows):
+                    self._take_paragraphs(entries, verdicts)
+                    self._job.advance()
+                    continue
                 lines = entries.lines() if copies_lines else None
                 if lines is not None:
                     self._take_lines(entries, verdicts, *lines)
@@ -104,7 +108,7 @@ class Work:
         row = self._job.head()
         if not self._job.annotates:
             return row, None
-        of_paragraphs = self._gathering is not None
+        of_paragraphs = self._text_field is not None
         return row, _note_of_rest(Rest(row, row, 0, [], 0.0)) if of_paragraphs else self._job.note(row, None)
 
     def _take_lines(self, rows: Rows, verdicts: Sequence[Any], content: bytes, ends: np.ndarray) -> None:
@@ -158,16 +162,35 @@ class Work:
         else:
             state.removed += 1
             self._report_one(self._report, removed)
-        if self._gathering is not None:
-            if (rest := self._gathering.add(entry, removed)) is not None:
-                self._take_rest(rest)
-        elif removed is None or writes_all:
+        if removed is None or writes_all:
             self._output.write(entry, self._job.note(entry, removed) if writes_all else None)
         if removed is not None:
             self._job.on_removed(removed)
-        if entry.part is not None and not entry.part.is_last:
-            return  # a frame ends where a row of the input does
-        waiting = self._output.waiting + self._report.waiting
+        self._end_full_frame()
+
+    def _take_paragraphs(self, rows: ParagraphRows, verdicts: Sequence[Any]) -> None:
+        """Take the paragraphs of documents: a frame ends where a document does."""
+        state, text_field = self._state, self._text_field
+        assert text_field is not None
+        gone = [place for place, verdict in enumerate(verdicts) if verdict is not None]
+        reported = deque(
+            self._job.reported(row, verdicts[place]) for row, place in zip(rows.at(gone), gone, strict=True)
+        )
+        for whole, spans, first in rows.wholes():
+            removed = {}
+            while reported and reported[0].number < rows.first + first + len(spans):
+                each = reported.popleft()
+                removed[each.number - rows.first - first] = each
+                self._report_one(self._report, each)
+                self._job.on_removed(each)
+            state.read += len(spans)
+            state.removed += len(removed)
+            state.kept += len(spans) - len(removed)
+            self._take_rest(rest_of(whole, spans, removed, text_field))
+            self._end_full_frame()
+
+    def _end_full_frame(self) -> None:
+        state, waiting = self._state, self._output.waiting + self._report.waiting
         if waiting >= FRAME_BYTES or state.read - self._row_of_cut >= FRAME_ROWS:
             self._end_frame()
 
