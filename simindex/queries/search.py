@@ -24,7 +24,7 @@ from simindex.config import Config
 from simindex.format.keys import Key
 from simindex.format.layout import FIRST_BAND_TABLE
 from simindex.format.records import decode_kept
-from simindex.format.rows import MATCH, NO_VALUE
+from simindex.format.rows import MATCH, MATCHES, NO_VALUE
 from simindex.formulas.curve import (
     DEFAULT_RECALL,
     DEFAULT_THRESHOLD,
@@ -117,11 +117,14 @@ class BandQuery(NamedTuple):
         """Return what was found for each sketch, most similar first, without one number."""
         if not self.exact:
             return matches_of(view, found, self.limit, without)
-        results = matches_of(view, found, None, without, exact=True)
+        # From the oldest on: of equal similarities the rows' agreement says nothing more.
+        rows = np.frombuffer(found.matches, dtype=MATCHES)
+        by_age = rows[np.lexsort((rows["number"], rows["query"]))]
+        results = matches_of(view, found._replace(matches=by_age.tobytes()), None, without, exact=True)
         cut = estimate_cut(self.threshold, view.scheme.config.num_perm, self.recall)
         for matches in results:
             similar = [m for m in matches if (m.similarity or 0.0) >= (self.threshold if m.exact else cut)]
-            similar.sort(key=lambda m: -(m.similarity or 0.0))
+            similar.sort(key=lambda m: (-(m.similarity or 0.0), 65 if m.distance is None else m.distance))
             matches[:] = similar[: self.limit]
         return results
 
