@@ -58,6 +58,7 @@ LONGEST = (
     "queries/clusters/test_clusters.py",
     "scaleout/test_one_node.py",
     "scaleout/test_shared.py",
+    "scaleout/test_replicas.py",
 )
 """Files of four seconds of processor time and more, or that wait for long. A process takes a file at a time,
 and would go on alone with one of these that came last. Those that start nodes of Ray, which must answer in

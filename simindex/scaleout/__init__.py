@@ -20,6 +20,7 @@ __all__ = [
     "BuildPart",
     "PlaceMissingError",
     "Query",
+    "Replicas",
     "Saved",
     "ScaleOutError",
     "ScaledClusters",
@@ -32,9 +33,11 @@ __all__ = [
     "UnsupportedError",
     "clusters",
     "deduplicate",
+    "merge_matches",
     "pairs",
     "plan_dedup",
     "plan_pairs",
+    "replicas",
     "shared",
 ]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import numpy as np
 import xxhash
 
 from simindex.checks import local_path
@@ -16,6 +17,7 @@ from simindex.config import Config
 from simindex.errors import optional_module
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.index import Index
+from simindex.scaleout.parts import Parts, Paths, merge_matches
 from simindex.scaleout.stages import whole_folder
 from simindex.sketching.sketcher import Sketcher
 
@@ -27,25 +29,28 @@ def _pyarrow(call: object) -> Any:
 class SeenBefore:
     """Adds a column to a table that says of each row whether an index holds a similar document.
 
-    ``dataset.map_batches(SeenBefore("news.simindex"), batch_format="pyarrow")`` of Ray Data; processes open
-    the index to be read, from a folder of their machine. Can be pickled, and shared between threads.
+    ``dataset.map_batches(SeenBefore("news.simindex"), batch_format="pyarrow")`` of Ray Data. Can be pickled,
+    and shared between threads.
 
     Args:
-        path: the folder of the index.
+        path: the folder of the index, on each machine; or the uri of its backup in a store, which each
+            machine fetches once, and proves; or several of these: parts, which are asked as one index.
         threshold: least similarity, as in `Index.query`.
         text: the column of the texts.
         seen: the name of the new column, of bool.
+        folder: on the disk of each machine, for what is fetched; ``None``: that for temporary files.
     """
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: Paths,
         threshold: float = DEFAULT_THRESHOLD,
         *,
         text: str = "text",
         seen: str = "seen_before",
+        folder: str | os.PathLike[str] | None = None,
     ) -> None:
-        self._path, self._threshold = os.path.abspath(local_path(path)), threshold
+        self._parts, self._threshold = Parts(path, folder), threshold
         self._text, self._seen = text, seen
 
     def __call__(self, table: Any) -> Any:
@@ -53,12 +58,18 @@ class SeenBefore:
 
         Raises:
             FileNotFoundError: there is no index.
+            MissingObjectError, CorruptIndexError: a backup has lost an object, or it is damaged.
+            ConfigMismatchError: two parts have different configurations.
             KeyError: there is no such column.
         """
         pyarrow = _pyarrow(self)
-        with Index(self._path, "r") as index:
-            found = index.query_many(table, self._threshold, 1, text=self._text)
-        return table.append_column(self._seen, pyarrow.array([bool(matches) for matches in found], "bool"))
+        texts, seen = table[self._text], np.zeros(table.num_rows, dtype=bool)
+        with self._parts.opened() as indexes:
+            for index in indexes:
+                rest = np.flatnonzero(~seen)
+                found = index.query_many(texts.take(pyarrow.array(rest)), self._threshold, 1)
+                seen[rest[[bool(matches) for matches in found]]] = True
+        return table.append_column(self._seen, pyarrow.array(seen, "bool"))
 
 
 class Query:
@@ -68,37 +79,39 @@ class Query:
     `Match`, most similar first. Can be pickled, and shared between threads.
 
     Args:
-        path, threshold, text: as of `SeenBefore`.
-        limit: most matches of a row; ``None``: all.
+        path, threshold, text, folder: as of `SeenBefore`.
+        limit: most matches of a row, of all parts together; ``None``: all.
         matches: the name of the new column.
         key_type: the type of pyarrow that the keys of the index have: "string", "int64" or "binary".
     """
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: Paths,
         threshold: float = DEFAULT_THRESHOLD,
         limit: int | None = 10,
         *,
         text: str = "text",
         matches: str = "matches",
         key_type: str = "string",
+        folder: str | os.PathLike[str] | None = None,
     ) -> None:
-        self._path, self._threshold, self._limit = os.path.abspath(local_path(path)), threshold, limit
+        self._parts, self._threshold, self._limit = Parts(path, folder), threshold, limit
         self._text, self._matches, self._key_type = text, matches, key_type
 
     def __call__(self, table: Any) -> Any:
         """Return a table with the column.
 
         Raises:
-            FileNotFoundError: there is no index.
+            FileNotFoundError, MissingObjectError, CorruptIndexError, ConfigMismatchError: as `SeenBefore`.
             KeyError: there is no such column.
             TypeError: a key is of another type.
         """
         pyarrow = _pyarrow(self)
         key_type = pyarrow.type_for_alias(self._key_type)
-        with Index(self._path, "r") as index:
-            found = index.query_many(table, self._threshold, self._limit, text=self._text)
+        with self._parts.opened() as indexes:
+            asked = table[self._text], self._threshold, self._limit
+            found = merge_matches((index.query_many(*asked) for index in indexes), self._limit)
         names = "key", "similarity", "distance"
         rows = [[{name: getattr(match, name) for name in names} for match in matches] for matches in found]
         kinds = zip(names, (key_type, pyarrow.float64(), pyarrow.int32()), strict=True)

@@ -104,6 +104,9 @@ _LOOK_SECONDS = 3.0
 _PATIENCE_SECONDS = 120.0
 """How long the cluster may be without a core before a job ends."""
 
+_FREE_SECONDS = 4.0
+"""How long others may hold all cores before a job ends: what has just ended gives its core back by then."""
+
 
 class Tasks:
     """Stages that the calling process runs, one job after the other.
@@ -144,8 +147,23 @@ class RayTasks(Tasks):
 
     @property
     def parallel(self) -> int:
-        """How many cores the cluster has now, or 1."""
-        return max(1, self._cores())
+        """How many cores of the cluster are free now, or 1."""
+        return max(1, self._free())
+
+    def _free(self) -> int:
+        return int(self._ray.available_resources().get("CPU", 0))
+
+    def _require_free(self) -> None:
+        """Wait a little for a free core. Raises ScaleOutError where others hold all of them."""
+        until = time.monotonic() + _FREE_SECONDS
+        while not self._free() and (cores := self._cores()):
+            if time.monotonic() > until:
+                raise ScaleOutError(
+                    f"expected a free core of the Ray cluster, found all {cores} held by others for "
+                    f"{_FREE_SECONDS:g} s (ray status lists them; replicas hold theirs until their stop()); "
+                    "end some, or start nodes"
+                )
+            time.sleep(_FREE_SECONDS / 16)
 
     def _cores(self) -> int:
         return sum(int(node["Resources"].get("CPU", 0)) for node in self._ray.nodes() if node["Alive"])
@@ -154,14 +172,16 @@ class RayTasks(Tasks):
         """Yield what a function returns for each job; see `Tasks.run`.
 
         Raises:
-            ScaleOutError: no node has a core.
+            ScaleOutError: no node has a core, or others hold all of them.
         """
         options = {"num_cpus": 1, "max_retries": -1, "scheduling_strategy": "SPREAD"}
         task = self._ray.remote(**options)(_in_folder)
         known, rest, under_way = self._ray.put((os.getcwd(), common)), iter(jobs), deque[Any]()
+        self._require_free()
+        wanted = _TASKS_A_CORE * self.parallel
         try:
             while True:
-                room = _TASKS_A_CORE * self.parallel - len(under_way)
+                room = wanted - len(under_way)
                 under_way += (task.remote(function, known, job) for job in islice(rest, max(room, 0)))
                 if not under_way:
                     return

@@ -17,6 +17,9 @@ from simindex.scaleout.pair_job import StagedPairs as StagedPairs
 from simindex.scaleout.pair_job import clusters as clusters
 from simindex.scaleout.pair_job import pairs as pairs
 from simindex.scaleout.pair_job import plan_pairs as plan_pairs
+from simindex.scaleout.parts import merge_matches as merge_matches
+from simindex.scaleout.replica_actors import Replicas as Replicas
+from simindex.scaleout.replica_actors import replicas as replicas
 from simindex.scaleout.shared_index import Saved as Saved
 from simindex.scaleout.shared_index import SharedIndex as SharedIndex
 from simindex.scaleout.shared_index import shared as shared

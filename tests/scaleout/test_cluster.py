@@ -33,6 +33,9 @@ def test_a_job_that_is_broken_off_cancels_no_task(monkeypatch: pytest.MonkeyPatc
         def nodes(self) -> list[Any]:
             return []
 
+        def available_resources(self) -> dict[str, float]:
+            return {}
+
         def remote(self, **_: object) -> Any:
             return lambda _: SimpleNamespace(remote=lambda _function, _known, job: job)
 
