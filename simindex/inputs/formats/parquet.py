@@ -38,7 +38,9 @@ def read(source: Source, fields: Fields) -> Iterator[Found]:
             if names or file.metadata.num_rows:  # of no rows the columns may not be known
                 fields.require_column(source.name, names)
             wanted = [name for name in names if name in (fields.id, fields.document, fields.metadata_from)]
-            num_bytes, num_rows = source.total_bytes() or 0, file.metadata.num_rows
+            # Not the number that the footer has for the whole file: some writers leave it 0.
+            num_rows = sum(file.metadata.row_group(group).num_rows for group in range(file.num_row_groups))
+            num_bytes = source.total_bytes() or 0
             columns = None if fields.metadata or fields.whole_rows else wanted
             source.take_head(BatchRow(_no_rows(file.schema_arrow), 0))
             selects = fields.whole_rows and not fields.metadata

@@ -49,6 +49,17 @@ def test_parquet_without_columns_and_rows_has_no_rows(tmp_path: Path) -> None:
     assert list(inputs_of(tmp_path / "a.parquet", [])) == []
 
 
+def test_parquet_whose_footer_counts_no_rows_has_those_of_its_row_groups(tmp_path: Path) -> None:
+    """As repeated_no_annotation.parquet of Apache's parquet-testing."""
+    path = tmp_path / "a.parquet"
+    inputs_of(path, [{"id": n, "text": f"text {n}"} for n in range(6)])
+    footer = b"\x16\x0c\x19\x2c"  # six rows, and the begin of a list of two row groups
+    content = path.read_bytes()
+    assert content.count(footer) == 1
+    path.write_bytes(content.replace(footer, b"\x16\x00\x19\x2c"))
+    assert list(Inputs([str(path)])) == [Row(n, f"text {n}", None) for n in range(6)]
+
+
 def test_parquet_cell_over_the_limit_is_a_bad_row_and_reading_goes_on(tmp_path: Path) -> None:
     path = str(tmp_path / "a.parquet")
     rows = [
