@@ -24,6 +24,14 @@ def is_web(path: str) -> bool:
     return path.lower().startswith(("http://", "https://"))
 
 
+class UnreachableError(InputError):
+    """A remote path cannot be reached; of what is there nothing is said."""
+
+
+class BrokenOffError(OSError):
+    """A connection broke while a remote file was read; of what is there nothing is said."""
+
+
 class Place(NamedTuple):
     """A file system of fsspec, and the path in it."""
 
@@ -82,7 +90,7 @@ def naming(path: str) -> Iterator[None]:
     except InputError:
         raise
     except Exception as exc:  # each file system raises errors of its own
-        raise InputError(path, f"cannot be reached: {reason_of(exc)}") from exc
+        raise UnreachableError(path, f"cannot be reached: {reason_of(exc)}") from exc
 
 
 def info(path: str) -> dict[str, Any]:
@@ -173,9 +181,12 @@ class _Sequential(io.RawIOBase):
         return self._position
 
     def readinto(self, buffer: Any) -> int:
-        chunk = self._file.read(len(buffer))
+        try:
+            chunk = self._file.read(len(buffer))
+        except Exception as exc:  # each file system raises errors of its own
+            raise BrokenOffError(reason_of(exc)) from exc
         if not chunk and self._size is not None and self._position < self._size:
-            raise EOFError(f"expected {self._size:,} bytes, found an end after {self._position:,}")
+            raise BrokenOffError(f"expected {self._size:,} bytes, found an end after {self._position:,}")
         buffer[: len(chunk)] = chunk
         self._position += len(chunk)
         return len(chunk)

@@ -77,6 +77,7 @@ def _option_of(argument: str) -> str:
 def describe(error: BaseException) -> str:
     """Return an error in one line, naming options instead of arguments."""
     from simindex.corpus.dedup.journal import JobError
+    from simindex.inputs import BadRowError
 
     if isinstance(error, KeyExistsError):
         return (
@@ -92,6 +93,8 @@ def describe(error: BaseException) -> str:
     if isinstance(error, OSError) and not isinstance(error, SimIndexError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
     message = str(error) or type(error).__name__
+    if isinstance(error, BadRowError):
+        message += "; --skip-bad-rows skips it"
     if isinstance(error, JobError):
         message = _OF_A_JOB.sub(_as_option, message)
     return in_options(message)

@@ -17,6 +17,7 @@ from typing import Annotated, Any, ClassVar, get_args
 import typer
 
 from simindex.cli.command import word
+from simindex.cli.output import report_skipped
 from simindex.config import (
     NORMALIZE_STEPS,
     CharShingles,
@@ -29,7 +30,7 @@ from simindex.config import (
 from simindex.format.keys import Key
 from simindex.index import Index
 from simindex.index import open as open_index
-from simindex.inputs import FORMATS, Fields, Inputs, KeyFrom, Limits, Reading
+from simindex.inputs import FORMATS, Fields, Inputs, KeyFrom, Limits, OnBadRow, Reading
 from simindex.queries.search import Method
 from simindex.storage.folder import is_index
 
@@ -121,12 +122,6 @@ JsonObject = Annotated[bool, typer.Option("--json", help="Print one JSON object.
 JsonSummary = Annotated[bool, typer.Option("--json", help="Print the summary as one JSON line.")]
 
 InputPaths = Annotated[list[str], typer.Argument(metavar="INPUT...", help="Files, folders, or - for stdin.")]
-SkipBadRows = Annotated[
-    bool,
-    typer.Option(
-        rich_help_panel="Inputs", help="Report, count and skip bad rows instead of stopping at the first."
-    ),
-]
 MaxRow = Annotated[
     int,
     typer.Option(
@@ -263,6 +258,8 @@ class FileOptions:
         delimiter CHAR: Delimiter of CSV cells, like ';' (default comma; .tsv: tab).
         glob PATTERN: In folders, read only files of this name, like '*.py'. May be repeated.
         hidden: In folders, also read hidden files and folders, except .git.
+        skip_bad_rows: Report, count and skip bad rows, and files that cannot be read on, instead of stopping
+            at the first.
         max_ratio N: Refuse a row over a quarter of --max-row that unpacks to more than N times its compressed
             size.
     """
@@ -276,6 +273,7 @@ class FileOptions:
     delimiter: Annotated[str, typer.Option(parser=parse_delimiter)] | None = None
     glob: list[str] | None = None
     hidden: bool = False
+    skip_bad_rows: bool = False
     max_row: MaxRow = Limits.row
     max_ratio: AtLeast1 = Limits.ratio
 
@@ -284,13 +282,21 @@ class FileOptions:
         """How much of them may be held in memory."""
         return Limits(self.max_row, self.max_ratio)
 
-    def inputs(self, paths: Sequence[str], leave_out: str | None = None, **fields: Any) -> Inputs:
-        """Return the inputs at some paths; `fields` are of `Fields`, in place of what the options say."""
+    def inputs(
+        self,
+        paths: Sequence[str],
+        leave_out: str | None = None,
+        on_bad_row: OnBadRow | None = None,
+        **fields: Any,
+    ) -> Inputs:
+        """Return the inputs at some paths; `fields` are of `Fields`, in place of what the options say, and
+        `on_bad_row` in place of what reports bad rows."""
         reading = Reading(self.format_, self.encoding, self.delimiter, tuple(self.glob or ()), self.hidden)
         given = {_FIELDS[option]: value for option, value in vars(self).items() if option in _FIELDS}
-        return Inputs(
-            paths, Fields(**given | fields), reading=reading, limits=self.limits, leave_out=leave_out
-        )
+        if on_bad_row is None and self.skip_bad_rows:
+            on_bad_row = report_skipped()
+        how: dict[str, Any] = {"reading": reading, "limits": self.limits, "on_bad_row": on_bad_row}
+        return Inputs(paths, Fields(**given | fields), leave_out=leave_out, **how)
 
 
 @dataclass(frozen=True)

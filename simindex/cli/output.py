@@ -23,11 +23,12 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any, Literal
 
+from simindex.cli.failures import in_options
 from simindex.jsonable import plain
 
 if TYPE_CHECKING:
     from simindex import CheckReport, Key, Record, RepairReport
-    from simindex.inputs import Tally
+    from simindex.inputs import BadRowError, Tally
 
 _PADDING = 3  # columns of the terminal between two of a table
 _LEAST_LEFT = 10  # columns that a text must have; it is folded there
@@ -192,9 +193,19 @@ def counted(count: int, noun: str, plural: str = "") -> str:
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
-def note_tally(tally: Tally, encoding: str) -> None:
-    """Say what was passed over in folders, and which text is not as it was."""
+def counted_bad(tally: Tally) -> str:
+    """Return how many bad rows were skipped, and how many bad files, if any."""
+    files = f" and {counted(tally.bad_files, 'bad file')}" if tally.bad_files else ""
+    return counted(tally.bad, "bad row") + files
+
+
+def note_tally(tally: Tally, encoding: str, *, says_bad: bool = True) -> None:
+    """Say what was skipped, and which text is not as it was; `says_bad`: bad rows and files, too."""
+    if says_bad and tally.bad + tally.bad_files:
+        note(f"simindex: skipped: {counted_bad(tally)}")
     passed_over = [counted(tally.binary, "binary file")] if tally.binary else []
+    if tally.links:
+        passed_over.append(counted(tally.links, "link to a folder", "links to folders"))
     if tally.hidden:
         hidden = counted(tally.hidden, "hidden file or folder", "hidden files or folders")
         passed_over.append(f"{hidden}; --hidden takes {'it' if tally.hidden == 1 else 'them'}")
@@ -234,6 +245,12 @@ class Reports:
         if self.count > self.limit:
             more = self.count - self.limit
             note(f"simindex: ... and {more:,} more ({counted(self.count, self.noun)} in all)")
+
+
+def report_skipped(reports: Reports | None = None) -> Callable[[BadRowError], None]:
+    """Return what says of the first bad rows that they are skipped."""
+    reports = reports or Reports("bad row")
+    return lambda row: reports.add(f"{in_options(str(row))}; skipped")
 
 
 Advance = Callable[[int, int], None]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from contextlib import suppress
 from typing import Annotated, TypeVar
 
 import typer
@@ -35,13 +35,18 @@ def require_ids(paths: Sequence[str], reads: FileOptions) -> None:
     files = [path for path in paths if os.path.isfile(path)]
     if reads.id_field == Fields.id or not files:
         return
-    first: BadRowError | None = None
-    for row in islice(reads.inputs(files[:1]), _LOOKED_AT):
-        if not isinstance(row, BadRowError):
+    bad = list[BadRowError]()
+
+    def take(row: BadRowError) -> None:
+        bad.append(row)
+        if len(bad) == _LOOKED_AT:
+            raise row
+
+    with suppress(InputError, OSError):  # which is said when it is read
+        if next(iter(reads.inputs(files[:1], on_bad_row=take)), None) is not None:
             return
-        first = first or row
-    if first is not None and first.reason.startswith("expected a key in the field"):
-        reason = first.reason.partition(";")[0]
+    if bad and bad[0].reason.startswith("expected a key in the field"):
+        reason = bad[0].reason.partition(";")[0]
         raise typer.BadParameter(f"--id-field: {reason}, and none of the first {_LOOKED_AT:,} rows has it")
 
 
@@ -55,7 +60,7 @@ def answers(
 ) -> Iterator[list[tuple[Key, Answer]]]:
     """Yield the keys of rows with what `ask` returns, some at a time; then raise what ended the rows."""
     done = 0
-    for part in in_parts(sound(inputs), _ROWS_A_TIME, bytes_of_item, keeps_rest=True):
+    for part in in_parts(inputs, _ROWS_A_TIME, bytes_of_item, keeps_rest=True):
         yield list(zip([row.key for row in part.values], ask(part.values), strict=True))
         done += len(part.values)
         if advance is not None:

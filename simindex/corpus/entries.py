@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from copy import copy
 from itertools import chain
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -20,7 +20,7 @@ from simindex.changes.documents import repeatable
 from simindex.checks import require_many
 from simindex.errors import SimIndexError
 from simindex.format.keys import Key, encode_key
-from simindex.inputs import BadRowError, Columns, Fields, InputError, Inputs
+from simindex.inputs import BadFileError, Columns, Fields, Inputs, OnBadRow
 from simindex.inputs.folder import Selection
 from simindex.remote import is_remote
 
@@ -98,20 +98,24 @@ class Spool(Generic[T]):
 
 
 class PathEntries:
-    """The rows of files; `on_bad_row` takes a row that is none, without it such a row ends the iteration."""
+    """The rows of files; what is none is passed over, or raised, as `inputs` say."""
 
-    def __init__(self, inputs: Inputs, on_bad_row: Callable[[BadRowError], object] | None) -> None:
+    def __init__(self, inputs: Inputs) -> None:
         self.inputs, paths = inputs, inputs.paths
         self.names = ["stdin" if path == "-" else path for path in paths]
         self.can_resume = self.can_repeat = "-" not in paths
         self.text_field = str(inputs.settings["fields"]["text"])
-        self.takes_bad_rows = on_bad_row is not None
-        self._on_bad_row, self._is_quiet = on_bad_row, False
         self._spool: Spool[tuple[int, Columns]] | None = None
 
     def spool(self, path: str) -> None:
         """Let rows that come but once wait in a file from now on."""
         self._spool = Spool(path, self._read())
+
+    def again(self) -> PathEntries:
+        """Return the same rows for a second reading, which does not say again what it passes over."""
+        found = copy(self)
+        found.inputs = self.inputs.in_silence()
+        return found
 
     def _read(self) -> Generator[tuple[int, Columns], None, None]:
         for some in self.inputs.columns():
@@ -126,7 +130,7 @@ class PathEntries:
         return Entry(0, 0, "", 0, "", "", None, content)
 
     def columns(self) -> Generator[tuple[int, Columns], None, None]:
-        """Yield the rows some at a time, each with its place among the sources; bad rows with them."""
+        """Yield the rows some at a time, each with its place among the sources."""
         return self._read() if self._spool is None else iter(self._spool)
 
     def __iter__(self) -> Iterator[Entry]:
@@ -135,25 +139,6 @@ class PathEntries:
             for name, row, key, document, content in zip(*some[:5], strict=True):
                 yield Entry(number, place, name, row, key, document, None, content)
                 number += 1
-            if some.error is not None and not self.takes_bad_rows:
-                raise some.error
-            if some.error is not None and not self._is_quiet:
-                self.take_bad([some.error])
-
-    @contextmanager
-    def quiet(self) -> Iterator[None]:
-        """Keep rows that are none to itself for the length of the block: they are read once more."""
-        self._is_quiet = True
-        try:
-            yield
-        finally:
-            self._is_quiet = False
-
-    def take_bad(self, bad: Iterable[BadRowError]) -> None:
-        """Call `on_bad_row` with rows that cannot be read."""
-        assert self._on_bad_row is not None
-        for row in bad:
-            self._on_bad_row(row)
 
     @property
     def are_files(self) -> bool:
@@ -195,6 +180,10 @@ class ItemEntries:
         parts = in_parts(self._read(), _TOGETHER, lambda entry: bytes_of(entry.document))
         self._spool = Spool(path, (list(map(tuple, part.values)) for part in parts))
 
+    def again(self) -> ItemEntries:
+        """Return the same items for a second reading."""
+        return self
+
     def __iter__(self) -> Iterator[Entry]:
         if self._spool is None:
             return self._read()
@@ -231,16 +220,19 @@ Entries = PathEntries | ItemEntries
 def entries_of(
     sources: Any,
     fields: Fields | None = None,
-    on_bad_row: Callable[[BadRowError], object] | None = None,
+    on_bad_row: OnBadRow | None = None,
 ) -> Entries:
-    """Return the rows of sources: a path, a list of paths, `Inputs`, or an iterable of items."""
+    """Return the rows of sources: a path, a list of paths, `Inputs`, or an iterable of items; `on_bad_row`:
+    of the inputs, where it is given."""
     if isinstance(sources, str | os.PathLike):
         sources = [sources]
     are_paths = isinstance(sources, list | tuple) and sources
     if are_paths and all(isinstance(path, str | os.PathLike) for path in sources):
         how = fields or Fields(key_from="line", whole_rows=True)
         sources = Inputs(list(map(os.fspath, sources)), how)
-    return PathEntries(sources, on_bad_row) if isinstance(sources, Inputs) else ItemEntries(sources)
+    if not isinstance(sources, Inputs):
+        return ItemEntries(sources)
+    return PathEntries(sources if on_bad_row is None else sources.passing_over(on_bad_row))
 
 
 def shown_key(key: Key) -> tuple[str, str]:
@@ -250,18 +242,16 @@ def shown_key(key: Key) -> tuple[str, str]:
     return ("b", key.hex()) if isinstance(key, bytes) else ("i", str(key))
 
 
-def _files(path: str) -> Iterator[str]:
-    if not os.path.isdir(path):
-        yield path
-        return
-    for file in Selection().files(path):
-        if isinstance(file, InputError):
-            raise file
-        yield file
+def _files(path: str) -> Iterable[str | BadFileError]:
+    return Selection().files(path) if os.path.isdir(path) else [path]
 
 
-def _of_file(path: str) -> list[Any]:
+def _of_file(file: str | BadFileError) -> list[Any]:
+    path = file if isinstance(file, str) else file.place
     if is_remote(path):
         return remote.version(path)
-    found = os.stat(path)
+    try:
+        found = os.stat(path)
+    except OSError:  # a link that leads nowhere: it may lead somewhere when the job goes on
+        return [os.path.abspath(path)]
     return [os.path.abspath(path), found.st_size, found.st_mtime_ns]

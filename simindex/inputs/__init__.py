@@ -4,15 +4,17 @@
 much of them may be held in memory at once. `formats` has a file each; a format reads a `Source` and knows
 nothing of the others. Must not print, open an index, or know who asked.
 
-Invariant: what is no document comes out as a `BadRowError`, in its turn, or is counted in a `Tally`; nothing
-is mended but bytes of a text file that are not of its encoding (`formats.text`). Importing stays light:
-packages that simindex does not require are imported when an input needs them.
+Invariant: what is no document is raised as a `BadRowError`, or handed to `on_bad_row` in its turn and counted
+in a `Tally`: `Inputs` has the rule. Nothing is mended but bytes of a text file that are not of its encoding
+(`formats.text`). Importing stays light: packages that simindex does not require are imported when an input
+needs them.
 """
 
 from simindex.errors import InputError, MissingPackageError, optional_module
 from simindex.inputs.formats.text import read_text
-from simindex.inputs.reader import FORMATS, Inputs, Reading
+from simindex.inputs.reader import FORMATS, Inputs, OnBadRow, Reading, pass_over
 from simindex.inputs.rows import (
+    BadFileError,
     BadRowError,
     Fields,
     KeyFrom,
@@ -25,6 +27,7 @@ from simindex.inputs.source import BatchRow, Cells, Columns, Limits, Source, Tal
 
 __all__ = [
     "FORMATS",
+    "BadFileError",
     "BadRowError",
     "BatchRow",
     "Cells",
@@ -35,12 +38,14 @@ __all__ = [
     "KeyFrom",
     "Limits",
     "MissingPackageError",
+    "OnBadRow",
     "Reading",
     "Row",
     "Source",
     "Tally",
     "optional_module",
     "parse_fingerprint",
+    "pass_over",
     "read_text",
     "sound",
     "tidy_path",

@@ -1,7 +1,7 @@
 """Read a folder: one row for each text file, its path as the key.
 
 What is hidden or binary is passed over and counted. Files and folders that cannot be read, or have vanished,
-come out as a `BadRowError`, in their turn.
+come out as a `BadFileError`, in their turn; so do links that lead nowhere.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from simindex.inputs.rows import BadRowError, NoTextError
+from simindex.inputs.rows import BadFileError, NoTextError
 from simindex.inputs.source import Columns, Source, Tally
 from simindex.storage.folder import DATA_FILE, WRITER_LOCK_FILE
 
@@ -29,10 +29,11 @@ class Selection:
     leave_out: str | None = None  # the real path of a folder to pass over
     hidden: bool = False  # whether to take what is hidden, whose name begins with a dot, but never `.git`
 
-    def files(self, folder: str, tally: Tally | None = None) -> Iterator[str | BadRowError]:
+    def files(self, folder: str, tally: Tally | None = None) -> Iterator[str | BadFileError]:
         """Yield the path of each regular file of a folder, in order, folders by their name. A link to a file
-        counts as the file; a link to a folder is not followed, so there are no loops. `tally` counts what is
-        hidden."""
+        counts as the file; a link to a folder is not followed, so there are no loops. `tally` counts these,
+        and what is hidden."""
+        tally = tally or Tally()
         ahead = [(folder, "", True)]
         while ahead:
             path, within, is_folder = ahead.pop()
@@ -43,7 +44,7 @@ class Selection:
                 with os.scandir(path) as entries:
                     found = sorted(entries, key=lambda entry: entry.name, reverse=True)
             except OSError as exc:
-                yield _unreadable(path, exc)
+                yield unreadable(path, exc)
                 continue
             if within and {entry.name for entry in found} >= _OF_AN_INDEX:
                 continue
@@ -51,17 +52,18 @@ class Selection:
                 inner = f"{within}/{entry.name}" if within else entry.name
                 is_folder = entry.is_dir(follow_symlinks=False)
                 if self._is_passed_over(entry, inner, is_folder):
-                    if tally is not None and (is_folder or entry.is_file()):
-                        tally.hidden += 1
+                    tally.hidden += is_folder or os.path.isfile(entry.path)
                 elif is_folder:
                     if self.leave_out is None or os.path.realpath(entry.path) != self.leave_out:
                         ahead.append((entry.path, inner, True))
-                elif entry.is_file() and self._takes(entry.name, inner):
+                elif entry.is_symlink() and os.path.isdir(entry.path):
+                    tally.links += 1
+                elif self._takes(entry.name, inner) and _may_be_read(entry):
                     ahead.append((entry.path, inner, False))
 
     def total_bytes(self, folder: str) -> int:
         """Return the bytes of all files that are taken. Looks at every one."""
-        return sum(_num_bytes(file) for file in self.files(folder) if not isinstance(file, BadRowError))
+        return sum(_num_bytes(file) for file in self.files(folder) if not isinstance(file, BadFileError))
 
     def _is_passed_over(self, entry: os.DirEntry[str], within: str, is_folder: bool) -> bool:
         """Return whether an entry is hidden and not wanted."""
@@ -85,26 +87,33 @@ def read(
 ) -> Iterator[Columns]:
     """Yield the rows of each file of a folder; a file that `named_table` knows is counted as a table."""
     for file in selection.files(source.path, source.tally):
-        if isinstance(file, BadRowError):
+        if isinstance(file, BadFileError):
             yield Columns.without_rows(file)
             continue
         inner = source.inner(file)
         source.tally.tables += named_table(file)
         before = source.bytes_read
-        try:
-            for some in read_file(inner):
-                source.bytes_read = before + inner.bytes_read
-                if isinstance(some.error, NoTextError):
-                    source.tally.binary += 1
-                else:
-                    yield some
-        except OSError as exc:
-            yield Columns.without_rows(_unreadable(file, exc))
+        for some in read_file(inner):
+            source.bytes_read = before + inner.bytes_read
+            if isinstance(some.error, NoTextError):
+                source.tally.binary += 1
+            else:
+                yield some
         source.bytes_read = before + _num_bytes(file)
 
 
-def _unreadable(path: str, error: OSError) -> BadRowError:
-    return BadRowError(path, error.strerror or str(error))
+def unreadable(path: str, error: OSError) -> BadFileError:
+    """Return what is said of a file or folder that cannot be opened."""
+    what = "a link that leads nowhere: " if os.path.islink(path) and not os.path.exists(path) else ""
+    return BadFileError(path, what + (error.strerror or str(error)))
+
+
+def _may_be_read(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry is a file, or a link that leads nowhere, which is said where it is opened."""
+    try:
+        return entry.is_file() or (entry.is_symlink() and not os.path.exists(entry.path))
+    except OSError:
+        return True
 
 
 def _num_bytes(path: str) -> int:

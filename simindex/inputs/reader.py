@@ -21,12 +21,12 @@ from simindex import remote
 from simindex.errors import InputError, optional_module
 from simindex.inputs import folder
 from simindex.inputs.formats import csv, json, parquet, text, warc
-from simindex.inputs.rows import BadRowError, Fields, Row, sound
+from simindex.inputs.rows import BadFileError, BadRowError, Fields, Row, sound
 from simindex.inputs.source import Columns, Extent, Found, Limits, Source, Tally, columns_of, gathered
 from simindex.inputs.streams import is_utf8, require_unpacker, without_packing
-from simindex.remote import is_remote
+from simindex.remote import BrokenOffError, UnreachableError, is_remote
 
-Rows = Iterator[Row | BadRowError]
+OnBadRow = Callable[[BadRowError], object]
 
 
 class Format(NamedTuple):
@@ -81,9 +81,11 @@ class Reading:
 class Inputs:
     """The rows of several inputs, in the order given: files, folders, "-", patterns, and URLs of `fsspec`.
 
-    One that is missing, of another format or without the package that it needs is refused at once. Iterating
-    yields `Row` and `BadRowError`, and raises `InputError` where an input cannot be read on. Each iteration
-    begins anew, except for standard input. One thread at a time; between iterations it can be pickled.
+    One that is missing, or needs a package that is not there, is refused at once. What is no document is
+    passed over, counted in `tally`, and handed to `on_bad_row`, in its turn: a `BadRowError`, or a
+    `BadFileError` for what cannot be read on; without `on_bad_row` it is raised. So is a connection that
+    breaks, always; and InputError where of all inputs nothing but bad ones was found. Each iteration begins
+    anew, except for standard input. One thread at a time; it can be pickled, and passes over in silence then.
     """
 
     def __init__(
@@ -94,7 +96,9 @@ class Inputs:
         reading: Reading | None = None,
         leave_out: str | None = None,
         limits: Limits | None = None,
+        on_bad_row: OnBadRow | None = None,
     ) -> None:
+        self.on_bad_row = on_bad_row
         self._leave_out = leave_out
         self._limits = limits or Limits()
         self._fields = fields or Fields()
@@ -119,25 +123,23 @@ class Inputs:
         settings = {"fields": asdict(self._fields)} | asdict(self._reading) | asdict(self._limits)
         return settings | {"globs": list(self._reading.globs)}
 
-    def __iter__(self) -> Rows:
+    def __iter__(self) -> Iterator[Row]:
         for some in self.columns():
             yield from some.rows()
-            if some.error is not None:
-                yield some.error
 
     def columns(self) -> Iterator[Columns]:
         """Yield the same rows some at a time, all of one input."""
-        self._bytes_done = 0
+        self._bytes_done = num_rows = 0
         self._tally = Tally()
         for place, path in enumerate(self._paths):
-            self.place = place
-            self._source = source = self._open(path)
-            try:
-                yield from self._read(source)
-            except MemoryError as exc:
-                raise InputError(source.name, "cannot be read on: not enough memory") from exc
+            self.place, self._source = place, (source := self._open(path))
+            for some in self._sound(source):
+                num_rows += len(some.keys)
+                yield some
             self._source = None
             self._bytes_done += source.bytes_read
+        if not num_rows and self._tally.bad + self._tally.bad_files:
+            raise InputError(", ".join(self._paths)[:200], "expected rows, found none but bad ones")
 
     def head(self) -> Any:
         """Return the content of the first row, or of a table what names its columns, as if that were a row;
@@ -147,8 +149,24 @@ class Inputs:
         return self._heads[0] if self._heads else None
 
     def columns_of(self, place: int, extent: Extent | None) -> Iterator[Columns]:
-        """Yield the rows of the place-th input, or of some of its plain lines, as `columns` does."""
-        yield from self._read(self._part(place, extent))
+        """Yield the rows of the place-th input, or of some of its plain lines, as `columns` does; `tally`
+        goes on."""
+        yield from self._sound(self._part(place, extent))
+
+    def passing_over(self, on_bad_row: OnBadRow | None) -> Inputs:
+        """Return the same inputs with another `on_bad_row`."""
+        found = copy(self)
+        found.on_bad_row = on_bad_row
+        return found
+
+    def in_silence(self) -> Inputs:
+        """Return the same inputs, which pass over what these do, and tell nothing."""
+        return copy(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy has, here or in another process: whoever is told of bad rows stays behind."""
+        on_bad_row = None if self.on_bad_row is None else pass_over
+        return vars(self) | {"on_bad_row": on_bad_row, "_source": None, "_tally": Tally()}
 
     def lines_of(self, place: int, extent: Extent | None, size: int) -> Iterator[bytes]:
         """Yield the lines of an input with `has_lines`, about `size` bytes at a time, or those of an extent
@@ -229,27 +247,62 @@ class Inputs:
         if not is_stdin and not is_folder:
             if is_remote(path):
                 remote.info(path)  # refuses what is missing, and a folder
-            elif not os.path.exists(path):
-                raise FileNotFoundError(errno.ENOENT, "no such file or folder", path)
+            _require_there(path)
             require_unpacker(path)
         return name
+
+    def _sound(self, source: Source) -> Iterator[Columns]:
+        """Yield the rows of a source; what is none is passed over, or raised: here, and nowhere else."""
+        _require_there(source.path)  # again, for a node may not see it
+        for some in self._read(source):
+            if some.keys:
+                source.take_head(some.contents[0])
+                yield some
+            if some.error is None:
+                continue
+            if self.on_bad_row is None:
+                raise some.error
+            self._tally.bad_files += isinstance(some.error, BadFileError)
+            self._tally.bad += not isinstance(some.error, BadFileError)
+            self.on_bad_row(some.error)
 
     def _read(self, source: Source) -> Iterator[Columns]:
         name = self._formats[source.path]
         _require_modules(name, source.path)  # again, where it was pickled to another machine
-        read = FORMATS[name].read
-        columns = read(source, self._fields)
-        if source.path != "-" and os.path.isdir(source.path):
-            columns = folder.read(
-                source,
-                self._selection,
-                lambda file: read(file, self._fields),
-                lambda path: self._reading.format is None and _named_format(path) != "text",
-            )
-        for some in columns:
-            if some.contents:
-                source.take_head(some.contents[0])
-            yield some
+        read = partial(_as_far_as_it_goes, FORMATS[name].read, self._fields)
+        if source.path == "-" or not os.path.isdir(source.path):
+            return read(source)
+        return folder.read(
+            source,
+            self._selection,
+            read,
+            lambda path: self._reading.format is None and _named_format(path) != "text",
+        )
+
+
+def pass_over(_: object) -> None:
+    """Pass over a bad row."""
+
+
+def _as_far_as_it_goes(
+    read: Callable[[Source, Fields], Iterator[Columns]], fields: Fields, source: Source
+) -> Iterator[Columns]:
+    """Yield the rows of a file, and behind them why it cannot be read on."""
+    try:
+        yield from read(source, fields)
+    except InputError as exc:
+        if isinstance(exc, UnreachableError) or isinstance(exc.__cause__, BrokenOffError):
+            raise  # the file is not to blame, and may be read the next time
+        yield Columns.without_rows(BadFileError.of(exc))
+    except OSError as exc:
+        yield Columns.without_rows(folder.unreadable(source.name, exc))
+    except MemoryError:
+        yield Columns.without_rows(BadFileError(source.name, "cannot be read on: not enough memory"))
+
+
+def _require_there(path: str) -> None:
+    if path != "-" and not is_remote(path) and not os.path.lexists(path):
+        raise FileNotFoundError(errno.ENOENT, "no such file or folder", path)
 
 
 def _require_modules(name: str, path: str) -> None:
@@ -270,9 +323,25 @@ _MARKS = frozenset("*?[")
 
 
 def _fitting(path: str) -> list[str]:
-    """Return what a pattern fits, by name; a path that is none, or fits nothing, as it is."""
+    """Return what a pattern fits, by name, and the folders that it cannot look into; a path that is none, or
+    fits nothing, as it is."""
     if is_remote(path):
         return remote.fitting(path)
     if path == "-" or _MARKS.isdisjoint(path) or os.path.exists(path):
         return [path]
-    return sorted(glob.glob(path, recursive=True)) or [path]
+    return sorted({*glob.glob(path, recursive=True), *_closed_folders(path)}) or [path]
+
+
+def _closed_folders(pattern: str) -> Iterator[str]:
+    """Yield the folders that `glob` would look into for a pattern, and leaves out without a word."""
+    above, name = os.path.split(pattern.rstrip("/"))
+    if not _MARKS.isdisjoint(above):
+        yield from _closed_folders(above)
+    if _MARKS.isdisjoint(name):
+        return
+    folders = os.path.join(pattern if name == "**" else above, "")
+    for path in glob.glob(folders, recursive=True) if folders else ["."]:
+        try:
+            os.scandir(path).close()
+        except OSError:
+            yield path.rstrip("/")

@@ -4,7 +4,7 @@ Invariant: what is no document is a `BadRowError`, a value that the reader yield
 mended, and no key is made that was not asked for: one made of the place is the same tomorrow, when another
 row stands there. The base of a fingerprint is an argument, never guessed: the digits of a hexadecimal number
 may all be decimal ones. An error can be pickled, for an input may be read by another process than the one
-that tells it; a file that is missing or may not be opened is the plain ``OSError``.
+that tells it.
 """
 
 from __future__ import annotations
@@ -28,10 +28,19 @@ T = TypeVar("T")
 
 
 class BadRowError(InputError):
-    """A row is no document. Inputs yield it in its turn and do not raise it, so that reading can go on."""
+    """A row is no document. A format yields it in its turn, so that reading can go on behind it."""
 
 
-class NoTextError(BadRowError):
+class BadFileError(BadRowError):
+    """A file or folder cannot be read, or not to its end; the rows before that count."""
+
+    @classmethod
+    def of(cls, error: InputError) -> BadFileError:
+        """Return what a reader has raised as an error of this kind."""
+        return error if isinstance(error, BadFileError) else cls(error.place, error.reason)
+
+
+class NoTextError(BadFileError):
     """A file that should be text is something binary."""
 
 
@@ -61,11 +70,15 @@ def parse_fingerprint(value: object, base: int = 16) -> int:
             raise ValueError(f"expected {kind}, found {value!r:.80}; --fingerprint-base {remedy}")
         value = int(value, base)
     if isinstance(value, bool) or not isinstance(value, int):
-        found = "null" if value is None else type(value).__name__
-        raise ValueError(f"expected a fingerprint, an integer or its digits, found {found}")
+        raise ValueError(f"expected a fingerprint, an integer or its digits, found {kind_of(value)}")
     if not -(1 << 63) <= value < 1 << 64:
         raise ValueError(f"expected an integer of 64 bits, found {value}")
     return value & ((1 << 64) - 1)
+
+
+def kind_of(value: object) -> str:
+    """Return what a value is called that should be another: null, or its type."""
+    return "null" if value is None else type(value).__name__
 
 
 _SHORT_KEY = 10_000  # characters that are surely within the limit on keys
@@ -82,6 +95,8 @@ class Row(NamedTuple):
     document: RowDocument
     metadata: Any
 
+
+_KEY = "a string or an integer of 64 bits"
 
 KeyFrom = Literal["content", "line"]
 """What a key is made of where a row has none: its document (`content_key`), or its input's path and line."""
@@ -192,7 +207,11 @@ class Fields:
         return {name: value for name, value in values.items() if name not in own} or None
 
     def require_column(self, place: str, columns: Sequence[str], hint: str = "") -> None:
-        """Refuse a table that has no column of documents; `hint` ends the message."""
+        """Refuse a table that has no column of documents, or two of a name that is read; `hint` ends the
+        message."""
+        for name in (self.id, self.document, self.metadata_from):
+            if name is not None and (count := list(columns).count(name)) > 1:
+                raise InputError(place, f"expected one column {name!r}, found {count}")
         needed = self.id if self.keys_only and self.key_from != "content" else self.document
         if needed not in columns:
             another = "; --id-field names another" if needed != self.document else self._another()
@@ -205,8 +224,12 @@ class Fields:
     def _key(self, place: str, key: Any) -> str | int | bytes:
         key = from_json(key)
         if isinstance(key, bool) or not isinstance(key, str | int | bytes):
-            found = type(key).__name__
-            raise BadRowError(place, f"{self.id}: expected a string or an integer of 64 bits, found {found}")
+            # Of an integer over 64 bits a float is left where no metadata is wanted; see `json.values_of`.
+            is_large = isinstance(key, float) and abs(key) >= 1 << 63
+            found = "a larger number" if is_large else kind_of(key)
+            raise BadRowError(place, f"{self.id}: expected {_KEY}, found {found}")
+        if isinstance(key, int) and not -(1 << 63) <= key < 1 << 64:
+            raise BadRowError(place, f"{self.id}: expected {_KEY}, found a larger number")
         try:
             encode_key(key)
         except ValueError as exc:
@@ -226,7 +249,7 @@ class Fields:
         if isinstance(document, str):
             return document
         if not isinstance(document, list):
-            found = "null" if document is None else type(document).__name__
+            found = kind_of(document)
             raise BadRowError(place, f"{self.text}: expected a string or a list of strings, found {found}")
         if any(isinstance(item, bool) or not isinstance(item, str | int) for item in document):
             raise BadRowError(place, f"{self.text}: expected a list of strings and integers only")

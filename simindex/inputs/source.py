@@ -94,10 +94,13 @@ def _size(num_bytes: int) -> str:
 
 @dataclass
 class Tally:
-    """What was not read as it stands."""
+    """What was not read, or not as it stands."""
 
+    bad: int = 0  # rows that are no documents, and were passed over
+    bad_files: int = 0  # files and folders that cannot be read, or not to their end, and were passed over
     hidden: int = 0  # files and folders of a folder that were passed over: their name begins with a dot
     binary: int = 0  # files of a folder that were passed over because they are no text
+    links: int = 0  # links of a folder to folders, which are not followed
     records: int = 0  # of web archives, that were passed over: they are no page, or one without text
     mended: int = 0  # text files with bytes that their encoding has no character for, read with U+FFFD there
     tables: int = 0  # files of a folder that are named as tables or JSON are, read as one text each
@@ -183,7 +186,10 @@ class Source:
             return None
         if is_remote(self.path):
             return remote.num_bytes(self.path)
-        status = os.stat(self.path)
+        try:
+            status = os.stat(self.path)
+        except OSError:  # which is said when it is read
+            return 0
         return status.st_size if stat.S_ISREG(status.st_mode) else None
 
     @contextmanager
@@ -205,16 +211,16 @@ class Source:
             self._heads.append(content)
 
     def whole(self) -> bytes:
-        """Return the whole file, decompressed and in UTF-8; raises BadRowError where it is no such text."""
+        """Return the whole file, decompressed and in UTF-8; raises InputError where it is no such text."""
         with self.lines() as lines:
             try:
                 content = self._whole(lines.stream)
             except MemoryError:
-                raise BadRowError(self.name, "not enough memory to read it") from None
-            except BadRowError:
+                raise InputError(self.name, "not enough memory to read it") from None
+            except InputError:
                 raise
             except Exception as exc:  # gzip, zlib, lzma and zstd each raise errors of their own
-                raise BadRowError(self.name, f"cannot be read: {_why(exc, self.limits)}") from exc
+                raise InputError(self.name, f"cannot be read: {_why(exc, self.limits)}") from exc
         return content.removeprefix(BYTE_ORDER_MARK)
 
     def _whole(self, stream: Stream) -> bytes:
@@ -226,7 +232,7 @@ class Source:
             pieces.append(piece)
             room -= len(piece)
         if not room:
-            raise BadRowError(self.name, self.limits.refusal("a document"))
+            raise InputError(self.name, self.limits.refusal("a document"))
         return b"".join(pieces)
 
     def _require_text(self, begin: bytes) -> None:

@@ -31,7 +31,7 @@ from simindex.corpus.outputs.output import Output, temporary
 from simindex.corpus.outputs.upload import absolute
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.index import Index
-from simindex.inputs import BadRowError
+from simindex.inputs import OnBadRow, pass_over
 from simindex.inputs.streams import without_packing
 from simindex.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES
 from simindex.pairs.ranges import scheme_of_config
@@ -54,7 +54,6 @@ from simindex.scaleout.planned import (
     PlannedJob,
     cut_into_parts,
     is_planned,
-    pass_over,
     require_files,
     write_plan,
 )
@@ -137,9 +136,8 @@ class _StagedJob(Job):
             self._config,
             plan,
             self._bounds[1],
-            self._entries.inputs,
+            self._entries.inputs.in_silence(),
             self._keep,
-            self._entries.takes_bad_rows,
             copies_lines=is_plain and self.copies_lines and self._on_removed is None,
         )
         return cut_into_parts(stages, self._part_bytes, tasks)
@@ -172,10 +170,10 @@ class _StagedJob(Job):
             verdicts.read,
             self._batch_size,
             self.state.read,
-            takes_bad_rows=stages.takes_bad_rows,
             by_lines=by_lines,
         )
-        yield verdicts.decided_rows(parts if by_lines else ahead(parts, READ_AHEAD), self._entries.take_bad)
+        yield verdicts.decided_rows(parts if by_lines else ahead(parts, READ_AHEAD))
+        self._note_tally()
 
     def _write_parts(
         self, stages: Stages, tasks: Tasks, files: tuple[Output, Output, Output], journal: Journal | None
@@ -227,7 +225,7 @@ def deduplicate(
     progress: Callable[[int], object] | None = None,
     on_step: Step | None = None,
     on_removed: Callable[[Removed], object] | None = None,
-    on_bad_row: Callable[[BadRowError], object] | None = None,
+    on_bad_row: OnBadRow | None = None,
     journal: str | os.PathLike[str] | None = None,
     force: bool = False,
     address: str | None = None,
@@ -308,7 +306,7 @@ class StagedDedup(PlannedJob):
     def finish(
         self,
         progress: Callable[[int], object] | None = None,
-        on_bad_row: Callable[[BadRowError], object] | None = None,
+        on_bad_row: OnBadRow | None = None,
     ) -> DedupReport:
         """Write the output and the report of removed rows, from what the stages have left; killed, it goes on
         when it is called again.
@@ -362,7 +360,7 @@ def plan_dedup(
         sink: the path of the output.
         work: folder of this job alone, which all who run its stages see; some hundred bytes a row.
         parallel: how many processes there will be, about: of parts and ranges there are several for each.
-        skip_bad_rows: pass over rows that are none.
+        skip_bad_rows: pass over what is no row.
         force: give up what is planned there, and replace an output that exists.
         sources, threshold and the others: as of `simindex.scaleout.deduplicate`.
 

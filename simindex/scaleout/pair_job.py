@@ -543,7 +543,7 @@ def plan_pairs(
     method = by, max_distance, recall, False, False
     copies = copies if find == "pairs" else "first"
     plan = plan_of(scheme_of_config(config), threshold, *method, copies, max_run, memory_bytes, "plan_pairs")
-    entries = require_files(sources, "plan_pairs", takes_bad_rows=skip_bad_rows)
+    entries = require_files(sources, "plan_pairs", skip_bad_rows=skip_bad_rows)
     work, sink = os.fspath(work), os.path.abspath(local_path(sink))
     how: dict[str, Any] = {"threshold": threshold, "by": by, "max_distance": max_distance, "recall": recall}
     how |= {"copies": copies, "max_run": max_run, "memory_bytes": memory_bytes, "part_bytes": part_bytes}
@@ -559,7 +559,6 @@ def plan_pairs(
         plan,
         memory_bytes,
         entries.inputs,
-        takes_bad_rows=skip_bad_rows,
         hands_on=_hands_on(find),
     )
     stages = cut_into_parts(stages, part_bytes, Tasks(parallel))

@@ -14,6 +14,7 @@ from simindex.config import Config
 from simindex.corpus.dedup.journal import JobError, digest_of
 from simindex.corpus.entries import PathEntries, entries_of
 from simindex.corpus.outputs.output import whole_file
+from simindex.inputs import pass_over
 from simindex.scaleout.cluster import Tasks
 from simindex.scaleout.dedup_stages import decide, write_part, writes_by_parts
 from simindex.scaleout.errors import UnsupportedError
@@ -130,7 +131,7 @@ class PlannedJob:
 
     def _require_unchanged(self) -> None:
         stages = self._stages
-        entries = require_files(stages.inputs, "stage", takes_bad_rows=stages.takes_bad_rows)
+        entries = require_files(stages.inputs, "stage")
         if digest_of(self.plan.job | entries.digest()) != self.plan.digest:
             raise JobError(
                 f"{self.work}: the inputs have changed since they were planned; plan them with force=True"
@@ -218,17 +219,13 @@ def cut_into_parts(stages: Stages, part_bytes: int, tasks: Tasks) -> Stages:
     return stages._replace(parallel=parallel, parts=parts, lines=lines)
 
 
-def require_files(sources: object, call: str, *, takes_bad_rows: bool = False) -> PathEntries:
+def require_files(sources: object, call: str, *, skip_bad_rows: bool = False) -> PathEntries:
     """Return the rows of files; refuse what only this process can read, or only once."""
     entries = sources
     if not isinstance(entries, PathEntries):
-        entries = entries_of(sources, None, pass_over if takes_bad_rows else None)
+        entries = entries_of(sources, None, pass_over if skip_bad_rows else None)
     if not isinstance(entries, PathEntries) or not entries.can_repeat:
         raise UnsupportedError(
             f"{call}: expected files, which every node can read; found an iterable or standard input"
         )
     return entries
-
-
-def pass_over(_: object) -> None:
-    """Pass over a bad row."""

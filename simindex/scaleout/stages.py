@@ -81,7 +81,6 @@ class Stages(NamedTuple):
         plan: which pairs are found.
         memory_bytes: of buffers.
         keep: which row of those that are alike stays, where that is decided.
-        takes_bad_rows: whether a row that is none is passed over.
         hands_on: what ranges hand on; see `WalkPlan`.
         copies_lines: whether the lines of rows that stay are the output.
         indexes: folders of indexes that are compared in place of rows; `inputs` and `parts` are of the rows.
@@ -95,7 +94,6 @@ class Stages(NamedTuple):
     memory_bytes: int
     inputs: Inputs | None = None
     keep: Keep = "first"
-    takes_bad_rows: bool = False
     hands_on: HandsOn = "pairs"
     copies_lines: bool = False
     indexes: Sequence[str] = ()
@@ -279,13 +277,12 @@ def sketch_part(stages: Stages, number: int) -> None:
         sketcher, rank = Sketcher(stages.config), rank_of(stages.keep)
         assert stages.inputs is not None
         columns, sizes = columns_of_part(stages.inputs, stages.parts[number]), list[np.ndarray]()
-        for rows in rows_by_columns(columns, stages.takes_bad_rows, _BATCH, 0):
-            if len(rows):
-                sketches = sketch_rows(sketcher, rows, stages.compares)
-                ranks = None if rank is None else list(map(rank, rows))
-                files.add(rows, sketches, ranks)
-                lines = rows.contents if set(map(type, rows.contents)) == {bytes} else ()
-                sizes.append(np.fromiter(map(len, lines), dtype=np.int64, count=len(lines)))
+        for rows in rows_by_columns(columns, _BATCH, 0):
+            sketches = sketch_rows(sketcher, rows, stages.compares)
+            ranks = None if rank is None else list(map(rank, rows))
+            files.add(rows, sketches, ranks)
+            lines = rows.contents if set(map(type, rows.contents)) == {bytes} else ()
+            sizes.append(np.fromiter(map(len, lines), dtype=np.int64, count=len(lines)))
         files.sync({}, is_durable=False)
         _write_tables(stages, beside, files)
         _write_line_ends(beside, stages, number, np.concatenate(sizes or [np.empty(0, dtype=np.int64)]))

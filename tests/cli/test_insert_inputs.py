@@ -51,6 +51,7 @@ def test_insert_walks_a_folder_in_order_by_names_and_paths_and_follows_no_linked
     run: Run, tmp_path: Path, patterns: list[str], keys: list[str]
 ) -> None:
     make_folder(tmp_path)
+    (tmp_path / "tree/broken").unlink()
     assert run("insert", "news", "tree", *(f"--glob={pattern}" for pattern in patterns)).code == 0
     assert stored("news") == [f"tree/{key}" for key in keys]
 
@@ -179,7 +180,8 @@ def test_insert_stores_the_batches_before_a_line_over_the_limit(run: Run, tmp_pa
     long = {"id": "long", "text": "x" * 2_000}
     (tmp_path / "a.jsonl").write_bytes(json_lines([*ROWS, long, {"id": "last", "text": SHIP}]))
     reason = "simindex: a.jsonl:4: expected a line of at most 1 KiB, found more; --max-row sets the limit"
-    kept = "the first 2 documents of the input are stored, none after them"
+    kept = "--skip-bad-rows skips it; "
+    kept += "the first 2 documents of the input are stored, none after them"
     result = run("insert", "news", "a.jsonl", "--max-row", "1KiB", "--batch-size", 2)
     assert (result.code, result.err) == (1, f"{reason}; {kept}\n")
     assert stored("news") == ["fox", "fox too"]

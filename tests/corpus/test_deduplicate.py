@@ -101,7 +101,7 @@ def test_output_has_the_line_ends_of_its_first_table(
 
 @pytest.mark.parametrize("delimiter", [",", "\t"])
 def test_columns_of_one_name_stay(tmp_path: Path, delimiter: str) -> None:
-    rows = [["id", "text", "text"], ["1", "a b c", "d e f"]]
+    rows = [["id", "text", "more", "more"], ["1", "a b c", "d e f", "g"]]
     (tmp_path / "a.csv").write_text("".join(",".join(row) + "\n" for row in rows))
     output = tmp_path / f"out.{'csv' if delimiter == ',' else 'tsv'}"
     deduplicate(tmp_path / "a.csv", output)
@@ -175,9 +175,7 @@ def test_rows_with_a_half_of_a_character_are_read_again(tmp_path: Path, mode: An
         assert "\udcfe" in index
 
 
-@pytest.mark.parametrize(
-    "line", [r'{"id": "\udcfe", }', r'{"id": "\udcfe", "n": NaN}', r'["\udcfe"]', r'"\udcfe']
-)
+@pytest.mark.parametrize("line", [r'{"id": "\udcfe", }', r'["\udcfe"]', r'"\udcfe'])
 def test_line_with_a_half_of_a_character_that_is_no_json_is_a_bad_row(tmp_path: Path, line: str) -> None:
     (tmp_path / "a.jsonl").write_text(line)
     with pytest.raises(BadRowError, match=r"a\.jsonl:1: expected a JSON object"):
@@ -226,15 +224,23 @@ def test_nested_values_are_cells_of_json(tmp_path: Path, value: Any) -> None:
 
 
 def test_paragraphs_are_cut_from_the_column_that_is_read(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text('id,text,text\n1,first,"a b c\na b c"\n')
+    (tmp_path / "a.csv").write_text('id,more,more,text\n1,first,second,"a b c\na b c"\n')
     deduplicate(tmp_path / "a.csv", tmp_path / "out.csv", level="paragraph")
-    assert (tmp_path / "out.csv").read_text() == "id,text,text\n1,first,a b c\n"
+    assert (tmp_path / "out.csv").read_text() == "id,more,more,text\n1,first,second,a b c\n"
 
 
 def test_columns_of_one_name_are_all_written_and_stored(tmp_path: Path) -> None:
     source = tmp_path / "a.csv"
-    source.write_text("id,text,text_2,text,,\n1,first,second,last,more,end\n")
-    whole = {"id": "1", "text_3": "first", "text_2": "second", "text": "last", "_2": "more", "": "end"}
+    source.write_text("id,text,n,n_2,n,,\n1,last,first,second,third,more,end\n")
+    whole = {
+        "id": "1",
+        "text": "last",
+        "n_3": "first",
+        "n_2": "second",
+        "n": "third",
+        "_2": "more",
+        "": "end",
+    }
     for name in ("out.jsonl", "out.parquet"):
         deduplicate(source, tmp_path / name)
     assert json.loads((tmp_path / "out.jsonl").read_text()) == whole

@@ -6,7 +6,7 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from support.texts import good, make_folder
+from support.texts import make_folder, rows_and_bad
 
 from simindex.inputs import BadRowError, Inputs, Limits, Reading, Row, Tally
 
@@ -16,15 +16,18 @@ def test_folder_reports_files_and_folders_that_vanish(
 ) -> None:
     make_folder(tmp_path)
     monkeypatch.chdir(tmp_path)
-    rows = iter(Inputs(["tree"]))
+    bad = list[str]()
+    rows = iter(Inputs(["tree"], on_bad_row=lambda row: bad.append(str(row))))
     first = next(rows)
     assert isinstance(first, Row)
     assert first.key == "tree/a.txt"
     for name in ("b/a.py", "b/z.py", "c.py", "link.py"):
         (tmp_path / "tree" / name).unlink()
     (tmp_path / "tree" / "b").rmdir()
-    assert [str(row) for row in rows if isinstance(row, ValueError)] == [
+    assert [row.key for row in rows] == ["tree/b.d/e.py"]
+    assert bad == [
         "tree/b: No such file or directory",
+        "tree/broken: a link that leads nowhere: No such file or directory",
         "tree/c.py: No such file or directory",
         "tree/link.py: No such file or directory",
     ]
@@ -38,7 +41,7 @@ def test_folder_passes_over_a_file_that_is_too_large_without_holding_it(tmp_path
         file.truncate(3 << 30)  # sparse: it takes no room on the disk
     tracemalloc.start()
     try:
-        before, bad, behind = Inputs([str(tmp_path)], limits=Limits(row=1 << 20))
+        before, bad, behind = rows_and_bad([str(tmp_path)], limits=Limits(row=1 << 20))
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -72,7 +75,7 @@ def mixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def keys_of(inputs: Inputs) -> list[str]:
-    return [str(row.key).removeprefix("mixed/") for row in good(inputs)]
+    return [str(row.key).removeprefix("mixed/") for row in inputs]
 
 
 @pytest.mark.usefixtures("mixed")
@@ -83,7 +86,7 @@ def test_folder_leaves_out_and_counts_what_is_hidden_or_binary() -> None:
     assert keys_of(inputs) == ["a.py", "c/d.md.gz", "c/latin.txt"]
     assert inputs.tally == Tally(hidden=4, binary=3, mended=1)
     inputs = Inputs(["mixed"], reading=Reading(hidden=True, encoding="latin-1"))
-    texts = {row.key: row.document for row in good(inputs)}
+    texts = {row.key: row.document for row in inputs}
     assert list(texts) == [
         f"mixed/{name}"
         for name in (".github/workflow.yml", ".hidden", "a.py", "c/.env", "c/d.md.gz", "c/latin.txt")

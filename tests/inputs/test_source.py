@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
-from support.texts import zstd
+from support.texts import rows_and_bad, zstd
 
 from simindex.inputs import InputError, Inputs, Limits, Source
 
@@ -95,7 +95,7 @@ def test_ratio_refuses_a_long_line_and_lets_many_short_ones_pass(tmp_path: Path,
     remedy = "--max-ratio (Limits.ratio) sets the limit"
     refusal = f"{path}:{number + 1}: {reason}; {remedy}"
     assert lines[number:] == [refusal, fitting, b"last"]
-    assert refusal in map(str, Inputs([str(path)], limits=limits))
+    assert refusal in map(str, rows_and_bad([str(path)], limits=limits))
     path.write_bytes(pack(os.urandom(3 << 20).replace(b"\n", b"")))
     assert len(lines_of(path, limits)) == 1
     plain = tmp_path / "plain"

@@ -6,17 +6,18 @@ import math
 import re
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from gzip import decompress as gunzip
 from pathlib import Path
 from random import Random
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import strategies as st
 
 from simindex import Config, Index, Layout, WordShingles, textbook
 from simindex.config import NORMALIZE_STEPS, Shingles
-from simindex.inputs import BadRowError, Row
+from simindex.inputs import BadRowError, InputError, Inputs, Row
 from simindex.sketching import alphabet
 
 # ---- samples ----
@@ -51,11 +52,13 @@ def make_folder(root: Path) -> None:
     (root / "tree" / "broken").symlink_to(root / "nowhere")
 
 
-def good(rows: Iterable[Row | BadRowError]) -> list[Row]:
-    """The rows of an input of which none is bad."""
-    found = list(rows)
-    assert all(isinstance(row, Row) for row in found)
-    return cast("list[Row]", found)
+def rows_and_bad(paths: list[str], *arguments: Any, **options: Any) -> list[Row | BadRowError]:
+    """The rows of inputs, and in their turn what is none; of inputs that have nothing else, too."""
+    found: list[Row | BadRowError] = []
+    with suppress(InputError):  # which is said of these
+        for row in Inputs(paths, *arguments, **options, on_bad_row=found.append):
+            found.append(row)
+    return found
 
 
 def has(package: str) -> bool:

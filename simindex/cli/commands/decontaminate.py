@@ -5,6 +5,7 @@ The job is `corpus.decontaminate`.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from simindex.changes.documents import DEFAULT_BATCH_SIZE
@@ -16,10 +17,18 @@ from simindex.cli.commands.dedup import (
     Progress,
     RemovedFile,
     note_rows,
-    passed_over,
     run_job,
 )
-from simindex.cli.output import Reports, counted, figure, note, note_tally, print_json, print_table, shown_key
+from simindex.cli.output import (
+    counted,
+    counted_bad,
+    figure,
+    note,
+    note_tally,
+    print_json,
+    print_table,
+    shown_key,
+)
 from simindex.config import Config, WordShingles
 from simindex.corpus.dedup.decontaminate import DEFAULT_SHARE, Decontamination, DecontaminationReport
 from simindex.corpus.dedup.output_files import Mode
@@ -43,7 +52,6 @@ def decontaminate(
     mode: Mode = "remove",
     removed: RemovedFile = None,
     force: Force = False,
-    skip_bad_rows: options.SkipBadRows = False,
     *,
     reads: options.FileOptions,
     batch_size: options.BatchSize = DEFAULT_BATCH_SIZE,
@@ -71,7 +79,6 @@ def decontaminate(
     items: Any = against[0]
     if len(against) > 1 or not is_index(items):
         items = reads.inputs(against, key_from="line", whole_rows=True)
-    bad_rows = Reports("bad row")
     progress = Progress(rows, "contaminated")
     job = Decontamination(
         rows,
@@ -84,21 +91,20 @@ def decontaminate(
         batch_size=batch_size,
         workers=workers,
         progress=progress,
-        on_bad_row=passed_over(bad_rows) if skip_bad_rows else None,
         force=force,
     )
-    run_job(job, progress, bad_rows, None, json_progress)
-    note_tally(rows.tally, reads.encoding)
+    run_job(job, progress, None, json_progress)
+    note_tally(job.tally, reads.encoding, says_bad=False)
     report = job.decontamination()
     if as_json:
-        _print_json(report, bad_rows.count, job.was_done)
+        _print_json(report, job)
         return
-    _summarise(report, bad_rows.count, output if job.was_done else None)
+    _summarise(report, counted_bad(job.tally), output if job.was_done else None)
 
 
-def _print_json(report: DecontaminationReport, num_bad: int, was_done: bool) -> None:
+def _print_json(report: DecontaminationReport, job: Decontamination) -> None:
     counts = {name: getattr(report, name) for name in ("read", "kept", "removed", "bounded", "items")}
-    counts |= {"short_items": report.short_items, "bad": num_bad, "was_done": was_done}
+    counts |= {"short_items": report.short_items, **asdict(job.tally), "was_done": job.was_done}
     found = [
         item._asdict() | {"item": plain(item.item), "held_by": plain(item.held_by), "place": item.place[:2]}
         for item in report.found
@@ -106,7 +112,7 @@ def _print_json(report: DecontaminationReport, num_bad: int, was_done: bool) -> 
     print_json(counts | {"found": found, "seconds": report.seconds})
 
 
-def _summarise(report: DecontaminationReport, num_bad: int, done_before: str | None) -> None:
+def _summarise(report: DecontaminationReport, bad: str, done_before: str | None) -> None:
     if done_before is not None:
         note(f"simindex: {done_before}: this job was done before; --force does it once more")
     largest = sorted(report.found, key=lambda item: -item.share)[:_MOST_SHOWN]
@@ -116,7 +122,7 @@ def _summarise(report: DecontaminationReport, num_bad: int, done_before: str | N
             for item in largest
         ]
         print_table(("item", "share", "rows", "held by"), shown, left=1)
-    note_rows(report, num_bad, compared="the items")
+    note_rows(report, bad, compared="the items")
     note(f"{figure(len(report.found))} of {counted(report.items, 'item')} found")
     if report.short_items:
         note(

@@ -16,11 +16,11 @@ import typer
 
 from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.cli import options, reading
-from simindex.cli.failures import INTERRUPTED, REPORTED, CommandError, describe, in_options
+from simindex.cli.failures import INTERRUPTED, REPORTED, CommandError, describe
 from simindex.cli.options import AtLeast0, AtLeast1, Share
 from simindex.cli.output import (
-    Reports,
     counted,
+    counted_bad,
     figure,
     job_bar,
     note,
@@ -35,7 +35,7 @@ from simindex.corpus.dedup.output_files import Mode
 from simindex.corpus.dedup.paragraphs import Level, cut_for
 from simindex.corpus.outputs.rows import UnfitRowError
 from simindex.formulas.curve import DEFAULT_THRESHOLD
-from simindex.inputs import BadRowError, Inputs
+from simindex.inputs import InputError, Inputs
 
 _LEAST_MISSED = 0.005
 """Least share of missed rows that is printed."""
@@ -97,18 +97,16 @@ class DedupOptions:
     removed: RemovedFile = None
     recall: Share | None = None
     force: Force = False
-    skip_bad_rows: options.SkipBadRows = False
 
     def __post_init__(self) -> None:
         options.require_of_method(self.by, self.max_distance, threshold=self.threshold, recall=self.recall)
 
-    def arguments(self, sketch: options.SketchOptions, bad_rows: Reports) -> dict[str, Any]:
-        """Return them as arguments of `deduplicate`; `bad_rows` takes the rows that are passed over."""
+    def arguments(self, sketch: options.SketchOptions) -> dict[str, Any]:
+        """Return them as arguments of `deduplicate`."""
         same = "by", "max_distance", "keep", "mode", "removed", "recall", "force"
         return {name: getattr(self, name) for name in same} | {
             "threshold": DEFAULT_THRESHOLD if self.threshold is None else self.threshold,
             "config": self._config(sketch),
-            "on_bad_row": passed_over(bad_rows) if self.skip_bad_rows else None,
         }
 
     def _config(self, sketch: options.SketchOptions) -> Config | None:
@@ -165,17 +163,12 @@ class OneMachineOptions(DedupOptions):
         if self.ignore_common is not None:
             options.refuse_with("ignore-common", against=self.against, into=self.into)
 
-    def arguments(self, sketch: options.SketchOptions, bad_rows: Reports) -> dict[str, Any]:
+    def arguments(self, sketch: options.SketchOptions) -> dict[str, Any]:
         """Return them as arguments of `deduplicate`; see `DedupOptions.arguments`."""
         cut = cut_for(self.level, self.split, self.min_words)  # type: ignore[arg-type] # it refuses another
         same = "against", "into", "explain", "exact", "ignore_common"
         own = {name: getattr(self, name) for name in same}
-        return super().arguments(sketch, bad_rows) | own | {"cut": cut}
-
-
-def passed_over(bad_rows: Reports) -> Callable[[BadRowError], object]:
-    """Return what counts bad rows, and shows the first of them."""
-    return lambda row: bad_rows.add(f"{in_options(str(row))}; skipped")
+        return super().arguments(sketch) | own | {"cut": cut}
 
 
 EXAMPLES = r"""
@@ -210,14 +203,13 @@ def dedup(
     """
     reading.require_ids(inputs, reads)
     rows = reads.inputs(inputs, key_from="line", whole_rows=True)
-    bad_rows = Reports("bad row")
     progress = Progress(rows)
-    how_to = how.arguments(sketch, bad_rows)
+    how_to = how.arguments(sketch)
     job = Job(rows, output, **how_to, batch_size=batch_size, workers=workers, progress=progress)
     waits_for = None if how.keep == "first" else "reading, and ordering the rows"
-    run_job(job, progress, bad_rows, waits_for, json_progress)
-    note_tally(rows.tally, reads.encoding)
-    _summarise(job, output, bad_rows.count, as_json)
+    run_job(job, progress, waits_for, json_progress)
+    note_tally(job.tally, reads.encoding, says_bad=False)
+    _summarise(job, output, as_json)
 
 
 class Progress:
@@ -279,18 +271,16 @@ class Progress:
         note(json.dumps(counts | {"seconds": round(seconds, 1), "seconds_left": left}))
 
 
-def run_job(
-    job: Job, progress: Progress, bad_rows: Reports, waits_for: str | None, json_progress: bool
-) -> None:
+def run_job(job: Job, progress: Progress, waits_for: str | None, json_progress: bool) -> None:
     """Run a job under a bar, or with JSON lines; `waits_for` is what goes on until the first row is done."""
     progress.job = job
     progress.total = progress.rows.total_bytes() if json_progress or shows_progress() else None
     job.on_looked = lambda _: progress(0)
     with nullcontext() if json_progress else job_bar(progress.total, waits_for) as progress.update:
-        _run(job, bad_rows)
+        _run(job)
 
 
-def _run(job: Job, bad_rows: Reports) -> None:
+def _run(job: Job) -> None:
     try:
         job.run()
     except KeyboardInterrupt:
@@ -298,13 +288,11 @@ def _run(job: Job, bad_rows: Reports) -> None:
     except (JobError, UnfitRowError):
         raise  # the same command would fail again
     except REPORTED as exc:
-        remedy = "; --skip-bad-rows passes over bad rows" if isinstance(exc, BadRowError) else ""
-        raise CommandError(f"{describe(exc)}; {_done(job)}{remedy}") from exc
-    finally:
-        bad_rows.close()
+        raise CommandError(f"{describe(exc)}; {_done(job, is_of_input=isinstance(exc, InputError))}") from exc
 
 
-def _done(job: Job) -> str:
+def _done(job: Job, *, is_of_input: bool = False) -> str:
+    """Return how far a job is; `is_of_input`: it ended at what the same command would meet again."""
     if not job.can_resume:
         return "nothing is kept of this job"
     done, what = job.state.read, "done"
@@ -313,17 +301,19 @@ def _done(job: Job) -> str:
     if not done:
         return "no row was done yet"
     were = f"{counted(done, 'row')} {'was' if done == 1 else 'were'} {what}"
+    if is_of_input:
+        return f"{were}, and are done again where an input is mended, with --force"
     return f"{were}, and the same command goes on there"
 
 
-def _summarise(job: Job, output: str, num_bad: int, as_json: bool) -> None:
+def _summarise(job: Job, output: str, as_json: bool) -> None:
     state = job.state
     rate = state.read / max(state.seconds, 1e-9)
     if as_json:
         counts = {"read": state.read, "kept": state.kept, "removed": state.removed, "bounded": state.bounded}
         if state.documents:
             counts |= {"documents": state.documents, "documents_dropped": state.dropped}
-        rest = {"missed": round(job.missed, 4), "bad": num_bad, "was_done": job.was_done}
+        rest = {"missed": round(job.missed, 4)} | asdict(job.tally) | {"was_done": job.was_done}
         rest |= {"seconds": state.seconds}
         print_json(counts | rest | {"rows_per_second": rate})
         return
@@ -334,16 +324,16 @@ def _summarise(job: Job, output: str, num_bad: int, as_json: bool) -> None:
         noun = "paragraph"
         dropped = f"of {figure(state.dropped)} nothing is left"
         note(f"{counted(state.documents, 'document')}, {dropped}; their paragraphs:")
-    note_rows(state, num_bad, noun)
+    note_rows(state, counted_bad(job.tally), noun)
     note_missed(job.missed)
 
 
-def note_rows(report: Any, num_bad: int, noun: str = "row", compared: str = "their candidates") -> None:
+def note_rows(report: Any, bad: str, noun: str = "row", compared: str = "their candidates") -> None:
     """Print how many rows a job read, kept and removed, and how fast; `compared`: bounded ones in part."""
     bounded = f", {figure(report.bounded)} of them compared with a part of {compared}"
     note(
         f"{counted(report.read, noun)} read, {figure(report.kept)} kept{bounded if report.bounded else ''}, "
-        f"{figure(report.removed)} removed, {counted(num_bad, 'bad row')}; {report.seconds:,.1f} s, "
+        f"{figure(report.removed)} removed, {bad}; {report.seconds:,.1f} s, "
         f"{figure(report.read / max(report.seconds, 1e-9))} rows/s"
     )
 

@@ -19,8 +19,8 @@ import typer
 from simindex.changes.documents import DEFAULT_BATCH_SIZE, Conflict, InsertReport
 from simindex.cli import options
 from simindex.cli.command import Command
-from simindex.cli.failures import INTERRUPTED, REPORTED, CommandError, describe, in_options
-from simindex.cli.output import Advance, Reports, counted, note, note_tally, print_json, work_bar
+from simindex.cli.failures import INTERRUPTED, REPORTED, CommandError, describe
+from simindex.cli.output import Advance, counted, counted_bad, note, note_tally, print_json, work_bar
 from simindex.format.keys import Key
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.inputs import Columns, Inputs, Row
@@ -55,7 +55,7 @@ class OwnCommand(Command):
 
 
 class _Feed:
-    """Hands the rows of inputs to `Index.insert_many`; a bad row ends them, and is raised, or is passed over.
+    """Hands the rows of inputs to `Index.insert_many`.
 
     Attributes:
         equal: rows passed over because their key, made of their content, is stored or on its way there.
@@ -65,14 +65,12 @@ class _Feed:
     def __init__(
         self,
         inputs: Inputs,
-        skip_bad: bool,
         advance: Advance,
         is_stored: Callable[[Key], bool] | None,
         prints_matches: bool,
     ) -> None:
-        self.bad_rows = Reports("bad row")
         self.done = self.equal = self.matched = 0
-        self._inputs, self._skips_bad, self._advance = inputs, skip_bad, advance
+        self._inputs, self._advance = inputs, advance
         self._is_stored, self._prints_matches = is_stored, prints_matches
         self._given = 0
         self._under_way: dict[Key, int] = {}
@@ -86,10 +84,6 @@ class _Feed:
             else:
                 self._given += len(some.keys)
                 yield some.rows()
-            if some.error is not None:
-                if not self._skips_bad:
-                    raise some.error
-                self.bad_rows.add(f"{in_options(str(some.error))}; skipped")
 
     def _new_ones(self, some: Columns, is_stored: Callable[[Key], bool]) -> Iterator[Row]:
         for place, row in enumerate(some.rows()):
@@ -130,7 +124,6 @@ def insert(
     on_conflict: Conflict = "error",
     if_new: Annotated[float, typer.Option(parser=_parse_threshold)] | None = None,
     simhash: bool = False,
-    skip_bad_rows: options.SkipBadRows = False,
     wait: options.Wait = 0.0,
     batch_size: options.BatchSize = DEFAULT_BATCH_SIZE,
     workers: options.Workers = None,
@@ -147,7 +140,8 @@ def insert(
 
     A row without a key is a bad row, unless --key-from makes one: "content", a digest of its text (XXH3-128,
     as xxh128sum prints it), or "line", its place as FILE:LINE, for a file that is inserted once and never
-    appended to. A bad row ends the insert; the batches before it are stored. With --skip-bad-rows it goes on.
+    appended to. A bad row, or a file that cannot be read on, ends the insert; the batches before it are
+    stored. With --skip-bad-rows it goes on.
 
     In a folder, binary files (with a zero byte at their beginning) and hidden ones (.git, .cache) are skipped
     and counted. Bytes of a text that are not of its encoding are read as U+FFFD and counted; in a table or
@@ -177,27 +171,26 @@ def insert(
         work_bar("documents", rows.total_bytes) as advance,
     ):
         is_stored = None if on_conflict == "replace" else target.__contains__
-        feed = _Feed(rows, skip_bad_rows, advance, is_stored, as_json)
+        feed = _Feed(rows, advance, is_stored, as_json)
         how: dict[str, Any] = {"on_conflict": on_conflict, "batch_size": batch_size, "workers": workers}
         insert: Callable[..., InsertReport] = target.insert_many
         if if_new is not None:
             like: dict[str, Any] = {"by": "simhash"} if simhash else {"threshold": if_new}
             insert = partial(target.insert_many_if_new, on_match=feed.on_match, **like)
         report = _insert(partial(insert, **how), feed)
-    note_tally(rows.tally, reads.encoding)
+    note_tally(rows.tally, reads.encoding, says_bad=False)
     seconds = time.monotonic() - began
     rate = sum(report) / max(seconds, 1e-9)
-    bad = feed.bad_rows.count
     if as_json:
         matched = {} if if_new is None else {"matched": feed.matched}
-        counts = report._asdict() | matched | {"equal": feed.equal, "bad": bad, **asdict(rows.tally)}
+        counts = report._asdict() | matched | {"equal": feed.equal} | asdict(rows.tally)
         print_json(counts | {"seconds": seconds, "documents_per_second": rate})
         return
     equal = f"{counted(feed.equal, 'row')} equal to another, " if feed.equal else ""
     alike = "" if if_new is None else f" ({feed.matched:,} of them like another)"
     note(
         f"{counted(report.inserted, 'document')} inserted, {report.replaced:,} replaced, "
-        f"{report.skipped:,} skipped{alike}, {equal}{counted(bad, 'bad row')}; "
+        f"{report.skipped:,} skipped{alike}, {equal}{counted_bad(rows.tally)}; "
         f"{seconds:,.1f} s, {rate:,.0f} documents/s"
     )
 
@@ -215,5 +208,3 @@ def _insert(insert: Callable[..., InsertReport], feed: _Feed) -> InsertReport:
         if feed.done:
             done = f"the first {counted(feed.done, 'document')} of the input are stored, none after them"
         raise CommandError(f"{describe(exc)}; {done}") from exc
-    finally:
-        feed.bad_rows.close()

@@ -14,7 +14,17 @@ import typer
 from simindex.cli import options
 from simindex.cli.command import word
 from simindex.cli.failures import CommandError
-from simindex.cli.output import Advance, counted, figure, note, print_json, print_table, shown_key, work_bar
+from simindex.cli.output import (
+    Advance,
+    counted,
+    figure,
+    note,
+    note_tally,
+    print_json,
+    print_table,
+    shown_key,
+    work_bar,
+)
 from simindex.format.keys import Key
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.index import open as open_index
@@ -193,9 +203,8 @@ def join(
         raise CommandError(f"{a}: the same index twice; simindex pairs has the pairs within one")
     from simindex import corpus
 
-    with corpus.join(
-        _side(a, reads), _side(b, reads), max_candidates=max_candidates, **similar.arguments()
-    ) as found:
+    sides = _side(a, reads), _side(b, reads)
+    with corpus.join(*sides, max_candidates=max_candidates, **similar.arguments()) as found:
         with work_bar("documents", prints_results=True) as advance:
             print_pairs(found, limit, as_json, lambda _: advance(found.read, 0))
         if found.bounded:
@@ -203,6 +212,9 @@ def join(
                 f"simindex: truncated, {counted(found.bounded, 'document')}: pairs may be missing, for the "
                 "limit on candidates was hit; raise --max-candidates"
             )
+    for side in sides:
+        if not isinstance(side, str):
+            note_tally(side.tally, reads.encoding)
 
 
 def _side(side: str, reads: options.FileOptions) -> str | Inputs:

@@ -15,7 +15,6 @@ from simindex.cli.failures import INTERRUPTED, CommandError
 from simindex.cli.output import Reports, counted, print_summary, progress_bar, work_bar
 from simindex.format.keys import Key
 from simindex.index import open as open_index
-from simindex.inputs import sound
 from simindex.jsonable import plain
 
 EXAMPLES = {
@@ -56,7 +55,7 @@ def remove(
     if rows is None or keys or input_:
         wanted |= dict.fromkeys(reading.given_keys(keys, input_, int_keys, reads.limits))
     if rows is not None:
-        wanted |= dict.fromkeys(row.key for row in sound(reads.inputs([rows], keys_only=True)))
+        wanted |= dict.fromkeys(row.key for row in reads.inputs([rows], keys_only=True))
     removed = done = 0
     missing: list[Key] = []
     reports, left = Reports("missing key"), iter(wanted)

@@ -15,7 +15,7 @@ import typer
 from simindex.cli import options
 from simindex.cli.drawing import Chart, is_page, picture_writer, print_chart
 from simindex.cli.failures import CommandError
-from simindex.cli.output import counted, note, print_json, print_text, whole_file
+from simindex.cli.output import counted, note, note_tally, print_json, print_text, whole_file
 from simindex.corpus.report.overview import Overview, is_journal, overview_of, overview_of_journal
 from simindex.corpus.report.report import Bounds, report_of, texts_of, texts_of_job
 from simindex.formulas.curve import DEFAULT_THRESHOLD
@@ -75,6 +75,8 @@ def report(
         if is_page(output):
             with whole_file(output or "") as page:
                 page.write(report_of(overview, found, bounds, stored).encode())
+    if inputs is not None:
+        note_tally(inputs.tally, reads.encoding)
     charts = _charts(overview)
     draw(charts)
     if as_json:

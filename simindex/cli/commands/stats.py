@@ -18,7 +18,7 @@ from simindex.corpus.report.overview import Histograms, histograms_of
 from simindex.formulas.match_odds import FOUND_PROBABILITIES
 from simindex.index import Index
 from simindex.index import open as open_index
-from simindex.inputs import Inputs, sound
+from simindex.inputs import Inputs
 from simindex.queries.stats import Stats
 
 EXAMPLES = r"""
@@ -86,7 +86,7 @@ def stats(
 def _common_passages(stored: Index, inputs: Inputs, share: float) -> list[tuple[int, str]]:
     """Return the passages of texts that are common, each once, with their documents, most common first."""
     found: dict[str, tuple[int, str]] = {}
-    for row in sound(inputs):
+    for row in inputs:
         if isinstance(row.document, str):
             for passage in stored.common_passages(row.document, share):
                 text = " ".join(row.document[passage.start : passage.end].split())

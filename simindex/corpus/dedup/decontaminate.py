@@ -31,7 +31,7 @@ from simindex.corpus.entries import Entries, Entry, PathEntries, Place, entries_
 from simindex.corpus.outputs.rows import Note
 from simindex.format.keys import Key
 from simindex.index import Index
-from simindex.inputs import BadRowError, Source, sound
+from simindex.inputs import OnBadRow, Source, sound
 from simindex.jsonable import key_of, plain
 from simindex.queries.held import HeldDocument, HeldDocuments
 from simindex.sketching.shingles import shingle_hashes
@@ -118,7 +118,7 @@ def decontaminate(
     workers: int | None = None,
     progress: Callable[[int], object] | None = None,
     on_removed: Callable[[Contaminated], object] | None = None,
-    on_bad_row: Callable[[BadRowError], object] | None = None,
+    on_bad_row: OnBadRow | None = None,
     journal: str | os.PathLike[str] | None = None,
     force: bool = False,
 ) -> DecontaminationReport:
@@ -259,14 +259,8 @@ class Decontamination(Job):
             decided: Iterator[DecidedRows] = map(decide, rows)
             if threads > 1:
                 decided = in_order(decide, rows, threads - 1, READY_BATCHES, size)
-            yield map(self._without_bad, decided)
-
-    def _without_bad(self, decided: DecidedRows) -> DecidedRows:
-        """Hand bad rows to who takes them."""
-        rows, _ = decided
-        if rows.bad and isinstance(self._entries, PathEntries):
-            self._entries.take_bad(rows.bad)
-        return decided
+            yield decided
+        self._note_tally()
 
     def _decided(self, items: _Items, rows: Rows) -> DecidedRows:
         found = naming_keys(rows.keys, rows.documents, items.held)

@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing
+from dataclasses import asdict
 from typing import Any, get_args
 
 from simindex.batching import num_workers
@@ -33,7 +34,7 @@ from simindex.corpus.sqlite_files import TextFile
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.formulas.match_odds import returned_probability
 from simindex.index import Index
-from simindex.inputs import BadRowError
+from simindex.inputs import OnBadRow, Tally
 from simindex.queries.search import BandQuery, Method
 
 IndexOrPath = Index | str | os.PathLike[str]
@@ -63,7 +64,7 @@ def deduplicate(
     workers: int | None = None,
     progress: Callable[[int], object] | None = None,
     on_removed: Callable[[Removed], object] | None = None,
-    on_bad_row: Callable[[BadRowError], object] | None = None,
+    on_bad_row: OnBadRow | None = None,
     journal: str | os.PathLike[str] | None = None,
     force: bool = False,
 ) -> DedupReport:
@@ -133,7 +134,8 @@ def deduplicate(
             input is read twice: it is called in the second reading.
         on_removed: called with a `Removed` for each row that goes, in order. A job that is resumed calls
             it for the rows from there on, for some of them again.
-        on_bad_row: takes a row that is none, which is passed over; default: it ends the job.
+        on_bad_row: takes what is no row, which is passed over: a `BadRowError`, of a file that cannot be read
+            on a `BadFileError`; default: it ends the job. So does, always, an input that has nothing else.
         journal: where the journal is; default: beside the output.
         force: give up what another job has left there, and replace an output that exists.
 
@@ -194,7 +196,7 @@ class Job:
         workers: int | None = None,
         progress: Callable[[int], object] | None = None,
         on_removed: Callable[[Removed], object] | None = None,
-        on_bad_row: Callable[[BadRowError], object] | None = None,
+        on_bad_row: OnBadRow | None = None,
         journal: str | os.PathLike[str] | None = None,
         force: bool = False,
     ) -> None:
@@ -375,8 +377,19 @@ class Job:
             ignore_common=self._ignore_common,
         )
 
+    @property
+    def tally(self) -> Tally:
+        """What of the input was passed over, or mended, by this process or an earlier one."""
+        return Tally(**self.state.tally)
+
+    def _note_tally(self) -> None:
+        entries = self._entries.documents if isinstance(self._entries, Paragraphs) else self._entries
+        if isinstance(entries, PathEntries):
+            self.state.tally = asdict(entries.inputs.tally)
+
     def _looked(self, count: int, is_durable: bool) -> None:
         self.state.looked = count
+        self._note_tally()
         if self._journal is not None and is_durable:
             self._journal.write()
         self.on_looked(count)

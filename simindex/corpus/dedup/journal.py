@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import xxhash
@@ -43,11 +43,12 @@ class State:
     dropped: int = 0  # those of them of which nothing is left
     rollup: Any = None
     looked: int = 0  # rows that were looked at, where all are before the first is written
+    tally: dict[str, int] = field(default_factory=dict)  # of the input; see `inputs.Tally`
     items: int = 0  # of a decontamination
     short_items: int = 0  # those of fewer words than a shingle has
 
     def __post_init__(self) -> None:
-        counts = [getattr(self, field.name) for field in fields(self) if field.type == "int"]
+        counts = [getattr(self, each.name) for each in fields(self) if each.type == "int"]
         if self.phase not in _PHASES or any(type(count) is not int or count < 0 for count in counts):
             raise ValueError(f"state: expected one of {', '.join(_PHASES)}, and counts; found {self!r:.200}")
 

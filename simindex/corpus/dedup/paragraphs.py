@@ -140,6 +140,10 @@ class Paragraphs:
         """Return that of the documents."""
         return self.documents.head()
 
+    def again(self) -> Paragraphs:
+        """Return the same paragraphs for a second reading."""
+        return Paragraphs(self.documents.again(), self._cut)
+
     def rows(self, size: int, skipped: int) -> Iterator[ParagraphRows]:
         """Yield the paragraphs of some documents at a time, `size` or more, fewer where they take
         `PART_BYTES`; those of whole documents are skipped."""

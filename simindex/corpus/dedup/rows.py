@@ -15,7 +15,7 @@ import numpy as np
 
 from simindex.batching import PART_BYTES, bytes_of, in_parts
 from simindex.corpus.entries import Entry, PathEntries
-from simindex.inputs import BadRowError, Columns, Inputs
+from simindex.inputs import Columns, Inputs
 from simindex.inputs.source import BYTE_ORDER_MARK, Extent
 
 READ_AHEAD = 3
@@ -23,8 +23,7 @@ READ_AHEAD = 3
 
 
 class Rows:
-    """Rows of an input, or paragraphs of them, in order, that came one by one or are added as columns; `bad`
-    stood between them."""
+    """Rows of an input, or paragraphs of them, in order, that came one by one or are added as columns."""
 
     def __init__(self, first: int, entries: Sequence[Entry] = (), num_bytes: int = 0) -> None:
         self.first, self._entries, self.num_bytes = first, entries, num_bytes
@@ -35,8 +34,6 @@ class Rows:
         self.keys: list[Any] = [entry.key for entry in entries]
         self.documents = [entry.document for entry in entries]
         self.contents: list[Any] = []
-        self.bad: list[BadRowError] = []
-        self.places_of_bad: set[int] = set()
 
     def add(self, place: int, some: Columns, begin: int, end: int) -> None:
         """Take rows of the input at a place."""
@@ -84,23 +81,19 @@ class Rows:
 def rows_of(entries: Iterable[Entry], size: int, skipped: int) -> Iterator[Rows]:
     """Yield at most `size` rows at a time, fewer where they take `PART_BYTES`."""
     if isinstance(entries, PathEntries):
-        yield from rows_by_columns(entries.columns(), entries.takes_bad_rows, size, skipped)
+        yield from rows_by_columns(entries.columns(), size, skipped)
         return
     for part in in_parts(islice(entries, skipped, None), size, lambda entry: bytes_of(entry.document)):
         yield Rows(part.values[0].number, part.values, part.num_bytes)
 
 
 def rows_by_columns(
-    columns: Generator[tuple[int, Columns], None, None],
-    takes_bad_rows: bool,
-    size: int,
-    skipped: int,
-    first: int = 0,
+    columns: Generator[tuple[int, Columns], None, None], size: int, skipped: int, first: int = 0
 ) -> Iterator[Rows]:
     """Yield rows some at a time, as `rows_of` does; where it cannot be read on, those before that, too."""
     rows, number = Rows(first + skipped), 0
     try:
-        with closing(columns):  # a bad row leaves it under way
+        with closing(columns):
             for place, some in columns:
                 begin = min(max(skipped - number, 0), len(some.keys))
                 number += len(some.keys)
@@ -111,16 +104,11 @@ def rows_by_columns(
                     if len(rows) == size or rows.num_bytes >= PART_BYTES:
                         full, rows = rows, Rows(rows.first + len(rows))
                         yield full
-                if some.error is not None:
-                    if not takes_bad_rows:
-                        raise some.error
-                    rows.bad.append(some.error)
-                    rows.places_of_bad.add(place)
     except Exception:
         if rows:
             yield rows
         raise
-    if rows or rows.bad:
+    if rows:
         yield rows
 
 
@@ -146,7 +134,7 @@ class InputPart(NamedTuple):
 
 
 def columns_of_part(inputs: Inputs, part: InputPart) -> Generator[tuple[int, Columns], None, None]:
-    """Yield the rows of a part some at a time, each with the place of its source; bad rows with them."""
+    """Yield the rows of a part some at a time, each with the place of its source."""
     for some in inputs.columns_of(part.place, part.extent):
         yield part.place, some
 
@@ -196,7 +184,7 @@ class PartRead(NamedTuple):
 
 
 def rows_of_parts(
-    inputs: Inputs, parts: list[PartRead], size: int, skipped: int, *, takes_bad_rows: bool, by_lines: bool
+    inputs: Inputs, parts: list[PartRead], size: int, skipped: int, *, by_lines: bool
 ) -> Iterator[Rows]:
     """Yield the rows of parts that were read before; `by_lines`: as `LineRows` where each line is a row."""
     behind = 0
@@ -208,7 +196,7 @@ def rows_of_parts(
         if by_lines and lines and lines == count:
             yield from _by_lines(inputs, part, count, first, done)
             continue
-        yield from rows_by_columns(columns_of_part(inputs, part), takes_bad_rows, size, done, first)
+        yield from rows_by_columns(columns_of_part(inputs, part), size, done, first)
 
 
 def _by_lines(inputs: Inputs, part: InputPart, count: int, first: int, done: int) -> Iterator[Rows]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, groupby
@@ -93,15 +93,13 @@ class DedupSteps:
         with open(self._verdicts, "rb") as file:
             verdicts = VerdictReader(*read_verdicts(file))
             rows = self._again(verdicts.read, skipped, by_lines, before)
-            on_bad = list if self._files is None else self._files.take_bad
-            yield verdicts.decided_rows(self._ahead(rows), on_bad)
+            yield verdicts.decided_rows(self._ahead(rows))
 
     def _again(self, read: list[PartRead], skipped: int, by_lines: bool, before: object) -> Iterator[Rows]:
         """Yield the rows of the second reading, and make sure that they are those of the first."""
-        files, how = self.entries, (self.batch_size, skipped)
+        files, how = self.entries.again(), (self.batch_size, skipped)
         if isinstance(files, PathEntries) and files.are_here:
-            takes_bad = files.takes_bad_rows
-            parts = rows_of_parts(files.inputs, read, *how, takes_bad_rows=takes_bad, by_lines=by_lines)
+            parts = rows_of_parts(files.inputs, read, *how, by_lines=by_lines)
         else:
             parts = self._rows(skipped)
         count, total = skipped, sum(part.rows for part in read)
@@ -170,10 +168,7 @@ class DedupSteps:
         if files.mark is not None and files.mark["is_whole"]:
             return seen.parts()
         try:
-            with (
-                self._files.quiet() if self._files else nullcontext(),
-                closing(self._with_others(self._sketched(files.count), files.count)) as batches,
-            ):
+            with closing(self._with_others(self._sketched(files.count), files.count)) as batches:
                 self._fill(files, seen, batches)
         except BaseException:
             if seen.count == files.count:  # else it was interrupted between the two
@@ -191,9 +186,6 @@ class DedupSteps:
     ) -> None:
         marked, rank = time.monotonic(), rank_of(self.keep)
         for rows, sketches, found in batches:
-            if not len(rows):
-                seen.add(rows)
-                continue
             if self.has_typed_ids:
                 seen.require_id_type(rows)
             if files.count + len(rows) > MOST_NUMBERS:
@@ -285,8 +277,6 @@ class _Seen:
             self._are_lines[place] &= (first, last) == (before + 1, before + count)
             self._rows[place] += count
             at += count
-        for place in rows.places_of_bad:
-            self._are_lines[place] = False
 
     def require_id_type(self, rows: Rows) -> None:
         """Refuse an id of another type than the ids before; a row without one is passed over."""

@@ -21,7 +21,6 @@ from simindex.corpus.outputs.output import replacing
 from simindex.errors import SimIndexError
 from simindex.format.keys import Key
 from simindex.format.rows import NO_VALUE
-from simindex.inputs import BadRowError
 from simindex.pairs.edges import ends_of
 from simindex.pairs.plan import PairPlan
 from simindex.sketching.estimate import Estimate, row_estimates
@@ -98,17 +97,13 @@ class VerdictReader:
         self.read, self._rest = read, verdicts
         self._next = next(verdicts, None)
 
-    def decided_rows(
-        self, parts: Iterable[Rows], on_bad: Callable[[Sequence[BadRowError]], object]
-    ) -> Iterator[DecidedRows]:
-        """Yield rows with what was decided; `on_bad` takes what stands between them and is no row."""
+    def decided_rows(self, parts: Iterable[Rows]) -> Iterator[DecidedRows]:
+        """Yield rows with what was decided."""
         behind: int | None = None
         for rows in parts:
             if behind is not None and rows.first != behind:
                 raise _misnumbered(f"row {behind:,}", f"row {rows.first:,}")
             behind = rows.first + len(rows)
-            if rows.bad:
-                on_bad(rows.bad)
             verdicts: list[Verdict | None] = [None] * len(rows)
             some = self.next_rows(rows.first, behind)
             for place, verdict in some:

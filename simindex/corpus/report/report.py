@@ -19,7 +19,7 @@ from simindex.corpus.report.page import page_of, shared_form
 from simindex.corpus.shared_passages import shingles_to_explain
 from simindex.format.keys import Key
 from simindex.index import Index
-from simindex.inputs import BadRowError, Inputs, Row, sound
+from simindex.inputs import Inputs, Row
 from simindex.jsonable import plain
 from simindex.queries.passages import StoredPassage, StoredPassages
 
@@ -121,13 +121,13 @@ def _shown(metadata: Any) -> str:
         return "(nested too deep to show)"
 
 
-def texts_of(rows: Iterable[Row | BadRowError], keys: Collection[Key]) -> dict[Key, str]:
-    """Return the texts of the rows with these keys, of several with one key the first; raise bad rows."""
+def texts_of(rows: Iterable[Row], keys: Collection[Key]) -> dict[Key, str]:
+    """Return the texts of the rows with these keys, of several with one key the first."""
     wanted = set(keys)
     found: dict[Key, str] = {}
     if not wanted:
         return found
-    for row in sound(rows):
+    for row in rows:
         if isinstance(row.document, str) and row.key in wanted:
             found[row.key] = row.document
             wanted.remove(row.key)
@@ -177,8 +177,6 @@ def _placed(
             elif isinstance(text, str) and split and _document_of(paragraph_key(key, 1)) in wanted:
                 for place, (start, end) in enumerate(spans_of(text, split), 1):
                     yield paragraph_key(key, place), text[start:end].strip(), path, row
-        if some.error is not None:
-            raise some.error
 
 
 def _document_of(paragraph: Key) -> str | bytes:

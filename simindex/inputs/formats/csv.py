@@ -31,14 +31,13 @@ def read(source: Source, fields: Fields, delimiter: str = ",") -> Iterator[Found
             feed.begin_row()
             try:
                 cells = next(reader, None)
-            except parser.Error as exc:
-                yield feed.number, None, BadRowError(f"{source.name}:{feed.number}", f"{exc}{feed.since()}")
-                if str(exc).startswith("unexpected end"):
+            except (parser.Error, BadRowError) as exc:
+                error = exc if isinstance(exc, BadRowError) else _bad_row(source, feed, exc)
+                if header is None:
+                    raise error from exc  # no row behind it can be told from a header
+                yield feed.number, None, error
+                if isinstance(exc, BadRowError) or str(exc).startswith("unexpected end"):
                     feed.read_again()  # a quote is not closed, it may be
-                continue
-            except BadRowError as exc:
-                yield feed.number, None, exc
-                feed.read_again()
                 continue
             if cells is None:
                 return
@@ -50,6 +49,14 @@ def read(source: Source, fields: Fields, delimiter: str = ",") -> Iterator[Found
             elif cells:
                 content = Cells(feed.row, header, cells, delimiter, line_end)
                 yield feed.number, content, _values(source, feed.number, fields, names, cells)
+
+
+def _bad_row(source: Source, feed: _Feed, error: Exception) -> BadRowError:
+    """Return what is said of an error of the parser."""
+    reason = f"{error}{feed.since()}"
+    if reason.startswith("new-line character"):
+        reason = "expected rows that end in a line feed, found a carriage return alone, as of an old Mac"
+    return BadRowError(f"{source.name}:{feed.number}", reason)
 
 
 def _header(source: Source, place: str, fields: Fields, cells: list[str]) -> list[str]:

@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from simindex.inputs.rows import BadRowError, Fields
+from simindex.errors import InputError
+from simindex.inputs.rows import BadRowError, Fields, kind_of
 from simindex.inputs.source import BYTE_ORDER_MARK, Columns, Found, Source, columns_of
 
 _REMEDY = "--format jsonl takes an object a line, --format text the file as one document"
@@ -17,29 +18,25 @@ def read(source: Source, _fields: Fields) -> Iterator[Found]:
     from 1."""
     import orjson
 
+    content = source.whole()
     try:
-        values = loads(content := source.whole())
-    except BadRowError as exc:
-        yield 0, None, exc
-        return
+        values = loads(content)
     except orjson.JSONDecodeError as exc:
         found = f"no JSON ({exc.msg}, line {exc.lineno}, column {exc.colno}); {_REMEDY}"
-        yield 0, None, _no_json(source, source.name, content, f"a JSON array of objects, found {found}")
-        return
+        raise _no_json(source, source.name, content, f"a JSON array of objects, found {found}") from exc
     del content
     if isinstance(values, dict):
         values = [values]
     if not isinstance(values, list):
-        found = type(values).__name__
-        yield 0, None, BadRowError(source.name, f"expected a JSON array of objects, found {found}; {_REMEDY}")
-        return
+        found = kind_of(values)
+        raise InputError(source.name, f"expected a JSON array of objects, found {found}; {_REMEDY}")
     num_bytes = source.bytes_read
     for number, value in enumerate(values, 1):
         source.bytes_read = num_bytes * number // len(values)
         if isinstance(value, dict):
             yield number, value, value
         else:
-            reason = f"expected a JSON object, found {type(value).__name__}"
+            reason = f"expected a JSON object, found {kind_of(value)}"
             yield number, None, BadRowError(f"{source.name}:{number}", reason)
 
 
@@ -56,7 +53,7 @@ def loads(content: bytes) -> Any:
     """Return the value of JSON. Raises orjson.JSONDecodeError.
 
     orjson makes floats of integers over 64 bits, and refuses halves of characters, which outputs of simindex
-    may have; the json module takes five times as long.
+    may have, and NaN and Infinity, which Python writes; the json module takes five times as long.
     """
     import orjson
 
@@ -66,11 +63,11 @@ def loads(content: bytes) -> Any:
         if not _may_be_rounded(value):
             return value
     except orjson.JSONDecodeError as exc:
-        if "surrogate" not in exc.msg:
+        if "surrogate" not in exc.msg and b"NaN" not in content and b"Infinity" not in content:
             raise
         refused = exc
     try:
-        return json.loads(content.decode(), parse_constant=_refuse)
+        return json.loads(content.decode())
     except (ValueError, RecursionError) as exc:
         raise refused or orjson.JSONDecodeError(str(exc), "", 0) from None
 
@@ -86,10 +83,6 @@ def _may_be_rounded(value: Any) -> bool:
         if not kinds.isdisjoint((dict, list)):
             ahead += [each for each in values if isinstance(each, (dict, list))]
     return False
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(constant)
 
 
 # ---- lines ----
@@ -138,4 +131,4 @@ def _value(source: Source, number: int, line: bytes) -> dict[str, Any] | BadRowE
     if isinstance(value, dict):
         return value
     remedy = "; --format json takes an array of objects" if number == 1 and isinstance(value, list) else ""
-    return BadRowError(place, f"expected a JSON object, found {type(value).__name__}{remedy}")
+    return BadRowError(place, f"expected a JSON object, found {kind_of(value)}{remedy}")

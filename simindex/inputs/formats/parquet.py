@@ -14,7 +14,7 @@ from simindex import remote
 from simindex.batching import PART_BYTES
 from simindex.errors import InputError, reason_of
 from simindex.inputs.rows import BadRowError, Fields
-from simindex.inputs.source import BatchRow, Found, Source
+from simindex.inputs.source import BatchRow, Found, Limits, Source, names_of
 from simindex.remote import is_remote
 
 _ROWS_A_TIME = 1_000
@@ -48,19 +48,21 @@ def read(source: Source, fields: Fields) -> Iterator[Found]:
                 rows = _rows_a_time(file.metadata.row_group(group))
                 for batch in file.iter_batches(rows, row_groups=[group], columns=columns):
                     looked_at = batch.select(wanted) if selects else batch
-                    for at, values in enumerate(_values(looked_at, source.limits.row)):
+                    if columns is None and not selects:
+                        looked_at = batch.rename_columns(names_of(names))
+                    for at, found in enumerate(_values(batch, looked_at, source.limits)):
                         number += 1
                         source.bytes_read = num_bytes * number // num_rows
-                        if values is None:
-                            place, reason = f"{source.name}:{number}", source.limits.refusal("a cell")
-                            yield number, None, BadRowError(place, reason)
+                        if isinstance(found, str):
+                            yield number, None, BadRowError(f"{source.name}:{number}", found)
                         else:
-                            yield number, BatchRow(batch, at), values
+                            yield number, BatchRow(batch, at), found
     except InputError:
         raise
     except Exception as exc:  # pyarrow's errors derive from several builtins
         beyond = f" beyond row {number:,}" if number else ""
-        raise InputError(source.name, f"cannot be read{beyond}: {reason_of(exc)}") from exc
+        kind = remote.UnreachableError if is_remote(source.path) else InputError  # it may be either
+        raise kind(source.name, f"cannot be read{beyond}: {reason_of(exc)}") from exc
 
 
 def _no_rows(schema: Any) -> Any:
@@ -76,14 +78,29 @@ def _rows_a_time(group: Any) -> int:
     return int(max(1, min(_ROWS_A_TIME, PART_BYTES * group.num_rows // max(group.total_byte_size, 1))))
 
 
-def _values(batch: Any, limit: int) -> Iterator[dict[str, Any] | None]:
-    """Yield the values of each row of a batch, ``None`` for one with a cell over the limit."""
-    if batch.nbytes <= limit:
-        yield from batch.to_pylist()
+def _values(batch: Any, looked_at: Any, limits: Limits) -> Iterator[dict[str, Any] | str]:
+    """Yield the values of each row of a batch in the columns that are looked at, or why it is none: a cell
+    over the limit, or a text in any column that is no UTF-8."""
+    if looked_at.nbytes <= limits.row and _is_utf8(batch):
+        yield from looked_at.to_pylist()
         return
     for at in range(batch.num_rows):
-        too_large = any(_num_bytes(column, at) > limit for column in batch.columns)
-        yield None if too_large else batch.slice(at, 1).to_pylist()[0]
+        if any(_num_bytes(column, at) > limits.row for column in looked_at.columns):
+            yield limits.refusal("a cell")
+            continue
+        try:
+            batch.slice(at, 1).to_pylist()
+            yield looked_at.slice(at, 1).to_pylist()[0]
+        except UnicodeDecodeError:
+            yield "expected UTF-8, found other bytes in a column of texts"
+
+
+def _is_utf8(batch: Any) -> bool:
+    try:
+        batch.validate(full=True)
+    except ValueError:  # of pyarrow's
+        return False
+    return True
 
 
 def _num_bytes(column: Any, at: int) -> int:

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from simindex.inputs.rows import BadRowError, Fields
+from simindex.errors import InputError
+from simindex.inputs.rows import Fields, NoTextError
 from simindex.inputs.source import Columns, Limits, Source
 
 
 def read(source: Source, _fields: Fields) -> Iterator[Columns]:
     """Yield the one row of a text file."""
-    try:
-        yield Columns([source.name], [0], [source.key], [text_of(source)], [None])
-    except BadRowError as exc:
-        yield Columns.without_rows(exc)
+    yield Columns([source.name], [0], [source.key], [text_of(source)], [None])
 
 
 def text_of(source: Source) -> str:
@@ -31,9 +29,12 @@ def text_of(source: Source) -> str:
             source.tally.mended += 1
             return content.decode("utf-8", "replace")
     except MemoryError:
-        raise BadRowError(source.name, "not enough memory to read it") from None
+        raise InputError(source.name, "not enough memory to read it") from None
 
 
 def read_text(path: str, limits: Limits | None = None, encoding: str = "utf-8") -> str:
     """Return the text of a file, or of standard input for "-"; see `text_of`."""
-    return text_of(Source(path, limits, encoding))
+    try:
+        return text_of(Source(path, limits, encoding))
+    except NoTextError as exc:  # no other can be read in its place
+        raise InputError(exc.place, exc.reason) from exc

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.texts import rows_and_bad
 
 from simindex.inputs import BadRowError, Fields, Inputs, Limits, Row
 
@@ -16,7 +17,7 @@ CELLS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\
 
 def read(path: Path, content: bytes, fields: Fields | None = None) -> list[Row | BadRowError]:
     path.write_bytes(content)
-    return list(Inputs([str(path)], fields or Fields()))
+    return rows_and_bad([str(path)], fields or Fields())
 
 
 @given(st.lists(st.tuples(CELLS.filter(bool), CELLS, CELLS)))
@@ -45,7 +46,7 @@ def test_csv_byte_order_mark_is_no_part_of_the_first_name(tmp_path: Path, header
 def rows_of(path: Path, content: bytes, limits: Limits) -> list[object]:
     """The documents of a file, with the words of an error in place of a row that is over a limit."""
     path.write_bytes(content)
-    rows = Inputs([str(path)], Fields(key_from="line"), limits=limits)
+    rows = rows_and_bad([str(path)], Fields(key_from="line"), limits=limits)
     return [row.document if isinstance(row, Row) else str(row) for row in rows]
 
 
@@ -83,7 +84,7 @@ def test_csv_quote_that_is_not_closed_costs_its_own_line(tmp_path: Path) -> None
     to_the_end = rows_of(path, content, Limits())
     assert str(to_the_end[5]).startswith(f"{path}:101: unexpected end of data; the row began in line 7")
     assert to_the_end[6:] == documents
-    keys = Inputs([str(path)], Fields("none", key_from="line"))
+    keys = rows_and_bad([str(path)], Fields("none", key_from="line"))
     assert [row.key for row in keys if isinstance(row, Row)][5:] == [f"{path}:{n}" for n in range(8, 102)]
 
 
@@ -106,7 +107,7 @@ def test_csv_row_of_a_compressed_file_is_bound_by_the_ratio(tmp_path: Path) -> N
 def test_csv_rows_keep_their_lines_behind_a_line_over_the_limit_within_a_row(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(b'text\n"open\none\n' + b"x" * 200 + b"\ntwo\n")
-    rows = list(Inputs([str(path)], Fields(key_from="line"), limits=Limits(row=100)))
+    rows = rows_and_bad([str(path)], Fields(key_from="line"), limits=Limits(row=100))
     assert [row.key if isinstance(row, Row) else row.place for row in rows] == [
         f"{path}:4",
         f"{path}:3",

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from support.faults import around, set_bound
+from support.texts import rows_and_bad
 
 from simindex.inputs import BadRowError, Fields, InputError, Inputs, Limits, Row
 
@@ -31,7 +32,7 @@ def test_parquet_keeps_the_other_columns_when_asked(tmp_path: Path) -> None:
     for is_kept, metadata in ((True, {"year": 1984}), (False, None)):
         inputs = inputs_of(path, rows, Fields(metadata=is_kept, key_from="line"))
         assert list(inputs) == [Row(f"{path}:1", ("a", "b"), metadata)]
-    (bad,) = Inputs([str(path)])
+    (bad,) = rows_and_bad([str(path)])
     assert str(bad).startswith(f"{path}:1: expected a key in the field 'id', found null; --id-field")
 
 
@@ -69,7 +70,8 @@ def test_parquet_cell_over_the_limit_is_a_bad_row_and_reading_goes_on(tmp_path: 
         {"id": 4, "text": "fine", "more": list(range(50))},
         {"id": 5, "text": "last", "more": [5]},
     ]
-    found = list(inputs_of(tmp_path / "a.parquet", rows, limits=Limits(row=50)))
+    inputs_of(tmp_path / "a.parquet", rows)
+    found = rows_and_bad([path], limits=Limits(row=50))
     assert [row.key if isinstance(row, Row) else row.place for row in found] == [
         1,
         f"{path}:2",
@@ -81,7 +83,7 @@ def test_parquet_cell_over_the_limit_is_a_bad_row_and_reading_goes_on(tmp_path: 
     assert found[1].reason == (
         "expected a cell of at most 50 bytes, found more; --max-row (Limits.row) sets the limit"
     )
-    with_metadata = list(Inputs([path], Fields(metadata=True), limits=Limits(row=50)))
+    with_metadata = rows_and_bad([path], Fields(metadata=True), limits=Limits(row=50))
     assert [type(row) for row in with_metadata] == [Row, BadRowError, BadRowError, BadRowError, Row]
     assert with_metadata[4] == Row(5, "last", {"more": [5]})
 
@@ -91,9 +93,9 @@ def test_long_rows_become_python_s_a_few_at_a_time(tmp_path: Path, monkeypatch: 
     set_bound(monkeypatch, "bytes of a part of Parquet", 100_000)
     taken: list[int] = []
 
-    def counted(values: Any, batch: Any, limit: int) -> Any:
+    def counted(values: Any, batch: Any, *how: Any) -> Any:
         taken.append(batch.num_rows)
-        return values(batch, limit)
+        return values(batch, *how)
 
     around(monkeypatch, "values of a part of Parquet", counted)
     rows = [{"id": n, "text": f"{n:03} {'x' * 996}"} for n in range(500)]

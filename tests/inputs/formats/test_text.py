@@ -5,8 +5,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.texts import rows_and_bad
 
-from simindex.inputs import BadRowError, Inputs, Limits, Source, read_text
+from simindex.inputs import BadRowError, InputError, Limits, Source, read_text
 
 
 @pytest.mark.parametrize(
@@ -32,12 +33,12 @@ def test_text_over_the_limit_is_a_bad_row(tmp_path: Path, monkeypatch: pytest.Mo
     path = tmp_path / "a.txt"
     path.write_bytes(b"x" * 1_000_000)
     assert len(read_text(str(path), Limits(row=1_000_000))) == 1_000_000
-    (row,) = Inputs([str(path)], limits=Limits(row=999_999))
+    (row,) = rows_and_bad([str(path)], limits=Limits(row=999_999))
     assert isinstance(row, BadRowError)
     reason = "expected a document of at most 999,999 bytes, found more; --max-row (Limits.row) sets"
     assert str(row) == f"{path}: {reason} the limit"
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"12345")))
-    with pytest.raises(BadRowError, match=r"^stdin: expected a document of at most 4 bytes"):
+    with pytest.raises(InputError, match=r"^stdin: expected a document of at most 4 bytes"):
         read_text("-", Limits(row=4))
 
 
@@ -49,5 +50,5 @@ def test_text_for_which_there_is_no_memory_is_a_bad_row(
 
     monkeypatch.setattr(Source, "_whole", no_memory)
     (tmp_path / "a.txt").write_text("x")
-    (row,) = Inputs([str(tmp_path / "a.txt")])
+    (row,) = rows_and_bad([str(tmp_path / "a.txt")])
     assert str(row) == f"{tmp_path / 'a.txt'}: not enough memory to read it"

@@ -10,6 +10,7 @@ from typing import Any
 import brotli
 import pytest
 from support.commands import Run
+from support.texts import rows_and_bad
 
 from simindex.inputs import BadRowError, Fields, InputError, Inputs, Limits, Row
 from simindex.inputs.streams import ZSTD_MODULE
@@ -57,7 +58,7 @@ PAGES = [
 ]
 
 
-def rows_of(path: Path, **options: Any) -> list[Row | BadRowError]:
+def rows_of(path: Path, **options: Any) -> list[Row]:
     return list(Inputs([str(path)], **options))
 
 
@@ -120,7 +121,7 @@ def test_page_over_the_limit_is_a_bad_row_and_the_next_one_comes(tmp_path: Path)
     path = tmp_path / "a.warc.gz"
     pages = [response("https://b.example/", bomb, more="Content-Encoding: gzip\r\n"), PAGES[6]]
     path.write_bytes(b"".join(map(gzip.compress, pages)))
-    bad, good = rows_of(path)
+    bad, good = rows_and_bad([str(path)])
     assert isinstance(bad, BadRowError)
     assert str(bad) == (
         f"{path}:1: expected a page of at most 8 MiB, found more; --max-row (Limits.row), 32 times as much, "
@@ -229,7 +230,7 @@ def test_page_that_cannot_be_unpacked_is_a_bad_row(tmp_path: Path, coding: str) 
     path.write_bytes(
         response("https://b.example/", content, more=f"Content-Encoding: {coding}\r\n") + PAGES[6]
     )
-    bad, good = rows_of(path)
+    bad, good = rows_and_bad([str(path)])
     assert isinstance(bad, BadRowError)
     label = coding.rpartition(" ")[2]
     assert str(bad).startswith(
@@ -268,7 +269,7 @@ BOMB = b"<p>" + b"a " * 500_000
 )
 def test_page_is_bounded_however_it_is_packed(tmp_path: Path, head: str, content: bytes) -> None:
     (tmp_path / "a.warc").write_bytes(response("https://b.example/", content, more=f"{head}\r\n") + PAGES[6])
-    bad, good = rows_of(tmp_path / "a.warc", limits=Limits(row=1 << 23))
+    bad, good = rows_and_bad([str(tmp_path / "a.warc")], limits=Limits(row=1 << 23))
     assert ":1: expected a page of at most 256 KiB, found more" in str(bad)
     assert isinstance(good, Row)
 
@@ -346,7 +347,7 @@ def test_wrong_bytes_of_a_page_are_replaced_and_the_rest_is_kept(tmp_path: Path)
 def test_encoding_that_browsers_refuse_is_a_bad_row(tmp_path: Path) -> None:
     path = tmp_path / "a.warc"
     path.write_bytes(response("https://b.example/", html(WORDS), "text/html; charset=iso-2022-kr") + PAGES[6])
-    bad, good = rows_of(path)
+    bad, good = rows_and_bad([str(path)])
     assert str(bad).startswith(
         f"{path}:1: the page cannot be read: its label names an encoding that browsers"
     )
@@ -396,7 +397,7 @@ def test_main_text_is_looked_for_in_linear_time(
     for depth in (10, 8_000):
         page = f"{tag * depth}<p>{WORDS}</p>{closing * depth * is_closed}"
         (tmp_path / "a.warc").write_bytes(response("https://b.example/", page.encode()))
-        found = rows_of(tmp_path / "a.warc")
+        found = rows_and_bad([str(tmp_path / "a.warc")])
     assert [row.document for row in found if isinstance(row, Row)] == [WORDS]
     assert elements > 8_000
     assert 0 < steps <= 64 * elements

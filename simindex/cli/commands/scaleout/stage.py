@@ -58,12 +58,11 @@ def _finish(job: PlannedJob, as_json: bool) -> None:
     from simindex import scaleout
 
     if job.plan.kind == scaleout.StagedDedup.kind:
-        from simindex.cli.commands.dedup import passed_over
         from simindex.cli.commands.scaleout.stages import run_to_end
-        from simindex.cli.output import Reports
+        from simindex.cli.output import Reports, report_skipped
 
         dedup, bad_rows = scaleout.StagedDedup(job.work), Reports("bad row")
-        run_to_end(lambda tell: dedup.finish(tell, passed_over(bad_rows)), bad_rows, as_json)
+        run_to_end(lambda tell: dedup.finish(tell, report_skipped(bad_rows)), bad_rows, as_json)
         return
     from simindex.cli.commands.pairs import note_bounded
 

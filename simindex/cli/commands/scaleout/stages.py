@@ -12,7 +12,7 @@ from simindex import scaleout
 from simindex.cli import options, reading
 from simindex.cli.commands.dedup import DedupOptions, OutputFile, note_missed, note_rows
 from simindex.cli.options import Address
-from simindex.cli.output import Reports, note, print_json, work_bar
+from simindex.cli.output import Reports, counted, note, print_json, report_skipped, work_bar
 
 if TYPE_CHECKING:
     from simindex.corpus import DedupReport
@@ -48,7 +48,9 @@ def dedup(
             end (default: that of the journal).
     """
     rows, bad_rows = _rows_of(inputs, reads), Reports("bad row")
-    given = how.arguments(sketch, bad_rows) | {"work": work, "address": address}
+    given = how.arguments(sketch) | {"work": work, "address": address}
+    if reads.skip_bad_rows:
+        given["on_bad_row"] = report_skipped(bad_rows)
     run_to_end(lambda tell: scaleout.deduplicate(rows, output, progress=tell, **given), bad_rows, as_json)
 
 
@@ -73,8 +75,7 @@ def plan(
         parallel N: Approximate number of processes.
         find: Write the rows that stay, or JSON lines of similar pairs, or of clusters by their linkage.
     """
-    given = how.arguments(sketch, Reports("bad row"))
-    given["skip_bad_rows"] = given.pop("on_bad_row") is not None
+    given = how.arguments(sketch) | {"skip_bad_rows": reads.skip_bad_rows}
     rows = _rows_of(inputs, reads)
     if find == "duplicates":
         scaleout.plan_dedup(rows, output, work=work, parallel=parallel, **given)
@@ -103,5 +104,5 @@ def run_to_end(
     if as_json:
         print_json(report._asdict() | {"bad": bad_rows.count})
         return
-    note_rows(report, bad_rows.count)
+    note_rows(report, counted(bad_rows.count, "bad row"))
     note_missed(report.missed)
