@@ -112,7 +112,10 @@ def test_query_input_prints_a_set_for_each_row(run: Run, news: str, rows_file: s
 def test_query_input_ends_at_a_bad_row_after_the_rows_before_it(run: Run, news: str, tmp_path: Path) -> None:
     result = run("query", news, "--input", "-", "--json", stdin=json_lines(ROWS) + b"{}\n")
     assert (result.code, len(result.out.splitlines())) == (1, 3)
-    assert result.err == "simindex: stdin:4: expected a field 'text', found []; --text-field names another; --skip-bad-rows skips it\n"
+    assert result.err == (
+        "simindex: stdin:4: expected a field 'text', found []; --text-field names another; "
+        "--skip-bad-rows skips it\n"
+    )
     (tmp_path / "cut.jsonl.gz").write_bytes(gzip.compress(json_lines(ROWS))[:-6])
     result = run("query", news, "--input", "cut.jsonl.gz", "--json")
     assert (result.code, len(result.out.splitlines())) == (1, 3)
