@@ -117,8 +117,7 @@ def num_workers(workers: int | None) -> int:
     """Return how many threads to use; ``None``: the cores that this process may run on."""
     if workers is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    require_int("workers", workers, 1)
-    return workers
+    return require_int("workers", workers, 1)
 
 
 def _surely(waiting: Callable[[], object]) -> None:

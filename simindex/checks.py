@@ -4,21 +4,32 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterable, Iterable, Mapping
+from numbers import Integral
 
 
 def require_int(
     name: str, value: object, low: int, high: int | None = None, *, multiple: int = 1, remark: str = ""
-) -> None:
-    """Refuse what is no int of at least `low`, and at most `high` if there is a limit, or no multiple.
+) -> int:
+    """Return a value as an int; refuse what is none of at least `low`, and at most `high` if there is one, or
+    no multiple.
 
-    True and False are none, nor is one of a subclass, which may compare as it likes.
+    NumPy's integers are some. True and False are none, nor is one of a subclass, which may compare as it
+    likes.
     """
+    if isinstance(value, Integral) and not isinstance(value, int):
+        value = int(value)
     if type(value) is not int:
         raise TypeError(f"{name}: expected an int, found {type(value).__name__}")
     if value < low or (high is not None and value > high) or value % multiple:
         expected = f"{low} or more" if high is None else f"{low}..{high}"
         expected = expected if multiple == 1 else f"a multiple of {multiple} in {expected}"
         raise ValueError(f"{name}: expected {expected}{remark}, found {value}")
+    return value
+
+
+def set_int(of: object, name: str, low: int, high: int | None = None, *, multiple: int = 1) -> None:
+    """Let a field of a frozen dataclass be an int, as `require_int` returns it."""
+    object.__setattr__(of, name, require_int(name, getattr(of, name), low, high, multiple=multiple))
 
 
 def local_path(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
@@ -31,6 +42,12 @@ def local_path(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
             f"path: expected a folder, found {text!r}; an index that is not to stay goes into a "
             "tempfile.TemporaryDirectory, where /dev/shm is a folder in memory"
         )
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(
+            f"path: expected a folder whose name is UTF-8, as LMDB needs it, found {text!r}"
+        ) from None
     if "://" in text:
         raise ValueError(f"path: expected a folder of this machine, found an address, {text!r}")
     return os.path.expanduser(text) if text.startswith("~") else path

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
-from simindex.checks import require_int
+from simindex.checks import set_int
 from simindex.errors import ConfigMismatchError, FormatError
 
 HASHING_VERSION = 5
@@ -80,7 +80,7 @@ class WordShingles:
     normalize: tuple[str, ...] = ("casefold", "whitespace")
 
     def __post_init__(self) -> None:
-        require_int("size", self.size, 1, _MAX_SHINGLE_SIZE)
+        set_int(self, "size", 1, _MAX_SHINGLE_SIZE)
         object.__setattr__(self, "normalize", _normalize_steps(self.normalize))
 
 
@@ -101,7 +101,7 @@ class CharShingles:
     normalize: tuple[str, ...] = ("casefold", "whitespace")
 
     def __post_init__(self) -> None:
-        require_int("size", self.size, 1, _MAX_SHINGLE_SIZE)
+        set_int(self, "size", 1, _MAX_SHINGLE_SIZE)
         object.__setattr__(self, "normalize", _normalize_steps(self.normalize))
 
 
@@ -130,10 +130,10 @@ class SimHashConfig:
     expected_documents: int = 10_000_000
 
     def __post_init__(self) -> None:
-        require_int("max_distance", self.max_distance, 0, 8)
+        set_int(self, "max_distance", 0, 8)
         if self.blocks is not None:
-            require_int("blocks", self.blocks, self.max_distance + 1, self.max_distance + 6)
-        require_int("expected_documents", self.expected_documents, 1, 2**48)
+            set_int(self, "blocks", self.max_distance + 1, self.max_distance + 6)
+        set_int(self, "expected_documents", 1, 2**48)
         if not isinstance(self.shingles, WordShingles | CharShingles):
             raise TypeError(f"shingles: expected WordShingles or CharShingles, found {self.shingles!r}")
 
@@ -184,19 +184,19 @@ class Config:
     def __post_init__(self) -> None:
         if not isinstance(self.shingles, WordShingles | CharShingles):
             raise TypeError(f"shingles: expected WordShingles or CharShingles, found {self.shingles!r}")
-        require_int("num_perm", self.num_perm, 0, 1024, multiple=8)
+        set_int(self, "num_perm", 0, 1024, multiple=8)
         if self.simhash is not None and not isinstance(self.simhash, SimHashConfig):
             raise TypeError(f"simhash: expected a SimHashConfig or None, found {self.simhash!r}")
-        require_int("keep_shingles", self.keep_shingles, 0, MOST_KEPT_SHINGLES)
+        set_int(self, "keep_shingles", 0, MOST_KEPT_SHINGLES)
         if self.seed != "random":
             if isinstance(self.seed, str):
                 raise ValueError(f'seed: expected 0..2**64-1 or "random", found {self.seed!r}')
-            require_int("seed", self.seed, 0, 2**64 - 1)
+            set_int(self, "seed", 0, 2**64 - 1)
         if self.num_perm == 0 and self.simhash is None:
             raise ValueError("expected MinHash (num_perm > 0) or SimHash (simhash=...), found both off")
         if self.num_perm == 0 and self.keep_shingles:
             raise ValueError("keep_shingles needs MinHash: expected num_perm > 0, found 0")
-        require_int("containment", self.containment, 0, COARSEST_SAMPLE)
+        set_int(self, "containment", 0, COARSEST_SAMPLE)
         if self.containment & (self.containment - 1):
             raise ValueError(f"containment: expected 0 or a power of two, found {self.containment}")
         if self.num_perm == 0 and self.containment:

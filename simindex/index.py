@@ -152,7 +152,7 @@ class Index:
             raise TypeError(f"config: expected a Config or None, found {type(config).__name__}")
         if layout is not None and not isinstance(layout, Layout):
             raise TypeError(f"layout: expected a Layout or None, found {type(layout).__name__}")
-        require_int("max_candidates", max_candidates, 1, 2**24)
+        max_candidates = require_int("max_candidates", max_candidates, 1, 2**24)
         self._end_of_copy: Callable[[], object] | None = None
         if untrusted:
             from simindex.maintenance.untrusted import proven_copy, require_reading
@@ -278,7 +278,7 @@ class Index:
             ClosedError: at the end of the block, where the index was closed inside of it.
         """
         if max_bytes is not None:
-            require_int("max_bytes", max_bytes, 1)
+            max_bytes = require_int("max_bytes", max_bytes, 1)
         with self._session.transaction(max_bytes):
             yield self
 
@@ -349,7 +349,7 @@ class Index:
         rows = rows_of("insert_many", items, id, text, metadata)
         require_conflict(on_conflict)
         require_callable("progress", progress)
-        require_int("batch_size", batch_size, 1)
+        batch_size = require_int("batch_size", batch_size, 1)
         self._session.writer()
         totals = [0, 0, 0]
         with closing(prepared_batches(rows, self._sketcher, batch_size, workers)) as batches:
@@ -430,7 +430,7 @@ class Index:
         Raises:
             TypeError, ValueError: no datetime or one without a time zone, no duration, neither, or both.
         """
-        require_int("batch_size", batch_size, 1)
+        batch_size = require_int("batch_size", batch_size, 1)
         return expire(self._session, limit_of(before, older_than), batch_size)
 
     def compact(self, progress: Callable[[int, int], object] | None = None) -> None:
@@ -946,7 +946,7 @@ class Index:
         require_conflict(on_conflict)
         require_callable("on_match", on_match)
         require_callable("progress", progress)
-        require_int("batch_size", batch_size, 1)
+        batch_size = require_int("batch_size", batch_size, 1)
         rows = rows_of("insert_many_if_new", items, id, text, metadata)
         self._session.writer()
         with closing(prepared_batches(rows, self._sketcher, batch_size, workers, query.compares)) as batches:
@@ -1154,7 +1154,7 @@ class Index:
 
         query = self._query_by("cluster_of", by, threshold, max_distance, None, recall, exact)
         if limit is not None:
-            require_int("limit", limit, 1)
+            limit = require_int("limit", limit, 1)
         with self._store.reading() as txn:
             return cluster_of(self._reader.view(txn), key, query, limit)
 

@@ -29,6 +29,7 @@ from simindex import (
     Sketch,
     Sketcher,
     WordShingles,
+    corpus,
     tuning,
 )
 
@@ -68,6 +69,22 @@ def test_number_that_compares_as_it_likes_is_refused(index: Index, value: int) -
         with pytest.raises(TypeError, match=r"expected an int.*, found Liar"):
             call()
     assert "new" not in index
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint8, np.int16])
+def test_integer_of_numpy_is_an_int(index: Index, tmp_path: Path, kind: Callable[[int], Any]) -> None:
+    assert len(index.nearest(FOX, kind(1))) == len(index.query(FOX, limit=kind(1))) == 1
+    with simindex.open(index.path, "r", max_candidates=kind(100)) as reader:
+        assert reader.query_simhash(FOX, kind(2), limit=kind(1))[0].key == "fox"
+    simhash, own = SimHashConfig(kind(2), kind(4)), SimHashConfig(2, 4)
+    config = Config(WordShingles(kind(2)), kind(64), simhash, kind(7), seed=kind(9))
+    plain = Config(WordShingles(2), 64, own, 7, seed=9)
+    assert repr(config) == repr(plain)
+    with simindex.open(tmp_path / "numpy", config=config) as other:
+        assert other.config == plain
+        other.insert_many([("new", CAR)], batch_size=kind(10), workers=kind(1))
+    report = corpus.deduplicate([("a", FOX)], None, batch_size=kind(5), workers=kind(1))
+    assert report.kept == 1
 
 
 # ---- keys ----
@@ -456,6 +473,7 @@ def test_path_of_the_home_folder_is_expanded(tmp_path: Path, monkeypatch: pytest
         ),
         ("", "expected a folder, found ''"),
         ("s3://bucket/i", "expected a folder of this machine, found an address, 's3://bucket/i'"),
+        ("ind\udce9x", r"expected a folder whose name is UTF-8, as LMDB needs it, found 'ind\\udce9x'"),
     ],
 )
 def test_path_that_is_no_folder_is_refused_before_one_is_made(

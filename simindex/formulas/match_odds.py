@@ -233,7 +233,7 @@ def match_probability(
     require_share("similarity", similarity, zero=True)
     plan = _plan_of(threshold, config, recall)
     if shingles is not None:
-        require_int("shingles", shingles, 1)
+        shingles = require_int("shingles", shingles, 1)
     return returned_probability(similarity, config.num_perm, plan, shingles)
 
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, cast
 
 from simindex import remote
 from simindex.batching import bytes_of, in_parts
-from simindex.checks import require_int
+from simindex.checks import set_int
 from simindex.errors import InputError, reason_of
 from simindex.inputs.rows import BadRowError, Fields, NoTextError, Row, tidy_path
 from simindex.inputs.streams import MAX_READ_AHEAD, PACKINGS, Stream, is_utf8
@@ -71,7 +71,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         for name in ("row", "ratio"):
-            require_int(name, getattr(self, name), 1, _MOST)
+            set_int(self, name, 1, _MOST)
 
     def refusal(self, what: str) -> str:
         """Return why something that takes too much memory is refused."""

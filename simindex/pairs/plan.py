@@ -104,9 +104,11 @@ def plan_pairs(
         exact = exact or not has_texts
     if copies not in ("first", "all"):
         raise ValueError(f'copies: expected "first" or "all", found {copies!r}')
-    require_int("memory_bytes", memory_bytes, _MIN_MEMORY_BYTES)
+    memory_bytes = require_int("memory_bytes", memory_bytes, _MIN_MEMORY_BYTES)
     capacity = memory_bytes // _ENTRY_BYTES
-    require_int("max_run", max_run, _kernel.REPRESENTATIVES, capacity // 2, remark=" in this memory_bytes")
+    max_run = require_int(
+        "max_run", max_run, _kernel.REPRESENTATIVES, capacity // 2, remark=" in this memory_bytes"
+    )
     if isinstance(query, FingerprintQuery):
         if has_texts:
             raise ValueError(

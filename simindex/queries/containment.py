@@ -22,7 +22,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from simindex import _kernel
-from simindex.checks import require_ignorable, require_int, require_share
+from simindex.checks import require_ignorable, require_share, set_int
 from simindex.config import COARSEST_SAMPLE, Config
 from simindex.format.chunks import shingle_keys
 from simindex.format.keys import Key
@@ -235,7 +235,7 @@ class ContainmentQuery(NamedTuple):
                 f'direction: expected "either", "in_stored" or "in_query", found {self.direction!r}'
             )
         if self.limit is not None:
-            require_int("limit", self.limit, 1)
+            set_int(self, "limit", 1)
         if self.ignore_common is not None:
             require_ignorable(self.ignore_common)
             if self.exact:
@@ -246,7 +246,7 @@ class ContainmentQuery(NamedTuple):
                     f'direction="in_stored", found neither, and direction="{self.direction}"'
                 )
         if self.sample is not None:
-            require_int("sample", self.sample, config.containment, COARSEST_SAMPLE)
+            set_int(self, "sample", config.containment, COARSEST_SAMPLE)
             if self.sample & (self.sample - 1):
                 raise ValueError(f"sample: expected a power of two, found {self.sample}")
             if self.direction != "in_stored":

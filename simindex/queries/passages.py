@@ -112,9 +112,9 @@ def passages(
     config, names = view.scheme.config, dict[str, int]()
     require_samples(config, "passages")
     _require_text("text", text)
-    require_int("min_words", min_words, 1)
+    min_words = require_int("min_words", min_words, 1)
     if limit is not None:
-        require_int("limit", limit, 1)
+        limit = require_int("limit", limit, 1)
     own = _Text(tokens_of(text, config.shingles, names), config.shingles.size)
     least = min(min_words, len(own.tokens.numbers))
     met_by = meeting_probability(max(1, least - own.size + 1), config.containment)

@@ -415,11 +415,11 @@ def query_by(
     `method_of`."""
     method = method_of(call, config, by, threshold, max_distance, recall, exact)
     if limit is not None:
-        require_int("limit", limit, 1)
+        limit = require_int("limit", limit, 1)
     if method == "simhash":
         most = 0 if config.simhash is None else config.simhash.max_distance
         distance = most if max_distance is None else max_distance
-        require_int("max_distance", distance, 0, most, remark=", which this index was built for")
+        distance = require_int("max_distance", distance, 0, most, remark=", which this index was built for")
         return FingerprintQuery(distance, limit, max_candidates)
     for name, share in (("threshold", threshold), ("recall", recall)):
         if type(share) is not float and (share is not None or name == "threshold"):
@@ -439,7 +439,7 @@ def nearest_query(
 ) -> Query:
     """Return the query of a call of `nearest`; by MinHash its threshold is 1.0 where none is given."""
     method = method_of("nearest", config, by, None, None, recall)
-    require_int("k", k, 1)
+    k = require_int("k", k, 1)
     if method == "minhash":
         threshold = 1.0 if threshold is None else threshold
     elif threshold is not None:

@@ -86,7 +86,7 @@ class _StagedJob(Job):
         on_step: Step | None = None,
         **others: Any,
     ) -> None:
-        require_int("part_bytes", part_bytes, 1)
+        part_bytes = require_int("part_bytes", part_bytes, 1)
         self._tasks, self._work, self._part_bytes = tasks, work, part_bytes
         self._bounds = max_run, memory_bytes
         self._step: Step = on_step or (lambda *_: None)
@@ -370,7 +370,7 @@ def plan_dedup(
     """
     given = locals()
     del given["work"], given["parallel"]
-    require_int("parallel", parallel, 1)
+    parallel = require_int("parallel", parallel, 1)
     of_job = {name: value for name, value in given.items() if name != "skip_bad_rows"}
     on_bad = pass_over if skip_bad_rows else None
     tasks = Tasks(parallel)

@@ -537,8 +537,8 @@ def plan_pairs(
     """
     if find not in get_args(Find):
         raise ValueError(f"find: expected one of {', '.join(get_args(Find))}; found {find!r}")
-    require_int("parallel", parallel, 1)
-    require_int("part_bytes", part_bytes, 1)
+    parallel = require_int("parallel", parallel, 1)
+    part_bytes = require_int("part_bytes", part_bytes, 1)
     config = config_for(config, (), by, max_distance, False, False)
     method = by, max_distance, recall, False, False
     copies = copies if find == "pairs" else "first"

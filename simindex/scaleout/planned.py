@@ -153,8 +153,8 @@ def _shared(
     stage: Callable[[Stages, int], object], stages: Stages, numbers: range, share: int, of: int
 ) -> int:
     """Run a stage for the parts or ranges of a share; returns how many they are."""
-    require_int("of", of, 1)
-    require_int("share", share, 1, of)
+    of = require_int("of", of, 1)
+    share = require_int("share", share, 1, of)
     own = numbers[share - 1 :: of]
     for number in own:
         stage(stages, number)

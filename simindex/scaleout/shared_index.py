@@ -255,7 +255,7 @@ class SharedIndex:
             query = query._replace(limit=1)  # that there is one is enough
         require_conflict(on_conflict)
         require_callable("on_match", on_match)
-        require_int("batch_size", batch_size, 1)
+        batch_size = require_int("batch_size", batch_size, 1)
         rows = rows_of("insert_many_if_new", items, id, text, metadata)
         totals = [0, 0, 0]
         with closing(prepared_batches(rows, self._sketcher, batch_size, workers, query.compares)) as batches:
@@ -300,7 +300,7 @@ class SharedIndex:
             call: as of `insert_many_if_new`.
         """
         require_conflict(on_conflict)
-        require_int("batch_size", batch_size, 1)
+        batch_size = require_int("batch_size", batch_size, 1)
         rows = rows_of("insert_many", items, id, text, metadata)
         totals = [0, 0, 0]
         with closing(prepared_batches(rows, self._sketcher, batch_size, workers)) as batches:

@@ -48,7 +48,7 @@ def require_permissions(permissions: int | None) -> None:
     """Refuse what no file of an index may have: other bits than read and write, or not both for its owner."""
     if permissions is None:
         return
-    require_int("permissions", permissions, 0, 0o777)
+    permissions = require_int("permissions", permissions, 0, 0o777)
     if permissions & 0o600 != 0o600 or permissions & 0o111:
         raise ValueError(
             f"permissions: expected those of a file that its owner reads and writes and no user executes, "

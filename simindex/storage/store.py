@@ -115,9 +115,9 @@ class Store:
     ) -> None:
         self.path = str(Path(local_path(path)))
         self.data = os.path.join(self.path, DATA_FILE)
-        require_int("map_bytes", map_bytes, 1)
+        map_bytes = require_int("map_bytes", map_bytes, 1)
         if max_bytes is not None:
-            require_int("max_bytes", max_bytes, MIN_MAP_BYTES)
+            max_bytes = require_int("max_bytes", max_bytes, MIN_MAP_BYTES)
         self.writable = mode != "r"
         self.is_new = False
         self._space = Space(self.path, *limit_of(max_bytes))

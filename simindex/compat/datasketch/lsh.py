@@ -51,7 +51,7 @@ class StoredSignatures:
     """
 
     def __init__(self, num_perm: int, path: str | os.PathLike[str] | None, room: int) -> None:
-        require_int("num_perm", num_perm, 8)
+        num_perm = require_int("num_perm", num_perm, 8)
         self.h = num_perm
         self._config = Config(num_perm=min(num_perm // 8 * 8, _MOST_ROWS), simhash=None)
         self._room = room
@@ -305,7 +305,7 @@ class MinHashLSH(StoredSignatures):
             )
         if prepickle:
             raise ValueError("prepickle: expected False; keys are str, bytes or int, as pickle.dumps(key) is")
-        require_int("num_perm", num_perm, 8)
+        num_perm = require_int("num_perm", num_perm, 8)
         self.b, self.r = params or bands_and_rows(float(threshold), num_perm, tuple(weights))
         if self.b < 2 or self.r < 1 or self.b * self.r > num_perm:
             raise ValueError(
@@ -440,7 +440,7 @@ class Session:
     """A stretch of changes that are stored together, at its end or when `buffer_size` are gathered."""
 
     def __init__(self, lsh: MinHashLSH, buffer_size: int) -> None:
-        require_int("buffer_size", buffer_size, 1)
+        buffer_size = require_int("buffer_size", buffer_size, 1)
         self.lsh = lsh
         self._room, lsh._room = lsh._room, buffer_size - 1
 
@@ -490,9 +490,9 @@ class MinHashLSHForest(StoredSignatures):
         *,
         path: str | os.PathLike[str] | None = None,
     ) -> None:
-        require_int("num_perm", num_perm, 8)
-        require_int("l", l, 1, num_perm)
-        self.l, self.k = l, num_perm // l
+        num_perm = require_int("num_perm", num_perm, 8)
+        self.l = require_int("l", l, 1, num_perm)
+        self.k = num_perm // self.l
         super().__init__(num_perm, path, _ROOM)
 
     def add(self, key: Key, minhash: Any) -> None:

@@ -139,7 +139,7 @@ class MinHash:
         self._hashfunc = hashfunc
 
     def _empty(self, num_perm: int) -> np.ndarray:
-        require_int("num_perm", num_perm, 1, 2**32)
+        num_perm = require_int("num_perm", num_perm, 1, 2**32)
         scheme = SCHEMES[self.scheme]
         return np.full(num_perm, 2**scheme.bits - 1, dtype=scheme.dtype)
 

@@ -203,7 +203,7 @@ class Job:
         require_order(keep)
         if mode not in get_args(Mode):
             raise ValueError(f"mode: expected one of {', '.join(get_args(Mode))}; found {mode!r}")
-        require_int("batch_size", batch_size, 1)
+        batch_size = require_int("batch_size", batch_size, 1)
         exact = leaves_out_common(ignore_common, by, against, into) or exact
         documents = entries_of(sources, None, on_bad_row)
         self._writing = Writing.of(sink, removed, mode, cut)

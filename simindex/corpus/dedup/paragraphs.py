@@ -38,7 +38,7 @@ def cut_for(level: Level, split: Split, min_words: int) -> Cut | None:
     for name, value, words in (("level", level, get_args(Level)), ("split", split, get_args(Split))):
         if value not in words:
             raise ValueError(f"{name}: expected one of {', '.join(words)}; found {value!r}")
-    require_int("min_words", min_words, 1)
+    min_words = require_int("min_words", min_words, 1)
     return Cut(split, min_words) if level == "paragraph" else None
 
 
