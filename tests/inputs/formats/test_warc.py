@@ -148,7 +148,7 @@ def zstd(content: bytes) -> bytes:
 
 
 def twice(content: bytes) -> bytes:
-    return gzip.compress(gzip.compress(content))
+    return gzip.compress(gzip.compress(content, mtime=0), mtime=0)
 
 
 CODINGS: list[tuple[str, Callable[[bytes], bytes]]] = [
