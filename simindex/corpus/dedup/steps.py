@@ -101,7 +101,7 @@ class DedupSteps:
         if isinstance(files, PathEntries) and files.are_here:
             parts = rows_of_parts(files.inputs, read, *how, by_lines=by_lines)
         else:
-            parts = self._rows(skipped)
+            parts = self._rows(files, skipped)
         count, total = skipped, sum(part.rows for part in read)
         for rows in parts:
             count += len(rows)
@@ -109,10 +109,10 @@ class DedupSteps:
         if count != total or (before is not None and files.digest() != before):
             raise input_changed(files.names, total)
 
-    def _rows(self, skipped: int) -> Iterator[Rows]:
-        if isinstance(self.entries, Paragraphs):
-            return self.entries.rows(self.batch_size, skipped)
-        return rows_of(self.entries, self.batch_size, skipped)
+    def _rows(self, entries: Entries | Paragraphs, skipped: int) -> Iterator[Rows]:
+        if isinstance(entries, Paragraphs):
+            return entries.rows(self.batch_size, skipped)
+        return rows_of(entries, self.batch_size, skipped)
 
     def _ahead(self, rows: Iterator[Rows]) -> Iterator[Rows]:
         """Read some batches ahead, except from sources that would have to be waited for."""
@@ -213,7 +213,7 @@ class DedupSteps:
         self.looked(files.count, True)
 
     def _sketched(self, skipped: int) -> Iterator[SketchedRows]:
-        parts = self._rows(skipped)
+        parts = self._rows(self.entries, skipped)
         if self.threads == 1:
             return map(self._sketch, parts)
         parts = self._ahead(parts)
