@@ -1,9 +1,9 @@
 """Tokens and shingles of a text as numbers, with their places in the text.
 
 The way back: normalisation changes lengths, and here every normalised character remembers the characters that
-it was made of. For people who want to see what two texts share; sketching never comes here, and cuts in the
-kernel. Invariant: the tokens are those of `shingles_of`, in number and text (a property test), and numbers
-are equal where tokens or shingles are: nothing here is hashed.
+it was made of. For people who want to see what two texts share. Words and their places are the kernel's.
+Invariant: the tokens are those of `shingles_of`, in number and text (a property test), and numbers are equal
+where tokens or shingles are: nothing here is hashed.
 
 Source: numbers of runs by doubling, Karp, Miller and Rosenberg, Rapid identification of repeated patterns in
 strings, trees and arrays, 1972.
@@ -11,7 +11,6 @@ strings, trees and arrays, 1972.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -21,10 +20,7 @@ from simindex import _kernel
 from simindex.config import Shingles, WordShingles
 from simindex.sketching import alphabet
 from simindex.sketching.normalization import Edit, edits, prepare, steps_before
-
-# The rule of textbook.words; a letter a class: other, word, alone, mark, space, flag, modifier, selector.
-_LETTERS = np.frombuffer(b"-wam-fts", dtype=np.uint8)
-_WORD = re.compile(rb"(?:ff|f|a)[mt]*|w[wmt]*|t[mt]*")
+from simindex.sketching.shingles import shingles_of
 
 
 class Tokens(NamedTuple):
@@ -54,19 +50,25 @@ def tokens_of(text: str, shingles: Shingles, names: dict[str, int]) -> Tokens:
 
     `names` has the numbers of words so far, and gets new ones: one for all texts that are to be compared.
     """
-    aligned = _normalised(text, shingles)
     if isinstance(shingles, WordShingles):
-        return _words(aligned, names)
+        words = shingles_of(text, WordShingles(1, shingles.normalize))
+        numbers = np.array([names.setdefault(word, len(names)) for word in words], np.int64)
+        return Tokens(numbers, *_word_places(text, shingles))
+    aligned = _normalised(text, shingles)
     if "whitespace" in shingles.normalize:
         aligned = _collapsed(aligned)
     return Tokens(aligned.codes.astype(np.int64), aligned.starts, aligned.ends)
 
 
 def token_places(text: str, shingles: Shingles) -> tuple[np.ndarray, np.ndarray]:
-    """Return where the tokens of a text begin and end in it, as `tokens_of` says, words by the kernel."""
-    if not isinstance(shingles, WordShingles):
-        _, *places = tokens_of(text, shingles, {})
-        return places[0], places[1]
+    """Return where the tokens of a text begin and end in it, as `tokens_of` does."""
+    if isinstance(shingles, WordShingles):
+        return _word_places(text, shingles)
+    tokens = tokens_of(text, shingles, {})
+    return tokens.starts, tokens.ends
+
+
+def _word_places(text: str, shingles: WordShingles) -> tuple[np.ndarray, np.ndarray]:
     edited, starts, ends = text, None, None
     if prepare(text, shingles) != text:
         edited, starts, ends = _prepared(text, shingles)
@@ -179,21 +181,6 @@ def _classes(codes: np.ndarray) -> np.ndarray:
 
 
 # ---- tokens ----
-
-
-def _words(aligned: _Aligned, names: dict[str, int]) -> Tokens:
-    codes, starts, ends = aligned
-    classes = _classes(codes) & ~np.uint8(alphabet.FOLDS_BIT)
-    seen = np.flatnonzero(classes != alphabet.SELECTOR_CLASS)
-    if len(seen) < len(codes):
-        # A selector says nothing, but it belongs to the character before it.
-        behind = np.append(seen[1:], len(codes))
-        codes, classes, starts, ends = codes[seen], classes[seen], starts[seen], ends[behind - 1]
-    text = codes.astype("<u4").tobytes().decode("utf-32-le")
-    spans = [word.span() for word in _WORD.finditer(_LETTERS[classes].tobytes())]
-    numbers = [names.setdefault(text[first:last], len(names)) for first, last in spans]
-    places = np.array(spans, dtype=np.int64).reshape(-1, 2)
-    return Tokens(np.array(numbers, np.int64), starts[places[:, 0]], ends[places[:, 1] - 1])
 
 
 def _collapsed(aligned: _Aligned) -> _Aligned:

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from support.texts import any_texts, normalize_steps
 
-from simindex import CharShingles, WordShingles
+from simindex import CharShingles, WordShingles, textbook
 from simindex.sketching.shingles import shingles_of
 from simindex.sketching.spans import shingle_numbers, token_places, tokens_of
 
@@ -38,6 +38,31 @@ def test_tokens_are_those_that_the_kernel_cuts_and_each_place_has_its_own(
     for name, start, end in zip(names, tokens.starts, tokens.ends, strict=True):
         # White space that is a token of its own is cut away where it stands alone.
         assert name == " " or name in shingles_of(text[start:end], single)
+
+
+def words_by_the_textbook(text: str) -> list[tuple[int, int]]:
+    """Where the words of a text lie, folded by character: a word goes as far as characters change it, and a
+    selector behind one of these does."""
+    found: list[tuple[int, int]] = []
+    folded, known, goes_on = "", list[str](), False
+    for place, char in enumerate(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")):
+        folded += char.casefold()
+        words = textbook.words(folded)
+        if char not in "\ufe0e\ufe0f":
+            goes_on = words != known
+        if goes_on and found and (words[: len(known)] != known or words == known):
+            found[-1] = found[-1][0], place + 1
+        found += [(place, place + 1)] * (len(words) - len(known))
+        known = words
+    return found
+
+
+@given(any_texts)
+@example("❤\ufe0fa\ufe0fb\ufe0f \ufe0f1\u20e3")
+@example("🇩🇪🇫🇷\u0301🇩ŉŉ ﬁ-İ")
+def test_places_of_words_are_those_of_the_textbook(text: str) -> None:
+    starts, ends = token_places(text, WordShingles(1, ("casefold",)))
+    assert list(zip(starts.tolist(), ends.tolist(), strict=True)) == words_by_the_textbook(text)
 
 
 @given(st.lists(any_texts, max_size=4), either)
