@@ -32,6 +32,8 @@ _CALLS = {
     'take by="minhash"': "leave --simhash out",
     'by="simhash"': "--simhash",
     "force=True": "--force",
+    "give it one, as tzinfo=timezone.utc": "write the column with one, as UTC, or leave it out, as "
+    "--metadata-field does that keeps another",
     "pairs=...": "--pairs FILE",
     'direction="in_stored"': "--direction in_stored",
     "Config(keep_shingles=...), or give the texts": "--keep-shingles N",

@@ -17,7 +17,7 @@ from typing import Annotated, Any, ClassVar, get_args
 import typer
 
 from simindex.cli.command import word
-from simindex.cli.output import report_skipped
+from simindex.cli.output import report_skipped, unlisted
 from simindex.config import (
     NORMALIZE_STEPS,
     CharShingles,
@@ -180,6 +180,13 @@ def parse_key(text: str, int_keys: bool) -> Key:
         return int(text)
     except ValueError:
         raise typer.BadParameter(f"--int: expected an integer, found {text!r}") from None
+
+
+def stored_key(index: Index, key: Key) -> Key:
+    """Return the key that a line of `simindex list` stands for, where it is stored; else the line."""
+    if isinstance(key, str) and (found := unlisted(key)) != key and found in index:
+        return found
+    return key
 
 
 def missing_key(index: Index, key: Key) -> str:

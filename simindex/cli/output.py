@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -43,6 +44,25 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def listed(text: str) -> str:
+    """Return a key on one line, from which `unlisted` makes the key again.
+
+    >>> listed("a\\nb"), listed("C:\\\\new"), listed("C:\\\\Windows")
+    ('a\\\\nb', 'C:\\\\\\\\new', 'C:\\\\Windows')
+    """
+    if text.isprintable() and unlisted(text) == text:
+        return text
+    return printable(text.replace("\\", "\\\\"))
+
+
+_ESCAPED = re.compile(r"\\(?:[\\nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8})")
+
+
+def unlisted(line: str) -> str:
+    """Return the key that `listed` made a line of."""
+    return _ESCAPED.sub(lambda found: found[0].encode().decode("unicode_escape"), line)
 
 
 def note(message: str) -> None:

@@ -60,6 +60,33 @@ def test_list_prints_keys_that_remove_takes(run: Run, pages: str) -> None:
     assert stored(pages) == [7, b"\x00\xff"]
 
 
+KEYS = [
+    *("a\nb", r"a\nb", "tab\there", r"C:\new", r"C:\Windows", "\\\\server\\x", "end\r", "\x1b[2J", "\u2028"),
+    *(os.fsdecode(b"caf\xe9.txt"), "\U000e0001", r"\udce9", " two  spaces ", "\ud800"),
+]
+
+
+@pytest.mark.parametrize("command", ["get", "remove"])
+def test_every_text_that_list_prints_is_found_again(run: Run, command: str) -> None:
+    with simindex.open("news") as index:
+        index.insert_many((key, f"text {number}") for number, key in enumerate(KEYS))
+    lines = run("list", "news").out
+    assert len(set(lines.split("\n"))) == len(KEYS) + 1
+    result = run(command, "news", "-", *(["--json"] if command == "get" else []), stdin=lines.encode())
+    assert result.code == 0, result.err
+    if command == "get":
+        assert [json.loads(line)["id"] for line in result.out.split("\n")[:-1]] == KEYS
+    else:
+        assert stored("news") == []
+
+
+def test_key_with_a_backslash_is_taken_as_it_is_typed(run: Run) -> None:
+    with simindex.open("news") as index:
+        index.insert(r"C:\new", FOX)
+    assert run("get", "news", r"C:\new").code == 0
+    assert run("remove", "news", "-", stdin=b"C:\\new\n").code == 0
+
+
 def test_export_is_read_back_by_insert(run: Run, pages: str) -> None:
     result = run("export", pages)
     assert (result.code, result.err) == (0, "")

@@ -15,6 +15,7 @@ from simindex.cli.output import (
     counted,
     json_line,
     json_record,
+    listed,
     note,
     print_json,
     printable,
@@ -57,7 +58,7 @@ def get(
     wanted = reading.given_keys(keys, input_, int_keys, Limits())
     reports = Reports("missing key")
     with open_index(index, "r") as stored:
-        for key in wanted:
+        for key in (options.stored_key(stored, key) for key in wanted):
             record = stored.get(key)
             if record is None:
                 reports.add(options.missing_key(stored, key))
@@ -86,8 +87,8 @@ def list(  # noqa: A001 - as the command is called
 ) -> None:
     """Print the keys, one per line, in the order of insertion.
 
-    Unprintable characters of a key are escaped. Only --json keeps line ends, bytes, and the difference
-    between 5 and "5": it prints {"id": KEY}, a key of bytes being {"bytes": BASE64}.
+    Unprintable characters are escaped, as `remove -` and `get -` take them. Only --json keeps bytes, and the
+    difference between 5 and "5": it prints {"id": KEY}, a key of bytes being {"bytes": BASE64}.
 
     Options:
         limit N: Print the oldest N only.
@@ -97,7 +98,7 @@ def list(  # noqa: A001 - as the command is called
             if as_json:
                 print_json({"id": plain(key)})
             else:
-                sys.stdout.write(shown_key(key) + "\n")
+                sys.stdout.write((listed(key) if isinstance(key, str) else str(key)) + "\n")
 
 
 _LINES_A_TIME = 1_000

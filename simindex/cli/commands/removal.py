@@ -61,7 +61,7 @@ def remove(
     reports, left = Reports("missing key"), iter(wanted)
     with open_index(index, "r+", timeout=wait) as target, work_bar("keys", len(wanted)) as advance:
         try:
-            while some := list(islice(left, _KEYS_A_COMMIT)):
+            while some := [options.stored_key(target, key) for key in islice(left, _KEYS_A_COMMIT)]:
                 absent = [key for key in some if key not in target]
                 removed += target.remove_many(some)
                 missing += absent
