@@ -101,7 +101,8 @@ class ParquetOutput(Output):
         how, open_writer = _batch_size(schema), self._parquet.ParquetWriter
         with naming(self._partial), open_writer(self._partial, schema, **how) as writer:
             for number in range(parts):
-                writer.write_table(self._parquet.read_table(self._part(number), schema=schema))
+                # Not read_table, which cannot tell columns of one name apart.
+                writer.write_table(self._parquet.ParquetFile(self._part(number)).read())
         sync(self._partial)
 
     def publish(self) -> None:

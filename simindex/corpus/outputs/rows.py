@@ -17,6 +17,7 @@ from simindex.corpus.entries import Entry
 from simindex.errors import optional_module
 from simindex.inputs import BatchRow, Cells, InputError
 from simindex.inputs.formats.json import loads
+from simindex.inputs.source import names_of
 from simindex.jsonable import plain
 
 
@@ -53,8 +54,9 @@ def values_of(row: Entry) -> dict[str, Any]:
     elif isinstance(content, Cells):
         content = content.values()
     elif isinstance(content, BatchRow):
-        rows = content.batch.slice(content.at, 1).to_pylist()
-        content = rows[0] if rows else dict.fromkeys(content.batch.schema.names)
+        names = names_of(content.batch.schema.names)
+        rows = content.batch.slice(content.at, 1).rename_columns(names).to_pylist()
+        content = rows[0] if rows else dict.fromkeys(names)
     if isinstance(content, dict):
         return content
     document = sorted(row.document, key=str) if isinstance(row.document, set | frozenset) else row.document
