@@ -333,15 +333,19 @@ def _fitting(path: str) -> list[str]:
 
 
 def _closed_folders(pattern: str) -> Iterator[str]:
-    """Yield the folders that `glob` would look into for a pattern, and leaves out without a word."""
-    above, name = os.path.split(pattern.rstrip("/"))
-    if not _MARKS.isdisjoint(above):
-        yield from _closed_folders(above)
-    if _MARKS.isdisjoint(name):
+    """Yield the folders that `glob` cannot look into for a pattern, and leaves out without a word."""
+    if _MARKS.isdisjoint(pattern):
         return
+    above, name = os.path.split(pattern.rstrip("/"))
+    yield from _closed_folders(above)
     folders = os.path.join(pattern if name == "**" else above, "")
     for path in glob.glob(folders, recursive=True) if folders else ["."]:
         try:
-            os.scandir(path).close()
+            if _MARKS.isdisjoint(name):
+                os.lstat(os.path.join(path, name))
+            else:
+                os.scandir(path).close()
+        except FileNotFoundError:
+            pass  # it was looked for
         except OSError:
             yield path.rstrip("/")
