@@ -152,9 +152,10 @@ class Config:
             both have fewer shingles than this, so take more than nearly all have (a text has about
             as many as words); elsewhere it is a better estimate, see docs/thresholds.md.
         containment: m: one in m shingles of each document is kept by its hash in a table of its own, which
-            `query_containment` searches: 1, 2, 4, 8, 16, 32 or 64, or 0 for no such table. 8 is right for
-            paragraphs, 4 for questions of a sentence or two, 16 for articles, 1 for a small set of items that
-            must all be found; about 14 bytes for each sampled shingle. Documents are stored whole, too, where
+            `query_containment` searches: 1, 2, 4, 8, 16, 32 or 64, or 0 for no such table; about
+            8 bytes for each sampled shingle. 1 finds and decides everything, and is right for sentences and
+            paragraphs; larger ones for long queries, or with the texts at hand, see docs/howto/contained.md.
+            Documents are stored whole, too, where
             their sketches are equal, and come as texts or shingles, not as rows made elsewhere.
         seed: 64-bit seed of every hash function; or "random": one that cannot be guessed, drawn when an
             index is created and stored there (`index.config.seed` is the number), against documents made to

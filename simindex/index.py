@@ -579,13 +579,17 @@ class Index:
         texts: Texts | None = None,
         ignore_common: float | None = None,
         sample: int | None = None,
+        candidates: bool = False,
     ) -> ContainmentMatches:
         """Return the stored documents that hold the query, or that it holds, largest share first.
 
         It takes an index with `Config(containment=m)`. What two documents share is found by the sampled
         shingles: a document that shares k distinct shingles is met with the chance 1 - (1 - 1/m)^k, however
-        long either is, and whatever wraps or surrounds the text. How much it shares is an estimate, whose
-        error for a query of n shingles is sqrt(c (1-c) m / n), unless it is verified.
+        long either is, and whatever wraps or surrounds the text. How much it shares is counted where m is 1,
+        where `texts` are given or all shingles of a document kept; else estimated, with an error of
+        sqrt(c (1-c) m / n) for a query of n shingles. An estimate makes a match only where a document below
+        the threshold would have it one time in a thousand or less; so short queries take ``containment=1``
+        or `texts`.
 
         Args:
             document: a text or ready shingles; it is not stored.
@@ -593,8 +597,8 @@ class Index:
             direction: "in_stored": of the query, in the stored document; "in_query": of the stored document,
                 in the query; "either": one of the two is enough.
             limit: at most so many matches; ``None``: all.
-            exact: count kept shingles, which is exact for stored documents with fewer of them than
-                `keep_shingles` (`ContainmentMatch.exact`).
+            exact: require an index that keeps shingles, by which documents with fewer of them than
+                `keep_shingles` are counted (`ContainmentMatch.exact`); where it keeps them they are, anyway.
             texts: the stored documents themselves, a str or ready shingles each: a mapping by key, or a
                 callable. Shares are counted then, and what is below the threshold is left out.
             ignore_common: leave shingles that more than this share of the stored documents have out of both
@@ -604,12 +608,13 @@ class Index:
             sample: look up one in so many of the query's shingles, fewer than the index keeps: less time and
                 less recall, as an index of `Config(containment=sample)` would give. A power of two up to 64;
                 of a short query so many that eight are left. It takes ``direction="in_stored"``.
+            candidates: return the undecided documents, too, behind the others, with `is_candidate`.
 
         Returns:
             ContainmentMatches, a list of `ContainmentMatch`, with the chance that a document at the threshold
-            is met (`expected_recall`). What only an estimate speaks for, within two standard errors of the
-            threshold, is among them with `is_candidate`. `truncated`: the query's commonest shingles were
-            left out, or documents, for there were more of them than `max_candidates`.
+            is met (`expected_recall`): as a match, or as one of those that an estimate does not decide, whose
+            number is `undecided`. `truncated`: the query's commonest shingles were left out, or documents,
+            for there were more of them than `max_candidates`.
 
         Raises:
             ValueError: an index without sampled shingles, `exact` without kept ones or beside `texts`, or a
@@ -627,7 +632,9 @@ class Index:
         >>> folder.cleanup()
         """
         most = self._max_candidates
-        query = ContainmentQuery(threshold, direction, limit, exact, texts, most, ignore_common, sample)
+        query = ContainmentQuery(
+            threshold, direction, limit, exact, texts, most, ignore_common, sample, candidates
+        )
         query.require(self.config)
         with self._store.reading() as txn:
             return query.matches(self._reader.view(txn), document)
@@ -698,6 +705,7 @@ class Index:
         texts: Texts | None = None,
         ignore_common: float | None = None,
         sample: int | None = None,
+        candidates: bool = False,
         text: str | None = None,
     ) -> list[ContainmentMatches]:
         """Return `query_containment` for each document, in order, on one snapshot.
@@ -709,7 +717,9 @@ class Index:
         asked = documents_of(documents, text)
         require_many("query_containment_many", "documents", asked, "query_containment(document)")
         most = self._max_candidates
-        query = ContainmentQuery(threshold, direction, limit, exact, texts, most, ignore_common, sample)
+        query = ContainmentQuery(
+            threshold, direction, limit, exact, texts, most, ignore_common, sample, candidates
+        )
         query.require(self.config)
         with self._store.reading() as txn:
             return query.answers(self._reader.view(txn), asked)

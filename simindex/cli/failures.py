@@ -38,7 +38,7 @@ _CALLS = {
     'direction="in_stored"': "--direction in_stored",
     "Config(keep_shingles=...), or give the texts": "--keep-shingles N",
     "Config(keep_shingles=...)": "--keep-shingles N",
-    "Config(containment=8)": "--containment 8",
+    "Config(containment=1)": "--containment 1",
     "exact=True": "--exact",
     "ignore_common compares": "--ignore-common compares",
     "built with num_perm=0": "built with --no-minhash, for --simhash or --by simhash only",

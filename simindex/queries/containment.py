@@ -2,16 +2,19 @@
 
 What two documents share is sampled in both or in neither, so the entries of the query's hashes lead to every
 document of which a sampled shingle is in it. How much is shared is counted among the kept shingles or in the
-texts where they are at hand, else estimated by the sample of the document for which that is more exact.
+texts where they are at hand, else estimated by the sample of the document for which that is more exact. An
+estimate makes a match only where chance alone would hardly give it to a document below the threshold.
 
 Sources: containment, Broder 1997; FracMinHash, Irber et al. 2022; Hera, Pierce-Ward and Koslicki 2023, whose
-correction of the mean over empty samples is not made here, for a match has a sample. Invariant: a match is
-missed only where no shared shingle is sampled, whose chance is said, or where `truncated` says so.
+correction of the mean over empty samples is not made here, for a match has a sample; tails, Hoeffding 1963.
+Invariant: a match is missed only where no shared shingle is sampled, whose chance is said, or where
+`truncated` or `undecided` says so.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -22,7 +25,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from simindex import _kernel
-from simindex.checks import require_ignorable, require_share, set_int
+from simindex.checks import require_ignorable, require_int, require_share
 from simindex.config import COARSEST_SAMPLE, Config
 from simindex.format.chunks import shingle_keys
 from simindex.format.keys import Key
@@ -42,12 +45,9 @@ Relation = Literal["same", "part of stored", "holds stored", "overlaps"]
 
 _EVERY_SHINGLE = 2**24 - 1
 
-_MISSED = 0.001
-"""Of documents right at the threshold that are met, the share that is left out before it is looked at, for
-too few of its hashes are met."""
-
-_ERRORS = 2.0
-"""Standard errors of an estimate at the threshold, within which it does not decide."""
+_WRONG = 0.001
+"""Chance, at most, that an estimate leaves out a document of the threshold that is met, or makes a match of
+one below it. Of one query many documents may be wrong at once, for all are counted by the same shingles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +65,8 @@ class ContainmentMatch:
             estimated.
         standard_error: of the share that is compared with the threshold; 0.0 where it is exact.
         common_left_out: how many of the query's sampled shingles were left out by `ignore_common`.
-        is_candidate: whether an estimate is too near to the threshold, or too coarse, to decide: `texts` or
-            kept shingles would.
+        is_candidate: whether an estimate does not decide if the threshold is reached; `texts` would. Only
+            with ``candidates=True``.
         expected_recall: chance that a document that shares so many shingles with the query is met.
         metadata: of the stored document. Not part of the hash, for it may be a list.
     """
@@ -89,15 +89,18 @@ class ContainmentMatch:
 
 
 class ContainmentMatches(Results[ContainmentMatch]):
-    """The matches of one query, largest share first; a slice is `ContainmentMatches`, too.
+    """The matches of one query, largest share first, candidates last; a slice is `ContainmentMatches`, too.
 
     Attributes:
         truncated: True when a limit on candidates was hit, so that matches may be missing.
         num_shingles: distinct shingles of the query.
-        expected_recall: chance that a stored document that holds just the threshold of the query is met.
+        expected_recall: chance that a stored document that holds just the threshold of the query is met: that
+            it is a match, or one of the undecided.
+        undecided: documents that may reach the threshold, and of which an estimate does not decide it. They
+            are matches only with ``candidates=True``.
     """
 
-    __slots__ = ("expected_recall", "num_shingles", "truncated")
+    __slots__ = ("expected_recall", "num_shingles", "truncated", "undecided")
 
     def __init__(
         self,
@@ -105,10 +108,11 @@ class ContainmentMatches(Results[ContainmentMatch]):
         truncated: bool = False,
         num_shingles: int = 0,
         expected_recall: float = 0.0,
+        undecided: int = 0,
     ) -> None:
         super().__init__(matches)
         self.truncated, self.num_shingles = truncated, num_shingles
-        self.expected_recall = expected_recall
+        self.expected_recall, self.undecided = expected_recall, undecided
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return `ContainmentMatch.to_dict` of each; the attributes of the list are not in it."""
@@ -150,15 +154,47 @@ def chance_to_be_met(num_shared: float, of_stored: int, one_in: int) -> float:
     return met
 
 
+def chance_of_hits(hits: int, sampled: int, share: float) -> float:
+    """Return at least the chance that a sample of a document, of which that share is shared, has so many
+    shared shingles, or a number that is farther from the share: exp(-s KL(hits/s, share)), whether drawn with
+    or without replacement (Hoeffding 1963, theorem 1 and section 6).
+
+    >>> round(chance_of_hits(14, 14, 0.8), 3), round(chance_of_hits(1, 10, 0.8), 5), chance_of_hits(3, 4, 1.0)
+    (0.044, 1e-05, 0.0)
+    """
+    parts = (hits, share), (sampled - hits, 1.0 - share)
+    if any(share <= 0.0 < count for count, share in parts):
+        return 0.0
+    return math.exp(sum(count * math.log(sampled * share / count) for count, share in parts if count))
+
+
 @lru_cache(maxsize=4096)
 def least_hits(sampled: int, share: float) -> int:
     """Return how many of so many sampled shingles are met at least, 1 or more, where that share of all is
-    shared, but for one time in a thousand or less (binomial distribution; Hoeffding 1963, theorem 1).
+    shared, but for one time in a thousand or less.
 
     >>> [least_hits(n, 0.8) for n in (1, 5, 20, 100, 10_000)]
-    [1, 1, 8, 62, 7815]
+    [1, 1, 9, 64, 7850]
     """
-    return max(1, math.ceil(sampled * share - math.sqrt(sampled * math.log(1 / _MISSED) / 2)))
+    least = bisect_left(
+        range(int(sampled * share)), _WRONG, key=lambda hits: chance_of_hits(hits, sampled, share)
+    )
+    return max(1, least)
+
+
+def deciding_sample(num_shingles: int, threshold: float) -> int:
+    """Return the coarsest sample by which a document that holds all of so many shingles is a match without
+    its text: one in 1, 2, 4 .. 64 shingles.
+
+    >>> [deciding_sample(n, 0.8) for n in (30, 100, 300, 10_000)], deciding_sample(100, 0.5)
+    ([1, 2, 8, 64], 8)
+    """
+    coarser = (
+        one_in
+        for one_in in (64, 32, 16, 8, 4, 2)
+        if chance_of_hits(num_shingles // one_in, num_shingles // one_in, threshold) <= _WRONG
+    )
+    return next(coarser, 1)
 
 
 def require_samples(config: Config, call: str) -> None:
@@ -166,7 +202,7 @@ def require_samples(config: Config, call: str) -> None:
     if not config.containment:
         raise ValueError(
             f"{call} needs a table of sampled shingles, and this index was built without; "
-            "build it with Config(containment=8)"
+            "build it with Config(containment=1), or with one in more for long texts"
         )
 
 
@@ -187,6 +223,8 @@ class _Asked:
         self.is_whole = direction != "in_stored" or self.num_sampled < FLOOR
         """Whether every shingle is looked up, and none of a stored document is passed by."""
         self.has_left_out = self.one_in > config.containment
+        self.lacks_common = False
+        """Whether the commonest were not looked up, so that the others are no sample of all."""
         self.looked_up = self.all if self.is_whole else self.all[: self.num_sampled]
 
     def _num_up_to(self, one_in: int) -> int:
@@ -205,8 +243,9 @@ class _Asked:
         """Look up all but some; returns whether there are any."""
         self.num_sampled -= int(np.count_nonzero(places < self.num_sampled))
         self.looked_up = np.delete(self.looked_up, places)
-        self.has_left_out |= len(places) > 0
-        return len(places) > 0
+        self.lacks_common = len(places) > 0
+        self.has_left_out |= self.lacks_common
+        return self.lacks_common
 
     @property
     def kept(self) -> np.ndarray:
@@ -225,6 +264,7 @@ class ContainmentQuery(NamedTuple):
     max_candidates: int
     ignore_common: float | None = None
     sample: int | None = None
+    candidates: bool = False
 
     def require(self, config: Config) -> None:
         """Refuse what the index cannot answer. Raises TypeError and ValueError."""
@@ -235,7 +275,7 @@ class ContainmentQuery(NamedTuple):
                 f'direction: expected "either", "in_stored" or "in_query", found {self.direction!r}'
             )
         if self.limit is not None:
-            set_int(self, "limit", 1)
+            require_int("limit", self.limit, 1)
         if self.ignore_common is not None:
             require_ignorable(self.ignore_common)
             if self.exact:
@@ -246,7 +286,7 @@ class ContainmentQuery(NamedTuple):
                     f'direction="in_stored", found neither, and direction="{self.direction}"'
                 )
         if self.sample is not None:
-            set_int(self, "sample", config.containment, COARSEST_SAMPLE)
+            require_int("sample", self.sample, config.containment, COARSEST_SAMPLE)
             if self.sample & (self.sample - 1):
                 raise ValueError(f"sample: expected a power of two, found {self.sample}")
             if self.direction != "in_stored":
@@ -293,7 +333,8 @@ class ContainmentQuery(NamedTuple):
         if self.ignore_common is not None:
             asked.leave_out_common(self._are_common(view, asked.all[: asked.num_sampled]))
         found = self._none(len(asked.all), asked.of_all, asked.one_in)
-        kept = asked.kept if self.exact else None
+        counts_kept = config.keep_shingles and self.texts is None and self.ignore_common is None
+        kept, candidates = asked.kept if counts_kept else None, list[ContainmentMatch]()
         for number, hits, of_sampled in self._met(view, asked, found):
             record = view.record(number)
             if record is None:
@@ -304,8 +345,11 @@ class ContainmentQuery(NamedTuple):
                 shared = self._shared(config, asked, kept, record, (hits, of_sampled))
             match = None if shared is None else self._match(asked, record, shared)
             if match is not None:
-                found.append(match)
-        found.sort(key=lambda match: (-self._share(match.in_stored, match.in_query), -match.similarity))
+                (candidates if match.is_candidate else found).append(match)
+        found.undecided = len(candidates)
+        found.sort(key=self._order)
+        if self.candidates:
+            found += sorted(candidates, key=self._order)
         del found[self.limit or len(found) :]
         return found
 
@@ -345,23 +389,24 @@ class ContainmentQuery(NamedTuple):
     ) -> Shared | None:
         """Return what a document shares with the query; ``None`` where it cannot reach the threshold."""
         of_query, of_stored = asked.of_all, record.num_shingles
-        if kept is not None and record.kept is not None:
-            stored = decode_kept(record.kept)
-            if len(stored) < config.keep_shingles:
-                return Shared(_kernel.num_common(kept, stored), 0.0, len(kept), len(stored))
         entries = max(record.num_sampled, min(of_stored, FLOOR))
         is_looked_at = asked.is_whole or entries == record.num_sampled
         sample = entries if is_looked_at and not asked.has_left_out else 0
         if not sample and not asked.num_sampled:
             return None
         shared = estimated(of_query, asked.num_sampled, of_stored, sample, *hits)
-        if self.texts is None or not shared.error:
+        if not shared.error:
             return shared
-        needed = self.threshold * self._whole(shared) / shared.sampled_of
-        if shared.hits < least_hits(shared.sampled, min(needed, 1.0)):
-            return None  # so few that the text need not be looked at
-        stored = all_hashes(self._hashes_of(config, record))
-        return Shared(_kernel.num_common(asked.all, stored), 0.0, of_query, len(stored))
+        if self._has_too_few(shared):
+            return None
+        if self.texts is not None:
+            stored = all_hashes(self._hashes_of(config, record))
+            return Shared(_kernel.num_common(asked.all, stored), 0.0, of_query, len(stored))
+        if kept is not None and record.kept is not None:
+            stored = decode_kept(record.kept)
+            if len(stored) < config.keep_shingles:
+                return Shared(_kernel.num_common(kept, stored), 0.0, len(kept), len(stored))
+        return shared
 
     def _are_common(self, view: View, hashes: np.ndarray) -> np.ndarray:
         """Return which sampled hashes more than that share of the stored documents have, bool; the removed
@@ -396,10 +441,23 @@ class ContainmentQuery(NamedTuple):
             return min(shared.of_query, shared.of_stored)
         return shared.of_query if self.direction == "in_stored" else shared.of_stored
 
+    def _has_too_few(self, shared: Shared) -> bool:
+        """Return whether an estimate rules out that the threshold is reached."""
+        needed = min(1.0, self.threshold * self._whole(shared) / shared.sampled_of)
+        return shared.hits < least_hits(shared.sampled, needed)
+
     def _match(self, asked: _Asked, record: StoredRecord, shared: Shared) -> ContainmentMatch | None:
+        """Return a match, or a candidate where the estimate does not decide."""
         whole = self._whole(shared)
         share, error = shared.num_shared / whole, shared.error / whole
-        if share < self.threshold - _ERRORS * error - 1e-12:
+        reaches, is_candidate = share >= self.threshold - 1e-12, False
+        if error and self._has_too_few(shared):
+            return None
+        if error:
+            below = (math.ceil(self.threshold * whole - 1e-9) - 1) / shared.sampled_of
+            is_decided = reaches and chance_of_hits(shared.hits, shared.sampled, below) <= _WRONG
+            is_candidate = asked.lacks_common or not is_decided
+        elif not reaches:
             return None
         count = shared.num_shared
         in_stored, in_query = count / shared.of_query, count / shared.of_stored
@@ -416,14 +474,15 @@ class ContainmentQuery(NamedTuple):
             relation,
             not shared.error,
             error,
-            bool(shared.error) and share < self.threshold + _ERRORS * error,
+            is_candidate,
             met,
             record.metadata,
             asked.common_left_out,
         )
 
-    def _share(self, in_stored: float, in_query: float) -> float:
-        return {"in_stored": in_stored, "in_query": in_query}.get(self.direction, max(in_stored, in_query))
+    def _order(self, match: ContainmentMatch) -> tuple[float, float]:
+        shares = {"in_stored": match.in_stored, "in_query": match.in_query}
+        return -shares.get(self.direction, max(shares.values())), -match.similarity
 
 
 def places_of_rarest(view: View, keys: np.ndarray, max_candidates: int) -> np.ndarray:

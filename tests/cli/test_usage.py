@@ -241,7 +241,7 @@ def test_wrong_usage_is_named_in_plain_words_and_makes_nothing(
 FAILED = r"""
 query news fox --exact; pairs news --exact; clusters news --exact | keeps none; build it with --keep-shingles
 join news articles.jsonl --exact; find page.txt --in pages --exact | keeps none; build it with --keep-shingles
-query news fox --contained; passages news --file page.txt | was built without; build it with --containment 8
+query news fox --contained; passages news --file page.txt | was built without; build it with --containment 1
 passages pages --file page.txt --texts page.txt | found none of 'fox'
 query pages fox --simhash | this needs SimHash, and this index was built with --no-simhash
 query bits fox | built with --no-minhash, for --simhash or --by simhash only

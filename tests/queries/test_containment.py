@@ -155,6 +155,50 @@ def test_a_transaction_sees_its_own_documents(tmp_path: Path) -> None:
         assert shares(index.query_containment(TEXTS["140"])).keys() == {"other"}
 
 
+@pytest.mark.parametrize("one_in", [1, 4, 8, 16, 64])
+@pytest.mark.parametrize("size", [1, 3])
+def test_what_is_printed_reaches_the_threshold_and_what_is_met_is_counted(
+    tmp_path: Path, one_in: int, size: int
+) -> None:
+    """Common words: by brute force. Of 60 queries of 10 to 3,000 words all but one in twenty matches are
+    right, each that shares enough is a match or undecided but for those that no sampled shingle has."""
+    draw = random.Random(43)
+    common = [f"c{n}" for n in range(300)]
+    weights = [1 / (n + 1) for n in range(300)]
+    pages = {n: draw.choices(common, weights, k=draw.choice([20, 60, 300, 3000])) for n in range(400)}
+    queries = []
+    for n in range(60):
+        part = list(pages[draw.randrange(400)])
+        for at in range(len(part)):
+            if draw.random() < (n % 5) / 40:
+                part[at] = f"new{n}x{at}"
+        queries.append(part[: draw.choice([10, 40, 200, 3000])])
+    config = Config(simindex.WordShingles(size), num_perm=8, simhash=None, containment=one_in)
+    sets = {n: set(textbook.word_shingles(page, size)) for n, page in pages.items()}
+    printed = right = missed = 0
+    expected = 0.0
+    with simindex.open(tmp_path / "index", config=config) as index:
+        index.insert_many((n, " ".join(page)) for n, page in pages.items())
+        for threshold in (0.3, 0.8):
+            for query in queries:
+                asked = set(textbook.word_shingles(query, size))
+                shared = {n: len(asked & held) for n, held in sets.items()}
+                wanted = {n: count for n, count in shared.items() if count >= threshold * len(asked) - 1e-9}
+                text, how = " ".join(query), {"direction": "in_stored"}
+                found = index.query_containment(text, threshold, **how)  # type: ignore[arg-type] # as named
+                wider = index.query_containment(text, threshold, candidates=True, **how)  # type: ignore[arg-type]
+                assert wider[: len(found)] == found
+                assert all(match.is_candidate for match in wider[len(found) :])
+                assert len(wider) - len(found) == wider.undecided == found.undecided
+                keys = {match.key for match in found}
+                printed, right = printed + len(keys), right + len(keys & wanted.keys())
+                missed += len(wanted.keys() - {match.key for match in wider})
+                expected += sum(1 - textbook.meeting_probability(n, one_in) for n in wanted.values())
+    assert right >= 0.95 * printed
+    assert printed == right > 20 or one_in > 1
+    assert missed <= 1.5 * expected
+
+
 CASES = [(20, 18), (30, 27), (60, 30)]
 """Shingles of an item, and how many of them its page has."""
 
@@ -201,11 +245,11 @@ def test_estimates_are_right_on_average_and_their_error_is_the_one_found(pages: 
     their errors to 2 %; both bounds are more than three times that."""
     with simindex.open(pages, "r") as index:
         items = [item_of(page, 2) for page in range(NUM_PAGES)]
-        answers = index.query_containment_many(items, 0.5, direction="in_stored")
+        answers = index.query_containment_many(items, 0.5, direction="in_stored", candidates=True)
         found = [match for answer in answers for match in answer]
         assert len(found) > 0.95 * NUM_PAGES
         assert all(match.is_candidate for match in found if match.in_stored < 0.5)
-        wider = index.query_containment_many(items, 0.05, direction="in_stored")
+        wider = index.query_containment_many(items, 0.05, direction="in_stored", candidates=True)
         estimates = np.array([match.in_stored for answer in wider for match in answer])
         errors = np.array([match.standard_error for answer in wider for match in answer])
         met = textbook.meeting_probability(30, 8)
@@ -241,6 +285,8 @@ def test_what_very_many_documents_share_is_left_out_and_said(tmp_path: Path) -> 
     with simindex.open(tmp_path / "index", config=config, max_candidates=100) as index:
         index.insert_many((n, f"{template} own{n} words{n} here{n} then{n}") for n in range(3000))
         found = index.query_containment(f"{template} own7 words7 here7 then7", 0.8)
+        assert (found, found.truncated, found.undecided) == ([], True, 1)
+        found = index.query_containment(f"{template} own7 words7 here7 then7", 0.8, candidates=True)
         assert found.truncated
         assert [match.key for match in found] == [7]
         assert not found[0].exact
@@ -277,13 +323,15 @@ def test_pages_that_share_a_template_alone_are_not_alike(tmp_path: Path, one_in:
         for found in index.query_containment_many(queries, texts=pages):
             assert len(found) == len(pages)
             assert all(match.common_left_out == 0 for match in found)
-        answers = index.query_containment_many(queries, texts=pages, ignore_common=0.1)
+        # Of thirty words of its own a page has too few sampled ones to decide.
+        how: dict[str, Any] = {"ignore_common": 0.1, "candidates": one_in > 1}
+        answers = index.query_containment_many(queries, texts=pages, **how)
         assert [{match.key for match in found} for found in answers] == same
         for found in answers:
             assert all(match.relation == "same" for match in found)
             assert all(match.common_left_out > 100 // one_in for match in found)
             assert all(match.exact == (one_in == 1) for match in found)
-        alone = index.query_containment_many(queries, direction="in_stored", ignore_common=0.1)
+        alone = index.query_containment_many(queries, direction="in_stored", **how)
         assert [{match.key for match in found} for found in alone] == same
         assert index.query_containment(TEMPLATE, texts=pages, ignore_common=0.1) == []
 
@@ -415,7 +463,7 @@ def test_other_documents_and_indexes_are_refused(tmp_path: Path) -> None:
             index.query_containment_many("one text")
     with (
         simindex.open(tmp_path / "plain") as index,
-        pytest.raises(ValueError, match=r"needs a table of sampled shingles.*containment=8"),
+        pytest.raises(ValueError, match=r"needs a table of sampled shingles.*containment=1"),
     ):
         index.query_containment("one two three")
     with (

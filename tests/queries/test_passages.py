@@ -152,7 +152,7 @@ def test_the_limit_on_candidates_is_told(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_asked_is_refused(tmp_path: Path) -> None:
-    with simindex.open(tmp_path / "plain") as index, pytest.raises(ValueError, match=r"containment=8"):
+    with simindex.open(tmp_path / "plain") as index, pytest.raises(ValueError, match=r"containment=1"):
         index.passages("a text")
     with made(tmp_path, {"a": " ".join(QUOTE)}) as index:
         with pytest.raises(TypeError, match="only a text has places"):

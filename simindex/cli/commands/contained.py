@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Annotated
 
@@ -23,12 +23,13 @@ from simindex.cli.output import (
     shown_key,
     whole_file,
 )
+from simindex.config import Config
 from simindex.format.keys import Key
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.index import open as open_index
-from simindex.inputs import read_text
+from simindex.inputs import Inputs, read_text, sound
 from simindex.jsonable import plain
-from simindex.queries.containment import ContainmentMatch, ContainmentMatches, Direction
+from simindex.queries.containment import ContainmentMatch, ContainmentMatches, Direction, deciding_sample
 from simindex.queries.passages import StoredPassages
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES
 
@@ -36,12 +37,13 @@ _COLUMNS = ("key", "in stored", "in query", "error", "relation")
 
 EXAMPLES = {
     "find": r"""
-simindex insert pages.simindex news.jsonl --containment 8
+simindex insert pages.simindex news.jsonl --containment 1
 simindex find page.txt --in pages.simindex
 simindex find sample.jsonl --in pages.simindex --threshold 0.5 --json
+simindex find sample.jsonl --in pages.simindex --texts news.jsonl
 """,
     "passages": r"""
-simindex insert pages.simindex news.jsonl --containment 8
+simindex insert pages.simindex news.jsonl --containment 1
 simindex passages pages.simindex --file page.txt --texts news.jsonl
 simindex passages pages.simindex --file page.txt --texts news.jsonl -o page.html
 simindex passages pages.simindex --file page.txt --json
@@ -57,6 +59,8 @@ def find(
     limit: options.Limit = None,
     exact: bool = False,
     sample: options.AtLeast1 | None = None,
+    texts: list[str] | None = None,
+    candidates: bool = False,
     max_candidates: options.MaxCandidates = DEFAULT_MAX_CANDIDATES,
     *,
     reads: options.ComparedOptions,
@@ -67,7 +71,8 @@ def find(
     Line ends, case and punctuation do not matter. The index must have sampled shingles (insert
     --containment). --json prints one line per match, {"query", "key", "in_stored", "in_query", "similarity",
     "relation", "exact", "standard_error", "is_candidate", "expected_recall", "metadata", "truncated"}.
-    Without --exact shares are estimates; "is_candidate" marks a match within the error of the threshold.
+    Shares are counted in an index with all shingles (insert --containment 1), or with --texts. Elsewhere they
+    are estimates: of short rows too coarse to decide, and only --candidates prints what they leave open.
 
     Arguments:
         items ITEMS...: Inputs with the rows to look for, read as insert reads them.
@@ -76,18 +81,47 @@ def find(
         threshold S: Least share of shingles, above 0 up to 1.
         direction: Which share must reach the threshold: that of the query in the stored document (in_stored),
             that of the stored document in the query (in_query), or either.
-        exact: Count kept shingles: exact where all of a document are kept.
+        exact: Require an index with kept shingles, by which they are counted.
         sample N: Look up one in N shingles of a row, fewer than the index keeps, in less time and with less
             recall: a power of two up to 64.
+        texts INPUT: An input with the stored texts, by key, read as insert reads it: shares are counted in
+            them. May be repeated. The rows, and the texts that may contain one, are held in memory.
+        candidates: Print documents of which an estimate does not decide, too, behind the others.
     """
     inputs = reads.inputs(items)
     with open_index(index, "r", max_candidates=max_candidates) as stored:
         ask = partial(
-            stored.query_containment_many, direction=direction, limit=limit, exact=exact, sample=sample
+            stored.query_containment_many,
+            threshold=threshold,
+            direction=direction,
+            limit=limit,
+            exact=exact,
+            sample=sample,
+            candidates=candidates,
         )
-        found = reading.answers(inputs, lambda rows: ask([row.document for row in rows], threshold))
-        print_contained(found, as_json)
+        if texts:
+            found = _answers_by_texts(inputs, ask, partial(reads.inputs, texts))
+        else:
+            found = reading.answers(inputs, lambda rows: ask([row.document for row in rows]))
+        print_contained(found, as_json, stored.config.containment, threshold)
     note_tally(inputs.tally, reads.encoding)
+
+
+def _answers_by_texts(
+    inputs: Inputs, ask: Callable[..., list[ContainmentMatches]], texts: Callable[[], Inputs]
+) -> Iterator[list[tuple[Key, ContainmentMatches]]]:
+    """Yield the keys of all rows with their matches, by the texts of the documents that may be among them."""
+    from simindex.corpus.report.report import texts_of
+
+    rows, by_key = list(sound(inputs)), dict[Key, str]()
+    # Empty texts say which keys are asked for; the inputs are read for them once.
+    ask([row.document for row in rows], texts=lambda key: by_key.setdefault(key, ""))
+    by_key = texts_of(texts(), by_key)
+    try:
+        found = ask([row.document for row in rows], texts=by_key)
+    except KeyError as missing:
+        raise CommandError(f"--{missing.args[0]}") from missing
+    yield list(zip([row.key for row in rows], found, strict=True))
 
 
 def passages(
@@ -145,7 +179,7 @@ def passages(
             print_json(passage.to_dict() | {"truncated": found.truncated})
     elif output is None:
         _print_side_by_side(found, text, by_key, full)
-    _note_what_may_be_missing(found, min_words)
+    _note_what_may_be_missing(found, min_words, stored.config)
 
 
 def _print_side_by_side(found: StoredPassages, text: str, by_key: Mapping[Key, str], full: bool) -> None:
@@ -162,34 +196,54 @@ def _print_side_by_side(found: StoredPassages, text: str, by_key: Mapping[Key, s
         print_table((*columns, "start", "words"), rows, left=len(columns))
 
 
-def _note_what_may_be_missing(found: StoredPassages, min_words: int) -> None:
+def _note_what_may_be_missing(found: StoredPassages, min_words: int, config: Config) -> None:
     if not found:
         note("simindex: no passage")
-    note(f"simindex: a passage of {counted(min_words, 'word')} is missed with a chance of {found.missed:.3f}")
+    if found.missed:
+        words = counted(min_words, "word")
+        note(
+            f"simindex: {_percent(found.missed)} of passages of {words} are missed; an index made with "
+            f"--containment {config.containment // 2} misses fewer"
+        )
     if found and not found[0].exact:
         note("simindex: spans of sampled shingles, not exact; --texts INPUT compares with the stored texts")
     if found.truncated:
         note("simindex: truncated: what very many documents share was left out; raise --max-candidates")
 
 
+def _percent(share: float) -> str:
+    """Return a share for people, in full percent but below one.
+
+    >>> _percent(0.4488), _percent(0.0016)
+    ('45 %', '0.2 %')
+    """
+    return f"{100 * share:.{share < 0.01:d}f} %"
+
+
 def print_contained(
-    results: Iterable[Sequence[tuple[Key | None, ContainmentMatches]]], as_json: bool
+    results: Iterable[Sequence[tuple[Key | None, ContainmentMatches]]],
+    as_json: bool,
+    one_in: int,
+    threshold: float,
 ) -> None:
     """Print the matches of queries as they come, some at a time, and at the end what is uncertain.
 
-    Of a query that has no key the matches stand alone.
+    Of a query that has no key the matches stand alone. `one_in`: as many shingles as the index keeps one of.
     """
-    queries = without = candidates = 0
-    least_recall = math.inf
+    queries = without = undecided = candidates = 0
+    least_recall = shortest = math.inf
     is_truncated, header = False, True
     for found in results:
         rows: list[tuple[str, ...]] = []
         for key, matches in found:
             queries += 1
-            without += not matches
+            without += not matches and not matches.undecided
             if matches.num_shingles:
                 least_recall = min(least_recall, matches.expected_recall)
             candidates += sum(match.is_candidate for match in matches)
+            undecided += matches.undecided
+            if matches.undecided:
+                shortest = min(shortest, matches.num_shingles)
             is_truncated |= matches.truncated
             rows += [(*([] if key is None else [shown_key(key)]), *_figures(match)) for match in matches]
             for match in matches if as_json else ():
@@ -202,12 +256,26 @@ def print_contained(
             header = False
     if without:
         note(f"simindex: no match for {without:,} of {counted(queries, 'query', 'queries')}")
-    if least_recall < math.inf:
-        note(f"simindex: a document that holds so much is met with a chance of {least_recall:.3f} or more")
-    if candidates:
-        note(f"simindex: {counted(candidates, 'match', 'matches')} that an estimate does not decide")
+    if least_recall < 1.0:
+        how, share = "found or undecided" if undecided else "found", math.floor(100 * least_recall)
+        note(f"simindex: a document that contains this much of a row is {how} in at least {share} % of cases")
+    if undecided:
+        finer = min(deciding_sample(int(shortest), threshold), one_in // 2)
+        _note_undecided(undecided, candidates, finer)
     if is_truncated:
         note("simindex: truncated: what very many documents share was left out; raise --max-candidates")
+
+
+def _note_undecided(undecided: int, candidates: int, finer: int) -> None:
+    """Say how many documents are undecided, and what decides: a finer sample, 0 where there is none."""
+    documents = counted(undecided, "document is", "documents are")
+    what = "marked as candidates" if candidates else "not printed: find --candidates prints them"
+    note(f"simindex: {documents} undecided and {what}")
+    if finer:
+        note(
+            "simindex: too few shingles of a row are sampled to decide; find --texts INPUT compares the "
+            f"stored texts, an index made with --containment {finer} has more"
+        )
 
 
 def _figures(match: ContainmentMatch) -> tuple[str, ...]:

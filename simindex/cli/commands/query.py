@@ -246,7 +246,7 @@ def query(
 
             text, least = asked.read_text(reads), search.least
             found = stored.query_containment(text, least, limit=search.limit, exact=search.exact)
-            print_contained([[(None, found)]], as_json)
+            print_contained([[(None, found)]], as_json, stored.config.containment, least)
             return
         if inputs is not None:
             _print_many(stored, search, inputs, asked.others, as_json)
