@@ -256,7 +256,8 @@ class Writer:
             next_number=committed.next_number + pending.count,
             next_segment=next_segment,
             num_documents=committed.num_documents + len(pending.by_key) - len(pending.removed),
-            num_copies=committed.num_copies + len(leaders) - lost_copies,
+            # A damaged group may count too many; `check` names it, and a count below 0 nobody could read.
+            num_copies=max(0, committed.num_copies + len(leaders) - lost_copies),
             tail_first=tail.first,
             tail_time=tail.time,
             sources=pending.sources,
