@@ -736,7 +736,9 @@ class Index:
 
         It takes an index with `Config(containment=m)`. The sampled shingles of the text are looked up, so a
         passage of n distinct shingles is missed with the chance (1 - 1/m)^n. A run of w words has
-        w - k + 1 shingles of k words. One changed word ends a run, case and white space do not.
+        w - k + 1 shingles of k words. One changed word ends a run, case and white space do not. Of a shingle
+        that a stored text has more than eight times eight places are tried, so of runs of such shingles
+        alone a longer one may be missed.
 
         Args:
             text: what is looked for in parts; it is not stored.

@@ -141,7 +141,8 @@ def passages(
 
     The index must have sampled shingles (insert --containment). --json prints one line per passage, {"key",
     "start", "end", "stored_start", "stored_end", "words", "exact", "truncated"}; places in code points.
-    Without --texts a passage spans the sampled shingles alone, and has no place in the stored document.
+    Without --texts a passage spans the sampled shingles alone, and has no place in the stored document. Where
+    all words of a passage occur more than eight times in a document, a longer one may be missed.
 
     Options:
         file FILE: The text whose passages are found; - for stdin.
