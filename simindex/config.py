@@ -12,13 +12,14 @@ from typing import Any, Literal
 from simindex.checks import set_int
 from simindex.errors import ConfigMismatchError, FormatError
 
-HASHING_VERSION = 5
+HASHING_VERSION = 6
 """Version of the hashing contract (docs/hashing.md). A change of any vector there raises it."""
 
 NORMALIZE_STEPS = (
     "html",
     "comments",
     "nfkc",
+    "fold",
     "diacritics",
     "numbers",
     "punctuation",
@@ -60,24 +61,26 @@ class WordShingles:
             "html": tags, comments, scripts and styles out, character references into characters;
             "comments": comments of program code out (``//``, ``/* */``, ``#``, ``--``);
             "nfkc": Unicode's compatibility form;
+            "fold": what looks alike is alike (Unicode's NFKC_Casefold): no capitals, full width, ligatures,
+            soft hyphens or joiners, and accents are written in one way;
             "diacritics": é becomes e;
             "numbers": each number becomes 0;
             "punctuation": signs out, so that don't is one word;
-            "casefold": no capitals;
+            "casefold": no capitals, and nothing else of "fold";
             "whitespace": each run of white space is one space. Words are cut the same without it.
 
     A word is a run of letters, digits and ``_`` with the combining marks that follow them. Each
     ideograph, kana, Thai or similar letter of a script without spaces is a word of its own. The
-    ranges are those of Unicode 14.0 on every Python version (docs/hashing.md).
+    ranges are those of Unicode 15.0 on every Python version (docs/hashing.md).
 
     >>> WordShingles(3)
-    WordShingles(size=3, normalize=('casefold', 'whitespace'))
-    >>> WordShingles(3, normalize="casefold whitespace numbers html").normalize
-    ('html', 'numbers', 'casefold', 'whitespace')
+    WordShingles(size=3, normalize=('fold', 'whitespace'))
+    >>> WordShingles(3, normalize="fold whitespace numbers html").normalize
+    ('html', 'fold', 'numbers', 'whitespace')
     """
 
     size: int = 3
-    normalize: tuple[str, ...] = ("casefold", "whitespace")
+    normalize: tuple[str, ...] = ("fold", "whitespace")
 
     def __post_init__(self) -> None:
         set_int(self, "size", 1, _MAX_SHINGLE_SIZE)
@@ -98,7 +101,7 @@ class CharShingles:
     """
 
     size: int = 9
-    normalize: tuple[str, ...] = ("casefold", "whitespace")
+    normalize: tuple[str, ...] = ("fold", "whitespace")
 
     def __post_init__(self) -> None:
         set_int(self, "size", 1, _MAX_SHINGLE_SIZE)

@@ -5,6 +5,7 @@ import inspect
 import json
 import math
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,7 @@ def test_page_is_short(page: str, words: int) -> None:
 def test_pages_without_the_reference_are_short() -> None:
     assert len(text_of(ROOT / "docs" / "changelog.md").splitlines()) <= 60
     assert len(prose(ROOT / "docs" / "words.md").split()) <= 400
-    reference = {"format.md", "hashing.md", "command-line.md", "limits.md", "glossary.md"}
+    reference = {"format.md", "hashing.md", "command-line.md", "limits.md", "glossary.md", "same-text.md"}
     pages = [page for page in (ROOT / "docs").rglob("*.md") if page.name not in reference]
     tokens = [token for page in pages for token in text_of(page).split()]
     assert sum(any(map(str.isalnum, token)) for token in tokens) <= 28_000  # bars of tables are no words
@@ -162,7 +163,15 @@ RUN_ELSEWHERE = {
 
 
 def test_no_page_has_a_program_that_no_test_runs() -> None:
-    run = {"README.md", "guide.md", "format.md", "minhash-or-simhash.md", "words.md", *RUN_ELSEWHERE}
+    run = {
+        "README.md",
+        "guide.md",
+        "format.md",
+        "minhash-or-simhash.md",
+        "same-text.md",
+        "words.md",
+        *RUN_ELSEWHERE,
+    }
     pages = [page for page in PAGES if page.parent.name not in ("course", "howto") and page.name not in run]
     assert not [page.name for page in pages if re.search(r"^```(python|pycon)|^>>> ", text_of(page), re.M)]
     for page, tests in RUN_ELSEWHERE.items():
@@ -325,11 +334,16 @@ def test_hashing_weighted_example_holds() -> None:
 def test_hashing_counts_of_classes_are_those_of_the_alphabet() -> None:
     alphabet = simindex.sketching.alphabet
     rows = {row[0]: row[2] for row in table_rows(HASHING, "class")}
-    for name in ("word", "alone", "symbol", "mark", "space", "flag", "modifier", "selector", "tag"):
-        ranges = alphabet.ranges(getattr(alphabet, name.upper()))
-        assert rows[name] == f"{sum(last - first + 1 for first, last in ranges):,}"
-    folds = alphabet.folds().values()
-    assert f"{len(folds):,} code points change, {sum(len(f) > 1 for f in folds)} of them" in text_of(HASHING)
+    names = ("other", "word", "alone", "mark", "space", "flag", "modifier", "selector")
+    kinds = Counter(names[kind & alphabet.CLASS_BITS] for kind in alphabet.class_table())
+    counts = {name: int(count.replace(",", "")) for name, count in rows.items() if count}
+    counts["alone"] += counts.pop("symbol")
+    counts["mark"] += counts.pop("tag")
+    assert counts == {name: kinds[name] for name in names[1:]}
+    folds = alphabet.fold_table()
+    several = int((folds[:, 2] > 0).sum())
+    assert f"{len(folds):,} code points change, {several} of them" in text_of(HASHING)
+    assert f"Unicode {alphabet.unicode_version()[:-2]}" in text_of(HASHING)
 
 
 def test_hashing_collisions_of_kept_shingles_are_those_of_the_page() -> None:
@@ -543,7 +557,7 @@ def test_format_numbers_of_the_page_are_those_of_the_code() -> None:
     assert f"that is up to {most - 1:,} documents" in text
 
 
-@pytest.mark.parametrize("page", ["minhash-or-simhash.md", "words.md"])
+@pytest.mark.parametrize("page", ["minhash-or-simhash.md", "same-text.md", "words.md"])
 def test_examples_at_a_prompt_run(page: str) -> None:
     found = doctest.testfile(str(ROOT / "docs" / page), module_relative=False, encoding="utf-8")
     assert found.attempted > 5

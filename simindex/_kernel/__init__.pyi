@@ -27,11 +27,13 @@ STRUCT_BYTES: dict[str, int]
 class Damage(Exception):  # noqa: N818 - the kernel's own, never seen by users
     """A seal failed, or entries are in no order: (segment index, table index, chunk, block)."""
 
+def normalized(mapping: _Array, text: str, /) -> str: ...
 def sketch_texts(
     plan: _Array,
     functions: _Array,
     classes: _Array,
     folds: _Array,
+    mapping: _Array,
     texts: Sequence[str],
     words: _Array,
     fingerprints: _Array,
@@ -63,6 +65,7 @@ def shingles(
     collapse: int,
     classes: _Array,
     folds: _Array,
+    mapping: _Array,
     text: str,
     /,
 ) -> list[bytes]: ...
@@ -73,12 +76,13 @@ def hash_texts(
     collapse: int,
     classes: _Array,
     folds: _Array,
+    mapping: _Array,
     texts: Sequence[str],
     seed: int,
     counts: _Array,
     /,
 ) -> bytes: ...
-def word_places(fold: int, classes: _Array, folds: _Array, text: str, /) -> bytes: ...
+def word_places(fold: int, classes: _Array, folds: _Array, mapping: _Array, text: str, /) -> bytes | None: ...
 def hash_ready(shingles: Iterable[str | bytes | int], seed: int, /) -> bytes: ...
 def xxh64(data: Buffer, seed: int, /) -> int: ...
 def xxh64_each(rows: _Array, width: int, seed: int, hashes: _Array, /) -> None: ...

@@ -70,7 +70,7 @@ PyObject *call(body *run, const char *name, Py_ssize_t expected, PyObject *const
 /* The functions of the module. */
 #define EACH_FUNCTION(f)                                                                                              \
     /* bind_sketch.c */                                                                                               \
-    f(sketch_texts) f(sketch_hashes) f(smallest_hashes) f(sample_hashes) f(pack_kept) f(unpack_kept)   \
+    f(normalized) f(sketch_texts) f(sketch_hashes) f(smallest_hashes) f(sample_hashes) f(pack_kept) f(unpack_kept)   \
     f(num_common)                                                                                                     \
     f(shingles) f(hash_texts) f(word_places) f(hash_ready) f(xxh64) f(xxh64_each) f(weighted_simhash) f(agreement) f(permute)                      \
     /* bind_query.c */                                                                                                \

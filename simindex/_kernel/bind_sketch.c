@@ -62,11 +62,10 @@ static int take_texts(PyObject *sequence, texts *held) {
     return 0;
 }
 
-/* One allocation for all of a text's work areas; NULL with an exception set on failure. */
+/* One allocation for all of a text's work areas; NULL where there is no memory. Needs no GIL. */
 static void *allocate_scratch(size_t longest, cut_scratch *scratch) {
     uint32_t *memory = malloc(CUT_EDGES(longest) * sizeof *memory + CUT_TEXT_BYTES(longest));
-    if (!memory) return PyErr_NoMemory();
-    *scratch = (cut_scratch){.text = (uint8_t *)(memory + CUT_EDGES(longest)), .edges = memory};
+    if (memory) *scratch = (cut_scratch){.text = (uint8_t *)(memory + CUT_EDGES(longest)), .edges = memory};
     return memory;
 }
 
@@ -95,8 +94,8 @@ static void take_plan(buffers *held, PyObject *const *args, sketch_plan *plan) {
         return;
     }
     for (int i = 0; i < 2; i++)
-        if (fields[4 * i + 1] - 1 >= MAX_SHINGLE_SIZE) {
-            refuse(held, "plan: expected a size of 1..1024");
+        if (fields[4 * i + 1] - 1 >= MAX_SHINGLE_SIZE || fields[4 * i + 2] > FOLD_ALL) {
+            refuse(held, "plan: expected a size of 1..1024 and a fold of 0..2");
             return;
         }
     plan->signature = shingling_of(fields + PLAN_SIGNATURE);
@@ -109,11 +108,57 @@ static void take_plan(buffers *held, PyObject *const *args, sketch_plan *plan) {
     if (!held->failed) plan->coefficients = (const uint32_t *)(plan->multipliers + blocks * ROUNDS);
 }
 
-/* classes, folds */
-static void take_alphabet(buffers *held, PyObject *const *args, alphabet *letters) {
+enum { HEAD_CELLS, HEAD_MAPPINGS, HEAD_POOL, HEAD_LATE, HEAD_BECOMES, HEAD_LENGTH };
+
+/* A mapping and its pairs; empty bytes: none, and rows is NULL. */
+static void take_mapping(buffers *held, PyObject *object, mapping *by) {
+    size_t length;
+    const uint8_t *bytes = take_items(held, object, READABLE, 1, &length, "mapping");
+    *by = (mapping){0};
+    if (held->failed || !length) return;
+    uint32_t head[HEAD_LENGTH] = {0};
+    if (length >= sizeof head) memcpy(head, bytes, sizeof head);
+    size_t rows = sizeof head, cells = rows + 2 * (0x110000 / 64), ends = cells + 2 * (size_t)head[HEAD_CELLS];
+    size_t pool = ends + 4 * ((size_t)head[HEAD_MAPPINGS] + 1), pairs = pool + head[HEAD_POOL];
+    if (length <= pairs) {
+        refuse(held, "mapping: expected that of unicode.bin and its pairs");
+        return;
+    }
+    *by = (mapping){
+        .rows = (const uint16_t *)(const void *)(bytes + rows), .cells = (const uint16_t *)(const void *)(bytes + cells),
+        .ends = (const uint32_t *)(const void *)(bytes + ends), .pool = bytes + pool,
+        .pairs = (const uint32_t *)(const void *)(bytes + pairs), .num_pairs = (length - pairs) / 24,
+        .late = head[HEAD_LATE], .late_becomes = head[HEAD_BECOMES]};
+}
+
+/* classes, folds, mapping */
+static void take_alphabet(buffers *held, PyObject *const *args, alphabet *letters, int folds_all) {
     letters->classes = take(held, args[0], READABLE, 0x110000, "classes");
     letters->folds = take(held, args[1], READABLE, 16, "folds");
     letters->num_folds = taken_bytes(held) / 16;
+    take_mapping(held, args[2], &letters->by);
+    if (!held->failed && folds_all && !letters->by.rows) refuse(held, "mapping: expected one for a fold of 2, found none");
+}
+
+/* A text by a mapping, and its ASCII folded where the mapping folds, as a str. */
+FUNCTION(normalized, 2) {
+    mapping by;
+    Py_ssize_t length;
+    PyObject *encoded, *result = NULL;
+    normalizer to = {0};
+    take_mapping(held, args[0], &by);
+    if (held->failed) return NULL;
+    if (!by.rows) return refuse(held, "mapping: expected one, found none");
+    const char *text = utf8_of(args[1], &length, &encoded);
+    if (text && normalize(&by, &to, (const uint8_t *)text, (size_t)length) < 0) PyErr_NoMemory();
+    else if (text) {
+        for (size_t i = 0; by.late && i < to.length; i++)
+            if (to.text[i] >= 'A' && to.text[i] <= 'Z') to.text[i] |= 0x20;
+        result = PyUnicode_DecodeUTF8((const char *)to.text, (Py_ssize_t)to.length, NULL);
+    }
+    free_normalizer(&to);
+    Py_XDECREF(encoded);
+    return result;
 }
 
 /* ---- sketches ---- */
@@ -175,6 +220,61 @@ static void free_wanted(hashes_wanted *want) {
     free(want->all_sampled.values);
 }
 
+/* The areas in which a text is normalised and cut. */
+typedef struct {
+    void *memory;
+    size_t longest;
+    cut_scratch scratch;
+    normalizer normal;
+} work_area;
+
+/* Have room for a text of so many bytes; -1 where there is no memory. Needs no GIL. */
+static int make_room(work_area *area, hashes_wanted *want, size_t length) {
+    if (area->memory && length <= area->longest) return 0;
+    free(area->memory);
+    free(want->kept.values);
+    free(want->of.values);
+    want->kept.values = want->of.values = NULL;
+    area->longest = length;
+    area->memory = allocate_scratch(length, &area->scratch);
+    return area->memory ? begin_wanted(want, length) : -1;
+}
+
+/* What a text takes that went through `normalize`. */
+static shingling once_normal(shingling how) {
+    if (how.fold == FOLD_ALL) how.fold = FOLD_ASCII;
+    return how;
+}
+
+enum { SKETCHED, OUT_OF_MEMORY, TOO_LONG };
+
+/* Normalise a text in the area, which gets room for what it becomes. Needs no GIL. */
+static int normalize_one(const mapping *by, work_area *area, hashes_wanted *want, const uint8_t *text, size_t length) {
+    area->normal.length = 0;
+    if (normalize(by, &area->normal, text, length) < 0) return OUT_OF_MEMORY;
+    if (area->normal.length > MAX_TEXT_BYTES) return TOO_LONG;
+    return make_room(area, want, area->normal.length) < 0 ? OUT_OF_MEMORY : SKETCHED;
+}
+
+/* Sketch one text, and again where `cut` finds that it has to be normalised. Needs no GIL. */
+static int sketch_one(const sketch_plan *plan, work_area *area, hashes_wanted *want, const char *bytes, size_t length,
+                      uint64_t *words, uint64_t *fingerprint, uint8_t *present) {
+    smallest *kept = want->keep ? &want->kept : NULL;
+    sample *sampled = want->one_in ? &want->of : NULL;
+    const uint8_t *text = (const uint8_t *)bytes;
+    int has = sketch_text(plan, text, length, &area->scratch, words, fingerprint, kept, sampled);
+    if (has < 0) {
+        sketch_plan again = *plan;
+        again.signature = once_normal(plan->signature), again.features = once_normal(plan->features);
+        int outcome = normalize_one(&plan->letters.by, area, want, text, length);
+        if (outcome != SKETCHED) return outcome;
+        const normalizer *normal = &area->normal;
+        has = sketch_text(&again, normal->text, normal->length, &area->scratch, words, fingerprint, kept, sampled);
+    }
+    *present = (uint8_t)has;
+    return SKETCHED;
+}
+
 /* Take the hashes of text `i`; -1 where there is no memory. Needs no GIL. */
 static int take_wanted(hashes_wanted *want, size_t i) {
     if (want->keep) {
@@ -191,46 +291,42 @@ static int take_wanted(hashes_wanted *want, size_t i) {
 /* Returns the hashes of all texts, uint64 as bytes: with a `keep` of 1 or more those kept, and how many each text
  * has into kept_counts (uint32); with a `one_in` of 1 or more those sampled, and how many shingles each text has
  * and how many of them are below the limit into sample_counts (two uint32). */
-FUNCTION(sketch_texts, 12) {
+FUNCTION(sketch_texts, 13) {
     sketch_plan plan;
     texts from = {0};
-    void *memory = NULL;
+    work_area area = {0};
     PyObject *result = NULL;
-    int out_of_memory = 0;
-    hashes_wanted want = {.keep = take_u64(held, args[8]), .one_in = take_u64(held, args[10])};
+    int outcome = SKETCHED;
+    size_t i = 0;
+    hashes_wanted want = {.keep = take_u64(held, args[9]), .one_in = take_u64(held, args[11])};
     take_plan(held, args, &plan);
-    take_alphabet(held, args + 2, &plan.letters);
-    if (!held->failed) held->failed = take_texts(args[4], &from) < 0;
+    take_alphabet(held, args + 2, &plan.letters, plan.signature.fold == FOLD_ALL || plan.features.fold == FOLD_ALL);
+    if (!held->failed) held->failed = take_texts(args[5], &from) < 0;
     size_t bands = plan.num_perm / 8;
-    uint64_t *words = take(held, args[5], WRITABLE, from.count * bands * 8, "words");
-    uint64_t *fingerprints = take(held, args[6], WRITABLE, from.count * 8, "fingerprints");
-    uint8_t *present = take(held, args[7], WRITABLE, from.count, "present");
-    want.counts = take(held, args[9], WRITABLE, want.keep ? from.count * 4 : 0, "kept_counts");
-    want.num_sampled = take(held, args[11], WRITABLE, want.one_in ? from.count * 8 : 0, "sample_counts");
-    cut_scratch scratch;
+    uint64_t *words = take(held, args[6], WRITABLE, from.count * bands * 8, "words");
+    uint64_t *fingerprints = take(held, args[7], WRITABLE, from.count * 8, "fingerprints");
+    uint8_t *present = take(held, args[8], WRITABLE, from.count, "present");
+    want.counts = take(held, args[10], WRITABLE, want.keep ? from.count * 4 : 0, "kept_counts");
+    want.num_sampled = take(held, args[12], WRITABLE, want.one_in ? from.count * 8 : 0, "sample_counts");
     if (held->failed) goto done;
-    memory = allocate_scratch(from.longest, &scratch);
-    if (!memory) goto done;
-    if (begin_wanted(&want, from.longest) < 0) {
-        refuse_memory(held);
-        goto done;
-    }
     Py_BEGIN_ALLOW_THREADS
-    for (size_t i = 0; i < from.count && !out_of_memory; i++) {
-        present[i] = (uint8_t)sketch_text(&plan, (const uint8_t *)from.bytes[i], (size_t)from.lengths[i], &scratch,
-                                          words + i * bands, fingerprints + i, want.keep ? &want.kept : NULL,
-                                          want.one_in ? &want.of : NULL);
-        out_of_memory = take_wanted(&want, i) < 0;
+    if (make_room(&area, &want, from.longest) < 0) outcome = OUT_OF_MEMORY;
+    for (; i < from.count && outcome == SKETCHED; i++) {
+        outcome = sketch_one(&plan, &area, &want, from.bytes[i], (size_t)from.lengths[i], words + i * bands,
+                             fingerprints + i, present + i);
+        if (outcome == SKETCHED && take_wanted(&want, i) < 0) outcome = OUT_OF_MEMORY;
     }
     Py_END_ALLOW_THREADS
-    if (out_of_memory) refuse_memory(held);
+    if (outcome == OUT_OF_MEMORY) refuse_memory(held);
+    else if (outcome == TOO_LONG) too_long(area.normal.length);
     else result = Py_BuildValue("(y#y#)", want.all_kept.values ? (char *)want.all_kept.values : "",
                                 (Py_ssize_t)(want.all_kept.count * 8),
                                 want.all_sampled.values ? (char *)want.all_sampled.values : "",
                                 (Py_ssize_t)(want.all_sampled.count * 8));
 done:
     free_wanted(&want);
-    free(memory);
+    free(area.memory);
+    free_normalizer(&area.normal);
     release_texts(&from);
     return result;
 }
@@ -342,90 +438,125 @@ static PyObject *shingle_list(const cut_scratch *scratch, const shingling *how, 
     return list;
 }
 
-/* kind, size, fold, collapse */
-static shingling take_shingling(buffers *held, PyObject *const *args) {
+/* kind, size, fold, collapse; then classes, folds, mapping */
+static shingling take_shingling(buffers *held, PyObject *const *args, alphabet *letters) {
     uint64_t fields[4];
     for (int i = 0; i < 4; i++) fields[i] = take_u64(held, args[i]);
-    if (!held->failed && fields[1] - 1 >= MAX_SHINGLE_SIZE) refuse(held, "size: expected 1..1024");
+    if (!held->failed && (fields[1] - 1 >= MAX_SHINGLE_SIZE || fields[2] > FOLD_ALL))
+        refuse(held, "size: expected 1..1024, and a fold of 0..2");
+    take_alphabet(held, args + 4, letters, !held->failed && fields[2] == FOLD_ALL);
     return shingling_of(fields);
 }
 
+/* Cut a text in an area that gets room for it, and again where `cut` finds that it has to be normalised. Needs no GIL. */
+static int cut_one(const alphabet *letters, shingling how, work_area *area, const char *bytes, size_t length,
+                   size_t *num_tokens) {
+    hashes_wanted none = {0};
+    const uint8_t *text = (const uint8_t *)bytes;
+    if (make_room(area, &none, length) < 0) return OUT_OF_MEMORY;
+    *num_tokens = cut(letters, &how, text, length, &area->scratch);
+    if (*num_tokens != NOT_NORMAL) return SKETCHED;
+    int outcome = normalize_one(&letters->by, area, &none, text, length);
+    how = once_normal(how);
+    if (outcome == SKETCHED) *num_tokens = cut(letters, &how, area->normal.text, area->normal.length, &area->scratch);
+    return outcome;
+}
+
+/* Raise for what is no SKETCHED; 0, or -1. */
+static int raise_outcome(buffers *held, int outcome, const work_area *area) {
+    if (outcome == OUT_OF_MEMORY) refuse_memory(held);
+    else if (outcome == TOO_LONG) held->failed = too_long(area->normal.length);
+    return outcome == SKETCHED ? 0 : -1;
+}
+
+static void free_area(work_area *area) {
+    free(area->memory);
+    free_normalizer(&area->normal);
+}
+
 /* Those of one text, as bytes objects. */
-FUNCTION(shingles, 7) {
-    shingling how = take_shingling(held, args);
+FUNCTION(shingles, 8) {
     alphabet letters;
+    shingling how = take_shingling(held, args, &letters);
+    if (held->failed) return NULL;
     PyObject *encoded, *result = NULL;
     Py_ssize_t length;
-    cut_scratch scratch;
-    take_alphabet(held, args + 4, &letters);
-    if (held->failed) return NULL;
-    const char *bytes = utf8_of(args[6], &length, &encoded);
-    void *memory = bytes && !too_long((size_t)length) ? allocate_scratch((size_t)length, &scratch) : NULL;
-    if (!memory) goto done;
-    size_t num_tokens = cut(&letters, &how, (const uint8_t *)bytes, (size_t)length, &scratch);
-    size_t count = num_shingles(num_tokens, how.size);
-    result = shingle_list(&scratch, &how, num_tokens, count);
-done:
-    free(memory);
+    work_area area = {0};
+    size_t num_tokens;
+    const char *bytes = utf8_of(args[7], &length, &encoded);
+    if (bytes && !too_long((size_t)length) &&
+        raise_outcome(held, cut_one(&letters, how, &area, bytes, (size_t)length, &num_tokens), &area) == 0)
+        result = shingle_list(&area.scratch, &how, num_tokens, num_shingles(num_tokens, how.size));
+    free_area(&area);
     Py_XDECREF(encoded);
     return result;
 }
 
 /* The hashes of those of many texts in order, uint64 as bytes; how many each text has into counts (uint32). */
-FUNCTION(hash_texts, 9) {
-    shingling how = take_shingling(held, args);
+FUNCTION(hash_texts, 10) {
     alphabet letters;
+    shingling how = take_shingling(held, args, &letters);
     texts from = {0};
     gathered all = {0};
-    cut_scratch scratch;
-    void *memory = NULL;
+    work_area area = {0};
     uint64_t *hashes = NULL;
-    int out_of_memory = 0;
-    hash_key key = hash_key_of(take_u64(held, args[7]));
-    take_alphabet(held, args + 4, &letters);
-    if (!held->failed) held->failed = take_texts(args[6], &from) < 0;
-    uint32_t *counts = take(held, args[8], WRITABLE, from.count * 4, "counts");
-    if (!held->failed && (memory = allocate_scratch(from.longest, &scratch))) {
-        hashes = malloc(MAX_TOKENS(from.longest) * sizeof *hashes);
-        out_of_memory = !hashes;
-        Py_BEGIN_ALLOW_THREADS
-        for (size_t i = 0; i < from.count && !out_of_memory; i++) {
-            size_t num_tokens = cut(&letters, &how, (const uint8_t *)from.bytes[i], (size_t)from.lengths[i], &scratch);
-            size_t count = num_shingles(num_tokens, how.size);
-            hash_shingles(&scratch, &how, num_tokens, 0, count, key, hashes);
-            counts[i] = (uint32_t)count;
-            out_of_memory = gather(&all, hashes, count) < 0;
-        }
-        Py_END_ALLOW_THREADS
-    }
+    int outcome = SKETCHED;
     PyObject *result = NULL;
-    if (out_of_memory) refuse_memory(held);
-    else if (hashes) result = PyBytes_FromStringAndSize((const char *)all.values, (Py_ssize_t)(all.count * 8));
+    hash_key key = hash_key_of(take_u64(held, args[8]));
+    if (!held->failed) held->failed = take_texts(args[7], &from) < 0;
+    uint32_t *counts = take(held, args[9], WRITABLE, from.count * 4, "counts");
+    if (held->failed) goto done;
+    Py_BEGIN_ALLOW_THREADS
+    if (make_room(&area, &(hashes_wanted){0}, from.longest) < 0) outcome = OUT_OF_MEMORY;
+    for (size_t i = 0, room = 0; i < from.count && outcome == SKETCHED; i++) {
+        size_t num_tokens;
+        outcome = cut_one(&letters, how, &area, from.bytes[i], (size_t)from.lengths[i], &num_tokens);
+        if (outcome == SKETCHED && room < MAX_TOKENS(area.longest)) {
+            free(hashes);
+            room = MAX_TOKENS(area.longest);
+            hashes = malloc(room * sizeof *hashes);
+            if (!hashes) outcome = OUT_OF_MEMORY;
+        }
+        if (outcome != SKETCHED) break;
+        size_t count = num_shingles(num_tokens, how.size);
+        hash_shingles(&area.scratch, &how, num_tokens, 0, count, key, hashes);
+        counts[i] = (uint32_t)count;
+        if (gather(&all, hashes, count) < 0) outcome = OUT_OF_MEMORY;
+    }
+    Py_END_ALLOW_THREADS
+    if (raise_outcome(held, outcome, &area) == 0)
+        result = PyBytes_FromStringAndSize((const char *)all.values, (Py_ssize_t)(all.count * 8));
+done:
     free(all.values);
     free(hashes);
-    free(memory);
+    free_area(&area);
     release_texts(&from);
     return result;
 }
 
-/* Where each word of a text begins and ends, in code points: two uint32 a word, as bytes. */
-FUNCTION(word_places, 4) {
-    shingling how = {SHINGLE_WORDS, 1, take_u64(held, args[0]) != 0, 0};
+/* Where each word of a text begins and ends, in code points: two uint32 a word, as bytes; None for a text that has to
+ * be normalised first. */
+FUNCTION(word_places, 5) {
+    uint64_t fold = take_u64(held, args[0]);
+    if (!held->failed && fold > FOLD_ALL) refuse(held, "fold: expected 0..2");
+    shingling how = {SHINGLE_WORDS, 1, (int)fold, 0};
     alphabet letters;
     PyObject *encoded, *result = NULL;
     Py_ssize_t length;
     cut_scratch scratch;
-    take_alphabet(held, args + 1, &letters);
+    take_alphabet(held, args + 1, &letters, fold == FOLD_ALL);
     if (held->failed) return NULL;
-    const char *bytes = utf8_of(args[3], &length, &encoded);
-    void *memory = bytes && !too_long((size_t)length) ? allocate_scratch((size_t)length, &scratch) : NULL;
+    const char *bytes = utf8_of(args[4], &length, &encoded);
+    int is_right = bytes && !too_long((size_t)length);
+    void *memory = is_right ? allocate_scratch((size_t)length, &scratch) : NULL;
     uint32_t *places = memory ? malloc(CUT_EDGES((size_t)length) * sizeof *places) : NULL;
-    if (memory && !places) refuse_memory(held);
+    if (is_right && !places) refuse_memory(held);
     if (places) {
         size_t count;
         scratch.places = places;
         UNLOCKED(count = word_places(&letters, &how, (const uint8_t *)bytes, (size_t)length, &scratch));
-        result = PyBytes_FromStringAndSize((const char *)places, (Py_ssize_t)(count * 8));
+        if (count == NOT_NORMAL) result = Py_NewRef(Py_None);
+        else result = PyBytes_FromStringAndSize((const char *)places, (Py_ssize_t)(count * 8));
     }
     free(places);
     free(memory);

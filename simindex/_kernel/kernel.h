@@ -2,7 +2,8 @@
  *
  * Stateless functions over pointers and lengths, without Python. The caller (bind_*.c) owns every buffer,
  * work areas too, and has checked its length; an address in a directory is believed. Nothing here allocates
- * but query.c, whose lists grow as it searches: it frees all of them but the matches, which are the caller's.
+ * but query.c, whose lists grow as it searches: it frees all of them but the matches, which are the caller's; and
+ * normalize.c, whose text grows.
  *
  * Each file is compared bit for bit with what its head names, by tests/kernel/test_kernel_FILE.py.
  *
@@ -27,21 +28,92 @@
 static inline uint64_t load64(const void *p) { uint64_t v; memcpy(&v, p, 8); return v; }
 static inline uint32_t load32(const void *p) { uint32_t v; memcpy(&v, p, 4); return v; }
 
+/* Decode one code point of well-formed UTF-8. */
+static inline uint32_t decode_utf8(const uint8_t **p) {
+    const uint8_t *s = *p;
+    if (s[0] < 0x80) { *p = s + 1; return s[0]; }
+    if (s[0] < 0xE0) { *p = s + 2; return (s[0] & 0x1Fu) << 6 | (s[1] & 0x3Fu); }
+    if (s[0] < 0xF0) {
+        *p = s + 3;
+        return (s[0] & 0x0Fu) << 12 | (s[1] & 0x3Fu) << 6 | (s[2] & 0x3Fu);
+    }
+    *p = s + 4;
+    return (s[0] & 0x07u) << 18 | (s[1] & 0x3Fu) << 12 | (s[2] & 0x3Fu) << 6 | (s[3] & 0x3Fu);
+}
+
+static inline uint8_t *encode_utf8(uint32_t code, uint8_t *out) {
+    if (code < 0x80) {
+        *out++ = (uint8_t)code;
+    } else if (code < 0x800) {
+        *out++ = (uint8_t)(0xC0 | code >> 6);
+        *out++ = (uint8_t)(0x80 | (code & 0x3F));
+    } else if (code < 0x10000) {
+        *out++ = (uint8_t)(0xE0 | code >> 12);
+        *out++ = (uint8_t)(0x80 | (code >> 6 & 0x3F));
+        *out++ = (uint8_t)(0x80 | (code & 0x3F));
+    } else {
+        *out++ = (uint8_t)(0xF0 | code >> 18);
+        *out++ = (uint8_t)(0x80 | (code >> 12 & 0x3F));
+        *out++ = (uint8_t)(0x80 | (code >> 6 & 0x3F));
+        *out++ = (uint8_t)(0x80 | (code & 0x3F));
+    }
+    return out;
+}
+
+/* ---- normalize.c: each code point by a mapping, then form C of Unicode ---- */
+
+/* A mapping as tools/make_characters lays it out. The mapped code points are in form C, and map to themselves. */
+typedef struct {
+    const uint16_t *rows;  /* of each 64 code points: which row of 64 cells they have */
+    const uint16_t *cells; /* 0: left alone, joins with nothing before it; below 0x200: left alone, its combining
+                            * class, and 0x100 where it is the second of a pair; from 0x200 on: mapping + 0x200 */
+    const uint32_t *ends;  /* mapping i is pool[ends[i]] up to pool[ends[i + 1]], UTF-8 */
+    const uint8_t *pool;
+    const uint32_t *pairs; /* first, second, composite: num_pairs of them in this order, then by composite */
+    size_t num_pairs;
+    uint32_t late, late_becomes; /* case folding makes a letter of one mark, but where it stands is decided first:
+                                  * it is mapped once the marks are in order. 0: no such mark, and no case folding */
+} mapping;
+
+/* Where normalised text goes, and the segment that is at work. */
+typedef struct {
+    uint8_t *text;                       /* `length` of `room` bytes, NULL at first */
+    size_t length, room;
+    uint32_t *codes;                     /* a segment in form D, and as much room behind it */
+    size_t num_codes, room_codes;
+    int is_slow, has_late;               /* the segment is in `codes`; the late mark is behind its last starter */
+    size_t segment_at;                   /* where the last code point is that joins with none before it */
+    size_t starter_at, starter_bytes;    /* the last starter in `text` */
+    uint32_t starter;                    /* itself; 0: there is none */
+    unsigned last_class;                 /* of the last mark behind it, composed with it or not */
+} normalizer;
+
+/* Append a normalised text; capitals of ASCII stay. 0, or -1 where there is no memory; free_normalizer in both cases. */
+int normalize(const mapping *by, normalizer *to, const uint8_t *text, size_t length);
+void free_normalizer(normalizer *to);
+
+/* What the code point at `at` of a text becomes, whatever follows it that joins with nothing: its number, 1 to `most`,
+ * and the code points into `codes`; -1 where that takes more than a look at the one before it, or is more. */
+int becomes_alone(const mapping *by, const uint8_t *text, const uint8_t *at, uint32_t *codes, int most);
+
 /* ---- sketch.c: text -> shingles -> hashes -> rows and fingerprint ---- */
 
 /* The character ranges of the hashing contract, as alphabet.py lays them out. */
 typedef struct {
-    const uint8_t *classes;  /* one byte a code point: its class, bit 7 set when it folds */
+    const uint8_t *classes;  /* one byte a code point: its class; 0x80 set when its case folds, 0x40 when `by` may
+                              * change it */
     const uint32_t *folds;   /* num_folds x 4, sorted: code point, folding padded with 0 */
     size_t num_folds;
+    mapping by;              /* NFKC_Casefold, for texts to which it is still to be done */
 } alphabet;
 
 enum { SHINGLE_WORDS = 0, SHINGLE_CHARACTERS = 1 };
+enum { FOLD_NOTHING, FOLD_CASE, FOLD_ALL, FOLD_ASCII }; /* FOLD_ALL: NFKC_Casefold; FOLD_ASCII: what `normalize` left */
 
 typedef struct {
     int kind;       /* SHINGLE_WORDS or SHINGLE_CHARACTERS */
     uint32_t size;  /* tokens a shingle */
-    int fold;       /* case folding */
+    int fold;       /* FOLD_ */
     int collapse;   /* white space runs to one space, none at the ends (characters only) */
 } shingling;
 
@@ -144,11 +216,13 @@ enum { HAS_SIGNATURE = 1, HAS_FINGERPRINT = 2 }; /* what a sketch has */
 
 uint64_t xxh64(const void *data, size_t length, uint64_t seed);
 
-/* Normalise and cut well-formed UTF-8 into words or characters; returns their number. */
+/* Fold and cut well-formed UTF-8 into words or characters; returns their number, or NOT_NORMAL for a text that has to
+ * go through `normalize` first, and then by FOLD_ASCII. */
+#define NOT_NORMAL SIZE_MAX
 size_t cut(const alphabet *letters, const shingling *how, const uint8_t *text, size_t length,
            const cut_scratch *scratch);
 
-/* Cut into words; returns their number, and where each begins and ends in the text, in code points, goes to
+/* Cut into words; returns their number or NOT_NORMAL, and where each begins and ends in the text, in code points, goes to
  * scratch->places. */
 size_t word_places(const alphabet *letters, const shingling *how, const uint8_t *text, size_t length,
                    const cut_scratch *scratch);
@@ -167,7 +241,7 @@ void hash_shingles(const cut_scratch *scratch, const shingling *how, size_t num_
 /* SimHash with weights: counter j is the sum of +weight or -weight in the order given. */
 uint64_t weighted_simhash(const uint64_t *hashes, const double *weights, size_t count);
 
-/* Sketch one text; returns HAS_ bits for what it has. words: num_perm / 8, fingerprint: 1. kept: NULL, or
+/* Sketch one text; returns HAS_ bits for what it has, or -1 where `cut` says NOT_NORMAL. words: num_perm / 8, fingerprint: 1. kept: NULL, or
  * begun here and ended with the smallest hashes of the signature's shingles, which takes num_perm > 0; sampled: NULL, or
  * the same, but for its end. */
 int sketch_text(const sketch_plan *plan, const uint8_t *text, size_t length, const cut_scratch *scratch,

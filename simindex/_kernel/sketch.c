@@ -1,6 +1,6 @@
 /* text -> normalised text -> shingles -> hashes -> MinHash rows and SimHash fingerprint, and its permutations.
  *
- * The hashing contract of docs/hashing.md, but for NFKC, which Python does before. Each step is defined in
+ * The hashing contract of docs/hashing.md, but for the steps that come before, of which normalize.c has those of Unicode. Each step is defined in
  * plain Python in textbook.py and held equal to it by tests/kernel/test_kernel_sketch.py.
  */
 #include "kernel.h"
@@ -56,40 +56,8 @@ uint64_t xxh64(const void *data, size_t length, uint64_t seed) {
 
 enum {
     CLASS_OTHER, CLASS_WORD, CLASS_ALONE, CLASS_MARK, CLASS_SPACE, CLASS_FLAG, CLASS_MODIFIER, CLASS_SELECTOR,
-    CLASS_FOLDS = 0x80
+    CLASS_BITS = 0x0F
 };
-
-/* Decode one code point of well-formed UTF-8. */
-static inline uint32_t decode(const uint8_t **p) {
-    const uint8_t *s = *p;
-    if (s[0] < 0x80) { *p = s + 1; return s[0]; }
-    if (s[0] < 0xE0) { *p = s + 2; return (s[0] & 0x1Fu) << 6 | (s[1] & 0x3Fu); }
-    if (s[0] < 0xF0) {
-        *p = s + 3;
-        return (s[0] & 0x0Fu) << 12 | (s[1] & 0x3Fu) << 6 | (s[2] & 0x3Fu);
-    }
-    *p = s + 4;
-    return (s[0] & 0x07u) << 18 | (s[1] & 0x3Fu) << 12 | (s[2] & 0x3Fu) << 6 | (s[3] & 0x3Fu);
-}
-
-static inline uint8_t *encode(uint32_t code, uint8_t *out) {
-    if (code < 0x80) {
-        *out++ = (uint8_t)code;
-    } else if (code < 0x800) {
-        *out++ = (uint8_t)(0xC0 | code >> 6);
-        *out++ = (uint8_t)(0x80 | (code & 0x3F));
-    } else if (code < 0x10000) {
-        *out++ = (uint8_t)(0xE0 | code >> 12);
-        *out++ = (uint8_t)(0x80 | (code >> 6 & 0x3F));
-        *out++ = (uint8_t)(0x80 | (code & 0x3F));
-    } else {
-        *out++ = (uint8_t)(0xF0 | code >> 18);
-        *out++ = (uint8_t)(0x80 | (code >> 12 & 0x3F));
-        *out++ = (uint8_t)(0x80 | (code >> 6 & 0x3F));
-        *out++ = (uint8_t)(0x80 | (code & 0x3F));
-    }
-    return out;
-}
 
 /* The folding of a code point that folds: up to three code points, 0 behind the last. */
 static const uint32_t *folding(const alphabet *letters, uint32_t code) {
@@ -135,7 +103,7 @@ static inline void put_word_char(cutter *c, uint32_t code, int class) {
     if (c->open && (is_mark || (class == CLASS_FLAG && c->open == CLASS_FLAG))) {
         /* Behind a mark, and behind its second half, a flag is a word of its own like any other. */
         if (c->open == CLASS_FLAG) c->open = CLASS_ALONE;
-        c->out = encode(code, c->out);
+        c->out = encode_utf8(code, c->out);
         return;
     }
     if (class == CLASS_OTHER || class == CLASS_SPACE || class == CLASS_MARK) {
@@ -145,7 +113,7 @@ static inline void put_word_char(cutter *c, uint32_t code, int class) {
     if (class != CLASS_WORD || c->open != CLASS_WORD) close_word(c);
     if (!c->open) open_word(c);
     c->open = class == CLASS_MODIFIER ? CLASS_ALONE : class;
-    c->out = encode(code, c->out);
+    c->out = encode_utf8(code, c->out);
 }
 
 static inline void put_character(cutter *c, uint32_t code, int class, int collapse) {
@@ -159,14 +127,14 @@ static inline void put_character(cutter *c, uint32_t code, int class, int collap
     }
     c->pending_space = 0;
     put_edge(c);
-    c->out = encode(code, c->out);
+    c->out = encode_utf8(code, c->out);
 }
 
 /* ASCII is most of most texts; returns what is behind it. */
 static const uint8_t *put_ascii_words(cutter *c, const alphabet *letters, int fold, const uint8_t *p, const uint8_t *end) {
     for (; p < end && *p < 0x80; p++) {
         c->begins_at = c->ends_at = p;
-        if ((letters->classes[*p] & ~CLASS_FOLDS) != CLASS_WORD) {
+        if ((letters->classes[*p] & CLASS_BITS) != CLASS_WORD) {
             close_word(c);
             continue;
         }
@@ -180,19 +148,42 @@ static const uint8_t *put_ascii_words(cutter *c, const alphabet *letters, int fo
     return p;
 }
 
+#define MOST_ALONE 8 /* code points that one becomes on the way */
+
+/* What a code point becomes that a folding may change, into `codes`; returns how many there are, or -1. */
+static int become(const alphabet *letters, int fold, const uint8_t *text, const uint8_t *at, uint32_t *codes) {
+    if (fold == FOLD_ALL) return becomes_alone(&letters->by, text, at, codes, MOST_ALONE);
+    const uint32_t *folded = folding(letters, decode_utf8(&at));
+    memcpy(codes, folded, 3 * sizeof *codes);
+    return 1 + (folded[1] != 0) + (folded[1] && folded[2]); /* a lone NUL is a code point like any other */
+}
+
+/* Whether so many code points (-1: it is not known how many) keep to the bounds of what was read so far, which are
+ * those of case folding. */
+static int has_room(const cutter *c, const cut_scratch *scratch, size_t read, int count) {
+    size_t edges = (size_t)(c->edge - scratch->edges), bytes = (size_t)(c->out - c->begin), more = (size_t)count;
+    return count > 0 && edges + 2 * more <= MAX_TOKENS(read) && bytes + 4 * more <= CUT_TEXT_BYTES(read);
+}
+
 static size_t cut_general(const alphabet *letters, const shingling *how, const uint8_t *text, size_t length,
                           const cut_scratch *scratch) {
+    static const uint8_t marked[] = {[FOLD_NOTHING] = 0, [FOLD_CASE] = 0x80, [FOLD_ALL] = 0x40, [FOLD_ASCII] = 0};
     cutter c = {.out = scratch->text, .begin = scratch->text, .edge = scratch->edges, .place = scratch->places, .text = text};
     int words = how->kind == SHINGLE_WORDS;
+    uint8_t may_change = marked[how->fold];
     for (const uint8_t *p = text, *end = text + length; p < end;) {
         if (words && (p = put_ascii_words(&c, letters, how->fold, p, end)) == end) break;
         c.begins_at = c.ends_at = p;
-        uint32_t single[2] = {decode(&p), 0};
-        const uint32_t *codes = single;
-        if (how->fold && letters->classes[single[0]] & CLASS_FOLDS) codes = folding(letters, single[0]);
-        /* A lone NUL is a code point like any other, so the first is always taken. */
-        for (int i = 0; i == 0 || (i < 3 && codes != single && codes[i]); i++) {
-            int class = letters->classes[codes[i]] & ~CLASS_FOLDS;
+        const uint8_t *at = p;
+        uint32_t codes[MOST_ALONE] = {decode_utf8(&p)};
+        int count = 1;
+        if (*at < 0x80) codes[0] = to_lower(*at, how->fold);
+        else if (letters->classes[codes[0]] & may_change) {
+            count = become(letters, how->fold, text, at, codes);
+            if (how->fold == FOLD_ALL && !has_room(&c, scratch, (size_t)(p - text), count)) return NOT_NORMAL;
+        }
+        for (int i = 0; i < count; i++) {
+            int class = letters->classes[codes[i]] & CLASS_BITS;
             if (words) put_word_char(&c, codes[i], class);
             else put_character(&c, codes[i], class, how->collapse);
             c.ends_at = p; /* of its folding at least the first is a part of the word */
@@ -321,6 +312,7 @@ static void count_code_points(const uint8_t *text, uint32_t *places, size_t coun
 size_t word_places(const alphabet *letters, const shingling *how, const uint8_t *text, size_t length,
                    const cut_scratch *scratch) {
     size_t count = cut(letters, how, text, length, scratch);
+    if (count == NOT_NORMAL) return count;
     if (is_ascii(text, length)) memcpy(scratch->places, scratch->edges, 2 * count * sizeof *scratch->places);
     else count_code_points(text, scratch->places, 2 * count);
     return count;
@@ -613,6 +605,7 @@ int sketch_text(const sketch_plan *plan, const uint8_t *text, size_t length, con
     if (plan->num_perm) {
         uint32_t keys[MAX_NUM_PERM];
         num_tokens = cut(&plan->letters, &plan->signature, text, length, scratch);
+        if (num_tokens == NOT_NORMAL) return -1;
         size_t total = num_shingles(num_tokens, plan->signature.size);
         memset(keys, 0xFF, sizeof(uint32_t) * KEYS_OF(plan));
         if (kept) smallest_begin(kept);
@@ -639,6 +632,7 @@ int sketch_text(const sketch_plan *plan, const uint8_t *text, size_t length, con
     *fingerprint = 0;
     if (plan->with_fingerprint) {
         if (!has_cut) num_tokens = cut(&plan->letters, &plan->features, text, length, scratch);
+        if (num_tokens == NOT_NORMAL) return -1;
         size_t total = num_shingles(num_tokens, plan->features.size);
         for (size_t first = counted; first < total; first += HASH_BLOCK) {
             size_t n = total - first < HASH_BLOCK ? total - first : HASH_BLOCK;

@@ -1,4 +1,4 @@
-"""The steps of normalisation that come before the kernel: all but case folding and white space.
+"""The steps of normalisation but case folding and white space, which the kernel does as it cuts.
 
 A step is the list of its edits: what of a text it replaces by what. From them follow the normalised text, and
 in `spans` the way back. docs/hashing.md has the rules, `textbook` the same in plain Python. Every step is
@@ -18,21 +18,39 @@ Edit = tuple[int, int, str]
 """A slice of a text, first and last exclusive, and what takes its place. Edits ascend and are apart."""
 
 
+def edited_by(shingles: Shingles) -> tuple[str, ...]:
+    """Return the steps that `edits` has, in order."""
+    return tuple(step for step in shingles.normalize if step in _EDITS or step in _MAPPINGS)
+
+
 def steps_before(shingles: Shingles) -> tuple[str, ...]:
     """Return the steps that a text takes before it goes to the kernel, in order."""
-    return tuple(filter(_EDITS.__contains__, shingles.normalize))
+    steps = edited_by(shingles)
+    return steps[:-1] if kernel_folds(shingles) else steps
+
+
+def kernel_folds(shingles: Shingles) -> bool:
+    """Whether "fold" is left to the kernel, which makes no str of it: where no step of Python's follows."""
+    return edited_by(shingles)[-1:] == ("fold",)
+
+
+def folds_case(shingles: Shingles) -> bool:
+    """Whether "casefold" is done: beside "fold", which has it, it is not done again."""
+    return "casefold" in shingles.normalize and "fold" not in shingles.normalize
 
 
 def prepare(text: str, shingles: Shingles) -> str:
     """Return the text after the steps that come before the kernel."""
     for step in steps_before(shingles):
-        text = _WHOLE[step](text) if step in _WHOLE else _edited(text, _EDITS[step](text))
+        mapping = _MAPPINGS.get(step)
+        text = alphabet.normalized(text, mapping) if mapping else _edited(text, _EDITS[step](text))
     return text
 
 
 def edits(text: str, step: str) -> Iterator[Edit]:
     """Return what a step replaces."""
-    return _EDITS[step](text)
+    mapping = _MAPPINGS.get(step)
+    return _by_pieces(text, mapping) if mapping else _EDITS[step](text)
 
 
 def _edited(text: str, changes: Iterable[Edit]) -> str:
@@ -62,7 +80,7 @@ def _brackets(pairs: Iterable[tuple[int, int]]) -> tuple[str, str]:
 
 @cache
 def _number() -> re.Pattern[str]:
-    below, above = _brackets(alphabet.ranges(alphabet.DIGIT))
+    below, above = _brackets(alphabet.ranges("digits"))
     digit = f"(?:[{below}]|[{above}])"
     return re.compile(f"(?=[{below}{_ABOVE}]){digit}+(?:[.,\u066b\u066c]{digit}+)*")
 
@@ -70,29 +88,22 @@ def _number() -> re.Pattern[str]:
 @cache
 def _signs() -> re.Pattern[str]:
     """Runs of characters of no class."""
-    runs = (run.span() for run in re.finditer(b"\0+", alphabet.class_table()))
+    none = b"[\0\x40\x80\xc0]+"  # of whatever folding
+    runs = (run.span() for run in re.finditer(none, alphabet.class_table()))
     below, above = _brackets((first, last - 1) for first, last in runs)
     return re.compile(f"[{below}]+|(?=[{_ABOVE}])[{above}]+")
 
 
-# Beside the marks: what NFKC can join with the character before it, or makes a mark of. Jamo, those of
-# compatibility and half width included, and the half-width voiced marks.
-_JOINING = "1160-11ff 20e3 3131-318e d7b0-d7ff fe0e-fe0f ff9e-ffdc"
+def _by_pieces(text: str, mapping: alphabet.Mapping) -> Iterator[Edit]:
+    for first, last in alphabet.pieces(text, mapping):
+        new = alphabet.normalized(text[first:last], mapping)
+        if new != text[first:last]:
+            yield first, last, new
 
 
-@cache
-def segments() -> re.Pattern[str]:
-    """A character and all that NFKC may join with it, where there can be anything to do for NFKC."""
-    joining = alphabet.inside_brackets([*alphabet.ranges(alphabet.MARK), *alphabet.ranges(_JOINING)])
-    return re.compile(f"[^{joining}]?[{joining}]+|[^\x00-\x7f]")
-
-
-def _by_pattern(
-    pattern: Callable[[], re.Pattern[str]], change: Callable[[str], str] | str
-) -> Callable[[str], Iterator[Edit]]:
+def _by_pattern(pattern: Callable[[], re.Pattern[str]], new: str) -> Callable[[str], Iterator[Edit]]:
     def found(text: str) -> Iterator[Edit]:
         for match in pattern().finditer(text):
-            new = change if isinstance(change, str) else change(match.group())
             if new != match.group():
                 yield *match.span(), new
 
@@ -173,10 +184,7 @@ def _comments(text: str) -> Iterator[Edit]:
 _EDITS: dict[str, Callable[[str], Iterator[Edit]]] = {
     "html": _html,
     "comments": _comments,
-    "nfkc": _by_pattern(segments, alphabet.nfkc),
-    "diacritics": _by_pattern(segments, alphabet.without_diacritics),
     "numbers": _by_pattern(_number, "0"),
     "punctuation": _by_pattern(_signs, ""),
 }
-_WHOLE = {"nfkc": alphabet.nfkc, "diacritics": alphabet.without_diacritics}
-"""The steps that are faster over a text as a whole; the results are equal."""
+_MAPPINGS: dict[str, alphabet.Mapping] = {"nfkc": "nfkc", "fold": "fold", "diacritics": "diacritics"}

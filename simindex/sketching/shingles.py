@@ -17,18 +17,27 @@ from simindex import _kernel
 from simindex.config import Shingles, WordShingles
 from simindex.sketching import alphabet
 from simindex.sketching.document import shingles_in
-from simindex.sketching.normalization import prepare, steps_before
+from simindex.sketching.normalization import folds_case, kernel_folds, prepare, steps_before
 from simindex.sketching.sketch import Sketch
 
 
 def cutting_fields(shingles: Shingles) -> tuple[int, int, int, int]:
-    """Return (kind, size, fold, collapse) as the kernel takes them: kind 0 words, 1 characters; 0 or 1."""
+    """Return (kind, size, fold, collapse) as the kernel takes them.
+
+    kind 0: words, 1: characters; fold 2: "fold", 1: "casefold", 0: neither; collapse 0 or 1.
+    """
     return (
         0 if isinstance(shingles, WordShingles) else 1,
         shingles.size,
-        int("casefold" in shingles.normalize),
+        2 if kernel_folds(shingles) else int(folds_case(shingles)),
         int("whitespace" in shingles.normalize),
     )
+
+
+def kernel_tables(shingles: Shingles) -> tuple[bytes, np.ndarray, bytes]:
+    """Return (classes, folds, mapping) as the kernel takes them; the mapping is empty where it needs none."""
+    by = alphabet.mapping("fold") if kernel_folds(shingles) else b""
+    return alphabet.class_table(), alphabet.fold_table(), by
 
 
 def shingles_of(text: str, shingles: Shingles) -> list[str]:
@@ -37,7 +46,7 @@ def shingles_of(text: str, shingles: Shingles) -> list[str]:
     >>> shingles_of("The cat sat. The cat sat!", WordShingles(3))
     ['the cat sat', 'cat sat the', 'sat the cat', 'the cat sat']
     """
-    how = *cutting_fields(shingles), alphabet.class_table(), alphabet.fold_table()
+    how = *cutting_fields(shingles), *kernel_tables(shingles)
     return [shingle.decode() for shingle in _kernel.shingles(*how, prepare(text, shingles))]
 
 
@@ -48,7 +57,7 @@ def shingle_hashes(text: str, shingles: Shingles, seed: int) -> np.ndarray:
 
 def shingle_hashes_of(texts: list[str], shingles: Shingles, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the hashes of the shingles of many texts, one behind another, and how many each has, uint32."""
-    how = *cutting_fields(shingles), alphabet.class_table(), alphabet.fold_table()
+    how = *cutting_fields(shingles), *kernel_tables(shingles)
     prepared = [prepare(text, shingles) for text in texts] if steps_before(shingles) else texts
     counts = np.empty(len(texts), dtype=np.uint32)
     hashes = _kernel.hash_texts(*how, prepared, seed, counts)

@@ -18,12 +18,11 @@ from simindex import _kernel
 from simindex.checks import require_many
 from simindex.config import Config, Shingles
 from simindex.errors import ConfigMismatchError
-from simindex.sketching import alphabet
 from simindex.sketching.document import Document, shingles_in
 from simindex.sketching.hash_family import hash_functions
-from simindex.sketching.normalization import prepare, steps_before
+from simindex.sketching.normalization import kernel_folds, prepare, steps_before
 from simindex.sketching.sample import Samples, sample_of_hashes
-from simindex.sketching.shingles import cutting_fields, ready_hashes, weighted_hashes
+from simindex.sketching.shingles import cutting_fields, kernel_tables, ready_hashes, weighted_hashes
 from simindex.sketching.sketch import (
     HAS_FINGERPRINT,
     HAS_SIGNATURE,
@@ -40,27 +39,27 @@ class _Pass(NamedTuple):
 
     Attributes:
         plan: the settings as the kernel takes them: uint64, shape (11,).
-        prepares_for: the shingles whose steps before the kernel a text takes, if any.
+        shingles: those whose steps a text takes.
         keep: how many of the signature's smallest shingle hashes it returns for each document.
         one_in: of so many of the signature's shingles it samples one; 0: none.
     """
 
     plan: bytes
-    prepares_for: Shingles | None
+    shingles: Shingles
     keep: int
     one_in: int
 
     @classmethod
     def of(cls, config: Config, has_rows: bool, has_fingerprint: bool) -> _Pass:
         """Return the pass that makes MinHash rows, the fingerprint, or both."""
-        signature = config.shingles
-        features = config.simhash.shingles if config.simhash else signature
+        features = config.simhash.shingles if config.simhash else config.shingles
+        signature = config.shingles if has_rows else features
+        if not has_fingerprint:
+            features = signature  # the half that is not made is cut as the other one
         cutting = *cutting_fields(signature), *cutting_fields(features)
         fields = *cutting, has_fingerprint, config.hash_seed, config.num_perm if has_rows else 0
-        shingles = signature if has_rows else features
-        prepares_for = shingles if steps_before(shingles) else None
         hashes = (config.keep_shingles, config.containment) if has_rows else (0, 0)
-        return cls(np.array(fields, dtype=np.uint64).tobytes(), prepares_for, *hashes)
+        return cls(np.array(fields, dtype=np.uint64).tobytes(), signature, *hashes)
 
 
 _NO_COUNTS = np.empty(0, dtype=np.uint32)
@@ -70,7 +69,7 @@ class Sketcher:
     """Makes sketches of documents under one configuration.
 
     Holds no state besides its settings; safe to share between threads and to pickle. While texts are
-    normalised, cut and hashed the GIL is released; steps but "casefold" and "whitespace" hold it.
+    normalised, cut and hashed the GIL is released; steps but those of the default and "casefold" hold it.
     Cost: linear in the text; with the default settings about 3 us for 1,000 ASCII characters and 15 us for
     others, where many documents come at once.
 
@@ -93,7 +92,9 @@ class Sketcher:
         self._passes = [_Pass.of(config, has_rows, has_fingerprint)]
         self._plan = self._passes[0].plan
         # One pass over a text serves both, unless they come to the kernel by other steps.
-        steps = {steps_before(of.shingles) for of in (config, config.simhash) if of}
+        steps = {
+            (steps_before(of.shingles), kernel_folds(of.shingles)) for of in (config, config.simhash) if of
+        }
         if has_rows and len(steps) > 1:
             self._passes = [_Pass.of(config, True, False), _Pass.of(config, False, True)]
 
@@ -171,15 +172,14 @@ class Sketcher:
 
     def _run(self, step: _Pass, texts: list[str], batch: SketchBatch, present: np.ndarray) -> None:
         """Make one pass over texts; what each has goes to `present`, all else to the batch."""
-        shingles = step.prepares_for
-        prepared = texts if shingles is None else [prepare(text, shingles) for text in texts]
+        shingles = step.shingles
+        prepared = [prepare(text, shingles) for text in texts] if steps_before(shingles) else texts
         counts = np.empty(len(texts), dtype=np.uint32) if step.keep else _NO_COUNTS
         sample_counts = np.empty((len(texts), 2), dtype=np.uint32) if step.one_in else _NO_COUNTS
         kept, sampled = _kernel.sketch_texts(
             step.plan,
             self._functions,
-            alphabet.class_table(),
-            alphabet.fold_table(),
+            *kernel_tables(shingles),
             prepared,
             batch.words,
             batch.fingerprints,

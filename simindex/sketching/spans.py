@@ -19,8 +19,8 @@ import numpy as np
 from simindex import _kernel
 from simindex.config import Shingles, WordShingles
 from simindex.sketching import alphabet
-from simindex.sketching.normalization import Edit, edits, prepare, steps_before
-from simindex.sketching.shingles import shingles_of
+from simindex.sketching.normalization import Edit, edited_by, edits, folds_case, prepare, steps_before
+from simindex.sketching.shingles import cutting_fields, kernel_tables, shingles_of
 
 
 class Tokens(NamedTuple):
@@ -71,10 +71,14 @@ def token_places(text: str, shingles: Shingles) -> tuple[np.ndarray, np.ndarray]
 def _word_places(text: str, shingles: WordShingles) -> tuple[np.ndarray, np.ndarray]:
     edited, starts, ends = text, None, None
     if prepare(text, shingles) != text:
-        edited, starts, ends = _prepared(text, shingles)
-    found = _kernel.word_places(
-        "casefold" in shingles.normalize, alphabet.class_table(), alphabet.fold_table(), edited
-    )
+        edited, starts, ends = _prepared(text, steps_before(shingles))
+    _, _, fold, _ = cutting_fields(shingles)
+    classes, folds, mapping = kernel_tables(shingles)
+    found = _kernel.word_places(fold, classes, folds, mapping, edited)
+    if found is None:
+        edited, starts, ends = _prepared(text, edited_by(shingles))
+        found = _kernel.word_places(0, classes, folds, b"", edited)
+        assert found is not None
     first, behind = np.frombuffer(found, dtype=np.uint32).reshape(-1, 2).T.astype(np.int64)
     if starts is None or ends is None:
         return first, behind
@@ -130,16 +134,16 @@ def _followed_by(left: np.ndarray, most: int, right: np.ndarray, bound: int) -> 
 
 def _normalised(text: str, shingles: Shingles) -> _Aligned:
     """Apply all steps but white space; a lone surrogate is U+FFFD."""
-    text, starts, ends = _prepared(text, shingles)
+    text, starts, ends = _prepared(text, edited_by(shingles))
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4").astype(np.uint32)
     codes[(codes >= 0xD800) & (codes < 0xE000)] = 0xFFFD
-    return _folded(codes, starts, ends) if "casefold" in shingles.normalize else _Aligned(codes, starts, ends)
+    return _folded(codes, starts, ends) if folds_case(shingles) else _Aligned(codes, starts, ends)
 
 
-def _prepared(text: str, shingles: Shingles) -> tuple[str, np.ndarray, np.ndarray]:
-    """Apply the steps before the kernel; returns the text, and the span that each character was made of."""
+def _prepared(text: str, steps: Iterable[str]) -> tuple[str, np.ndarray, np.ndarray]:
+    """Apply steps of `edits`; returns the text, and the span that each character was made of."""
     starts, ends = np.arange(len(text)), np.arange(1, len(text) + 1)
-    for step in steps_before(shingles):
+    for step in steps:
         text, starts, ends = _edited(text, starts, ends, edits(text, step))
     return text, starts, ends
 
@@ -161,8 +165,9 @@ def _edited(
 
 def _folded(codes: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> _Aligned:
     table = alphabet.fold_table()
-    folds = np.flatnonzero(_classes(codes) & alphabet.FOLDS_BIT)
-    foldings = table[np.searchsorted(table[:, 0], codes[folds]), 1:]
+    at = np.searchsorted(table[:, 0], codes).clip(max=len(table) - 1)
+    folds = np.flatnonzero(table[at, 0] == codes)
+    foldings = table[at[folds], 1:]
     lengths = 1 + np.count_nonzero(foldings[:, 1:], axis=1)  # no folding begins with NUL
     counts = np.ones(len(codes), np.int64)
     counts[folds] = lengths
@@ -177,7 +182,7 @@ def _folded(codes: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> _Aligned
 
 def _classes(codes: np.ndarray) -> np.ndarray:
     classes: np.ndarray = np.frombuffer(alphabet.class_table(), dtype=np.uint8)[codes]
-    return classes
+    return classes & np.uint8(alphabet.CLASS_BITS)
 
 
 # ---- tokens ----
@@ -186,7 +191,7 @@ def _classes(codes: np.ndarray) -> np.ndarray:
 def _collapsed(aligned: _Aligned) -> _Aligned:
     """Make one space of each run of white space, and none at both ends."""
     codes, starts, ends = aligned
-    is_space = (_classes(codes) & ~np.uint8(alphabet.FOLDS_BIT)) == alphabet.SPACE_CLASS
+    is_space = _classes(codes) == alphabet.SPACE_CLASS
     seen = np.flatnonzero(~is_space)
     if not len(seen):
         return _Aligned(codes[:0], starts[:0], ends[:0])

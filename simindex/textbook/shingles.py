@@ -31,7 +31,9 @@ def without_surrogates(text: str) -> str:
     return "".join("\ufffd" if "\ud800" <= char <= "\udfff" else char for char in text)
 
 
-_STEPS = ("html", "comments", "nfkc", "diacritics", "numbers", "punctuation", "casefold", "whitespace")
+_STEPS = (
+    "html", "comments", "nfkc", "fold", "diacritics", "numbers", "punctuation", "casefold", "whitespace"
+)  # fmt: skip
 
 
 def normalize(text: str, steps: Collection[str]) -> str:
@@ -52,13 +54,15 @@ def normalize(text: str, steps: Collection[str]) -> str:
         text = without_comments(text)
     if "nfkc" in steps:
         text = unicodedata.normalize("NFKC", text)
+    if "fold" in steps:
+        text = nfkc_casefold(text)
     if "diacritics" in steps:
         text = without_diacritics(text)
     if "numbers" in steps:
         text = re.sub(r"\d+([.,٫٬]\d+)*", "0", text)
     if "punctuation" in steps:
         text = "".join(char for char in text if char.isspace() or character_class(char) != "other")
-    if "casefold" in steps:
+    if "casefold" in steps and "fold" not in steps:
         text = text.casefold()
     return " ".join(text.split()) if "whitespace" in steps else text
 
@@ -102,11 +106,39 @@ def without_comments(text: str) -> str:
     return re.sub(code, lambda match: match[1] or ("\n" if match[2] else ""), text)
 
 
+# Default_Ignorable_Code_Point: what is not seen where it is not known.
+_IGNORABLE = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+
+
+def nfkc_casefold(text: str) -> str:
+    """Return NFKC_Casefold of `text` in form D: what looks alike is alike (Unicode Standard, definition 147).
+
+    Each character by itself is folded, brought to form KC and rid of what is not seen, until nothing changes;
+    then the whole is brought to form C.
+
+    >>> nfkc_casefold("ＳＴＲＡＳＳＥ"), nfkc_casefold("Stra\u00adße"), nfkc_casefold("ﬁancée") == "fiancée"
+    ('strasse', 'strasse', True)
+    """
+    folded = "".join(map(_folded, unicodedata.normalize("NFD", text)))
+    return unicodedata.normalize("NFC", folded)
+
+
+def _folded(char: str) -> str:
+    before, now = "", char
+    while now != before:
+        before, now = now, unicodedata.normalize("NFKC", _IGNORABLE.sub("", now.casefold()))
+    return now
+
+
 # Combining marks of Latin, Greek and Cyrillic, Hebrew points, Arabic vowel and recitation marks.
 _DIACRITICS = re.compile(
-    "[\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u0652\u0656-\u065f\u0670"
-    "\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u1ab0-\u1abd\u1abf-\u1ace\u1dc0-\u1dff\u20d0-\u20dc\u20e1"
-    "\u20e5-\u20f0\ufe20-\ufe2f]"
+    "[\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u0652"
+    "\u0656-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u0898-\u089f\u08ca-\u08e1"
+    "\u08e3-\u08ff\u1ab0-\u1abd\u1abf-\u1ace\u1dc0-\u1dff\u20d0-\u20dc\u20e1\u20e5-\u20f0\u2de0-\u2dff"
+    "\ua66f-\ua672\ua674-\ua67d\ua69e\ua69f\ufe20-\ufe2f\U00010efd-\U00010eff]"
 )
 
 
@@ -135,7 +167,8 @@ def character_class(char: str) -> str:
     if "\U0001f1e6" <= char <= "\U0001f1ff":
         return "flag"
     category = unicodedata.category(char)
-    if (category[0] == "L" or char == "〇") and unicodedata.name(char, "").startswith(_ALONE_NAMES):
+    name = unicodedata.name(char, "TANGUT " if "\U00017000" <= char <= "\U00018d08" else "")
+    if (category[0] == "L" or char == "〇") and name.startswith(_ALONE_NAMES):
         return "alone"
     if category[0] in "LN" or char == "_":
         return "word"

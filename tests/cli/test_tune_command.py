@@ -39,7 +39,7 @@ def test_tune_prints_what_it_found_and_the_line_to_paste(run: Run) -> None:
 
 def test_tune_prints_json_and_draws_pictures(run: Run, sample: str) -> None:
     found = json.loads(run("tune", sample, "--chars", 9, "--json", "-o", "a.svg").out)
-    assert found["shingles"] == {"kind": "characters", "size": 9, "normalize": ["casefold", "whitespace"]}
+    assert found["shingles"] == {"kind": "characters", "size": 9, "normalize": ["fold", "whitespace"]}
     assert (found["sample"]["documents"], len(found["histogram"])) == (len(ROWS), 80)
     assert "Similar pairs of the sample" in Path("a.svg").read_text()
 

@@ -177,9 +177,9 @@ def test_sketch_of_words_in_any_number_of_blocks_equals_that_of_their_hashes(siz
 def test_a_size_that_no_shingle_has_is_refused(size: int) -> None:
     classes, folds = alphabet.class_table(), alphabet.fold_table()
     with pytest.raises(ValueError, match=r"size: expected 1\.\.1024"):
-        _kernel.shingles(0, size, 1, 1, classes, folds, "a b")
+        _kernel.shingles(0, size, 1, 1, classes, folds, b"", "a b")
     with pytest.raises(ValueError, match=r"size: expected 1\.\.1024"):
-        _kernel.hash_texts(0, size, 1, 1, classes, folds, ["a b"], 1, bytearray(4))
+        _kernel.hash_texts(0, size, 1, 1, classes, folds, b"", ["a b"], 1, bytearray(4))
     plan = np.array([0, 1, 1, 1, 0, size, 1, 1, 1, 1, 8], np.uint64)
     with pytest.raises(ValueError, match=r"plan: expected a size of 1\.\.1024"):
         _kernel.sketch_hashes(

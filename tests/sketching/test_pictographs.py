@@ -30,14 +30,18 @@ def test_modifiers_do_not_make_all_emoji_equal() -> None:
     for sequences in modified:
         for one, other in itertools.combinations(sequences, 2):
             assert SINGLE_WORDS.sketch(one).jaccard(SINGLE_WORDS.sketch(other)) < 0.2, (one, other)
-    flags = ["🇩🇪", "🇪🇩", "🇫🇷", "🏴\U000e0067\U000e0062\U000e007f", "🏴\U000e0066\U000e007f", "🏴"]
-    for one, other in itertools.combinations(flags, 2):
+    for one, other in itertools.combinations(["🇩🇪", "🇪🇩", "🇫🇷", "🏴"], 2):
         assert SINGLE_WORDS.sketch(one).jaccard(SINGLE_WORDS.sketch(other)) < 0.2, (one, other)
+    flags = ["🏴\U000e0067\U000e0062\U000e007f", "🏴\U000e0066\U000e007f", "🏴"]
+    unfolded = Sketcher(Config(WordShingles(1, ("casefold",))))
+    for one, other in itertools.combinations(flags, 2):
+        assert unfolded.sketch(one).jaccard(unfolded.sketch(other)) < 0.2, (one, other)
+        assert SINGLE_WORDS.sketch(one) == SINGLE_WORDS.sketch(other)  # tags are not seen
 
 
 @settings(max_examples=60)
 @given(st.text(st.sampled_from(SYMBOLS), min_size=1, max_size=30))
 def test_every_symbol_is_a_word_of_its_own(text: str) -> None:
     sketch = SINGLE_WORDS.sketch(text)
-    assert sketch == SINGLE_WORDS.sketch(" ".join(text)) == SINGLE_WORDS.sketch(list(text.casefold()))
+    assert sketch == SINGLE_WORDS.sketch(" ".join(text)) == SINGLE_WORDS.sketch(list(text))
     assert sketch.jaccard(sketch) == 1.0
