@@ -47,7 +47,7 @@ _FIRST_SECONDS, _LEAST_SECONDS, _LONGER = 5.0, 0.05, 4.0
 """How long a replica may take before another one is asked, too: while nothing is known; at least; and how
 many times what the questions before took."""
 
-_START_SECONDS = 30.0
+_START_SECONDS = 120.0
 
 
 class Replica:
@@ -173,35 +173,36 @@ class Replicas:
 
     def _sent(self, method: str, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Iterator[Any]:
         """Send a question; yields at once, and at the next step the answer."""
-        began, tried, why = time.monotonic(), dict[Any, float](), "they are slow"
-        first = next(self._turns)
-        turns = iter(range(first, first + len(self._actors)))
+        until, turns, why = time.monotonic() + _ANSWER_SECONDS, count(next(self._turns)), "they are slow"
+        tried = dict[Any, float]()
 
         def ask() -> None:
-            if (turn := next(turns, None)) is not None:
-                actor = self._actors[turn % len(self._actors)]
+            if len(tried) < len(self._actors):
+                actor = self._actors[next(turns) % len(self._actors)]
                 tried[actor.ask.remote(method, arguments, named)] = time.monotonic()
 
         ask()
         yield
-        while (left := began + _ANSWER_SECONDS - time.monotonic()) > 0 and tried:
-            patience = min(left, self._patience())
-            done, _ = self._ray.wait(list(tried), timeout=patience)
+        while (left := until - time.monotonic()) > 0:
+            done, _ = self._ray.wait(list(tried), timeout=min(left, self._patience()))
             if not done:
                 ask()
                 continue
+            began = tried.pop(done[0])
             try:
                 found = answer(done[0])
             except self._ray.exceptions.RayActorError as exc:
-                del tried[done[0]]
                 why = str(exc).strip().splitlines()[0]
+                if time.monotonic() - began < _LEAST_SECONDS:
+                    time.sleep(_LEAST_SECONDS)  # Ray starts it again
                 ask()
                 continue
-            self._seconds.append(time.monotonic() - tried[done[0]])
+            self._seconds.append(time.monotonic() - began)
             yield found
             return
         raise ScaleOutError(
-            f"{self.uri}: expected an answer of a replica within {_ANSWER_SECONDS:g} s; {why}"
+            f"{self.uri}: expected an answer of a replica within {_ANSWER_SECONDS:g} s, found none ({why}); "
+            "call replicas() again, or look at ray status"
         )
 
     def _patience(self) -> float:
@@ -219,7 +220,7 @@ class Replicas:
                 the older backup.
         """
         for actor in self._actors:
-            answer(actor.refresh.remote())
+            answer(_refresh(actor))
 
     def close(self) -> None:
         """Let go of the replicas, which go on, but where this process has started Ray."""
@@ -232,6 +233,11 @@ class Replicas:
         """End all replicas, for all programs, and remove their copies; their cores are free then."""
         for actor in self._actors:
             end_actor(actor)
+
+
+def _refresh(actor: Any) -> Any:
+    """Let a replica restore the newest backup, again where it dies meanwhile."""
+    return actor.refresh.options(max_task_retries=-1).remote()
 
 
 def replicas(
@@ -283,15 +289,17 @@ def replicas(
             actors.append(made[-1])
     try:
         up, waiting = module.wait(
-            [one.stands.remote() for one in actors], num_returns=count, timeout=_START_SECONDS
+            [one.stands.options(max_task_retries=-1).remote() for one in actors],
+            num_returns=count,
+            timeout=_START_SECONDS,
         )
         if waiting:
             raise ScaleOutError(
                 f"count: expected {cores:g} free cores of the Ray cluster for each of {count} replicas, "
                 f"found them for {len(up)} within {_START_SECONDS:g} s; ask for fewer, or start nodes"
             )
-        for one in [one.refresh.remote() for one in actors]:
-            answer(one)
+        for reference in list(map(_refresh, actors)):
+            answer(reference)
     except BaseException:
         for one in made:
             module.kill(one)

@@ -76,7 +76,7 @@ def test_command_deduplicates(run: Run, tmp_path: Path) -> None:
     assert again.code == 2
 
 
-@pytest.mark.parametrize("page", ["howto/ray-data", "howto/dedup-on-many-machines"])
+@pytest.mark.parametrize("page", ["scaleout", "howto/ray-data", "howto/dedup-on-many-machines"])
 def test_page_prints_what_it_says_and_the_same_a_second_time(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -26,6 +26,9 @@ import simindex
 HERE = Path(__file__).resolve().parent
 
 SCALED: dict[str, dict[str, Any]] = {
+    "sharing": {"documents": 40_000, "rounds": 3, "batches": [100, 1_000]},
+    "parts": {"documents": 200_000, "questions": 10_000, "rounds": 3, "numbers": [1, 5, 40]},
+    "replicas": {"documents": 100_000, "questions": 10_000, "rounds": 3},
     "restoring": {"sketches": 2_200_000},
     "deduplicating": {"documents": 1_000_000, "rounds": 2},
     "stages": {"documents": 3_000_000, "rounds": 2},

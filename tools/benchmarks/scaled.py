@@ -16,10 +16,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import corpus
 import uniform
@@ -28,10 +28,6 @@ import simindex
 from simindex import scaleout
 from simindex.corpus import deduplicate
 
-Result = TypeVar("Result")
-
-BATCH = 1_000
-PARTITIONS = 8
 STORE_BYTES = 400 << 20
 _QUIET: dict[str, Any] = {"include_dashboard": False, "object_store_memory": STORE_BYTES}
 _ENVIRONMENT = {"RAY_AUTH_MODE": "disabled", "RAY_worker_niceness": "0"}
@@ -62,6 +58,122 @@ def ray_nodes(*cores: int) -> Iterator[list[str]]:
         cluster.shutdown()  # type: ignore[no-untyped-call]
         os.sched_setaffinity(0, before)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def used_seconds(pid: int) -> float:
+    """Processor seconds that a process has used so far."""
+    ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+
+
+class Driver:
+    """Inserts texts of its own into a shared index, as an actor: a process of its own."""
+
+    def __init__(self, path: str, number: int, count: int) -> None:
+        self._index = scaleout.shared(path)
+        self._items = [(f"{number} {key}", text) for key, text in corpus.documents(count, seed=number)]
+
+    def insert(self, batch: int) -> tuple[float, int]:
+        """Insert all; returns the processor seconds that it took here."""
+        began = time.process_time()
+        report = self._index.insert_many_if_new(self._items, batch_size=batch, workers=1)
+        return time.process_time() - began, report.inserted
+
+
+def sharing(folder: Path, options: dict[str, Any]) -> dict[str, Any]:
+    """Two drivers that fill a shared index, by turns with one process: texts a second, and processor time of
+    the process, of the owner and of the busier driver, in microseconds a text."""
+    import ray
+
+    count, found = options["documents"], dict[str, Any]()
+    with ray_nodes(*sorted(os.sched_getaffinity(0))[:1]):
+        for turn in range(options["rounds"]):
+            for batch in options["batches"]:
+                items = [item for n in (1, 2) for item in corpus.documents(count // 2, seed=n)]
+                items = [(str(at), text) for at, (_, text) in enumerate(items)]
+                rows = found.setdefault(f"batches of {batch}", [])
+                with simindex.open(folder / f"one-{turn}-{batch}", "x") as one:
+                    began = time.perf_counter(), time.process_time()
+                    alone = one.insert_many_if_new(items, batch_size=batch, workers=1).inserted
+                    used = time.perf_counter() - began[0], time.process_time() - began[1]
+                path = str(folder / f"shared-{turn}-{batch}")
+                index = scaleout.shared(path)
+                actor: Any = ray.remote(num_cpus=0)(Driver)
+                drivers = [actor.remote(path, number, count // 2) for number in (1, 2)]
+                ray.get([driver.__ray_ready__.remote() for driver in drivers])
+                index.insert_many_if_new([("first", ["for", "its", "imports"])])
+                (owner,) = actors_of("Owner")
+                before, start = used_seconds(owner), time.perf_counter()
+                done = ray.get([driver.insert.remote(batch) for driver in drivers])
+                wall, owned = time.perf_counter() - start, used_seconds(owner) - before
+                assert sum(inserted for _, inserted in done) == alone
+                rows.append(
+                    {
+                        "process_texts_a_second": count / used[0],
+                        "shared_texts_a_second": count / wall,
+                        "process_us_a_text": used[1] / count * 1e6,
+                        "owner_us_a_text": owned / count * 1e6,
+                        "driver_us_a_text": max(seconds for seconds, _ in done) / (count // 2) * 1e6,
+                    }
+                )
+                index.stop()
+    return found
+
+
+def actors_of(name: str) -> list[int]:
+    """The processes of actors of a class that this Ray has started."""
+    mark, found = f"RAY_TMPDIR={os.environ['RAY_TMPDIR']}".encode(), list[int]()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            title, own = (folder / "cmdline").read_bytes(), (folder / "environ").read_bytes()
+            if title.startswith(f"ray::{name}".encode()) and mark in own:
+                found.append(int(folder.name))
+    return found
+
+
+_SEEDS = {"match": 1, "no_match": 2}
+
+
+def replicas(folder: Path, options: dict[str, Any]) -> dict[str, Any]:
+    """Questions to replicas of a backup: microseconds of processor time of the replicas and of the driver."""
+    with simindex.open(folder / "index", "x") as index:
+        index.insert_many(corpus.documents(options["documents"]))
+        index.backup(f"file://{folder / 'store'}")
+    count, found = options["questions"], dict[str, Any]()
+    texts = {name: [text for _, text in corpus.documents(count, seed=seed)] for name, seed in _SEEDS.items()}
+    with ray_nodes(*sorted(os.sched_getaffinity(0))[:1]):
+        copies = scaleout.replicas(str(folder / "store"), 2, cores=0, folder=str(folder))
+        pids = actors_of("Replica")
+        for kind, some in texts.items():
+            for _ in range(options["rounds"] + 1):
+                before = sum(map(used_seconds, pids)), time.process_time()
+                copies.query_many(some)
+                used = sum(map(used_seconds, pids)) - before[0], time.process_time() - before[1]
+                found.setdefault(kind, []).append([each / len(some) * 1e6 for each in used])
+        copies.stop()
+    return found
+
+
+def parts(folder: Path, options: dict[str, Any]) -> dict[str, Any]:
+    """The same documents in one part and in several: microseconds of processor time of a question."""
+    count, questions = options["documents"], options["questions"]
+    items = list(corpus.documents(count))
+    found = dict[str, Any]()
+    for number in options["numbers"]:
+        several, each = list[simindex.Index](), -(-count // number)
+        for at in range(number):
+            several.append(simindex.open(folder / f"{number}-{at}", "x"))
+            several[-1].insert_many(items[at * each : (at + 1) * each])
+        for kind, seed in _SEEDS.items():
+            texts = [text for _, text in corpus.documents(questions, seed=seed)]
+            for _ in range(options["rounds"]):
+                began = time.process_time()
+                scaleout.merge_matches([index.query_many(texts, 0.8, 10, workers=1) for index in several], 10)
+                used = (time.process_time() - began) / questions * 1e6
+                found.setdefault(f"{number}, {kind}", []).append(used)
+        for index in several:
+            index.close()
+    return found
 
 
 def restoring(folder: Path, options: dict[str, Any]) -> dict[str, Any]:
@@ -148,7 +260,7 @@ def _processes(*commands: list[str]) -> tuple[float, float]:
     return time.perf_counter() - began, most
 
 
-PIECES = {piece.__name__: piece for piece in (*(restoring, deduplicating, stages),)}
+PIECES = {piece.__name__: piece for piece in (sharing, replicas, parts, restoring, deduplicating, stages)}
 
 
 def scaled(options: dict[str, Any]) -> dict[str, Any]:
