@@ -7,7 +7,7 @@ Cells over the limit are found while they are pyarrow's, before there are Python
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 from simindex import remote
@@ -50,7 +50,7 @@ def read(source: Source, fields: Fields) -> Iterator[Found]:
                     looked_at = batch.select(wanted) if selects else batch
                     if columns is None and not selects:
                         looked_at = batch.rename_columns(names_of(names))
-                    for at, found in enumerate(_values(batch, looked_at, source.limits)):
+                    for at, found in enumerate(_values(looked_at, source.limits)):
                         number += 1
                         source.bytes_read = num_bytes * number // num_rows
                         if isinstance(found, str):
@@ -78,29 +78,22 @@ def _rows_a_time(group: Any) -> int:
     return int(max(1, min(_ROWS_A_TIME, PART_BYTES * group.num_rows // max(group.total_byte_size, 1))))
 
 
-def _values(batch: Any, looked_at: Any, limits: Limits) -> Iterator[dict[str, Any] | str]:
-    """Yield the values of each row of a batch in the columns that are looked at, or why it is none: a cell
-    over the limit, or a text in any column that is no UTF-8."""
-    if looked_at.nbytes <= limits.row and _is_utf8(batch):
-        yield from looked_at.to_pylist()
-        return
+def _values(batch: Any, limits: Limits) -> Iterator[dict[str, Any] | str]:
+    """Yield the values of each row of a batch, or why it is none: a cell over the limit, or a text that is no
+    UTF-8."""
+    if batch.nbytes <= limits.row:
+        with suppress(UnicodeDecodeError):  # a row has other bytes
+            values = batch.to_pylist()
+            yield from values
+            return
     for at in range(batch.num_rows):
-        if any(_num_bytes(column, at) > limits.row for column in looked_at.columns):
+        if any(_num_bytes(column, at) > limits.row for column in batch.columns):
             yield limits.refusal("a cell")
             continue
         try:
-            batch.slice(at, 1).to_pylist()
-            yield looked_at.slice(at, 1).to_pylist()[0]
+            yield batch.slice(at, 1).to_pylist()[0]
         except UnicodeDecodeError:
             yield "expected UTF-8, found other bytes in a column of texts"
-
-
-def _is_utf8(batch: Any) -> bool:
-    try:
-        batch.validate(full=True)
-    except ValueError:  # of pyarrow's
-        return False
-    return True
 
 
 def _num_bytes(column: Any, at: int) -> int:
