@@ -197,14 +197,14 @@ class Config:
                 raise ValueError(f'seed: expected 0..2**64-1 or "random", found {self.seed!r}')
             set_int(self, "seed", 0, 2**64 - 1)
         if self.num_perm == 0 and self.simhash is None:
-            raise ValueError("expected MinHash (num_perm > 0) or SimHash (simhash=...), found both off")
+            raise ValueError("num_perm: expected more than 0, or SimHash (simhash=...), found both off")
         if self.num_perm == 0 and self.keep_shingles:
-            raise ValueError("keep_shingles needs MinHash: expected num_perm > 0, found 0")
+            raise ValueError("keep_shingles: expected num_perm > 0 beside it, for it needs MinHash; found 0")
         set_int(self, "containment", 0, COARSEST_SAMPLE)
         if self.containment & (self.containment - 1):
             raise ValueError(f"containment: expected 0 or a power of two, found {self.containment}")
         if self.num_perm == 0 and self.containment:
-            raise ValueError("containment needs MinHash: expected num_perm > 0, found 0")
+            raise ValueError("containment: expected num_perm > 0 beside it, for it needs MinHash; found 0")
 
     @property
     def bands(self) -> int:

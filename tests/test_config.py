@@ -37,7 +37,11 @@ OF_ROWS = partial(Sketch.from_rows, range(64))
         (lambda: Config(num_perm=128.0), TypeError, "num_perm: expected an int, found float"),
         (lambda: Config(num_perm=True), TypeError, "num_perm: expected an int, found bool"),
         (lambda: Config(num_perm=0, simhash=None), ValueError, "found both off"),
-        (lambda: Config(num_perm=0, keep_shingles=5), ValueError, "keep_shingles needs MinHash"),
+        (
+            lambda: Config(num_perm=0, keep_shingles=5),
+            ValueError,
+            "expected num_perm > 0 beside it",
+        ),
         (lambda: Config(keep_shingles=-1), ValueError, "keep_shingles: expected 0..1000000, found -1"),
         (lambda: Config(keep_shingles="x"), TypeError, "keep_shingles: expected an int, found str"),
         (lambda: Config(seed=-1), ValueError, "seed: expected 0..18446744073709551615, found -1"),

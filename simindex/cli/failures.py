@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
-from simindex.errors import IndexLockedError, KeyExistsError, SimIndexError
+from simindex.config import SimHashConfig as SimHashConfig
+from simindex.config import WordShingles
+from simindex.errors import ConfigMismatchError, IndexLockedError, KeyExistsError, SimIndexError
 
 INTERRUPTED = 130
 
@@ -18,7 +21,7 @@ class CommandError(Exception):
 
 
 _ARGUMENTS = re.compile(
-    r"against|before|bands|into|keep|keep_shingles|max_candidates|max_distance|normalize|num_perm|precision"
+    r"against|before|bands|containment|into|keep|keep_shingles|max_candidates|max_distance|normalize|num_perm|precision"
     r"|recall|removed|rows|sample|seed|sink|size|split|threshold"
 )
 """Arguments of the library that come from options as they were typed: a wrong one is wrong usage."""
@@ -39,6 +42,8 @@ _CALLS = {
     "Config(keep_shingles=...), or give the texts": "--keep-shingles N",
     "Config(keep_shingles=...)": "--keep-shingles N",
     "Config(containment=1)": "--containment 1",
+    "num_perm > 0 beside it": "--num-perm above 0 beside it",
+    "or SimHash (simhash=...)": "or no --no-simhash",
     "exact=True": "--exact",
     "ignore_common compares": "--ignore-common compares",
     "built with num_perm=0": "built with --no-minhash, for --simhash or --by simhash only",
@@ -99,7 +104,35 @@ def describe(error: BaseException) -> str:
         message += "; --skip-bad-rows skips it"
     if isinstance(error, JobError):
         message = _OF_A_JOB.sub(_as_option, message)
+    if isinstance(error, ConfigMismatchError):
+        for name, (old, new) in error.fields.items():
+            stored, wanted = _settings(name, old, new), _settings(name, new, old)
+            message = message.replace(f"{name}: stored {old!r}, asked for {new!r}", f"{stored}, not {wanted}")
+            message = message.replace(f"{name}: {old!r} and {new!r}", f"{stored} and {wanted}")
+        message = message.replace("the index has another configuration (", "the index has other settings (")
     return in_options(message)
+
+
+def _settings(name: str, value: Any, other: Any) -> str:
+    """Return a field of `Config` as the options that make it, where it differs from another value of it.
+
+    >>> _settings("shingles", WordShingles(5), WordShingles(3)), _settings("simhash", None, SimHashConfig())
+    ('--words 5', '--no-simhash')
+    """
+    if name == "simhash":
+        if value is None or other is None:
+            return "--no-simhash" if value is None else f"--max-distance {value.max_distance}"
+        if value.max_distance != other.max_distance:
+            return f"--max-distance {value.max_distance}"
+        if value.shingles == other.shingles:
+            return f"{value.blocks} blocks of fingerprints"
+        name, value, other = "shingles", value.shingles, other.shingles
+    if name != "shingles":
+        return "--no-minhash" if name == "num_perm" and not value else f"{_option_of(name)} {value}"
+    kind = "words" if isinstance(value, WordShingles) else "chars"
+    if (type(value), value.size) != (type(other), other.size):
+        return f"--{kind} {value.size}"
+    return f"--normalize '{' '.join(value.normalize) or 'none'}'"
 
 
 def _as_option(argument: re.Match[str]) -> str:

@@ -108,10 +108,18 @@ def json_line(value: object) -> bytes:
 
 
 def print_json(value: object) -> None:
-    """Print one JSON line to stdout, in UTF-8 whatever the locale."""
+    """Print one JSON line to stdout, in UTF-8 whatever the locale; on a terminal no control character."""
     line = json_line(value)
+    if sys.stdout.isatty():
+        line = _escaped(line)
     sys.stdout.flush()
     sys.stdout.buffer.write(line)
+
+
+def _escaped(line: bytes) -> bytes:
+    """Return a line of JSON with escapes of JSON for characters that a terminal might act upon."""
+    text = line.decode().removesuffix("\n")
+    return ("".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text) + "\n").encode()
 
 
 def print_summary(counts: dict[str, Any], sentence: str, as_json: bool) -> None:

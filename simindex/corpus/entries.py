@@ -167,8 +167,8 @@ class ItemEntries:
     names: Sequence[str] = ("items",)
     text_field = "text"
 
-    def __init__(self, items: Any) -> None:
-        rows = keyed_documents(items, None, None, None)
+    def __init__(self, items: Any, id: str | None, text: str | None) -> None:  # noqa: A002
+        rows = keyed_documents(items, id, text, None)
         require_many("deduplicate", "sources", rows, "a list of items")
         self._items = rows
         self.can_repeat = not isinstance(rows, Iterator)
@@ -219,19 +219,22 @@ Entries = PathEntries | ItemEntries
 
 def entries_of(
     sources: Any,
-    fields: Fields | None = None,
+    id: str | None = None,  # noqa: A002 - the field's usual name
+    text: str | None = None,
     on_bad_row: OnBadRow | None = None,
+    options: str = Fields.options,
 ) -> Entries:
-    """Return the rows of sources: a path, a list of paths, `Inputs`, or an iterable of items; `on_bad_row`:
-    of the inputs, where it is given."""
+    """Return the rows of sources: a path, a list of paths, `Inputs`, or an iterable of items; `id` and `text`
+    name the fields of files, or columns of a table. `on_bad_row`: of the inputs, where it is given."""
     if isinstance(sources, str | os.PathLike):
         sources = [sources]
     are_paths = isinstance(sources, list | tuple) and sources
     if are_paths and all(isinstance(path, str | os.PathLike) for path in sources):
-        how = fields or Fields(key_from="line", whole_rows=True)
+        named = {"id": id or Fields.id, "text": text or Fields.text, "options": options}
+        how = Fields(**named, key_from="line", whole_rows=True)  # type: ignore[arg-type] # they are texts
         sources = Inputs(list(map(os.fspath, sources)), how)
     if not isinstance(sources, Inputs):
-        return ItemEntries(sources)
+        return ItemEntries(sources, id, text)
     return PathEntries(sources if on_bad_row is None else sources.passing_over(on_bad_row))
 
 

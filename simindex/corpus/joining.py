@@ -96,9 +96,10 @@ def join(
         by_rows = partial(asked.query_many, threshold=threshold, recall=recall, exact=exact)
         by_bits = partial(asked.query_simhash_many, max_distance=max_distance)
         is_turned = right is None and left is not None
-        walked = _rows(b if is_turned else a)
         if left is not None and right is not None:
             walked = _stored(left, method)
+        else:
+            walked = _rows(b if is_turned else a)
         ask: Callable[[list[Any]], Answers] = by_rows if method == "minhash" else by_bits
         how = method, is_turned, keys_are_metadata
         return Joined(ask, walked, how, progress, opened.pop_all())

@@ -16,7 +16,13 @@ from simindex.inputs.source import Columns, Source, Tally
 from simindex.storage.folder import DATA_FILE, WRITER_LOCK_FILE
 
 _OF_AN_INDEX = {DATA_FILE, WRITER_LOCK_FILE}
-"""A folder inside that has these files is an index, in which nothing is a document."""
+"""A folder that has these files is an index, in which nothing is a document."""
+
+
+def holds_an_index(folder: str) -> bool:
+    """Return whether a folder is an index, and not one of documents."""
+    return all(os.path.isfile(os.path.join(folder, name)) for name in _OF_AN_INDEX)
+
 
 ReadFile = Callable[[Source], Iterator[Columns]]
 

@@ -244,6 +244,9 @@ class Inputs:
         _require_modules(name, path)
         if is_stdin and not FORMATS[name].may_be_packed:
             raise InputError("stdin", f"expected a file, for .{name} cannot be read from a pipe")
+        if is_folder and folder.holds_an_index(path):
+            found = "found an index; merge puts several into one, report and export show what is in it"
+            raise InputError(path, f"expected a file or a folder of documents, {found}")
         if not is_stdin and not is_folder:
             if is_remote(path):
                 remote.info(path)  # refuses what is missing, and a folder

@@ -143,6 +143,7 @@ class Fields:
     fingerprint: str | None = None  # the field of a fingerprint that is the document in place of `text`
     fingerprint_base: int = 16  # of fingerprints written as text: 16 or 10
     keys_only: bool = False  # whether the key is all that is wanted: a row with one needs no document
+    options: str = "--"  # what the options that name `id` and `text` begin with, for messages
     whole_rows: bool = False  # whether the content of a row of Parquet has all columns, not only the wanted
 
     def row(self, name: str, number: int, values: dict[str, Any]) -> Row | BadRowError:
@@ -214,12 +215,14 @@ class Fields:
                 raise InputError(place, f"expected one column {name!r}, found {count}")
         needed = self.id if self.keys_only and self.key_from != "content" else self.document
         if needed not in columns:
-            another = "; --id-field names another" if needed != self.document else self._another()
+            another = (
+                f"; {self.options}id-field names another" if needed != self.document else self._another()
+            )
             found = f"{columns!s:.100}{hint or another}"
             raise InputError(place, f"expected a column {needed!r}, found {found}")
 
     def _another(self) -> str:
-        return f"; --{'text' if self.fingerprint is None else 'fingerprint'}-field names another"
+        return f"; {self.options}{'text' if self.fingerprint is None else 'fingerprint'}-field names another"
 
     def _key(self, place: str, key: Any) -> str | int | bytes:
         key = from_json(key)
@@ -262,7 +265,8 @@ class Fields:
             name, _, number = place.rpartition(":")
             return f"{tidy_path(name)}:{number}"
         found = "null" if self.id in values else f"{sorted(values)!s:.100}"
-        remedy = "--id-field names another, --key-from content or line makes keys for rows without one"
+        made = "--key-from content or line makes keys for rows without one"
+        remedy = f"{self.options}id-field names another, {made}"
         raise BadRowError(place, f"expected a key in the field {self.id!r}, found {found}; {remedy}")
 
 

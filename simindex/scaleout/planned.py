@@ -223,7 +223,7 @@ def require_files(sources: object, call: str, *, skip_bad_rows: bool = False) ->
     """Return the rows of files; refuse what only this process can read, or only once."""
     entries = sources
     if not isinstance(entries, PathEntries):
-        entries = entries_of(sources, None, pass_over if skip_bad_rows else None)
+        entries = entries_of(sources, on_bad_row=pass_over if skip_bad_rows else None)
     if not isinstance(entries, PathEntries) or not entries.can_repeat:
         raise UnsupportedError(
             f"{call}: expected files, which every node can read; found an iterable or standard input"

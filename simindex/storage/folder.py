@@ -123,11 +123,13 @@ def require_place(path: Path, mode: Mode, permissions: int | None = None) -> Non
     path.mkdir(parents=True, exist_ok=True)
 
 
-def remove_index(path: Path) -> None:
+def remove_index(path: Path, *, keeps_folder: bool = False) -> None:
     """Remove the files of an index, and its folder if it is empty then; takes no file descriptor."""
     for name in _FILES:
         with contextlib.suppress(OSError):
             os.unlink(path / name)
+    if keeps_folder:
+        return
     with contextlib.suppress(OSError):
         os.rmdir(path)
 

@@ -185,6 +185,9 @@ def jaccard(a: Iterable[object], b: Iterable[object]) -> float:
     >>> jaccard(["a", "rose", "is", "a", "rose"], ["a", "rose"])
     0.6666666666666666
     """
+    for name, shingles in (("a", a), ("b", b)):
+        if isinstance(shingles, str):
+            raise TypeError(f"{name}: expected shingles, found the text {shingles!r:.80}; cut it first")
     set_a, set_b = set(a), set(b)
     return len(set_a & set_b) / len(set_a | set_b) if set_a or set_b else 0.0
 

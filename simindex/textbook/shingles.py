@@ -230,6 +230,8 @@ def word_shingles(tokens: Sequence[str], size: int) -> list[str]:
     >>> word_shingles(["a", "bump", "on", "the"], 3)
     ['a bump on', 'bump on the']
     """
+    if isinstance(tokens, str):
+        raise TypeError(f"tokens: expected a list of words, found the text {tokens!r:.80}; words() cuts it")
     return [" ".join(tokens[start : start + size]) for start in _starts(len(tokens), size)]
 
 

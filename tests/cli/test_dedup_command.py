@@ -94,7 +94,7 @@ def test_dedup_that_a_bad_row_ends_says_how_to_go_on(
 @pytest.mark.usefixtures("rows")
 def test_dedup_that_is_interrupted_says_how_to_go_on(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     broken_off(monkeypatch, "end a step of a deduplication", 1, KeyboardInterrupt())
-    must_say(run("dedup", "rows.jsonl", "-o", "out.jsonl"), "the same command goes on there", code=130)
+    must_say(run("dedup", "rows.jsonl", "-o", "out.jsonl"), "run the same command to go on there", code=130)
 
 
 @pytest.mark.usefixtures("rows")
@@ -130,7 +130,7 @@ def test_dedup_counts_what_is_kept_when_the_disk_is_full(
         kept = json.loads((tmp_path / "out.jsonl.dedup/journal.json").read_bytes())["state"]["read"]
         assert result.code == 1
         assert 0 < kept < 300
-        assert f"; {kept} rows were done, and the same command goes on there" in result.err
+        assert f"; {kept} rows were done; run the same command to go on there" in result.err
 
 
 @pytest.mark.usefixtures("rows")

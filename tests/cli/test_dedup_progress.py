@@ -87,7 +87,7 @@ def test_ctrl_c_on_a_terminal_keeps_what_was_done_and_says_how_to_go_on(tmp_path
     code, shown = _interrupted([*command, "--batch-size", "10", "--workers", "1"], tmp_path)
     assert code == 130, shown
     assert "interrupted" in shown
-    assert "the same command goes on there" in shown
+    assert "run the same command to go on there" in shown
     assert "Traceback" not in shown
     assert not (tmp_path / "out.jsonl").exists()
     went_on = process(*command, "--json", cwd=tmp_path)

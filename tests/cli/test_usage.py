@@ -256,12 +256,12 @@ remove news --int --input page.txt | page.txt:1: expected an integer, found 'the
 remove news --rows no-ids.jsonl | no-ids.jsonl:2: expected a key in the field 'id', found ['text'];
 remove news --rows page.csv | page.csv:1: expected a column 'id', found ['key', 'text']; --
 insert news articles.jsonl | key 'fox' is in the index already, or twice in the input; use --on-conflict skip
-insert news articles.jsonl --words 4 | the index has another configuration (shingles: stored
-insert news articles.jsonl --num-perm 64 --seed 1 | another configuration (num_perm: stored 128, asked for 64)
-insert news articles.jsonl --max-distance 4 | another configuration (simhash: stored
-insert bits articles.jsonl --max-distance 3 --seed 0 | another configuration (seed: stored 1, asked for 0)
-insert pages articles.jsonl --max-distance 3 | another configuration (simhash: stored None, asked for
-insert news articles.jsonl --keep-shingles 9 | another configuration (keep_shingles: stored 0, asked for 9)
+insert news articles.jsonl --words 4 | the index has other settings (--words 3, not --words 4)
+insert news articles.jsonl --num-perm 64 --seed 1 | (--num-perm 128, not --num-perm 64); leave these options
+insert news articles.jsonl --max-distance 4 | other settings (--max-distance 3, not --max-distance 4)
+insert bits articles.jsonl --max-distance 3 --seed 0 | other settings (--seed 1, not --seed 0)
+insert pages articles.jsonl --max-distance 3 | other settings (--no-simhash, not --max-distance 3)
+insert news articles.jsonl --keep-shingles 9 | other settings (--keep-shingles 0, not --keep-shingles 9)
 insert new articles.jsonl missing.jsonl | missing.jsonl: no such file or folder
 insert new articles.jsonl - --format parquet | stdin: expected a file, for .parquet cannot be read from a pipe
 insert articles.jsonl articles.jsonl | expected a folder with an index, found a file

@@ -14,6 +14,7 @@ from support.faults import small_frames
 from support.processes import on_small_disk
 from support.truth import texts, write_lines
 
+from simindex import IndexFullError
 from simindex.corpus import deduplicate
 
 SMALL, LARGE = "256k", "8m"
@@ -76,10 +77,12 @@ def fill_and_go_on(folder: Path) -> None:
     write_lines(folder / "a.jsonl", texts(1_500))
     done: list[int] = []
     for workers in (1, 2, 1):
-        with pytest.raises(OSError, match="No space left") as failure:
+        with pytest.raises(
+            IndexFullError, match=r"small/\.out\.jsonl\.partial: .*No space left.*free"
+        ) as failure:
             deduplicate(folder / "a.jsonl", output, journal=journal, batch_size=100, workers=workers)
         assert failure.value.errno == errno.ENOSPC
-        assert failure.value.filename == str(folder / "small/.out.jsonl.partial")
+        assert failure.value.path == str(folder / "small/.out.jsonl.partial")
         state = json.loads((journal / "journal.json").read_bytes())["state"]
         done.append(state["read"])
         assert not output.exists()

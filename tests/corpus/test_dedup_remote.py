@@ -45,7 +45,7 @@ def test_a_remote_output_has_the_bytes_of_a_local_one(
                 assert file.read() == (tmp_path / mine).read_bytes()
         assert [path.name for path in (tmp_path / f"{name}.dedup").iterdir()] == ["journal.json"]
         (tmp_path / f"{name}.dedup" / "journal.json").unlink()
-        with pytest.raises(SimIndexError, match=rf"memory://crawl/far/{name}: expected no such file yet"):
+        with pytest.raises(SimIndexError, match=rf"memory://crawl/far/{name}: there is such a file already"):
             deduplicate("a.jsonl", f"{url}/far/{name}")
         deduplicate(((n, text) for n, text in enumerate(TEXTS)), f"{url}/far/{name}", force=True)
 
@@ -77,7 +77,7 @@ def test_object_store_gives_and_takes_what_local_files_do(
         )
         with pytest.raises(FileNotFoundError, match="no such file"):
             deduplicate(f"{url}/in/none.jsonl", "other.jsonl")
-        with pytest.raises(SimIndexError, match=rf"{kind}://.*out\.jsonl\.zst: expected no such file yet"):
+        with pytest.raises(SimIndexError, match=rf"{kind}://.*out\.jsonl\.zst: there is such a file already"):
             deduplicate("a.jsonl", outputs[0], journal="another")
 
 

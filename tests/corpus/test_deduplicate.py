@@ -421,9 +421,7 @@ def test_file_of_others_is_not_replaced(tmp_path: Path) -> None:
     write_lines(tmp_path / "a.jsonl", TEXTS[:5])
     (tmp_path / "out.jsonl").write_text("mine")
     for source in (tmp_path / "a.jsonl", tmp_path / "a.jsonl", [(1, "some words here")]):
-        with pytest.raises(
-            SimIndexError, match=r"out\.jsonl: expected no such file yet, found one; force=True"
-        ):
+        with pytest.raises(SimIndexError, match=r"out\.jsonl: there is such a file already; force=True"):
             deduplicate(source, tmp_path / "out.jsonl")
         assert (tmp_path / "out.jsonl").read_text() == "mine"
     with pytest.raises(ValueError, match="none of the inputs"):

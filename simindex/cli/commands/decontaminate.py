@@ -5,7 +5,7 @@ The job is `corpus.decontaminate`.
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from simindex.changes.documents import DEFAULT_BATCH_SIZE
@@ -30,7 +30,12 @@ from simindex.cli.output import (
     shown_key,
 )
 from simindex.config import Config, WordShingles
-from simindex.corpus.dedup.decontaminate import DEFAULT_SHARE, Decontamination, DecontaminationReport
+from simindex.corpus.dedup.decontaminate import (
+    DEFAULT_SHARE,
+    OPTIONS_OF_ITEMS,
+    Decontamination,
+    DecontaminationReport,
+)
 from simindex.corpus.dedup.output_files import Mode
 from simindex.jsonable import plain
 from simindex.storage.folder import is_index
@@ -49,6 +54,8 @@ def decontaminate(
     against: list[str],
     threshold: options.Share = DEFAULT_SHARE,
     words: options.AtLeast1 | None = None,
+    against_id_field: str | None = None,
+    against_text_field: str | None = None,
     mode: Mode = "remove",
     removed: RemovedFile = None,
     force: Force = False,
@@ -73,12 +80,16 @@ def decontaminate(
             be repeated. Or an index of items (`insert --words 8 --containment 1`).
         threshold S: Least share of an item's shingles that a row must contain, above 0 up to 1.
         words N: Shingles of N words (default 8).
+        against_id_field NAME: The field or column of an item's id (default: that of --id-field).
+        against_text_field NAME: The field or column of an item's text (default: that of --text-field).
         mode: Write the rows without items; all rows, with contamination and items; or only the report.
     """
     rows = reads.inputs(inputs, key_from="line", whole_rows=True)
     items: Any = against[0]
     if len(against) > 1 or not is_index(items):
-        items = reads.inputs(against, key_from="line", whole_rows=True)
+        id_field, text_field = against_id_field or reads.id_field, against_text_field or reads.text_field
+        of_items = replace(reads, id_field=id_field, text_field=text_field)
+        items = of_items.inputs(against, key_from="line", whole_rows=True, options=OPTIONS_OF_ITEMS)
     progress = Progress(rows, "contaminated")
     job = Decontamination(
         rows,

@@ -40,6 +40,8 @@ from simindex.inputs import InputError, Inputs
 _LEAST_MISSED = 0.005
 """Least share of missed rows that is printed."""
 
+_ADVISED_RECALL = 0.95
+
 _SECONDS_A_LINE = 1.0
 """Between two JSON lines of progress."""
 
@@ -303,7 +305,7 @@ def _done(job: Job, *, is_of_input: bool = False) -> str:
     were = f"{counted(done, 'row')} {'was' if done == 1 else 'were'} {what}"
     if is_of_input:
         return f"{were}, and are done again where an input is mended, with --force"
-    return f"{were}, and the same command goes on there"
+    return f"{were}; run the same command to go on there"
 
 
 def _summarise(job: Job, output: str, as_json: bool) -> None:
@@ -339,9 +341,7 @@ def note_rows(report: Any, bad: str, noun: str = "row", compared: str = "their c
 
 
 def note_missed(missed: float) -> None:
-    """Print the expected share of missed rows, from a hundredth on."""
+    """Print the expected share of missed rows, from a hundredth on, and which recall finds more."""
     if missed >= _LEAST_MISSED:
-        note(
-            f"expected to be missed: {missed:.0%} of the duplicates right at the threshold; "
-            "--recall 0.95 finds more"
-        )
+        more = f"; --recall {_ADVISED_RECALL} finds more" if 1 - missed < _ADVISED_RECALL else ""
+        note(f"expected to be missed: {missed:.0%} of the duplicates right at the threshold{more}")

@@ -6,12 +6,14 @@ its own batch.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
 from functools import partial
 from itertools import chain, takewhile
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -21,11 +23,14 @@ from simindex.cli import options
 from simindex.cli.command import Command
 from simindex.cli.failures import INTERRUPTED, REPORTED, CommandError, describe
 from simindex.cli.output import Advance, counted, counted_bad, note, note_tally, print_json, work_bar
+from simindex.errors import SimIndexError
 from simindex.format.keys import Key
 from simindex.formulas.curve import DEFAULT_THRESHOLD
+from simindex.index import open as open_index
 from simindex.inputs import Columns, Inputs, Row
 from simindex.jsonable import plain
 from simindex.queries.matches import Matches
+from simindex.storage.folder import is_index, remove_index
 
 
 def _parse_threshold(text: str) -> float:
@@ -60,6 +65,8 @@ class _Feed:
     Attributes:
         equal: rows passed over because their key, made of their content, is stored or on its way there.
         matched: rows passed over because something is like them.
+        given: rows that were handed over.
+        has_metadata: whether any row had some.
     """
 
     def __init__(
@@ -69,20 +76,21 @@ class _Feed:
         is_stored: Callable[[Key], bool] | None,
         prints_matches: bool,
     ) -> None:
-        self.done = self.equal = self.matched = 0
+        self.done = self.equal = self.matched = self.given = 0
+        self.has_metadata = False
         self._inputs, self._advance = inputs, advance
         self._is_stored, self._prints_matches = is_stored, prints_matches
-        self._given = 0
         self._under_way: dict[Key, int] = {}
         """Keys made of content -> the number of the row, in the order of the rows."""
 
     def rows(self) -> Iterator[Iterable[Row]]:
         """Yield the rows to insert, some at a time."""
         for some in self._inputs.columns():
+            self.has_metadata = self.has_metadata or any(each is not None for each in some.metadata or ())
             if some.made and self._is_stored is not None:
                 yield self._new_ones(some, self._is_stored)
             else:
-                self._given += len(some.keys)
+                self.given += len(some.keys)
                 yield some.rows()
 
     def _new_ones(self, some: Columns, is_stored: Callable[[Key], bool]) -> Iterator[Row]:
@@ -91,8 +99,8 @@ class _Feed:
                 if row.key in self._under_way or is_stored(row.key):
                     self.equal += 1
                     continue
-                self._under_way[row.key] = self._given
-            self._given += 1
+                self._under_way[row.key] = self.given
+            self.given += 1
             yield row
 
     def progress(self, done: int) -> None:
@@ -167,6 +175,7 @@ def insert(
     rows = reads.inputs(inputs, leave_out=index)
     began = time.monotonic()
     with (
+        _gone_if_empty(index),
         options.open_for_insert(index, settings, wait) as target,
         work_bar("documents", rows.total_bytes) as advance,
     ):
@@ -178,6 +187,8 @@ def insert(
             like: dict[str, Any] = {"by": "simhash"} if simhash else {"threshold": if_new}
             insert = partial(target.insert_many_if_new, on_match=feed.on_match, **like)
         report = _insert(partial(insert, **how), feed)
+    if reads.metadata_field is not None and feed.given and not feed.has_metadata:
+        note(f"simindex: --metadata-field: no row has a value in {reads.metadata_field!r}")
     note_tally(rows.tally, reads.encoding, says_bad=False)
     seconds = time.monotonic() - began
     rate = sum(report) / max(seconds, 1e-9)
@@ -193,6 +204,21 @@ def insert(
         f"{report.skipped:,} skipped{alike}, {equal}{counted_bad(rows.tally)}; "
         f"{seconds:,.1f} s, {rate:,.0f} documents/s"
     )
+
+
+@contextmanager
+def _gone_if_empty(path: str) -> Iterator[None]:
+    """Let nothing be left of an index that the block makes where it fails before anything is stored: its
+    settings would bind the next insert."""
+    is_new, has_folder = not is_index(path), os.path.isdir(path)
+    try:
+        yield
+    except BaseException:
+        if is_new and is_index(path):
+            with suppress(SimIndexError, OSError), open_index(path, "r+") as made:  # which others cannot fill
+                if not len(made):
+                    remove_index(Path(path), keeps_folder=has_folder)
+        raise
 
 
 def _insert(insert: Callable[..., InsertReport], feed: _Feed) -> InsertReport:

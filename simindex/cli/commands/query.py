@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -99,6 +102,18 @@ class Asked:
         """Return the text that is compared with."""
         path = self.file or ("-" if self.text == "-" else None)
         return self.text if path is None else read_text(path, reads.limits, reads.encoding)
+
+    def note_other_meaning(self, index: Index) -> None:
+        """Say that a text which matches nothing is the name of a file, or a key."""
+        text = self.text
+        if text is None or text == "-":
+            return
+        if os.path.isfile(text):
+            note(f"simindex: TEXT is the name of a file; --file {shlex.quote(text)} compares with its text")
+            return
+        with suppress(ValueError):  # a text may be no key, as a long one
+            if text in index:
+                note(f"simindex: TEXT is a stored key; --key {shlex.quote(text)} compares with its document")
 
 
 @dataclass(frozen=True)
@@ -247,6 +262,8 @@ def query(
             text, least = asked.read_text(reads), search.least
             found = stored.query_containment(text, least, limit=search.limit, exact=search.exact)
             print_contained([[(None, found)]], as_json, stored.config.containment, least)
+            if not found:
+                asked.note_other_meaning(stored)
             return
         if inputs is not None:
             _print_many(stored, search, inputs, asked.others, as_json)
@@ -254,6 +271,8 @@ def query(
             return
         document, matches = _one(stored, search, asked, reads)
         why_none = "" if matches or asked.others else search.why_none(stored, document)
+        if not matches:
+            asked.note_other_meaning(stored)
     explained = None if stored_texts is None else _explained(stored.config, document, matches, stored_texts)
     _print_one(matches, as_json, explained)
     if not matches:

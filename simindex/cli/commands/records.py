@@ -122,11 +122,14 @@ def export(index: options.IndexFolder, output: str = "-") -> None:
         require_distinct({"sink": output}, None, (), {"index": index})
     with (
         open_index(index, "r") as stored,
-        nullcontext(sys.stdout.buffer) if is_stdout else whole_file(output) as file,
+        nullcontext() if is_stdout else whole_file(output) as file,
         work_bar("documents", len(stored), prints_results=is_stdout) as advance,
     ):
         for number, record in enumerate(stored.values(), 1):
-            file.write(json_line(json_record(record)))
+            if file is None:
+                print_json(json_record(record))
+            else:
+                file.write(json_line(json_record(record)))
             if number % _LINES_A_TIME == 0:
                 advance(number, number)
         advance(number, number)

@@ -40,6 +40,9 @@ from simindex.storage.folder import is_index
 DEFAULT_SHARE = 0.5
 """One changed word takes eight shingles of eight words, a third of those of a sentence."""
 
+OPTIONS_OF_ITEMS = "--against-"
+"""What the options that name the fields of items begin with."""
+
 DEFAULT_ITEM_SHINGLES = WordShingles(8)
 
 
@@ -121,6 +124,10 @@ def decontaminate(
     on_bad_row: OnBadRow | None = None,
     journal: str | os.PathLike[str] | None = None,
     force: bool = False,
+    id: str | None = None,  # noqa: A002 - the field's usual name
+    text: str | None = None,
+    against_id: str | None = None,
+    against_text: str | None = None,
 ) -> DecontaminationReport:
     """Write a corpus without the rows that hold an item of others, as questions of an evaluation set.
 
@@ -146,6 +153,8 @@ def decontaminate(
             spans being places in its text, in code points. Default: removed.jsonl in the journal.
         on_removed: called with a `Contaminated` for each such row, in order; see `deduplicate`.
         batch_size, workers, progress, on_bad_row, journal, force: as in `deduplicate`.
+        id, text, against_id, against_text: the fields of rows of files, or columns of a table, of `sources`
+            and of `against`; ``None``: "id" and "text".
 
     Returns:
         DecontaminationReport, whose `found` has each item that was found, with its largest share.
@@ -214,12 +223,16 @@ class Decontamination(Job):
         threshold: float = DEFAULT_SHARE,
         *,
         config: Config | None = None,
+        against_id: str | None = None,
+        against_text: str | None = None,
         **others: Any,
     ) -> None:
         is_stored = isinstance(against, Index) or (
             isinstance(against, str | os.PathLike) and is_index(against)
         )
-        self._items = None if is_stored else entries_of(against)
+        self._items = (
+            None if is_stored else entries_of(against, against_id, against_text, options=OPTIONS_OF_ITEMS)
+        )
         self._found: dict[tuple[str, int, Key], FoundItem] = {}
         if not is_stored:
             shingles, seed = (DEFAULT_ITEM_SHINGLES, 1) if config is None else (config.shingles, config.seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 import time
@@ -31,6 +32,7 @@ from simindex.corpus.outputs.parquet import ParquetOutput
 from simindex.corpus.outputs.rows import Note, UnfitRowError
 from simindex.corpus.outputs.upload import absolute, upload
 from simindex.corpus.sqlite_files import TextFile
+from simindex.errors import DiskError, IndexFullError, SimIndexError
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.formulas.match_odds import returned_probability
 from simindex.index import Index
@@ -67,6 +69,8 @@ def deduplicate(
     on_bad_row: OnBadRow | None = None,
     journal: str | os.PathLike[str] | None = None,
     force: bool = False,
+    id: str | None = None,  # noqa: A002 - the field's usual name
+    text: str | None = None,
 ) -> DedupReport:
     """Write a corpus without its near duplicates: a row stays unless one kept before it is like it.
 
@@ -82,9 +86,9 @@ def deduplicate(
     standard input cannot be resumed, nor can rows that go to a callable.
 
     Args:
-        sources: a path, or a list of paths, of what `simindex insert` reads (with the fields "id" and
-            "text"); or an iterable of (key, document) or (key, document, metadata). Rows are identified by
-            their place: an id may be missing or given twice. Nothing is written before the last row was read.
+        sources: a path, or a list of paths, of what `simindex insert` reads; or an iterable of (key,
+            document) or (key, document, metadata). Rows are identified by their place: an id may be missing
+            or given twice. Nothing is written before the last row was read.
         sink: a path, whose name says the format: .parquet, .jsonl, .csv, .tsv, .txt (the paths of text
             files), with .gz, .xz or .zst behind it; or a callable, which is given (key, document, metadata)
             of each row, with mode="annotate" (key, document, metadata, duplicate_of, similarity, cluster).
@@ -138,6 +142,7 @@ def deduplicate(
             on a `BadFileError`; default: it ends the job. So does, always, an input that has nothing else.
         journal: where the journal is; default: beside the output.
         force: give up what another job has left there, and replace an output that exists.
+        id, text: the fields of rows of files, or columns of a table; ``None``: "id" and "text".
 
     Returns:
         DedupReport(read, kept, removed, bounded, seconds, missed).
@@ -148,7 +153,8 @@ def deduplicate(
             What was done is kept. A row that does not fit the format of the output, as an id of another type
             than those before does not fit .parquet, ends the job for good, and nothing is kept.
         ConfigMismatchError: `config` differs from that of `against`.
-        OSError: the output cannot be written; it names the file, and what was done is kept.
+        IndexFullError, DiskError: a disk is full, or fails; OSError: the output cannot be written. They name
+            the file, and what was done is kept.
 
     Cost: time linear in the rows, some hundred bytes of disk a row while it works; of memory some 300 MB and
     5 bytes a row, 13 in another order than the input's. The input is read twice, and its sketches are sorted.
@@ -199,13 +205,15 @@ class Job:
         on_bad_row: OnBadRow | None = None,
         journal: str | os.PathLike[str] | None = None,
         force: bool = False,
+        id: str | None = None,  # noqa: A002 - as its caller calls it
+        text: str | None = None,
     ) -> None:
         require_order(keep)
         if mode not in get_args(Mode):
             raise ValueError(f"mode: expected one of {', '.join(get_args(Mode))}; found {mode!r}")
         batch_size = require_int("batch_size", batch_size, 1)
         exact = leaves_out_common(ignore_common, by, against, into) or exact
-        documents = entries_of(sources, None, on_bad_row)
+        documents = entries_of(sources, id, text, on_bad_row)
         self._writing = Writing.of(sink, removed, mode, cut)
         beside = self._writing.path or self._writing.report_path
         self._beside = None if beside is None else folder_beside(beside)
@@ -253,11 +261,16 @@ class Job:
         """Do it, or what is left of it."""
         if self.can_resume and self._folder is not None:
             os.makedirs(os.path.dirname(self._folder) or ".", exist_ok=True)
-        with self._writing.alone(self._folder):
-            if self.can_resume:
-                self._run_with_journal()
-            else:
-                self._run_at_once()
+        try:
+            with self._writing.alone(self._folder):
+                if self.can_resume:
+                    self._run_with_journal()
+                else:
+                    self._run_at_once()
+        except OSError as exc:
+            if exc.errno not in _ERRORS_OF_DISKS or isinstance(exc, SimIndexError):
+                raise
+            raise _of_disk(exc, self._folder) from exc
         state = self.state
         return DedupReport(state.read, state.kept, state.removed, state.bounded, state.seconds, self.missed)
 
@@ -446,6 +459,21 @@ class Job:
             return 0.0  # all fingerprints within the distance are found
         plan = query.plan(self._config.num_perm)
         return 1.0 - returned_probability(query.threshold, self._config.num_perm, plan)
+
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_ERRORS_OF_DISKS = (*_FULL, errno.EIO)
+
+
+def _of_disk(error: OSError, folder: str | None) -> IndexFullError | DiskError:
+    """Return what a job raises where a disk is full, or fails."""
+    name = error.filename or folder or tempfile.gettempdir()
+    if error.errno in _FULL:
+        room = "free some space, or write to another disk"
+        full = f"{name}: the disk did not take what is written ({error.strerror}); {room}"
+        return IndexFullError(full).located(name)
+    remedy = "look at the system's log before trying again"
+    return DiskError(f"{name}: the disk failed ({error.strerror}); {remedy}").located(name)
 
 
 def _name_of(function: Callable[..., Any]) -> str:

@@ -92,7 +92,7 @@ class Writing(NamedTuple):
         """Refuse to replace what is there, but by force."""
         for path in self.files.values():
             if not force and exists(path):
-                raise JobError(f"{path}: expected no such file yet, found one; force=True replaces it")
+                raise JobError(f"{path}: there is such a file already; force=True replaces it")
 
     def require_there(self) -> None:
         """Refuse a job that is done and has lost what it wrote."""
