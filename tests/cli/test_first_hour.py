@@ -92,7 +92,7 @@ def test_settings_that_no_index_has_are_wrong_usage(
     [
         ("--words 3", "--words 5", "--words 3, not --words 5"),
         ("--words 4", "--chars 9", "--words 4, not --chars 9"),
-        ("--words 3", "--normalize none", "--normalize 'casefold whitespace', not --normalize 'none'"),
+        ("--normalize nfkc", "--normalize none", "--normalize 'nfkc', not --normalize 'none'"),
         ("--num-perm 64", "--num-perm 128", "--num-perm 64, not --num-perm 128"),
         ("--no-minhash", "--num-perm 8", "--no-minhash, not --num-perm 8"),
         ("--no-simhash", "--max-distance 2", "--no-simhash, not --max-distance 2"),
