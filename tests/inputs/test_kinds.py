@@ -65,6 +65,12 @@ def _matched(name: str) -> Callable[[Ran, Read], Told]:
     return told
 
 
+def _found(result: Ran, read: Read) -> Told:
+    """A text that was cut is in a stored one as a whole."""
+    stands = [key for key, text in read.rows if text and any(" ".join(text.split()) in it for it in TEXTS)]
+    yield "found", sorted({json.loads(line)["query"] for line in result.out.splitlines()}), sorted(stands)
+
+
 def _counted(result: Ran, read: Read) -> Told:
     yield "counted", f"expected 100 texts or more, found {len(read.rows)};" in result.err, True
 
@@ -85,7 +91,7 @@ COMMANDS: dict[str, tuple[str, Callable[[Ran, Read], Told]]] = {
         _written(_without(TEXTS[:1])),
     ),
     "join": ("join PATH SEEN --threshold 1 --json", _matched("a")),
-    "find": ("find PATH --in SEEN --threshold 1 --json", _matched("query")),
+    "find": ("find PATH --in SEEN --threshold 1 --json", _found),
     "query": ("query SEEN --input PATH --threshold 1 --json", _matched("query")),
     "tune": ("tune PATH", _counted),
     "report": ("report SEEN --texts PATH -o page.html", _page),
