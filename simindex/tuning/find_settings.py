@@ -43,7 +43,7 @@ from simindex.tuning.settings import (
 _MEASURED_PAIRS = 10_000
 _SEED = 1
 
-_WORDS, _CHARACTERS = (1, 2, 3, 5), (4, 9, 15)
+_WORDS, _CHARACTERS = (1, 2, 3, 5), (3, 4, 5, 9, 15)
 _THRESHOLDS = [hundredths / 100 for hundredths in range(100, 4, -1)]
 _MOST_BITS = 8
 """The largest distance that SimHash can be built for."""
@@ -56,7 +56,8 @@ _JUDGING = 0.5
 """Share of the labels that the advised point's intervals are made for, as if half had chosen and half judged.
 Made for all they held the precision of 35 to 50 of 50 draws on ten label sets, so they hold 48 or more."""
 
-_BETTER_CONTAINMENT = 0.02
+_BETTER_CONTAINMENT = 0.01
+"""A note names containment where its F1 is better by more than this."""
 
 
 class Advised(NamedTuple):
@@ -91,7 +92,8 @@ def tune(
             first 100,000 texts are the sample, or the first 500 million characters.
         pairs: labelled pairs, of both verdicts: a path of JSON lines or an iterable of {"a": id, "b": id,
             "verdict": "y" or "n"} with ids of the sample, {"text_a": ..., "text_b": ..., "verdict": ...}, or
-            (a, b, verdict). Labels of one tenth of similarity are taken for a random sample of its pairs.
+            (a, b, verdict). Labels of one tenth of similarity are taken for a random sample of its pairs,
+            unless more than a twentieth of the wanted ones are below 0.2: then each counts once.
         precision: wanted, in (0, 1]: the threshold of the best recall that has it.
         recall: wanted, in (0, 1]: the threshold of the best precision that has it. Neither: of the best F1.
         shingles: by which pairs are looked for; ``None``: three words.
@@ -187,21 +189,21 @@ def with_labels(
     """Return the advice that follows from labels; the histogram is of the pairs by these shingles."""
     tried = shinglings(shingles)
     by = [measured(labels.pairs, each) for each in tried]
-    similarities = by[0].similarities
-    weights = labels.weights(similarities, histogram)
+    similarities, notes = by[0].similarities, list[str]()
+    weights = labels.weights(similarities, histogram, notes)
     bits = distances(labels.pairs, SIMHASH)
 
     def curve(name: str, scores: np.ndarray, thresholds: Sequence[float]) -> LabelCurve:
         points = points_of(scores, labels.wanted, weights, thresholds)
         return LabelCurve(name, points, goal.best(points))
 
-    curves = [curve(name_of(each), of.similarities, _THRESHOLDS) for each, of in zip(tried, by, strict=True)]
-    worths = [goal.of(each.best) for each in curves]
-    near = [place for place, worth in enumerate(worths) if worth >= max(worths) - _CLEARLY]
-    best = max(near, key=lambda place: curves[place].best.f1)
-    at = 0 if 0 in near and curves[0].best.f1 >= curves[best].best.f1 - _CLEARLY else best
+    each_by = list(zip(map(name_of, tried), by, strict=True))
+    curves = [curve(name, of.similarities, _THRESHOLDS) for name, of in each_by]
+    at = _best_place(curves, goal)
     simhash = curve("SimHash", -bits.astype(float), [-distance for distance in range(_MOST_BITS + 1)])
-    contained = curve(f"containment, {name_of(shingles)}", by[0].containments, _THRESHOLDS)
+    containments = [curve(f"containment, {name}", of.containments, _THRESHOLDS) for name, of in each_by]
+    within = _best_place(containments, goal)
+    contained = containments[within]
     settings = settings_for(
         Wanted(by[at], bits, labels.wanted, weights),
         tried[at],
@@ -213,14 +215,15 @@ def with_labels(
     scores = by[at].similarities if setting.by == "minhash" else -bits.astype(float)
     asked = setting.threshold if setting.by == "minhash" else -setting.threshold
     (point,) = points_of(scores, labels.wanted, weights, [asked], _JUDGING)
-    of_base = Wanted(by[0], bits, labels.wanted, weights)
-    settings.append(containment_setting(of_base, shingles, contained.best.threshold, goal, texts))
-    notes = []
-    if contained.best.f1 > point.f1 + _BETTER_CONTAINMENT:
+    of_shares = Wanted(by[within], bits, labels.wanted, weights)
+    settings.append(containment_setting(of_shares, tried[within], contained.best.threshold, goal, texts))
+    is_reached = goal.is_reached(point)
+    is_better = contained.best.f1 > point.f1 + _BETTER_CONTAINMENT
+    if is_better and goal.is_reached(contained.best) >= is_reached:
         notes.append(
-            "You want texts that lie within longer ones: containment of "
-            f"{contained.best.threshold:g} or more reaches an F1 of {contained.best.f1:.2f} here, and this "
-            f"advice {point.f1:.2f}. Take {settings[-1].config!r}, and query_containment."
+            f"Shares of the smaller text say more here: containment of {contained.best.threshold:g} or more "
+            f"by {name_of(tried[within])} reaches an F1 of {contained.best.f1:.3f}, and this advice "
+            f"{point.f1:.3f}. Take {settings[-1].config!r}, and query_containment."
         )
     figures = labels.figures(similarities)
     counted = np.array(figures.yes) + np.array(figures.no)
@@ -229,8 +232,17 @@ def with_labels(
         notes.append(
             f"No label has a similarity of {shown}: the pairs there count neither as found nor as missed."
         )
-    if not goal.is_reached(point):
+    if not is_reached:
         notes.append("No threshold reaches what you want on these labels: this one comes nearest.")
-    order = sorted(range(len(curves)), key=lambda place: (place != at, -worths[place]))
+    order = sorted(range(len(curves)), key=lambda place: (place != at, -goal.of(curves[place].best)))
     ordered = *(curves[place] for place in order), simhash, contained
     return Advised(settings, Advice(setting, point), notes, figures, ordered)
+
+
+def _best_place(curves: Sequence[LabelCurve], goal: Goal) -> int:
+    """Return the place of the best curve: of the first one, which the user asked for, unless another is
+    clearly better."""
+    worths = [goal.of(each.best) for each in curves]
+    near = [place for place, worth in enumerate(worths) if worth >= max(worths) - _CLEARLY]
+    best = max(near, key=lambda place: curves[place].best.f1)
+    return 0 if 0 in near and curves[0].best.f1 >= curves[best].best.f1 - _CLEARLY else best

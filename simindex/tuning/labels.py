@@ -27,6 +27,9 @@ _VERDICTS: dict[Any, bool | None] = {"y": True, "yes": True, "n": False, "no": F
 _VERDICTS |= {True: True, False: False, None: None, "true": True, "false": False}
 _FORM = '{"a": ID, "b": ID, "verdict": "y"}, or text_a and text_b in place of ids'
 
+_FEW = 0.05
+"""Share of the wanted labels that may be of pairs whose number is not known, and count once beside others."""
+
 
 @dataclass(frozen=True)
 class Labels:
@@ -43,10 +46,24 @@ class Labels:
         yes, no = (np.bincount(tenths[are], minlength=10).tolist() for are in (self.wanted, ~self.wanted))
         return LabelFigures(tuple(yes), tuple(no), self.skipped)
 
-    def weights(self, similarities: np.ndarray, histogram: tuple[int, ...]) -> np.ndarray:
-        """Return how many pairs of the sample each label stands for: its share of those of its tenth."""
+    def weights(self, similarities: np.ndarray, histogram: tuple[int, ...], notes: list[str]) -> np.ndarray:
+        """Return how many pairs of the sample each label stands for: its share of those of its tenth.
+
+        Below 0.2, and outside the sample, no number of pairs is known. Where such labels are more than few of
+        the wanted ones every label stands for itself, for beside weights they would hardly count; `notes`
+        gets a sentence that says so.
+        """
         tenths = _tenths_of(similarities)
-        drawn = self.of_sample & (similarities >= LEAST_SIMILARITY)
+        is_below = similarities < LEAST_SIMILARITY
+        drawn = self.of_sample & ~is_below
+        unknown, wanted = int((self.wanted & ~drawn).sum()), int(self.wanted.sum())
+        if unknown > _FEW * wanted:
+            outside = " or of texts outside the sample" if (self.wanted & ~drawn & ~is_below).any() else ""
+            notes.append(
+                f"{unknown:,} of {wanted:,} wanted labels are below 0.2{outside}: how many pairs are like "
+                "them is not known, so each label counts once; precision and recall are those of the labels."
+            )
+            return np.ones(len(similarities))
         labelled = np.bincount(tenths[drawn], minlength=10)
         shares = np.maximum(in_tenths(histogram) / np.maximum(labelled, 1), 1.0)
         return np.where(drawn, shares[tenths], 1.0)
