@@ -588,7 +588,7 @@ class Index:
         long either is, and whatever wraps or surrounds the text. How much it shares is counted where m is 1,
         where `texts` are given or all shingles of a document kept; else estimated, with an error of
         sqrt(c (1-c) m / n) for a query of n shingles. An estimate makes a match only where a document below
-        the threshold would have it one time in a thousand or less; so short queries take ``containment=1``
+        the threshold would have it one time in a hundred or less; so short queries take ``containment=1``
         or `texts`.
 
         Args:

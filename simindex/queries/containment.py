@@ -45,9 +45,10 @@ Relation = Literal["same", "part of stored", "holds stored", "overlaps"]
 
 _EVERY_SHINGLE = 2**24 - 1
 
-_WRONG = 0.001
-"""Chance, at most, that an estimate leaves out a document of the threshold that is met, or makes a match of
-one below it. Of one query many documents may be wrong at once, for all are counted by the same shingles."""
+_MISSED, _WRONG = 0.001, 0.01
+"""Chances, at most, that an estimate leaves out a document of the threshold that is met, and that it makes a
+match of one below. Of one query many may be wrong at once, for all are counted by the same shingles: of two
+collections, by one word and three, at m of 4 to 64, 0.977 or more of the matches were right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +178,7 @@ def least_hits(sampled: int, share: float) -> int:
     [1, 1, 9, 64, 7850]
     """
     least = bisect_left(
-        range(int(sampled * share)), _WRONG, key=lambda hits: chance_of_hits(hits, sampled, share)
+        range(int(sampled * share)), _MISSED, key=lambda hits: chance_of_hits(hits, sampled, share)
     )
     return max(1, least)
 
@@ -187,7 +188,7 @@ def deciding_sample(num_shingles: int, threshold: float) -> int:
     its text: one in 1, 2, 4 .. 64 shingles.
 
     >>> [deciding_sample(n, 0.8) for n in (30, 100, 300, 10_000)], deciding_sample(100, 0.5)
-    ([1, 2, 8, 64], 8)
+    ([1, 4, 8, 64], 8)
     """
     coarser = (
         one_in
