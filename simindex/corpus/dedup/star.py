@@ -420,7 +420,8 @@ class ExactComparison:
             for place, other, kept, score in zip(*(column.tolist() for column in columns), strict=True):
                 estimate, _ = self.estimate_and_left_out(number, kept, score)
                 if estimate.similarity >= (plan.threshold if estimate.exact else plan.cut):
-                    found.append((-estimate.similarity, score, other, place))
+                    _, distance = agree_and_distance(plan, score)
+                    found.append((-estimate.similarity, distance, other, place))
             if found:
                 best.append(min(found)[-1])
                 links[later[begin]] = earlier[best[-1]]
