@@ -87,6 +87,7 @@ from simindex.queries.search import (
     query_by,
     query_parts,
     require_comparable,
+    require_one_measure,
     sketched,
 )
 from simindex.queries.stats import Stats, make_stats
@@ -476,6 +477,7 @@ class Index:
         threshold: float = DEFAULT_THRESHOLD,
         limit: int | None = None,
         *,
+        max_distance: int | None = None,
         recall: float | None = None,
         exact: bool = False,
     ) -> Matches:
@@ -491,6 +493,9 @@ class Index:
             threshold: Jaccard similarity in (0, 1]. The rows compared follow from it, so one index
                 answers every threshold.
             limit: at most so many matches; ``None``: all.
+            max_distance: return only those whose SimHash fingerprint also differs in at most that many bits,
+                0..63, whatever distance the index was built for; ``None``: all. What has no fingerprint is
+                within none. It tells texts apart that repeat the same shingles, which are one set to MinHash.
             recall: wanted probability, in (0, 1], that a document right at the threshold is returned. The
                 estimate is cut so much lower, and what is below the threshold is returned, too, with its
                 similarity. ``None``: cut at the threshold. With `exact` it is the share of the documents
@@ -504,11 +509,11 @@ class Index:
             match has its `standard_error`: sqrt(s(1-s)/num_perm), 0.035 at 0.8 with 128 rows.
 
         Raises:
-            ValueError: a threshold, limit or recall out of range; `exact` without kept shingles; or an
-                index without MinHash, or of bare fingerprints alone.
+            ValueError: a threshold, limit, distance or recall out of range; `exact` without kept shingles,
+                `max_distance` without SimHash; or an index without MinHash, or of bare fingerprints alone.
             ConfigMismatchError: a text in an index of rows that others made, or the other way round.
         """
-        query = self._query_by("query", "minhash", threshold, None, limit, recall, exact)
+        query = self._query_by("query", "minhash", threshold, max_distance, limit, recall, exact)
         return self._query_one("query", query, document)
 
     def query_many(
@@ -517,6 +522,7 @@ class Index:
         threshold: float = DEFAULT_THRESHOLD,
         limit: int | None = None,
         *,
+        max_distance: int | None = None,
         recall: float | None = None,
         exact: bool = False,
         workers: int | None = None,
@@ -536,7 +542,7 @@ class Index:
         """
         asked = documents_of(documents, text)
         require_many("query_many", "documents", asked, "query(document)")
-        query = self._query_by("query", "minhash", threshold, None, limit, recall, exact)
+        query = self._query_by("query", "minhash", threshold, max_distance, limit, recall, exact)
         return self._query_all("query", query, asked, workers)
 
     def query_key(
@@ -556,7 +562,7 @@ class Index:
             key: of the document.
             by: "minhash" or "simhash"; ``None``: what the index has, MinHash first.
             threshold, recall, exact: as in `query`; for MinHash.
-            max_distance: as in `query_simhash`; for SimHash.
+            max_distance: by MinHash as in `query`, by SimHash as in `query_simhash`.
             limit: at most so many matches; ``None``: all.
 
         Raises:
@@ -879,7 +885,7 @@ class Index:
             key, document, metadata: as in `insert`.
             threshold: as in `query`; for MinHash.
             by: "minhash" or "simhash"; ``None``: what the index has, MinHash first.
-            max_distance: as in `query_simhash`; for SimHash.
+            max_distance: by MinHash as in `query`, by SimHash as in `query_simhash`.
             on_conflict: what to do where nothing matches and the key is stored: "error", "skip" or
                 "replace", by which a page seen again takes the place of its older version.
             touch: whether what matches becomes young again, as by `touch`, in the same commit.
@@ -1165,6 +1171,7 @@ class Index:
         from simindex.pairs.clusters import cluster_of
 
         query = self._query_by("cluster_of", by, threshold, max_distance, None, recall, exact)
+        require_one_measure("cluster_of", query)
         if limit is not None:
             limit = require_int("limit", limit, 1)
         with self._store.reading() as txn:

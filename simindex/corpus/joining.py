@@ -24,7 +24,7 @@ from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.index import Index
 from simindex.pairs.pair import Pair, SnapshotIterator
 from simindex.queries.matches import Answers
-from simindex.queries.search import DEFAULT_MAX_CANDIDATES, BandQuery, Method, query_by
+from simindex.queries.search import DEFAULT_MAX_CANDIDATES, BandQuery, Method, query_by, require_one_measure
 from simindex.sketching.sketch import origin_of
 from simindex.storage.folder import is_index
 
@@ -90,6 +90,7 @@ def join(
         if asked is not None:
             stored = asked.config
         query = query_by(stored, 1, "join", by, threshold, max_distance, None, recall, exact)
+        require_one_measure("join", query)
         method: Method = "minhash" if isinstance(query, BandQuery) else "simhash"
         if asked is None:
             asked = _indexed(b, stored, max_candidates, opened)

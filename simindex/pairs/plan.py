@@ -13,8 +13,9 @@ from simindex.format.layout import FIRST_BAND_TABLE
 from simindex.formulas.match_odds import band_plan, estimate_cut, exact_plan
 from simindex.pairs.tables import EVERY_KEY
 from simindex.queries.scheme import Scheme
-from simindex.queries.search import FingerprintQuery, Method, query_by
+from simindex.queries.search import FingerprintQuery, Method, query_by, require_one_measure
 from simindex.sketching.permutations import FINGERPRINT_BITS
+from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE
 
 Copies = Literal["first", "all"]
 """Which documents of equal sketches take part."""
@@ -41,12 +42,18 @@ class PairPlan:
     threshold: float = 0.0  # of the similarity, in (0, 1]; of MinHash
     cut: float = 0.0  # least estimate that is returned where it is no exact one
     min_agree: int = 0  # agreeing rows of a candidate, at least
-    max_distance: int = FINGERPRINT_BITS  # bits in which a candidate differs, at most; of SimHash
+    max_distance: int = FINGERPRINT_BITS  # bits in which a candidate differs, at most; by rows for a star
     kept: bool = False  # whether kept shingles are compared
     copies: Copies = "all"
     max_run: int = DEFAULT_MAX_RUN  # documents of one prefix that are compared all with all
     capacity: int = DEFAULT_MEMORY_BYTES // _ENTRY_BYTES  # entries that are in memory at a time
     ignore_common: float | None = None  # shingles that more of the documents have are left out
+
+    @property
+    def halves(self) -> int:
+        """The halves of a sketch without which a row is like none."""
+        by_bits = self.max_distance < FINGERPRINT_BITS
+        return HAS_SIGNATURE * (self.method == "minhash") | HAS_FINGERPRINT * by_bits
 
     @property
     def is_by_chance(self) -> bool:
@@ -92,6 +99,7 @@ def plan_pairs(
     the public name, for messages."""
     config = scheme.config
     query = query_by(config, 1, call, by, threshold, max_distance, None, recall, exact)
+    require_one_measure(call, query)
     if ignore_common is not None:
         require_ignorable(ignore_common)
         if isinstance(query, FingerprintQuery):

@@ -39,6 +39,7 @@ from simindex.queries.scheme import Scheme
 from simindex.queries.view import EVERY, View
 from simindex.sketching.document import Document
 from simindex.sketching.estimate import Estimate, best_estimate, row_estimates
+from simindex.sketching.permutations import FINGERPRINT_BITS
 from simindex.sketching.sketch import (
     HAS_FINGERPRINT,
     HAS_SIGNATURE,
@@ -87,6 +88,7 @@ class BandQuery(NamedTuple):
     exact: bool = False
     max_candidates: int = DEFAULT_MAX_CANDIDATES
     max_bucket: int = 0  # of a prefix in one table, or 8 times chance; 0: max_candidates / 16, at least 1,024
+    max_distance: int | None = None  # bits in which the fingerprint of a match differs, too, at most
 
     @property
     def compares(self) -> int:
@@ -111,12 +113,24 @@ class BandQuery(NamedTuple):
         if self.exact:
             require_kept(config.keep_shingles, batch)
         cut = self.max_candidates, self.max_bucket, own_first
-        return search_bands(view, batch, *self.plan(config.num_perm), *cut)
+        found = search_bands(view, batch, *self.plan(config.num_perm), *cut)
+        if self.max_distance is None:
+            return found
+        rows = np.frombuffer(found.matches, dtype=MATCHES)
+        is_near = (rows["distance"] <= self.max_distance) | (rows["agree"] == NO_VALUE)
+        return found._replace(matches=rows[is_near].tobytes())
 
     def matches(self, view: View, found: Found, without: int | None = None) -> list[Matches]:
         """Return what was found for each sketch, most similar first, without one number."""
         if not self.exact:
-            return matches_of(view, found, self.limit, without)
+            results = matches_of(view, found, self.limit, without)
+            if self.max_distance is None or all(m.distance is not None for m in chain(*results)):
+                return results
+            # Of stored sketches that were brought in without a fingerprint the kernel compared zeros.
+            results = matches_of(view, found, None, without)
+            for matches in results:
+                matches[:] = [m for m in matches if m.distance is not None][: self.limit]
+            return results
         # From the oldest on: of equal similarities the rows' agreement says nothing more.
         rows = np.frombuffer(found.matches, dtype=MATCHES)
         by_age = rows[np.lexsort((rows["number"], rows["query"]))]
@@ -124,6 +138,8 @@ class BandQuery(NamedTuple):
         cut = estimate_cut(self.threshold, view.scheme.config.num_perm, self.recall)
         for matches in results:
             similar = [m for m in matches if (m.similarity or 0.0) >= (self.threshold if m.exact else cut)]
+            if self.max_distance is not None:
+                similar = [m for m in similar if m.distance is not None]
             similar.sort(key=lambda m: (-(m.similarity or 0.0), 65 if m.distance is None else m.distance))
             matches[:] = similar[: self.limit]
         return results
@@ -386,10 +402,8 @@ def method_of(
     method: Method = by or ("minhash" if config.num_perm else "simhash")
     if method == "minhash" and not config.num_perm:
         raise ValueError(f"{call} needs MinHash, and this index was built with num_perm=0")
-    if method == "simhash" and config.simhash is None:
+    if (method == "simhash" or max_distance is not None) and config.simhash is None:
         raise ValueError(f"{call} needs SimHash, and this index was built with simhash=None")
-    if method == "minhash" and max_distance is not None:
-        raise ValueError(f'{call}: max_distance is SimHash\'s; expected threshold=, or by="simhash"')
     if method == "simhash" and threshold not in (None, DEFAULT_THRESHOLD):
         raise ValueError(
             f"{call}: threshold is MinHash's, and this compares by SimHash; expected max_distance="
@@ -426,7 +440,15 @@ def query_by(
             require_share(name, share)
     assert threshold is not None
     band_plan(threshold, config.num_perm, recall)  # refuses a share that is none
-    return BandQuery(threshold, recall, limit, exact, max_candidates)
+    if max_distance is not None:
+        max_distance = require_int("max_distance", max_distance, 0, FINGERPRINT_BITS - 1)
+    return BandQuery(threshold, recall, limit, exact, max_candidates, max_distance=max_distance)
+
+
+def require_one_measure(call: str, query: Query) -> None:
+    """Refuse a question by both measures where a call has one alone."""
+    if isinstance(query, BandQuery) and query.max_distance is not None:
+        raise ValueError(f'{call}: max_distance is SimHash\'s; expected threshold=, or by="simhash"')
 
 
 def nearest_query(

@@ -304,7 +304,7 @@ def _write_line_ends(folder: str, stages: Stages, number: int, sizes: np.ndarray
 
 def _write_tables(stages: Stages, folder: str, files: SketchFiles) -> None:
     numbers, compares = np.arange(files.count, dtype=np.uint32), stages.compares
-    compared = (files.present(numbers) & compares) != 0
+    compared = files.present(numbers) & stages.plan.halves == stages.plan.halves
     leaders, copies = copies_among(files, compared, stages.plan.capacity)
     compared[copies] = False
     numbers = numbers[compared]

@@ -146,6 +146,17 @@ def test_dedup_by_simhash(run: Run) -> None:
     assert journal["job"]["config"]["simhash"]["shingles"]["size"] == 5
 
 
+def test_dedup_by_both_measures(run: Run, tmp_path: Path) -> None:
+    texts = ["apple " * 40 + "banana " * 2, "apple " * 2 + "banana " * 40, "apple " * 39 + "banana " * 2]
+    (tmp_path / "fruit.jsonl").write_bytes(json_lines([{"text": text} for text in texts]))
+    for options, kept in (([], [0]), (["--max-distance", "3"], [0, 1])):
+        result = run("dedup", "fruit.jsonl", "-o", "out.jsonl", "--words", "1", "--force", *options)
+        assert result.code == 0, result.err
+        assert [row["text"] for row in rows_of("out.jsonl")] == [texts[place] for place in kept]
+    (removed,) = rows_of("out.jsonl.dedup/removed.jsonl")
+    assert (removed["similarity"], removed["distance"], removed["cluster"]) == (1.0, 0, 0)
+
+
 def test_dedup_by_paragraphs_tells_documents_too(run: Run, tmp_path: Path) -> None:
     texts = [f"{FOX}\n{SHIP}", SHIP, f"{FOX}\nnew"]
     (tmp_path / "a.jsonl").write_bytes(json_lines({"id": n, "text": text} for n, text in enumerate(texts)))

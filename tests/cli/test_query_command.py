@@ -142,6 +142,7 @@ def test_query_without_a_match_says_why(run: Run, news: str, tmp_path: Path) -> 
         assert said(news, *options).startswith(": the text has no shingles")
     assert said(news, "nothing like it", "--simhash") == " within 3 bits of its fingerprint\n"
     assert said(news, "nothing like it", "--simhash", "--max-distance", 1).startswith(" within 1 bit ")
+    assert said(news, "nothing like it", "--max-distance", 2) == " of 0.8 or more within 2 bits\n"
     with simindex.open("empty"):
         pass
     assert said("empty", FOX) == said("empty", FOX, "--nearest", 3) == ": the index holds no documents\n"
@@ -156,6 +157,8 @@ def test_query_without_a_match_says_why(run: Run, news: str, tmp_path: Path) -> 
         ("--nearest 2 --threshold 0.1", ["fox", "fox too"]),
         ("--threshold 0.5 --recall 0.999", ["fox", "fox too"]),
         ("--simhash --max-distance 0", ["fox"]),
+        ("--threshold 0.4 --max-distance 0", ["fox"]),
+        ("--threshold 0.4 --max-distance 63", ["fox", "fox too"]),
     ],
 )
 def test_query_limit_nearest_recall_and_distance(run: Run, news: str, options: str, found: list[str]) -> None:

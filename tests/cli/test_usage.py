@@ -124,7 +124,8 @@ query news fox --simhash --threshold 0.5 | --threshold does not go with --simhas
 query news fox --simhash --recall 0 | --recall does not go with --simhash
 query news fox --simhash --exact | --exact does not go with --simhash
 query news fox --simhash --max-distance 4 | '--max-distance': expected 0..3
-query news fox --max-distance 2 | --max-distance goes with --simhash
+query news fox --nearest 3 --max-distance 2 | --max-distance does not go with --nearest
+query news fox --max-distance 64 | '--max-distance': expected 0..63
 query news fox --limt 1 | --limit
 query news fox --contained --nearest 3 | --nearest does not go with --contained
 query news --key fox --contained | --contained goes with TEXT or --file, not with --key
@@ -166,7 +167,7 @@ dedup articles.jsonl | Missing option '-o' / '--output'
 dedup articles.jsonl -o new --mode drop | expected one of remove, annotate, report-only; found 'drop'
 dedup articles.jsonl -o new.jsonl --keep best | expected first, longest, newest or field:NAME; found 'best'
 dedup articles.jsonl -o new.jsonl --threshold 5 | '--threshold': expected a number in (0, 1], found 5.0
-dedup articles.jsonl -o new.jsonl --max-distance 3 | --max-distance goes with --by simhash
+dedup articles.jsonl -o new.jsonl --max-distance 64 | '--max-distance': expected 0..63
 dedup articles.jsonl -o new --by simhash --threshold 0.9 | --threshold does not go with --by simhash
 dedup articles.jsonl -o new.jsonl --by simhash --exact | --exact does not go with --by simhash
 dedup articles.jsonl -o new.jsonl --by simhash --num-perm 64 | --num-perm does not go with --by simhash

@@ -74,6 +74,10 @@ def said_by_an_index(path: Path, documents: list[str], named: dict[str, Any]) ->
         (9, {"exact": True}),
         (10, {"exact": True, "threshold": 0.3, "keep": "newest"}),
         (11, {"exact": True, "against": True, "config": Config(keep_shingles=30)}),
+        (12, {"max_distance": 5, "config": Config()}),
+        (13, {"max_distance": 8, "exact": True, "keep": "longest", "config": Config(keep_shingles=200)}),
+        (14, {"max_distance": 2, "against": True, "config": Config()}),
+        (15, {"max_distance": 12, "threshold": 0.1, "recall": 0.9, "config": Config()}),
     ],
 )
 def test_rows_go_as_an_index_says_that_is_asked_row_by_row(

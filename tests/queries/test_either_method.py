@@ -67,7 +67,13 @@ WITH_RECALL: dict[str, tuple[Any, ...]] = {
     "pairs": (),
     "clusters": (),
 }
-EVERY = WITH_RECALL | {"insert_if_new": ("new", FOX), "insert_many_if_new": ([("new", FOX)],)}
+BY_BOTH: dict[str, tuple[Any, ...]] = {
+    "query_key": ("fox",),
+    "insert_if_new": ("new", FOX),
+    "insert_many_if_new": ([("new", FOX)],),
+}
+BY_ONE = {call: WITH_RECALL[call] for call in ("cluster_of", "pairs", "clusters")}
+EVERY = WITH_RECALL | BY_BOTH
 
 
 @pytest.mark.parametrize(
@@ -81,12 +87,14 @@ EVERY = WITH_RECALL | {"insert_if_new": ("new", FOX), "insert_many_if_new": ([("
         ),
         (EVERY, "simhash", {"threshold": 0.9}, "{}: threshold is MinHash's, and this compares by"),
         (
-            EVERY,
+            BY_ONE,
             "both",
             {"max_distance": 2},
             '{}: max_distance is SimHash\'s; expected threshold=, or by="simhash"',
         ),
-        (EVERY, "both", {"by": "minhash", "max_distance": 2}, "{}: max_distance is SimHash's"),
+        (BY_ONE, "both", {"by": "minhash", "max_distance": 2}, "{}: max_distance is SimHash's"),
+        (BY_BOTH, "both", {"max_distance": 64}, "max_distance: expected 0..63, found 64"),
+        (BY_BOTH, "minhash", {"max_distance": 2}, "{} needs SimHash, and this index was built with simhash="),
         (EVERY, "both", {"by": "cosine"}, 'by: expected "minhash", "simhash" or None, found \'cosine\''),
         (EVERY, "both", {"by": "simhash", "max_distance": 4}, "max_distance: expected 0..3, which this"),
         (EVERY, "both", {"threshold": 2}, "threshold: expected a number"),

@@ -25,6 +25,7 @@ MODES: list[tuple[str, dict[str, Any]]] = [
     ("out.csv", {"keep": "field:rank", "mode": "annotate"}),
     ("out.jsonl", {"mode": "report-only"}),
     ("out.jsonl", {"by": "simhash", "max_distance": 2}),
+    ("out.jsonl", {"threshold": 0.5, "max_distance": 6}),
 ]
 
 

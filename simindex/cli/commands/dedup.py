@@ -86,7 +86,8 @@ class DedupOptions:
         mode: Write the kept rows; all rows, with duplicate_of, similarity and cluster; or only the report.
 
     Comparison:
-        max_distance K: With --by simhash: rows within K bits, 0 to 8, are similar (default 3).
+        max_distance K: With --by simhash: rows within K bits, 0 to 8, are similar (default 3). Else rows have
+            to be within K bits, 0 to 63, beside the threshold.
         recall P: Find this share of the rows whose similarity is right at the threshold, and some less
             similar ones (default: about half by estimates, 0.99 where all shingles are compared).
     """
@@ -101,7 +102,8 @@ class DedupOptions:
     force: Force = False
 
     def __post_init__(self) -> None:
-        options.require_of_method(self.by, self.max_distance, threshold=self.threshold, recall=self.recall)
+        if self.by == "simhash":
+            options.refuse_with("by simhash", threshold=self.threshold, recall=self.recall)
 
     def arguments(self, sketch: options.SketchOptions) -> dict[str, Any]:
         """Return them as arguments of `deduplicate`."""
@@ -117,7 +119,7 @@ class DedupOptions:
         if not chosen.given:
             return None
         if self.by != "simhash":
-            return chosen.config(Config(simhash=None))
+            return chosen.config(Config(simhash=None if self.max_distance is None else SimHashConfig()))
         if chosen.num_perm is not None:
             raise typer.BadParameter("--num-perm does not go with --by simhash")
         distance = SimHashConfig().max_distance if self.max_distance is None else self.max_distance
@@ -159,9 +161,8 @@ class OneMachineOptions(DedupOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        options.require_of_method(
-            self.by, self.max_distance, exact=self.exact, ignore_common=self.ignore_common
-        )
+        if self.by == "simhash":
+            options.refuse_with("by simhash", exact=self.exact, ignore_common=self.ignore_common)
         if self.ignore_common is not None:
             options.refuse_with("ignore-common", against=self.against, into=self.into)
 

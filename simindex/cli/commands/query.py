@@ -124,7 +124,8 @@ class Search:
         threshold S: Least similarity of a match, above 0 up to 1 (default 0.8; with --nearest: none).
         nearest K: Show the K most similar; with --threshold only those above.
         simhash: Search by fingerprint: all within a Hamming distance.
-        max_distance K: With --simhash: the distance in bits (default: that of the index).
+        max_distance K: With --simhash: the distance in bits (default: that of the index). Else show only
+            matches whose fingerprints also differ in at most K bits.
     """
 
     threshold: options.Share | None = None
@@ -137,12 +138,12 @@ class Search:
 
     def require_consistent(self) -> None:
         """Refuse options that do not go together."""
-        if self.max_distance is not None and not self.simhash:
-            raise typer.BadParameter("--max-distance goes with --simhash")
         if self.simhash:
             options.refuse_with("simhash", threshold=self.threshold, recall=self.recall, exact=self.exact)
         if self.nearest is not None:
             options.refuse_with("nearest", limit=self.limit, exact=self.exact)
+            if not self.simhash:
+                options.refuse_with("nearest", max_distance=self.max_distance)
 
     def of_documents(
         self, index: Index, documents: Sequence[Document], own_keys: Sequence[Key] | None = None
@@ -156,7 +157,7 @@ class Search:
             k, least, recall = self.nearest + more, self.threshold, self.recall
             found = [index.nearest(document, k, threshold=least, recall=recall) for document in documents]
         else:
-            found = index.query_many(documents, self.least, room, recall=self.recall, exact=self.exact)
+            found = index.query_many(documents, self.least, room, **self._more)
         if own_keys is None:
             return list(found)
         return [
@@ -172,7 +173,7 @@ class Search:
             return index.query_key(key, limit=self._room, by="simhash", max_distance=self.max_distance)
         if self.nearest is not None:
             return self.of_documents(index, [index[key].sketch], [key])[0]
-        return index.query_key(key, self.least, self.limit, recall=self.recall, exact=self.exact)
+        return index.query_key(key, self.least, self.limit, **self._more)
 
     def why_none(self, index: Index, document: Any) -> str:
         """Return what to say behind "no match": the reason, or how far the nearest document is."""
@@ -189,6 +190,8 @@ class Search:
             return f" within {counted(bits, 'bit')} of its fingerprint"
         if self.nearest is not None:
             return ""
+        if self.max_distance is not None:
+            return f" of {self.least:g} or more within {counted(self.max_distance, 'bit')}"
         closest = replace(self, threshold=None, limit=None, recall=None, exact=False, nearest=1)
         found = (
             closest.of_stored(index, document[0])
@@ -207,6 +210,10 @@ class Search:
     def least(self) -> float:
         """The least similarity of a match."""
         return DEFAULT_THRESHOLD if self.threshold is None else self.threshold
+
+    @property
+    def _more(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("max_distance", "recall", "exact")}
 
     @property
     def _room(self) -> int | None:

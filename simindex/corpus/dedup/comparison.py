@@ -45,7 +45,8 @@ def config_for(
     if by == "simhash" and not has_into:
         return Config(num_perm=0, simhash=bits)
     keep_shingles = MOST_KEPT_SHINGLES if exact and by != "simhash" else 0
-    return Config(keep_shingles=keep_shingles, simhash=bits if has_into else None)
+    has_bits = has_into or max_distance is not None
+    return Config(keep_shingles=keep_shingles, simhash=bits if has_bits else None)
 
 
 def leaves_out_common(share: float | None, by: Method | None, *others: object) -> bool:

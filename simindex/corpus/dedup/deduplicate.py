@@ -129,7 +129,8 @@ def deduplicate(
             rows that are compared at all (``None``: 0.99). `DedupReport.missed` says what is left.
         by, max_distance: "simhash" compares by fingerprint: rows within `max_distance` bits (default: what
             `config` says, 3 without one), none of which is missed; `threshold`, `exact` and `recall` are
-            MinHash's.
+            MinHash's. Else a duplicate is within the threshold and, where it is given, `max_distance`, 0..63:
+            so texts that repeat the same shingles, one set to MinHash, are told apart.
         config: how documents are compared; default: that of `against`, else `Config()`.
         removed: path of the report of removed rows, a line of JSON each; default: removed.jsonl in the
             journal.

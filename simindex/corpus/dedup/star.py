@@ -177,7 +177,7 @@ class LongRunRows:
         agree = np.full(len(others), NO_VALUE, dtype=np.uint32)
         if self._num_perm:
             agree = equal_rows(others, words).sum(axis=1, dtype=np.uint32)
-        is_match = agree >= plan.min_agree if plan.method == "minhash" else distance <= plan.max_distance
+        is_match = (agree >= plan.min_agree) & (distance <= plan.max_distance)
         return is_match, scores_of(plan, agree, distance)
 
     def _own_runs(self) -> list[int]:
@@ -238,7 +238,7 @@ class Star:
         if len(found.waiting):
             _, members = self._groups.expanded(found.waiting)
             self._long_runs.add(members, begins=found.begins)
-        rows = found.pairs
+        rows = found.pairs[found.pairs["distance"] <= self._plan.max_distance]
         scores = scores_of(self._plan, rows["agree"], rows["distance"])
         # Of equal rows only the first can stay: each of one side is compared with the first of the other.
         for side, other in ("ab", "ba"):

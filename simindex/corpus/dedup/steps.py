@@ -233,9 +233,9 @@ class DedupSteps:
         return rows, sketch_rows(self._sketcher, rows, self.query.compares)
 
     def _outcome(self, files: SketchFiles, exact: ExactComparison | None) -> Outcome:
-        plan, half = self._plan, self.query.compares
+        plan, halves = self._plan, self._plan.halves
         present = [some for _, some in files.parts("present")]
-        compared = np.concatenate([np.empty(0, dtype=np.uint8), *present]) & half != 0
+        compared = np.concatenate([np.empty(0, dtype=np.uint8), *present]) & halves == halves
         for verdicts in files.others():
             compared[[number for number, verdict in verdicts if verdict is not None]] = False
         if plan.is_by_chance:
@@ -327,7 +327,8 @@ def plan_of_query(
     call = "deduplicate"
     if isinstance(query, BandQuery):
         how = query.recall, query.exact, False
-        return plan_pairs(scheme, query.threshold, "minhash", None, *how, "all", max_run, memory_bytes, call)
+        plan = plan_pairs(scheme, query.threshold, "minhash", None, *how, "all", max_run, memory_bytes, call)
+        return plan if query.max_distance is None else replace(plan, max_distance=query.max_distance)
     how = None, False, False
     return plan_pairs(
         scheme, DEFAULT_THRESHOLD, "simhash", query.max_distance, *how, "all", max_run, memory_bytes, call

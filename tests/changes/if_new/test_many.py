@@ -75,6 +75,8 @@ def cases(draw: Any) -> Case:
         options |= {"by": "simhash", "max_distance": draw(st.integers(0, config.simhash.max_distance))}
     else:
         options["threshold"] = draw(thresholds)
+        if config.simhash is not None and draw(st.booleans()):
+            options["max_distance"] = draw(st.integers(0, 63))
     some_keys = draw(st.sampled_from([keys, many_keys]))
     return Case(
         config,
