@@ -7,6 +7,7 @@ Invariant: what comes out is the same after `json.dumps` and `json.loads`, but f
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 from collections.abc import Mapping
 from datetime import date
@@ -51,6 +52,24 @@ def fields_of(value: Any) -> dict[str, Any]:
 def _name(name: Any) -> str:
     text = plain(name)
     return text if isinstance(text, str) else json.dumps(text)
+
+
+def spelled(value: Any) -> Any:
+    """Return a value of JSON's types in which all strings are Unicode, as readers of JSON expect.
+
+    Python has the bytes of a file's name that its locale does not know as halves of characters (PEP 383).
+    Those that are UTF-8 become their characters, other halves the text that `simindex list` prints.
+
+    >>> spelled("\udcc3\udcbc.txt"), spelled({"id": ["\udcff.txt"]})
+    ('ü.txt', {'id': ['\\udcff.txt']})
+    """
+    if isinstance(value, str):
+        with contextlib.suppress(UnicodeEncodeError):  # of a half that stands for no byte
+            value = value.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {spelled(name): spelled(item) for name, item in value.items()}
+    return [spelled(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def key_of(value: Any) -> Any:

@@ -25,7 +25,7 @@ from functools import partial
 from typing import IO, TYPE_CHECKING, Any, Literal
 
 from simindex.cli.failures import in_options
-from simindex.jsonable import plain
+from simindex.jsonable import plain, spelled
 
 if TYPE_CHECKING:
     from simindex import CheckReport, Key, Record, RepairReport
@@ -103,8 +103,8 @@ def json_line(value: object) -> bytes:
 
     try:
         return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_APPEND_NEWLINE)
-    except TypeError:  # lone surrogates, as in a file name that is not UTF-8: JSON can escape them
-        return json.dumps(value, separators=(",", ":")).encode("ascii") + b"\n"
+    except TypeError:  # lone surrogates, as in a file name that is not UTF-8, or a number over 64 bits
+        return json.dumps(spelled(value), separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
 
 
 def print_json(value: object) -> None:

@@ -204,6 +204,6 @@ def _report_lines(
     orjson = optional_module("orjson", "the report of removed rows")
     origins = files.origins(np.array([place for place, _ in gone], dtype=np.uint32), stages.paths)
     return [
-        json_line(orjson, removed_row(key, row, verdict, first + at))
+        json_line(orjson, removed_row(key, row, verdict, first + at), spells=True)
         for (key, row, _), (at, verdict) in zip(origins, gone, strict=True)
     ]

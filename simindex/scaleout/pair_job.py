@@ -25,7 +25,7 @@ from simindex.corpus.outputs.output import replacing
 from simindex.format.keys import Key
 from simindex.format.rows import NO_VALUE
 from simindex.formulas.curve import DEFAULT_THRESHOLD
-from simindex.jsonable import plain
+from simindex.jsonable import plain, spelled
 from simindex.pairs.candidates import verified
 from simindex.pairs.clusters import Linkage, group, require_linkage
 from simindex.pairs.edges import Forest, SortedEdges, edges_between, edges_without
@@ -474,7 +474,7 @@ class StagedPairs(PlannedJob):
             compared = Compared(stages, tables, range(stages.num_ranges(tables)))
             lines = map(Pair.to_dict, compared.pairs()) if find == "pairs" else _of_clusters(compared, find)
             for count, line in enumerate(lines, 1):
-                output.write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
+                output.write(json.dumps(spelled(line), separators=(",", ":")).encode() + b"\n")
                 if progress is not None and count % _AT_ONCE == 0:
                     progress(count)
         self._done((count, compared.bounded))

@@ -2,14 +2,16 @@
 
 import errno
 import json
+import os
 import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
-from support.commands import Run, must_say, rows_of, stored
+from support.commands import Run, data_in, must_say, process, rows_of, stored
 from support.faults import around, broken_off, set_bound
 from support.texts import FOX, SHIP, json_lines
 
@@ -224,3 +226,36 @@ def test_an_index_of_items_keeps_its_own_shingles(run: Run) -> None:
     assert (
         run("decontaminate", "-", "--against", "items", "-o", "p.jsonl", "--words", 8, stdin=rows).code == 1
     )
+
+
+@pytest.mark.parametrize("locale", ["C.UTF-8", "POSIX"])
+def test_names_of_files_are_unicode_in_all_json_whatever_the_locale(tmp_path: Path, locale: str) -> None:
+    """orjson, as a reader of JSON that refuses halves of characters."""
+    folder = os.fsencode(tmp_path)
+    os.mkdir(folder + b"/t\xc3\xbc")
+    for name in (b"t\xc3\xbc/a.txt", b"t\xc3\xbc/\xc3\xa4.txt", b"t\xc3\xbc/\xff.txt"):
+        Path(os.fsdecode(folder + b"/" + name)).write_text(FOX)
+    utf_8 = {"LC_ALL": locale, "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    texts = os.fsdecode(b"t\xc3\xbc")
+
+    def output_of(*arguments: str) -> bytes:
+        done = process(*arguments, cwd=tmp_path, env=os.environ | utf_8)
+        assert done.returncode == 0, done.stderr
+        return bytes(done.stdout)
+
+    named = ["tü/a.txt", "tü/ä.txt", r"tü/\udcff.txt"]
+    output_of("dedup", texts, "-o", "out.jsonl", "--mode", "annotate")
+    rows = [orjson.loads(line) for line in (tmp_path / "out.jsonl").read_bytes().splitlines()]
+    assert [(row["id"], row["duplicate_of"]) for row in rows] == list(
+        zip(named, [None, named[0], named[0]], strict=True)
+    )
+    removed = (tmp_path / "out.jsonl.dedup/removed.jsonl").read_bytes().splitlines()
+    assert "tü/ä.txt".encode() in removed[0]
+    found = [(row["id"], row["input"], row["kept_input"]) for row in map(orjson.loads, removed)]
+    assert found == [(name, name, named[0]) for name in named[1:]]
+    output_of("report", "out.jsonl", "--texts", texts, "-o", "report.html")
+    (cluster,) = data_in(str(tmp_path / "report.html"))["clusters"]
+    assert all("form" in member for member in cluster["members"])
+    output_of("insert", "index", texts)
+    printed = output_of("query", "index", FOX, "--json")
+    assert sorted(orjson.loads(line)["key"] for line in printed.splitlines()) == sorted(named)

@@ -21,7 +21,7 @@ def test_output_escapes_keys_and_aligns_columns(capsys: pytest.CaptureFixture[st
 
 def test_output_json_escapes_lone_surrogates(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     print_json({"key": "\udcff"})
-    assert capsysbinary.readouterr().out == b'{"key":"\\udcff"}\n'
+    assert capsysbinary.readouterr().out == b'{"key":"\\\\udcff"}\n'
 
 
 NUMBERS = [("a-rather-long-key/of/a/file.txt", "123,456,789", "0.98765", "9,876,543,210")]

@@ -75,7 +75,8 @@ def test_every_text_that_list_prints_is_found_again(run: Run, command: str) -> N
     result = run(command, "news", "-", *(["--json"] if command == "get" else []), stdin=lines.encode())
     assert result.code == 0, result.err
     if command == "get":
-        assert [json.loads(line)["id"] for line in result.out.split("\n")[:-1]] == KEYS
+        shown = [key.encode("utf-8", "backslashreplace").decode() for key in KEYS]
+        assert [json.loads(line)["id"] for line in result.out.split("\n")[:-1]] == shown
     else:
         assert stored("news") == []
 

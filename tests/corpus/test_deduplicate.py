@@ -146,9 +146,9 @@ def test_names_of_files_that_are_not_utf_8_are_written_and_reported(tmp_path: Pa
         (folder / os.fsdecode(file)).write_text(text)
     assert deduplicate(folder, tmp_path / name)[:3] == (3, 2, 1)
     (removed,) = rows_of(tmp_path / f"{name}.dedup/removed.jsonl")
-    assert (removed["id"], removed["input"]) == (f"{folder}/\udcff", f"{folder}/\udcff")
+    assert (removed["id"], removed["input"]) == (rf"{folder}/\udcff", rf"{folder}/\udcff")
     written = (tmp_path / name).read_bytes()
-    assert (b"texts/\\udcfe" if name == "out.jsonl" else b"texts/\xfe") in written
+    assert (rb"texts/\\udcfe" if name == "out.jsonl" else b"texts/\xfe") in written
     assert written.count(b"texts/") == 2
 
 

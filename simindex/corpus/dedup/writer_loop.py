@@ -209,7 +209,7 @@ class Work:
             report.write_lines([self._report_line(reported)])
 
     def _report_line(self, reported: Any) -> bytes:
-        return json_line(self._orjson, reported.to_dict())
+        return json_line(self._orjson, reported.to_dict(), spells=True)
 
     def _end_frame(self) -> None:
         self._cut()

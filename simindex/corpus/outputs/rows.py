@@ -18,7 +18,7 @@ from simindex.errors import optional_module
 from simindex.inputs import BatchRow, Cells, InputError
 from simindex.inputs.formats.json import loads
 from simindex.inputs.source import names_of
-from simindex.jsonable import plain
+from simindex.jsonable import plain, spelled
 
 
 class UnfitRowError(InputError):
@@ -94,28 +94,31 @@ class JsonLines(Encoder):
 
     def encoded(self, row: Entry, note: Note | None) -> bytes:
         """Return the line of a row."""
-        line = row.content if isinstance(row.content, bytes) else self._line(values_of(row))
+        is_file = row.row == 0  # of text: its name is the id, and that of its likes
+        line = row.content if isinstance(row.content, bytes) else self._line(values_of(row), is_file)
         if note is None:
             return line if line.endswith(b"\n") else line + b"\n"
         if any(b'"%s"' % name.encode() in line for name in note):  # it may have been annotated before
             values = values_of(row)
             if not values.keys().isdisjoint(note):
-                return self._line({**values, **note})
-        members = self._line(dict(note))
+                return self._line({**values, **note}, is_file)
+        members = self._line(dict(note), is_file)
         body = line.rstrip()[:-1].rstrip()
         return body + (b"" if body.endswith(b"{") else b",") + members[1:]
 
-    def _line(self, values: dict[str, Any]) -> bytes:
-        return json_line(self._orjson, values)
+    def _line(self, values: dict[str, Any], spells: bool) -> bytes:
+        return json_line(self._orjson, values, spells)
 
 
-def json_line(orjson: Any, values: Any) -> bytes:
-    """Return a line of JSON; halves of characters, as names of files have that are not UTF-8, are escaped."""
+def json_line(orjson: Any, values: Any, spells: bool = False) -> bytes:
+    """Return a line of JSON. Halves of characters are escaped, as an input may have them, or `spelled`."""
     try:
         options = orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS
         return bytes(orjson.dumps(values, option=options, default=_plain))
     except TypeError:  # such halves, a number over 64 bits, or deep nesting
-        return json.dumps(values, separators=(",", ":"), default=_plain).encode() + b"\n"
+        values = spelled(values) if spells else values
+        line = json.dumps(values, separators=(",", ":"), default=_plain, ensure_ascii=not spells)
+        return line.encode() + b"\n"
 
 
 def _plain(value: Any) -> Any:

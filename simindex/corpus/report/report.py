@@ -20,7 +20,7 @@ from simindex.corpus.shared_passages import shingles_to_explain
 from simindex.format.keys import Key
 from simindex.index import Index
 from simindex.inputs import Inputs, Row
-from simindex.jsonable import plain
+from simindex.jsonable import plain, spelled
 from simindex.queries.passages import StoredPassage, StoredPassages
 
 _MOST_METADATA = 300  # characters of it that are shown
@@ -146,7 +146,7 @@ def texts_of_job(inputs: Inputs, job: Overview) -> dict[Name, str]:
     members = job.members
     missing, keys = {member.name for member in members}, {member.key for member in members}
     named = {os.path.basename(member.place[0]) for member in members if member.place and member.place[0]}
-    named |= set(map(os.path.basename, job.inputs))
+    named |= {os.path.basename(spelled(path)) for path in job.inputs}
     found: dict[Name, str] = {}
     for key, text, file, number in _placed(inputs, None if job.cut is None else job.cut.split, keys):
         if not missing:
@@ -172,6 +172,7 @@ def _placed(
     wanted = set() if split is None else set(map(_document_of, keys))
     for some in inputs.columns():
         for path, row, key, text in zip(some.names, some.numbers, some.keys, some.documents, strict=True):
+            key, path = spelled(key), spelled(path)  # as the report of removed rows has them
             if isinstance(text, str) and split is None:
                 yield key, text, path, row
             elif isinstance(text, str) and split and _document_of(paragraph_key(key, 1)) in wanted:
