@@ -57,15 +57,15 @@ FUNCTION(query_fingerprints, 12) {
 }
 
 /* This one and the next two are `find_entries`: of equal keys, their number, of equal sketches. */
-FUNCTION(find_keys, 4) {
+FUNCTION(find_keys, 5) {
     size_t count;
     const directory *dir = take_directory(held, args[0]);
-    uint64_t table = take_u64(held, args[1]), most = take_u64(held, args[3]);
+    uint64_t table = take_u64(held, args[1]), most = take_u64(held, args[3]), by_number = take_u64(held, args[4]);
     const uint64_t *keys = take_items(held, args[2], READABLE, 8, &count, "keys");
     if (held->failed) return NULL;
     match_list found = {0};
     outcome end;
-    UNLOCKED(end = find_entries(dir, table, keys, count, NULL, most, NULL, &found));
+    UNLOCKED(end = find_entries(dir, table, keys, count, NULL, most, (int)by_number, NULL, &found));
     return matches_of(held, end, &found);
 }
 
@@ -78,7 +78,7 @@ FUNCTION(count_keys, 4) {
     if (held->failed) return NULL;
     match_list found = {0}; /* it stays empty */
     outcome end;
-    UNLOCKED(end = find_entries(dir, table, keys, count, NULL, UINT64_MAX, counts, &found));
+    UNLOCKED(end = find_entries(dir, table, keys, count, NULL, UINT64_MAX, 0, counts, &found));
     if (end == SEARCH_DAMAGED) return refuse_damage(held, &found.where);
     return end == SEARCH_NO_MEMORY ? refuse_memory(held) : Py_NewRef(Py_None);
 }
@@ -96,7 +96,7 @@ FUNCTION(find_equal, 7) {
     if (same.next_keys && table + 1 >= dir->num_tables) return refuse(held, "next_keys: no table is behind the last one");
     match_list found = {0};
     outcome end;
-    UNLOCKED(end = find_entries(dir, table, keys, count, &same, most, NULL, &found));
+    UNLOCKED(end = find_entries(dir, table, keys, count, &same, most, 0, NULL, &found));
     return matches_of(held, end, &found);
 }
 

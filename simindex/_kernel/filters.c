@@ -191,6 +191,7 @@ size_t plan_lookups(const directory *dir, const key_group *asked, probe *probes,
     if (pages_missing()) keep_filters(dir, asked, marked);
     for (uint32_t segment = 0; segment < dir->num_segments && count; segment++) {
         const table_row *tables = table_at(dir, segment, asked->first_table);
+        uint64_t numbers = asked->by_number ? 0 : number_bits(tables);
         make_probes(tables, keys, bits, count, &made_for, probes);
         for (size_t i = 0; i < count; i++)
             fetch_denial(bits ? tables + i : tables, keys[i], bits ? bits[i] : 64, probes + i);
@@ -201,7 +202,7 @@ size_t plan_lookups(const directory *dir, const key_group *asked, probe *probes,
             if (held > 0 && asked->next_keys) held = next_may_hold(dir, segment, number, asked->next_keys[i], where);
             if (held < 0) return SIZE_MAX;
             if (held)
-                lookups[planned++] = lookup_of(dir, segment, number, keys[i], bits ? tail_of(bits[i]) : number_bits(tables),
+                lookups[planned++] = lookup_of(dir, segment, number, keys[i], bits ? tail_of(bits[i]) : numbers,
                                                (uint32_t)(i - t));
         }
     }

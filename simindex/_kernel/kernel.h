@@ -652,6 +652,7 @@ typedef struct {
     const uint8_t *bits;       /* of each prefix; NULL: whole keys */
     const uint64_t *next_keys; /* NULL, or what the table behind holds of each whole key: where its filter denies that
                                   nothing is looked up, and of a hundred false alarms one is left */
+    int by_number;             /* whether whole keys of the shingle table are with the number of a document */
 } key_group;
 
 /* Pages of filters that a call of many keys has marked as used: a system's call for each line of each key would
@@ -869,9 +870,9 @@ typedef struct {
 
 /* Entries of one table whose key is equal, at most `most` a key. A match says which key (`query`). same: NULL, or the
  * whole sketch must be equal, too, of at most `most` a key and segment that are compared. counts: NULL, or nothing is
- * wanted but how many entries each key has, those of removed documents among them. */
+ * wanted but how many entries each key has, those of removed documents among them. by_number: as of a key_group. */
 outcome find_entries(const directory *dir, uint64_t table, const uint64_t *keys, size_t count, const originals *same,
-                     uint64_t most, uint64_t *counts, match_list *found);
+                     uint64_t most, int by_number, uint64_t *counts, match_list *found);
 
 /* The stored sketch of a number: 1, 0 where it has none, or -1 with *where on damage. words: bands. */
 int read_sketch(const directory *dir, uint64_t number, uint8_t *words, uint64_t *fingerprint, damage *where);

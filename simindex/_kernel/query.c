@@ -306,7 +306,7 @@ static outcome find_planned(search *s, size_t planned) {
 
 static outcome find_prefixes(search *s, uint64_t first_table, size_t num_tables, const uint64_t *keys,
                              const uint8_t *bits, size_t *planned) {
-    key_group asked = {first_table, num_tables, keys, bits, NULL};
+    key_group asked = {first_table, num_tables, keys, bits, NULL, 0};
     s->ahead = reads_ahead(1);
     *planned = plan_lookups(s->dir, &asked, s->probes, s->lookups, NULL, &s->found->where);
     return *planned == SIZE_MAX ? SEARCH_DAMAGED : find_planned(s, *planned);
@@ -536,13 +536,13 @@ static outcome find_key_group(search *s, const key_group *asked, size_t first, c
 }
 
 outcome find_entries(const directory *dir, uint64_t table, const uint64_t *keys, size_t count, const originals *same,
-                     uint64_t most, uint64_t *counts, match_list *found) {
+                     uint64_t most, int by_number, uint64_t *counts, match_list *found) {
     search s;
     outcome end = open_search(&s, dir, count < KEY_GROUP ? count : KEY_GROUP, found);
     marked_pages *marked = count > KEY_GROUP && pages_missing() ? calloc(1, sizeof *marked) : NULL;
     for (size_t first = 0; first < count && !end; first += KEY_GROUP) {
         key_group asked = {table, count - first < KEY_GROUP ? count - first : KEY_GROUP, keys + first, NULL,
-                           same && same->next_keys ? same->next_keys + first : NULL};
+                           same && same->next_keys ? same->next_keys + first : NULL, by_number};
         end = find_key_group(&s, &asked, first, same, most, counts, marked);
     }
     free(marked);

@@ -145,14 +145,17 @@ class NewDocuments:
             (scheme.plan.permute(with_fingerprint[0]), with_fingerprint[1]),
         ]
         if scheme.tables.has_shingles:
-            tables.append(self._shingles(relative))
+            tables.append(self._shingles(relative, copies))
         return SegmentData(first, last - first + 1, tables, words, fingerprints, own)
 
-    def _shingles(self, relative: np.ndarray) -> Entries:
-        """Return the keys of the shingle table. No documents of such an index are copies."""
+    def _shingles(self, relative: np.ndarray, copies: list[int]) -> Entries:
+        """Return the keys of the shingle table, of all documents but the copies."""
         samples = self.sketches.samples
         if samples is None:
             return NO_ENTRIES
+        if copies:
+            own = np.delete(np.arange(len(relative)), copies)
+            samples, relative = samples.taken(own), relative[own]
         lengths = num_entries(samples.num_shingles, samples.num_sampled)
         keys = shingle_keys(samples.hashes)
         keys |= np.repeat(relative, lengths)

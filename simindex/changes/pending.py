@@ -13,10 +13,10 @@ document keeps its place in the run of its insert, which expiry passes by, and g
 Touched again, or removed, it leaves that run; one that all of its documents leave in a commit goes, so a
 document that is touched every day has one run, not one a day.
 
-Copies: a document whose whole sketch equals that of a stored one (its leader) gets no table entries of its
-own: its record names the leader, and the copy table lists it under the leader's number. A group counts its
-live documents; the leader's sketch stays until the last of them is removed, whether the leader's own document
-is still there or not.
+Copies: a document whose whole sketch equals that of a stored one (its leader), and whose sampled shingles do
+where there are any, gets no table entries of its own: its record names the leader, and the copy table lists
+it under the leader's number. A group counts its live documents; the leader's sketch and sampled shingles stay
+until the last of them is removed, whether the leader's own document is still there or not.
 """
 
 from __future__ import annotations
@@ -25,11 +25,13 @@ import time
 from bisect import bisect_right
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from simindex.changes.documents import NewDocuments
 from simindex.errors import CorruptIndexError, SimIndexError
+from simindex.format.chunks import shingle_keys
 from simindex.format.keys import number_key
 from simindex.format.layout import COPY_TABLE, FIRST_BAND_TABLE
 from simindex.format.meta import Done
@@ -46,6 +48,7 @@ from simindex.queries.scheme import Scheme
 from simindex.queries.view import EVERY, PendingView, View
 from simindex.segments.build import Puts
 from simindex.segments.memory import GrowingSegment, MemorySegment, memory_segment
+from simindex.sketching.sample import Samples
 from simindex.sketching.sketch import SketchBatch, require_alike
 
 _FIRST_MEMORY_SEGMENT = 2**63
@@ -334,12 +337,13 @@ EQUAL_SKETCHES = 8
 
 
 def fold_copies(numbers: np.ndarray, batch: SketchBatch, view: View) -> tuple[dict[int, int], dict[int, int]]:
-    """Find the documents of a batch whose whole sketch a stored or an earlier one has. Returns (place in the
-    batch -> number of its leader, leader -> new size of its group)."""
+    """Find the documents of a batch whose whole sketch and sample a stored or an earlier one has. Returns
+    (place in the batch -> number of its leader, leader -> new size of its group)."""
     leaders: dict[int, int] = {}
     groups: dict[int, int] = {}
-    if batch.kept is not None or batch.samples is not None:
+    if batch.kept is not None:
         return leaders, groups  # equal rows do not mean equal shingles
+    samples = None if batch.samples is None else _Samples(batch.samples, view)
     scheme, present, words, fingerprints = view.scheme, batch.present, batch.words, batch.fingerprints
     places: Sequence[int] = range(len(present))
     # Counted in Python: for one document an array's comparison, or `all`, would cost as much as the search.
@@ -360,13 +364,13 @@ def fold_copies(numbers: np.ndarray, batch: SketchBatch, view: View) -> tuple[di
             continue
         if leader not in dead:
             dead[leader] = view.sketch_dead(leader)
-        if not dead[leader]:
+        if not dead[leader] and (samples is None or samples.are_of(leader, place)):
             leaders[place] = leader
     if len(places) > 1:
         if leaders:
             new = [row for row, place in enumerate(places) if place not in leaders]
             places, words, fingerprints = [places[row] for row in new], words[new], fingerprints[new]
-        for place, first in _twins(words, fingerprints):
+        for place, first in _twins(words, fingerprints, places, samples):
             leaders[places[place]] = int(numbers[places[first]])
     for leader in leaders.values():
         if leader not in groups:
@@ -425,8 +429,47 @@ def _require_unused(leaders: list[int], removed: Container[int], view: View) -> 
             )
 
 
-def _twins(words: np.ndarray, fingerprints: np.ndarray) -> list[tuple[int, int]]:
-    """Return (place, earlier place) of rows that equal an earlier one."""
+class _Samples:
+    """The sampled shingles of a batch, compared with stored ones: equal rows do not mean equal shingles."""
+
+    def __init__(self, samples: Samples, view: View) -> None:
+        self._samples, self._view = samples, view
+        self._known: dict[tuple[int, bytes], bool] = {}
+
+    def of(self, place: int) -> bytes:
+        """Return what two documents of equal shingles have in common."""
+        hashes, counts = self._hashes(place), self._counts(place)
+        return np.array(counts, dtype=np.uint32).tobytes() + hashes.tobytes()
+
+    def are_of(self, leader: int, place: int) -> bool:
+        """Whether a document has the sample of a group, or of a stored document."""
+        asked = leader, self.of(place)
+        if asked not in self._known:
+            self._known[asked] = self._are_of(leader, place)
+        return self._known[asked]
+
+    def _are_of(self, leader: int, place: int) -> bool:
+        # The leader may be removed; all that share its sketch have its counts.
+        record = next((record for _, record in self._view.documents_with(leader, 1)), None)
+        if record is None or (record.num_shingles, record.num_sampled) != self._counts(place):
+            return False
+        return self._view.directory.has_shingles(leader, shingle_keys(self._hashes(place)))
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        return [0, *self._samples.ends.tolist()]
+
+    def _hashes(self, place: int) -> np.ndarray:
+        return self._samples.hashes[self._ends[place] : self._ends[place + 1]]
+
+    def _counts(self, place: int) -> tuple[int, int]:
+        return int(self._samples.num_shingles[place]), int(self._samples.num_sampled[place])
+
+
+def _twins(
+    words: np.ndarray, fingerprints: np.ndarray, places: Sequence[int], samples: _Samples | None
+) -> list[tuple[int, int]]:
+    """Return (row, earlier row) of rows that equal an earlier one, samples of their places included."""
     # Rows that share neither fingerprint nor first word with another one are no twins, and nearly all do not.
     parts = words[:, 0] if words.shape[1] and not fingerprints.any() else fingerprints
     ordered = np.sort(parts)
@@ -436,7 +479,8 @@ def _twins(words: np.ndarray, fingerprints: np.ndarray) -> list[tuple[int, int]]
     firsts: dict[bytes, int] = {}
     twins: list[tuple[int, int]] = []
     for row in np.flatnonzero(np.isin(parts, shared)).tolist():
-        first = firsts.setdefault(words[row].tobytes() + fingerprints[row].tobytes(), row)
+        sample = b"" if samples is None else samples.of(places[row])
+        first = firsts.setdefault(words[row].tobytes() + fingerprints[row].tobytes() + sample, row)
         if first != row:
             twins.append((row, first))
     return twins

@@ -47,11 +47,17 @@ class Numbers:
         gone = np.setdiff1d(np.array(marked, dtype=np.int64), live["numbers"])
         removed = np.zeros(len(gone), dtype=DOCUMENT)
         removed["numbers"], removed["leaders"] = gone, NO_LEADER
+        # A removed leader's sketch and shingles stay, and are as the records of its copies say.
+        copies = documents.live[documents.live["leaders"] != NO_LEADER]
+        _, at_gone, of_copy = np.intersect1d(gone, copies["leaders"], return_indices=True)
+        for name in ("num_shingles", "num_sampled"):
+            removed[name][at_gone] = copies[name][of_copy]
         both = np.concatenate([live, removed])
         order = np.argsort(both["numbers"], kind="stable")
         self.documents, self.is_live = both[order], order < len(live)
         self.numbers = self.documents["numbers"] - entry.base
         self.is_copy = self.documents["leaders"] != NO_LEADER
+        self.leads = np.isin(self.documents["numbers"], copies["leaders"])
 
     def places(self, numbers: np.ndarray) -> np.ndarray:
         """Return where numbers are among them, -1 for others."""
@@ -172,9 +178,12 @@ class Agreement:
         if not self._documents.is_whole:
             return
         numbers, of = self._numbers, self._numbers.documents
-        expected = num_entries(of["num_shingles"], of["num_sampled"])
-        differs = (self._shingles.counts != expected) | (self._sampled.counts != of["num_sampled"])
-        wrong = numbers.numbers[numbers.is_live & differs]
+        expected, sampled = (
+            np.where(numbers.is_copy, 0, count)
+            for count in (num_entries(of["num_shingles"], of["num_sampled"]), of["num_sampled"])
+        )
+        differs = (self._shingles.counts != expected) | (self._sampled.counts != sampled)
+        wrong = numbers.numbers[(numbers.is_live | numbers.leads) & differs]
         if len(wrong):
             message = f"expected the sampled shingles that records speak of, found others in {len(wrong)}"
             self._differ(message, name, wrong)

@@ -10,9 +10,8 @@ not the value of another segment, a sketch is taken where its tables confirm it 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import cached_property
 
 import numpy as np
 
@@ -87,13 +86,10 @@ class SegmentRemains:
         keys, numbers = map(np.concatenate, zip(*parts, strict=True))
         return keys, numbers
 
-    @cached_property
-    def samples(self) -> SegmentSamples:
-        """The entries of the shingle table whose seals fit, by document."""
-        stored = self._stored
-        return SegmentSamples(
-            self._entry.base, () if stored is None else stored.entries(self._tables.shingle_table)
-        )
+    def samples(self, earlier: SegmentSamples, leaders: Iterable[int]) -> SegmentSamples:
+        """Return the entries of the shingle table whose seals fit, and those of earlier leaders."""
+        entries = () if self._stored is None else self._stored.entries(self._tables.shingle_table)
+        return SegmentSamples(self._entry.base, entries, earlier, leaders)
 
     # ---- rows ----
 

@@ -188,11 +188,13 @@ class Source:
         for _, error in records.errors:
             raise error
         has = records.present > 0
-        owners = np.where(records.leaders == NO_LEADER, numbers.astype(np.int64), records.leaders)[has]
-        words, prints = view.directory.read_sketches(owners.astype(np.uint64))
+        owners = np.where(records.leaders == NO_LEADER, numbers.astype(np.int64), records.leaders)
+        owners = owners.astype(np.uint64)
+        words, prints = view.directory.read_sketches(owners[has])
         samples = None
         if self._samples is not None:
-            samples = self._samples.of(txn, view, numbers, (records.num_shingles, records.num_sampled))
+            counts = records.num_shingles, records.num_sampled
+            samples = self._samples.of(txn, view, numbers, owners, counts)
         return saved_documents(records, self.scheme, self.manifest.sources, has, words, prints, samples)
 
     def _require_unchanged(self, manifest: Manifest) -> None:

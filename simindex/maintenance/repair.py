@@ -30,6 +30,7 @@ from simindex.maintenance.check_documents import runs_of, times_of_runs
 from simindex.maintenance.heal_sketches import SegmentRemains, sketch_rows
 from simindex.maintenance.new_index import BATCH, making, saved_documents, store_documents
 from simindex.maintenance.reports import RepairReport
+from simindex.maintenance.stored_tables import SegmentSamples
 from simindex.maintenance.subprocess_call import Send, run
 from simindex.maintenance.work_folder import forget
 from simindex.queries.scheme import Scheme, scheme_of_header
@@ -242,6 +243,7 @@ class _Repair:
         self._manifest: Manifest = salvage.manifest(source)
         self._values = salvage.segment_values()
         self._leaders = np.empty(0, dtype=sketch_rows(self._scheme.tables.bands))
+        self._samples = SegmentSamples(0, ())
         self._wanted_leaders = set[int]()
         self._documents = self._sketches = self._by_tables = 0
         self._without_sample = 0
@@ -401,17 +403,17 @@ class _Repair:
         # Leaders of earlier segments have smaller numbers, so that all ascend.
         rows = np.concatenate([self._leaders, part.rows(found["number"], found["key_hash"])])
         self._leaders = rows[np.isin(rows["number"], list(self._wanted_leaders))]
+        if self._scheme.tables.has_shingles:
+            self._samples = part.samples(self._samples, self._wanted_leaders)
         for first in range(0, len(found), BATCH):
             some = found[first : first + BATCH]
             records = self._decoded(some["number"].astype(np.uint64), some)
-            store_documents(session, self._with_sketches(some["number"], records, rows, part))
+            store_documents(session, self._with_sketches(some["number"], records, rows))
             self._documents += len(some)
             self._send([self._documents, max(self._manifest.num_documents, self._documents)])
         self._note_lost(part, found["number"])
 
-    def _with_sketches(
-        self, numbers: np.ndarray, records: Records, rows: np.ndarray, part: SegmentRemains
-    ) -> NewDocuments:
+    def _with_sketches(self, numbers: np.ndarray, records: Records, rows: np.ndarray) -> NewDocuments:
         """Return documents with those of their sketches that are left."""
         is_own = records.leaders == NO_LEADER
         owners = np.where(is_own, numbers, records.leaders)
@@ -425,7 +427,7 @@ class _Repair:
         samples = None
         if self._scheme.tables.has_shingles:
             counts, one_in = (records.num_shingles, records.num_sampled), self._scheme.config.containment
-            samples, is_lost = part.samples.of(numbers.astype(np.uint64), counts, one_in)
+            samples, is_lost = self._samples.of(owners.astype(np.uint64), counts, one_in)
             self._without_sample += int(is_lost.sum())
         words, prints = rows["words"][at[has]], rows["fingerprint"][at[has]]
         return saved_documents(records, self._scheme, self._manifest.sources, has, words, prints, samples)

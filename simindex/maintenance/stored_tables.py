@@ -104,17 +104,26 @@ Counts = tuple[np.ndarray, np.ndarray]
 
 
 class SegmentSamples:
-    """The entries of one segment's shingle table, by document."""
+    """The entries of one segment's shingle table, by document, with those of leaders in earlier segments."""
 
-    def __init__(self, base: int, entries: Entries) -> None:
+    def __init__(
+        self, base: int, entries: Entries, earlier: SegmentSamples | None = None, leaders: Iterable[int] = ()
+    ) -> None:
+        """Take entries; `earlier`: of the segment before, of whose documents the `leaders` stay."""
         parts = [(hashes_of_shingle_keys(keys), numbers.copy()) for keys, numbers in entries]
         hashes = np.concatenate([np.empty(0, dtype=np.uint64), *(part for part, _ in parts)])
         numbers = np.concatenate([np.empty(0, dtype=np.uint32), *(part for _, part in parts)])
         order = np.lexsort((hashes, numbers))
         self._hashes, self._numbers = hashes[order], numbers[order].astype(np.uint64) + np.uint64(base)
+        if earlier is not None:
+            # Leaders come before their copies, so that all numbers ascend.
+            stays = np.isin(earlier._numbers, np.fromiter(leaders, dtype=np.uint64))
+            self._hashes = np.concatenate([earlier._hashes[stays], self._hashes])
+            self._numbers = np.concatenate([earlier._numbers[stays], self._numbers])
 
     def of(self, numbers: np.ndarray, counts: Counts, one_in: int) -> tuple[Samples, np.ndarray]:
-        """Return the samples of documents, and which of them (left empty) are not as their records say."""
+        """Return the samples that lie under some numbers, in any order, and which of them (left empty) are
+        not as the records say."""
         firsts = np.searchsorted(self._numbers, numbers)
         found = np.searchsorted(self._numbers, numbers, side="right") - firsts
         is_lost = found != num_entries(*counts)
@@ -130,19 +139,24 @@ class StoredSamples:
 
     def __init__(self, geometry: Geometry, one_in: int) -> None:
         self._geometry, self._one_in = geometry, one_in
-        self._entry: SegmentEntry | None = None
+        self._read: tuple[SegmentEntry, ...] = ()
         self._samples = SegmentSamples(0, [])
 
-    def of(self, txn: ReadTransaction, view: View, numbers: np.ndarray, counts: Counts) -> Samples:
-        """Return the samples of documents. CorruptIndexError: an entry is damaged or missing."""
+    def of(
+        self, txn: ReadTransaction, view: View, numbers: np.ndarray, owners: np.ndarray, counts: Counts
+    ) -> Samples:
+        """Return the samples of documents; `owners`: under which numbers they lie, uint64.
+
+        Raises CorruptIndexError where an entry is damaged or missing.
+        """
         parts = [Samples.of([], self._one_in)]
         segments = np.array([entry.base for entry in view.manifest.segments], dtype=np.uint64)
         own = np.searchsorted(segments, numbers, side="right") - 1
         for place in np.unique(own).tolist():
-            self._follow(txn, view.manifest.segments[place])
+            self._read_to(txn, view, place)
             is_own = own == place
             of_own = counts[0][is_own], counts[1][is_own]
-            samples, is_lost = self._samples.of(numbers[is_own], of_own, self._one_in)
+            samples, is_lost = self._samples.of(owners[is_own], of_own, self._one_in)
             for number in numbers[is_own][is_lost].tolist():
                 raise CorruptIndexError(
                     f"document {number}: expected its sampled shingles, found others; restore a backup, or "
@@ -151,11 +165,15 @@ class StoredSamples:
             parts.append(samples)
         return Samples.joined(parts)
 
-    def _follow(self, txn: ReadTransaction, entry: SegmentEntry) -> None:
-        if self._entry == entry:
-            return
-        tables = StoredTables(self._geometry, entry, lambda key: txn.get("segments", key))
-        self._samples = SegmentSamples(entry.base, tables.entries(self._geometry.shingle_table))
-        for error in tables.errors:
-            raise error
-        self._entry = entry
+    def _read_to(self, txn: ReadTransaction, view: View, place: int) -> None:
+        """Read the segments up to a place, those without documents among them: they may have leaders."""
+        entries = view.manifest.segments[: place + 1]
+        if self._read != entries[: len(self._read)]:  # compacted meanwhile
+            self._read, self._samples = (), SegmentSamples(0, [])
+        for entry in entries[len(self._read) :]:
+            tables = StoredTables(self._geometry, entry, lambda key: txn.get("segments", key))
+            of_table = tables.entries(self._geometry.shingle_table)
+            self._samples = SegmentSamples(entry.base, of_table, self._samples, view.leaders())
+            for error in tables.errors:
+                raise error
+            self._read += (entry,)

@@ -185,7 +185,7 @@ class _Asked:
 
     def is_new(self, number: int, record: StoredRecord) -> bool:
         """Take note of a document, by the number that its sketch is stored under, then by the sketch:
-        documents are not stored as copies where shingles are kept or sampled."""
+        documents are not stored as copies where shingles are kept."""
         owner = number if record.leader is None else record.leader
         if owner in self._numbers:
             return False

@@ -336,14 +336,12 @@ class ContainmentQuery(NamedTuple):
         found = self._none(len(asked.all), asked.of_all, asked.one_in)
         counts_kept = config.keep_shingles and self.texts is None and self.ignore_common is None
         kept, candidates = asked.kept if counts_kept else None, list[ContainmentMatch]()
-        for number, hits, of_sampled in self._met(view, asked, found):
-            record = view.record(number)
-            if record is None:
-                continue
+        met = self._met(view, asked, found)
+        for place, _, record in view.all_with(np.array([number for number, *_ in met], dtype=np.uint64)):
             if self.ignore_common is not None and self.texts is not None:
                 shared: Shared | None = self._own_shared(view, asked, record)
             else:
-                shared = self._shared(config, asked, kept, record, (hits, of_sampled))
+                shared = self._shared(config, asked, kept, record, met[place][1:])
             match = None if shared is None else self._match(asked, record, shared)
             if match is not None:
                 (candidates if match.is_candidate else found).append(match)
@@ -355,7 +353,7 @@ class ContainmentQuery(NamedTuple):
         return found
 
     def _met(self, view: View, asked: _Asked, found: ContainmentMatches) -> list[tuple[int, int, int]]:
-        """Return (number, hashes met, those of them that are sampled) of each document that is met."""
+        """Return (number, hashes met, those of them that are sampled) of each sketch that is met."""
         keys, table = shingle_keys(asked.looked_up), view.scheme.tables.shingle_table
         are_few = len(keys) <= _AT_ONCE
         if are_few:
@@ -414,8 +412,8 @@ class ContainmentQuery(NamedTuple):
         count until they are merged away."""
         assert self.ignore_common is not None
         keys = shingle_keys(np.ascontiguousarray(hashes))
-        counts = view.directory.count_keys(view.scheme.tables.shingle_table, keys)
-        are_common: np.ndarray = (counts > self.ignore_common * view.num_documents) & (counts > 1)
+        most = max(self.ignore_common * view.num_documents, 1)
+        are_common: np.ndarray = view.count_shingles(keys, most) > most
         return are_common
 
     def _own_shared(self, view: View, asked: _Asked, record: StoredRecord) -> Shared | None:
@@ -506,7 +504,7 @@ def document_frequency(view: View, document: Document) -> dict[Any, int]:
         hashes = ready_hashes(shingles, config.hash_seed)
     mixed = mixed_hashes(hashes)
     is_sampled = mixed <= np.uint64(sample_top(config.containment))
-    counts = view.directory.count_keys(view.scheme.tables.shingle_table, shingle_keys(mixed[is_sampled]))
+    counts = view.count_shingles(shingle_keys(mixed[is_sampled]))
     sampled = [shingle for shingle, one in zip(shingles, is_sampled.tolist(), strict=True) if one]
     return dict(zip(sampled, counts.tolist(), strict=True))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,13 +21,14 @@ from simindex.format.keys import Key
 from simindex.format.meta import Manifest
 from simindex.format.rows import HELD_DOCUMENT, SHINGLE_RUN
 from simindex.queries.view import EVERY, View
+from simindex.segments.directory import ENTRIES_A_TIME
 from simindex.sketching.document import Document
 from simindex.sketching.sample import mixed_hashes
 from simindex.sketching.shingles import document_hashes, shingle_hashes_of
 from simindex.sketching.spans import token_places
 
-_TEXTS_A_TIME, _ENTRIES_A_TIME = 512, 1 << 22
-"""Texts that are looked up together, and entries of the table that are taken in one go, 16 bytes each."""
+_TEXTS_A_TIME = 512
+"""Texts that are looked up together."""
 
 _NO_LIST = np.uint32(2**32 - 1)
 
@@ -90,21 +92,23 @@ class _Texts(NamedTuple):
 
 
 class _Stored:
-    """The documents of one state of an index, numbered from 0 in the order of their numbers."""
+    """The sketches of one state of an index, numbered from 0 in their order; copies share one."""
 
     def __init__(self, view: View, threshold: float) -> None:
         self.manifest: Manifest = view.manifest
         numbers, sizes = [np.empty(0, np.uint64)], [np.empty(0, np.uint32)]
         first = 0
         while some := view.numbers_from(first, _RECORDS_A_TIME):
-            numbers.append(np.array([number for number, _ in some], dtype=np.uint64))
+            owners = [number if record.leader is None else record.leader for number, record in some]
+            numbers.append(np.array(owners, dtype=np.uint64))
             sizes.append(np.array([record.num_shingles for _, record in some], dtype=np.uint32))
             first = some[-1][0] + 1
-        self._numbers, self._sizes = np.concatenate(numbers), np.concatenate(sizes)
+        self._numbers, own = np.unique(np.concatenate(numbers), return_index=True)
+        self._sizes = np.concatenate(sizes)[own]
         of_tables = [view.directory.geometry.entry_counts(of.entry) for of in view.directory.segments]
         self._num_entries = sum(counts[view.scheme.tables.shingle_table] for counts in of_tables)
         self._least = _least_hits(self._sizes, threshold)
-        self._known: dict[int, tuple[Key, Any] | None] = {}
+        self._known: dict[int, list[tuple[int, Key, Any]]] = {}
 
     def held_by(self, view: View, documents: list[Any]) -> list[list[HeldDocument]]:
         """Return the held documents of each text."""
@@ -122,11 +126,14 @@ class _Stored:
             spans = _spans(documents[at], config.shingles, runs[bounds[first] : bounds[behind]])
             ends = (bounds[first : behind + 1] - bounds[first]).tolist()
             each = zip(held[first:behind].tolist(), ends[:-1], ends[1:], strict=True)
-            for (_, number, hits), begin, end in each:
-                document = self._document(view, number)
-                if document is not None:
-                    share = hits / int(self._sizes[number])
-                    found[at].append(HeldDocument(*document, share, spans[begin:end]))
+            held_here = list[tuple[float, int, int, HeldDocument]]()
+            for (_, sketch, hits), begin, end in each:
+                size = int(self._sizes[sketch])
+                for number, key, metadata in self._documents(view, sketch):
+                    document = HeldDocument(key, metadata, hits / size, spans[begin:end])
+                    held_here.append((-document.share, -size, number, document))
+            # Of equal shares the larger document is more similar.
+            found[at] = [document for *_, document in sorted(held_here, key=itemgetter(0, 1, 2))]
         return found
 
     def _texts(self, view: View, hashes: np.ndarray, counts: np.ndarray) -> _Texts | None:
@@ -161,21 +168,17 @@ class _Stored:
 
     def _lists(self, view: View, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (firsts, numbers) of the documents that have each shingle key; keys ascend."""
-        table, begin = view.scheme.tables.shingle_table, 0
+        table = view.scheme.tables.shingle_table
         lengths, numbers = [np.zeros(1, np.int64)], [np.zeros(0, np.uint32)]
-        ends = np.zeros(len(keys), np.uint64)
-        if self._num_entries > _ENTRIES_A_TIME:  # counted before, which takes half as long as to find them
-            ends = np.cumsum(view.directory.count_keys(table, keys))
-        while begin < len(keys):
-            most = (int(ends[begin - 1]) if begin else 0) + _ENTRIES_A_TIME
-            end = max(begin + 1, int(ends.searchsorted(np.uint64(most), "right")))
-            entries = view.directory.find_entries(table, keys[begin:end], EVERY)
+        counts = np.zeros(len(keys), np.uint64)
+        if self._num_entries > ENTRIES_A_TIME:  # counted before, which takes half as long as to find them
+            counts = view.directory.count_keys(table, keys)
+        for begin, end, entries in view.directory.entries_of(table, keys, counts):
             places, ordinals = self._live(entries["query"], entries["number"])
             if np.any(places[1:] < places[:-1]):  # those of one segment come behind those of another
                 ordinals = ordinals[np.argsort(places, kind="stable")]
             lengths.append(np.bincount(places, minlength=end - begin))
             numbers.append(ordinals.astype(np.uint32))
-            begin = end
         return np.cumsum(np.concatenate(lengths)).astype(np.uint64), np.concatenate(numbers)
 
     def _live(self, places: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -192,23 +195,19 @@ class _Stored:
         return places[is_live], ordinals[is_live]
 
     def _held(self, texts: _Texts) -> np.ndarray:
-        """Return the held documents, HELD_DOCUMENT, text by text and largest share first."""
+        """Return the held sketches, HELD_DOCUMENT, text by text."""
         held = _grown(_kernel.count_held, HELD_DOCUMENT, *texts, self._least)
-        # Of equal shares the larger document is more similar.
-        sizes = self._sizes[held["number"]]
-        shares = held["hits"] / sizes
-        order = np.lexsort((held["number"], -sizes.astype(np.int64), -shares, held["text"]))
-        return np.ascontiguousarray(held[order])
+        return np.ascontiguousarray(held[np.argsort(held["text"], kind="stable")])
 
-    def _document(self, view: View, number: int) -> tuple[Key, Any] | None:
-        """Return key and metadata."""
+    def _documents(self, view: View, sketch: int) -> list[tuple[int, Key, Any]]:
+        """Return number, key and metadata of the documents of a sketch."""
         known = self._known
-        if number not in known:
+        if sketch not in known:
             if len(known) >= _MOST_KNOWN:
                 self._known = known = {}
-            record = view.record(int(self._numbers[number]))
-            known[number] = None if record is None else (record.key, record.metadata)
-        return known[number]
+            documents = view.documents_with(int(self._numbers[sketch]), EVERY)
+            known[sketch] = [(number, record.key, record.metadata) for number, record in documents]
+        return known[sketch]
 
 
 def _hashes_of(documents: list[Any], shingles: Shingles, seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -98,7 +98,7 @@ def common_passages(view: View, text: str, share: float) -> list[CommonPassage]:
     _require_text("text", text)
     own = _Text(tokens_of(text, config.shingles, {}), config.shingles.size)
     sampled, hashes = _sampled(config, text)
-    counts = view.directory.count_keys(view.scheme.tables.shingle_table, shingle_keys(hashes))
+    counts = view.count_shingles(shingle_keys(hashes))
     for first, behind in _runs((counts > share * view.num_documents) & (counts > 1)):
         start, end, _ = own.span(sampled[first], sampled[behind - 1] + 1)
         found.append(CommonPassage(start, end, int(counts[first:behind].min())))
@@ -130,12 +130,9 @@ def passages(
     best = np.sort(np.argsort(-hits, kind="stable")[:max_candidates])
     found.truncated = len(asked) < len(keys) or len(best) < len(numbers)
     by_owner = np.split(asked[met["query"]][np.argsort(owners, kind="stable")], np.cumsum(hits)[:-1])
-    for at in best.tolist():
-        record = view.record(int(numbers[at]))
-        if record is None:
-            continue
+    for place, _, record in view.all_with(numbers[best]):
         if texts is None:
-            found += _estimated(record.key, own, sampled, np.isin(places, by_owner[at]), least)
+            found += _estimated(record.key, own, sampled, np.isin(places, by_owner[best[place]]), least)
             continue
         stored = document_under(texts, record.key)
         _require_text(f"texts: {record.key!r}", stored)

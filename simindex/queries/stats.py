@@ -24,8 +24,8 @@ class Stats:
     Attributes:
         path: its folder.
         documents: stored documents.
-        copies: those that share the sketch of an earlier one that is stored now; 0 with `keep_shingles` or
-            `containment`, where equal documents are stored each by itself.
+        copies: those that share the sketch of an earlier one that is stored now; 0 with `keep_shingles`,
+            where equal documents are stored each by itself.
         segments: live segments; `compact` makes them one.
         entries: table -> stored entries, those of removed documents included until they are merged.
         part_bytes: part of the file -> its bytes, which add up to `file_bytes`: the entries of each table;

@@ -34,6 +34,7 @@ from simindex.format.records import (
     run_key,
 )
 from simindex.queries.scheme import Scheme
+from simindex.segments.directory import EVERY as EVERY
 from simindex.segments.directory import Directory, Segment, whole_form
 from simindex.segments.memory import MemorySegment
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, OF_ROWS, SketchBatch
@@ -160,9 +161,6 @@ class Reader:
         scan = partial(txn.values, "segments") if entry.chunked else None
         return Segment(self._tables, entry, partial(txn.get, "segments"), scan)
 
-
-EVERY = 2**62
-"""A limit that is none."""
 
 _CROWD = 8
 """Entries of one hash in the key table; by chance no two keys have one."""
@@ -413,6 +411,41 @@ class View:
                 return documents + live[:room]
             wanted *= 4
         return documents
+
+    def all_with(self, numbers: np.ndarray) -> Iterator[tuple[int, int, StoredRecord]]:
+        """Yield (place, number, record) of all live documents with the sketches stored under some numbers,
+        uint64, ascending; in order of number."""
+        places = np.arange(len(numbers))
+        if self.has_copies:
+            copies = self.directory.find_entries(COPY_TABLE, numbers, EVERY)
+            places = np.concatenate([places, copies["query"]])
+            numbers = np.concatenate([numbers, copies["number"]])
+            order = np.argsort(numbers, kind="stable")
+            places, numbers = places[order], numbers[order]
+        for place, number in zip(places.tolist(), numbers.tolist(), strict=True):
+            record = self.record(number)
+            if record is not None:
+                yield place, number, record
+
+    def count_shingles(self, keys: np.ndarray, enough: float = EVERY) -> np.ndarray:
+        """Return how many documents have each shingle key, uint64, copies included, and removed ones until
+        they are merged away; more than `enough` need not be counted to the end."""
+        table = self.directory.geometry.shingle_table
+        counts = self.directory.count_keys(table, keys)
+        if not self.has_copies:
+            return counts
+        few = np.flatnonzero((counts > 0) & (counts <= enough))
+        for first, _, entries in self.directory.entries_of(table, keys[few], counts[few]):
+            numbers, at = np.unique(entries["number"], return_inverse=True)
+            of_leaders = np.flatnonzero(self.directory.count_keys(COPY_TABLE, numbers))
+            more = np.zeros(len(numbers), dtype=np.uint64)
+            more[of_leaders] = [(self.group_size(leader) or 1) - 1 for leader in numbers[of_leaders].tolist()]
+            np.add.at(counts, few[first + entries["query"]], more[at])
+        return counts
+
+    def leaders(self) -> list[int]:
+        """Return the numbers under which sketches of groups of copies are stored, in order."""
+        return [number for number, _ in numbered(self._txn.items("groups", b""), "groups")]
 
     def sketch_dead(self, number: int) -> bool:
         """Whether the sketch stored under a committed number is no longer anybody's."""

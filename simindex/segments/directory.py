@@ -9,7 +9,8 @@ Invariant: every value has the length that the manifest says before an address o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
@@ -26,6 +27,12 @@ from simindex.segments.memory import MemorySegment
 from simindex.storage.page_file import FoundValues, MappedFile
 
 Result = TypeVar("Result")
+
+EVERY = 2**62
+"""As a limit: all of them."""
+
+ENTRIES_A_TIME = 1 << 22
+"""Entries that are taken in one go, 16 bytes each."""
 
 COPIED_BYTES = 1 << 15
 """A shorter value may lie in a B-tree page, which moves with its neighbours: it is copied. A longer one
@@ -311,18 +318,39 @@ class Directory:
 
     def find_keys(self, table: int, keys: np.ndarray, most: int) -> list[tuple[int, int]]:
         """Return (place in keys, number) of entries whose key, uint64, is equal, at most `most` for each."""
-        found = self.run(_kernel.find_keys, table, keys, most)
+        found = self.run(_kernel.find_keys, table, keys, most, False)
         return [(place, number) for number, place, _, _ in MATCH.iter_unpack(found)] if found else []
 
     def find_key(self, table: int, key: bytes, most: int) -> list[int]:
         """Return the numbers of entries of one key, its little-endian bytes, at most so many."""
-        found = self.run(_kernel.find_keys, table, key, most)
+        found = self.run(_kernel.find_keys, table, key, most, False)
         # Mostly there are none, and a query asks this for each match.
         return [number for number, _, _, _ in MATCH.iter_unpack(found)] if found else []
 
     def find_entries(self, table: int, keys: np.ndarray, most: int) -> np.ndarray:
         """Return what `find_keys` does as an array of MATCHES, whose `query` is the place in keys."""
-        return np.frombuffer(self.run(_kernel.find_keys, table, keys, most), dtype=MATCHES)
+        return np.frombuffer(self.run(_kernel.find_keys, table, keys, most, False), dtype=MATCHES)
+
+    def entries_of(
+        self, table: int, keys: np.ndarray, counts: np.ndarray
+    ) -> Iterator[tuple[int, int, np.ndarray]]:
+        """Yield (first, behind, `find_entries` of keys[first:behind]) with all entries, some millions at a
+        time; `counts`: of each key, as `count_keys` says."""
+        ends, first = np.cumsum(counts), 0
+        while first < len(keys):
+            most = (int(ends[first - 1]) if first else 0) + ENTRIES_A_TIME
+            behind = max(first + 1, int(ends.searchsorted(np.uint64(most), "right")))
+            yield first, behind, self.find_entries(table, keys[first:behind], EVERY)
+            first = behind
+
+    def has_shingles(self, number: int, keys: np.ndarray) -> bool:
+        """Whether a document has an entry of each of these distinct shingle keys in the shingle table."""
+        bases = [segment.entry.base for segment in self.segments]
+        base = bases[bisect_right(bases, number) - 1]
+        keys = keys | np.uint64(number - base)
+        found = self.run(_kernel.find_keys, self.geometry.shingle_table, keys, EVERY, True)
+        # Another segment may have a document at the same place.
+        return int(np.count_nonzero(np.frombuffer(found, dtype=MATCHES)["number"] == number)) == len(keys)
 
     def count_keys(self, table: int, keys: np.ndarray) -> np.ndarray:
         """Return how many entries of a table have each key, uint64, those of removed documents included."""

@@ -94,6 +94,75 @@ def test_copies_are_kept_apart_where_shingles_are_kept(tmp_path: Path) -> None:
         assert [m.similarity for m in index.query(PAGE, exact=True)] == [1.0, 1.0, 1.0]
 
 
+@pytest.mark.parametrize("one_in", [1, 8])
+def test_equal_documents_share_their_sampled_shingles(tmp_path: Path, one_in: int) -> None:
+    """Any number of them costs what one does, and every question of shingles speaks of all of them."""
+    with simindex.open(tmp_path / "i", config=Config(containment=one_in)) as index:
+        index.insert("other", PAGE + " and a little more")
+        alone = index.stats().entries["shingles"]
+        index.insert_many(((i, PAGE) for i in range(6_000)), batch_size=2_500)
+        stats = index.stats()
+        assert (stats.copies, stats.entries["sketches"]) == (5_999, 2)
+        assert stats.entries["shingles"] <= 2 * alone
+        found = index.query(PAGE)
+        assert (len(found), found.truncated) == (6_001, False)
+        contained = index.query_containment(PAGE, candidates=True)
+        assert ({m.key for m in contained}, contained.truncated) == ({"other", *range(6_000)}, False)
+        assert [m.key for m in contained if m.in_query == 1.0] == list(range(6_000))
+        assert {p.key for p in index.passages(PAGE)} == {"other", *range(6_000)}
+        assert set(index.document_frequency(PAGE).values()) == {6_001}
+        assert {passage.documents for passage in index.common_passages(PAGE)} == {6_001}
+        assert not index.query_containment(PAGE, direction="in_stored", ignore_common=0.5)
+    assert problems_of(tmp_path / "i") == []
+
+
+def test_documents_of_equal_rows_and_other_shingles_are_no_copies(tmp_path: Path) -> None:
+    """Also where another document, at the same place of its segment, has the shingle that differs."""
+    config = Config(num_perm=8, simhash=None, containment=1)
+    own = {n: frozenset([*map(str, range(200)), f"own {n}"]) for n in range(40)}
+    assert len({str(simindex.Sketcher(config).sketch(shingles).words) for shingles in own.values()}) < 10
+    with simindex.open(tmp_path / "i", config=config) as index:
+        for n, shingles in own.items():
+            index.insert(n, shingles)
+        index.insert_many((100 + n, shingles | {"more"}) for n, shingles in own.items())
+        assert index.stats().copies == 0
+        assert index.document_frequency(own[7] | {"more"})["own 7"] == 2
+        index.insert_many((200 + n, own[n] | {"more"}) for n in (0, 3, 5))
+        assert {m.key for m in index.query_containment({"own 5"}, 1.0)} == {5, 105, 205}
+    assert problems_of(tmp_path / "i") == []
+
+
+@pytest.mark.parametrize("layout", [None, Layout(2, 3, 1)])
+def test_sampled_shingles_of_a_removed_document_stay_for_its_copies(
+    tmp_path: Path, layout: Layout | None
+) -> None:
+    path = tmp_path / "i"
+    with simindex.open(path, config=Config(containment=1), layout=layout) as index:
+        index.insert("first", PAGE)
+        for n in range(30):
+            index.insert(n, f"page {n} of the whole web from the first to the last of them {n}")
+        index.insert_many([("second", PAGE), ("third", PAGE), ("fourth", PAGE)])
+        assert index.stats().copies == 3
+        index.remove_many(["first", "third", *range(5)])
+        index.backup(tmp_path / "backup")
+    simindex.merge([path], tmp_path / "merged")
+    simindex.repair(path, tmp_path / "repaired")
+    simindex.resketch(path, tmp_path / "coarser", containment=8)
+    with simindex.open(path) as index:
+        index.compact()
+    for place in (path, *(tmp_path / name for name in ("backup", "merged", "repaired", "coarser"))):
+        with simindex.open(place) as index:
+            assert index.stats().copies == 1
+            found = index.query_containment(PAGE, candidates=True)
+            assert [m.key for m in found if m.in_query == 1.0] == ["second", "fourth"]
+            if place != tmp_path / "coarser":
+                assert index.document_frequency(PAGE)["word for word"] == 2
+            assert problems_of(place) == []
+            index.remove_many(list(index))
+            index.compact()
+            assert set(index.stats().entries.values()) == {0}
+
+
 def test_equal_sketches_of_a_batch_are_found_whatever_their_words(tmp_path: Path) -> None:
     """Brought in from elsewhere, words may be small numbers: sums of multiples of them are often equal."""
     rows = [[*[0] * 7, first, *[0] * 7, second, *[0] * 48] for first in range(6) for second in range(5)] * 3

@@ -137,10 +137,13 @@ def test_annotate_writes_all_rows_and_report_only_none_but_the_others(tmp_path: 
 
 def test_an_index_of_items_serves_as_they_do_and_one_of_samples_is_refused(tmp_path: Path) -> None:
     items, rows = corpus(3, 80)
+    items += [(number + 100, text) for number, text in items[:15]]  # of some items copies, or nothing else
     for number, one_in in enumerate((1, 8)):
         how = Config(WordShingles(5), num_perm=8, simhash=None, containment=one_in)
         with simindex.open(tmp_path / str(number), config=how) as index:
             index.insert_many(items)
+            index.remove_many(range(5))
+    items = items[5:]
     gone: list[Contaminated] = []
     report = decontaminate(rows, None, tmp_path / "0", on_removed=gone.append)
     for row in gone:
@@ -148,13 +151,13 @@ def test_an_index_of_items_serves_as_they_do_and_one_of_samples_is_refused(tmp_p
             items, dict[Any, str](rows)[row.key], 0.5, 5
         )
         assert {held.item_input for held in row.items} == {str(tmp_path / "0")}
-    assert report.items == 30
+    assert report.items == 40
     assert len(gone) == sum(bool(held_by_brute_force(items, text, 0.5, 5)) for _, text in rows)
     written(tmp_path / "rows.jsonl", rows)
     done, again = (
         decontaminate(tmp_path / "rows.jsonl", tmp_path / "out.jsonl", tmp_path / "0") for _ in range(2)
     )
-    assert (done.items, again) == (30, done)
+    assert (done.items, again) == (40, done)
     with pytest.raises(ValueError, match="against: expected an index with all shingles"):
         decontaminate(rows, None, tmp_path / "1")
     with pytest.raises(ConfigMismatchError):

@@ -313,7 +313,7 @@ def test_query_fingerprints_scans_no_more_than_asked_and_says_so(
 @given(runs_of, layouts, st.lists(keys, max_size=6), st.integers(1, 5) | st.just(ALL))
 def test_find_keys_equals_brute_force(runs: list[Run], layout: Shape, wanted: list[int], most: int) -> None:
     directory, stored = made_up(runs, layout)
-    found = _kernel.find_keys(directory.header, 0, np.array(wanted, np.uint64), most)
+    found = _kernel.find_keys(directory.header, 0, np.array(wanted, np.uint64), most, False)
     expected = [
         (number, place, NO_VALUE, NO_VALUE)
         for place, key in enumerate(wanted)
@@ -324,7 +324,7 @@ def test_find_keys_equals_brute_force(runs: list[Run], layout: Shape, wanted: li
 
 def test_find_keys_takes_more_keys_than_one_group() -> None:
     directory, _ = made_up([[(n, None) for n in range(1000)]], {"entries_per_chunk": 300})
-    found = _kernel.find_keys(directory.header, 0, np.arange(0, 2000, 3, dtype=np.uint64), 1)
+    found = _kernel.find_keys(directory.header, 0, np.arange(0, 2000, 3, dtype=np.uint64), 1, False)
     assert [(number, place) for number, place, _, _ in matches_in(found)] == [
         (n, n // 3) for n in range(0, 1000, 3)
     ]
@@ -502,7 +502,7 @@ def test_number_of_no_document_is_damage_whatever_its_seal_says(sealed: bool) ->
     directory.seal_anew()
     key = np.array([20 << 57], np.uint64)
     with pytest.raises(_kernel.Damage) as raised:
-        _kernel.find_keys(directory.header, 0, key, ALL)
+        _kernel.find_keys(directory.header, 0, key, ALL, False)
     assert raised.value.args == (0, 0, 0, 0)
     for query in (BY_BANDS, BY_FINGERPRINT):
         with pytest.raises(_kernel.Damage):

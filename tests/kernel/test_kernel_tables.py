@@ -18,7 +18,7 @@ crowded = st.integers(0, 3) | st.integers(2**63, 2**63 + 40) | st.just(2**64 - 1
 
 
 def keys_found(directory: MadeUp, wanted: list[int]) -> list[tuple[int, int]]:
-    found = _kernel.find_keys(directory.header, 0, np.array(wanted, np.uint64), ALL)
+    found = _kernel.find_keys(directory.header, 0, np.array(wanted, np.uint64), ALL, False)
     return [(number, place) for number, place, _, _ in matches_in(found)]
 
 

@@ -12,6 +12,7 @@ from simindex import Config, Layout, Sketch, Sketcher, textbook
 from simindex.format.chunks import hashes_of_shingle_keys
 from simindex.maintenance.new_index import opened
 from simindex.maintenance.stored_tables import StoredTables
+from simindex.queries.view import EVERY
 
 CONFIG = Config(num_perm=16, containment=4)
 TINY = Layout(2, 3, 1)
@@ -36,7 +37,7 @@ def expected(documents: Documents, one_in: int) -> set[tuple[int, int]]:
 
 
 def stored(path: Path) -> set[tuple[int, int]]:
-    """(hash, key) of the entries of live documents, each once."""
+    """(hash, key) of the entries of live documents, each once; those of a leader are its copies', too."""
     with opened(path) as source:
         session, tables = source._session, source.scheme.tables
         found = list[tuple[int, int]]()
@@ -47,8 +48,7 @@ def stored(path: Path) -> set[tuple[int, int]]:
                 for keys, numbers in read.entries(tables.shingle_table):
                     hashes = hashes_of_shingle_keys(keys).tolist()
                     for x, number in zip(hashes, numbers.tolist(), strict=True):
-                        record = view.record(entry.base + number)
-                        if record is not None:
+                        for _, record in view.documents_with(entry.base + number, EVERY):
                             found.append((x, int(record.key)))
         assert len(found) == len(set(found))
         return set(found)

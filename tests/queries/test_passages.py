@@ -142,7 +142,7 @@ def test_short_and_empty_texts(tmp_path: Path) -> None:
 
 
 def test_the_limit_on_candidates_is_told(tmp_path: Path) -> None:
-    texts = {str(n): " ".join(QUOTE) for n in range(40)}
+    texts = {str(n): " ".join([*QUOTE, f"and{n}"]) for n in range(40)}
     with made(tmp_path, texts):
         pass
     with simindex.open(tmp_path / "index", "r", max_candidates=5) as index:

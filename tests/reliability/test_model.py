@@ -434,6 +434,8 @@ class IndexMachine(RuleBasedStateMachine):
             assert {match.key: (match.in_stored, match.in_query) for match in found} == expected
             assert len(found) == len(expected)
             assert not found.truncated
+            for shingle, count in handle.document_frequency(document).items():  # removed ones may be counted
+                assert count >= sum(shingle in other for other in texts.values())
 
     @precondition(lambda self: self.config.num_perm)
     @rule(threshold=thresholds)

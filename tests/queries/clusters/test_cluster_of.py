@@ -59,11 +59,11 @@ def test_limit_on_candidates_is_told(tmp_path: Path) -> None:
 def test_equal_documents_are_members_that_are_asked_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: Config, exact: bool
 ) -> None:
-    """However they are stored: as copies only where shingles are neither kept nor sampled."""
+    """However they are stored: as copies only where no shingles are kept."""
     with simindex.open(tmp_path / "i", config=config) as index:
         index.insert_many((key, FOX) for key in range(300))
         index.insert("other", "a text of its own that has nothing to do with any of the others")
-        assert (index.stats().copies > 0) == (not config.keep_shingles and not config.containment)
+        assert (index.stats().copies > 0) == (not config.keep_shingles)
         read = broken_off(monkeypatch, "read a record")
         searches = broken_off(monkeypatch, "search by rows")
         assert index.cluster_of(7, exact=exact) == list(range(300))
