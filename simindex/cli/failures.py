@@ -21,7 +21,7 @@ class CommandError(Exception):
 
 
 _ARGUMENTS = re.compile(
-    r"against|before|bands|containment|into|keep|keep_shingles|max_candidates|max_distance|normalize|num_perm|precision"
+    r"against|before|bands|containment|in_kept|into|keep|keep_shingles|max_candidates|max_distance|normalize|num_perm|precision"
     r"|recall|removed|rows|sample|seed|sink|size|split|threshold"
 )
 """Arguments of the library that come from options as they were typed: a wrong one is wrong usage."""
@@ -53,7 +53,7 @@ _CALLS = {
 """What the library's messages advise, as options."""
 
 _OF_A_JOB = re.compile(
-    r"\b(against|by|exact|explain|into|keep|level|max_distance|min_words|mode|recall|removed|sink|split"
+    r"\b(against|by|exact|explain|in_kept|into|keep|level|max_distance|min_words|mode|recall|removed|sink|split"
     r"|threshold)=('[^']*'|\w+(?:\.\w+)*)"
 )
 """An argument with its value, as messages about jobs have it."""

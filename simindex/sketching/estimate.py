@@ -61,9 +61,7 @@ def best_estimate(agree: int, num_perm: int, a: np.ndarray, b: np.ndarray, keep:
         common = _kernel.num_common(a, b)
         union = len(a) + len(b) - common
         return Estimate(common / union if union else 0.0, True, 0.0)
-    # A bound of another type than theirs would make NumPy convert both arrays first.
-    bound = min(hashes[-1] for hashes in (a, b) if len(hashes) == keep)
-    below_a, below_b = a[: a.searchsorted(bound)], b[: b.searchsorted(bound)]
+    below_a, below_b, bound = _below_bound(a, b, keep)
     common = _kernel.num_common(below_a, below_b)
     union = len(below_a) + len(below_b) - common
     share = int(bound) / KEPT_VALUES
@@ -74,3 +72,20 @@ def best_estimate(agree: int, num_perm: int, a: np.ndarray, b: np.ndarray, keep:
     drawn = rows + union
     share = (drawn * similarity + 2) / (drawn + 4)
     return Estimate(similarity, False, math.sqrt(share * (1 - share) / (rows + weight)))
+
+
+def share_held(a: np.ndarray, b: np.ndarray, keep: int) -> float:
+    """Return which share of the shingles of a document another one has, by kept hashes of both.
+
+    Exact where both kept fewer than `keep`, else of the hashes below the least bound; of none it is 0.
+    """
+    if len(a) == keep or len(b) == keep:
+        a, b, _ = _below_bound(a, b, keep)
+    return _kernel.num_common(a, b) / len(a) if len(a) else 0.0
+
+
+def _below_bound(a: np.ndarray, b: np.ndarray, keep: int) -> tuple[np.ndarray, np.ndarray, np.uint64]:
+    """Return the hashes below the least bound of two documents, of which one kept `keep`; and this bound."""
+    # A bound of another type than theirs would make NumPy convert both arrays first.
+    bound = min(hashes[-1] for hashes in (a, b) if len(hashes) == keep)
+    return a[: a.searchsorted(bound)], b[: b.searchsorted(bound)], bound

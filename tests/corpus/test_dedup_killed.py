@@ -92,11 +92,13 @@ INTO: dict[str, Any] = {"exact": True}
 
 ALONE: dict[str, Any] = {"into": None}
 
+HELD: dict[str, Any] = {"into": None, "in_kept": 0.9, "max_distance": 12}
+
 ORDERED: dict[str, Any] = {"into": None, "keep": "longest", "against": True, "explain": True}
 """With what an order goes by, what an index says, and texts of all rows."""
 
 
-@pytest.mark.parametrize("named", [INTO, ALONE, ORDERED], ids=["into", "alone", "ordered"])
+@pytest.mark.parametrize("named", [INTO, ALONE, HELD, ORDERED], ids=["into", "alone", "held", "ordered"])
 def test_killed_at_random_gives_the_bytes_of_one_run(tmp_path: Path, named: dict[str, Any]) -> None:
     write_lines(tmp_path / "a.jsonl", TEXTS)
     if "against" in named:

@@ -148,6 +148,8 @@ class OneMachineOptions(DedupOptions):
         exact: Compare all shingles; takes more disk.
         ignore_common S: Leave out shingles that more than this share of the rows have, like those of
             templates.
+        in_kept S: Remove a row only if the kept one has at least this share of its shingles, so that the
+            longer of two never goes for the shorter.
     """
 
     against: str | None = None
@@ -158,19 +160,25 @@ class OneMachineOptions(DedupOptions):
     explain: bool = False
     exact: bool = False
     ignore_common: Share | None = None
+    in_kept: Share | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.by == "simhash":
-            options.refuse_with("by simhash", exact=self.exact, ignore_common=self.ignore_common)
-        if self.ignore_common is not None:
-            options.refuse_with("ignore-common", against=self.against, into=self.into)
+            options.refuse_with("by simhash", exact=self.exact, **self._shares)
+        for name, share in self._shares.items():
+            if share is not None:
+                options.refuse_with(name.replace("_", "-"), against=self.against, into=self.into)
+
+    @property
+    def _shares(self) -> dict[str, float | None]:
+        return {"ignore_common": self.ignore_common, "in_kept": self.in_kept}
 
     def arguments(self, sketch: options.SketchOptions) -> dict[str, Any]:
         """Return them as arguments of `deduplicate`; see `DedupOptions.arguments`."""
         cut = cut_for(self.level, self.split, self.min_words)  # type: ignore[arg-type] # it refuses another
-        same = "against", "into", "explain", "exact", "ignore_common"
-        own = {name: getattr(self, name) for name in same}
+        same = "against", "into", "explain", "exact"
+        own = {name: getattr(self, name) for name in same} | self._shares
         return super().arguments(sketch) | own | {"cut": cut}
 
 

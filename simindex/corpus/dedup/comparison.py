@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import simindex.index as face
-from simindex.checks import require_ignorable
+from simindex.checks import require_ignorable, require_share
 from simindex.config import MOST_KEPT_SHINGLES, Config, SimHashConfig
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES, Method, Query, query_by
 
@@ -49,14 +49,20 @@ def config_for(
     return Config(keep_shingles=keep_shingles, simhash=bits if has_bits else None)
 
 
-def leaves_out_common(share: float | None, by: Method | None, *others: object) -> bool:
-    """Whether common shingles are left out; refuses a share that does not go with the other arguments."""
-    if share is None:
+def goes_by_shingles(
+    ignore_common: float | None, in_kept: float | None, by: Method | None, *others: object
+) -> bool:
+    """Whether a share needs the shingles of the rows; refuses one that does not go with other arguments."""
+    if ignore_common is None and in_kept is None:
         return False
-    require_ignorable(share)
+    if ignore_common is not None:
+        require_ignorable(ignore_common)
+    if in_kept is not None:
+        require_share("in_kept", in_kept)
     if by == "simhash" or any(other is not None for other in others):
+        name = "in_kept" if ignore_common is None else "ignore_common"
         raise ValueError(
-            "ignore_common goes by the shingles of the rows; expected no against=, into= and "
+            f"{name} goes by the shingles of the rows; expected no against=, into= and "
             'by="simhash", found one of them'
         )
     return True

@@ -15,7 +15,7 @@ from simindex.batching import num_workers
 from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.checks import require_int
 from simindex.config import Config
-from simindex.corpus.dedup.comparison import comparison_for, leaves_out_common
+from simindex.corpus.dedup.comparison import comparison_for, goes_by_shingles
 from simindex.corpus.dedup.journal import JobError, Journal, State, folder_beside
 from simindex.corpus.dedup.orders import Keep, OrderError, require_order
 from simindex.corpus.dedup.other_indexes import store_kept
@@ -57,6 +57,7 @@ def deduplicate(
     explain: bool = False,
     exact: bool = False,
     ignore_common: float | None = None,
+    in_kept: float | None = None,
     recall: float | None = None,
     by: Method | None = None,
     max_distance: int | None = None,
@@ -124,6 +125,10 @@ def deduplicate(
             out of the similarity: pages that share a template alone both stay. All shingles are compared, as
             with `exact`, and rows that are equal are duplicates still. `Index.pairs` says what it misses. Not
             with `against` or `into`, whose documents are not counted.
+        in_kept: a row goes only if the kept one that it is like has at least this share, in (0, 1], of its
+            shingles, so that a longer text never goes for a shorter one that it begins with; with
+            keep="longest" the shorter goes then. All shingles are compared, as with `exact`, and the share is
+            exact where the similarity is (`Removed.exact`). Not with `against` or `into`.
         recall: wanted probability, in (0, 1], that a row right at the threshold is found: of estimates
             less similar rows go then, too (``None``: about one half); with `exact` only the share of such
             rows that are compared at all (``None``: 0.99). `DedupReport.missed` says what is left.
@@ -194,6 +199,7 @@ class Job:
         explain: bool = False,
         exact: bool = False,
         ignore_common: float | None = None,
+        in_kept: float | None = None,
         recall: float | None = None,
         by: Method | None = None,
         max_distance: int | None = None,
@@ -212,8 +218,8 @@ class Job:
         require_order(keep)
         if mode not in get_args(Mode):
             raise ValueError(f"mode: expected one of {', '.join(get_args(Mode))}; found {mode!r}")
-        batch_size = require_int("batch_size", batch_size, 1)
-        exact = leaves_out_common(ignore_common, by, against, into) or exact
+        self._batch_size, self._explain = require_int("batch_size", batch_size, 1), explain
+        exact = goes_by_shingles(ignore_common, in_kept, by, against, into) or exact
         documents = entries_of(sources, id, text, on_bad_row)
         self._writing = Writing.of(sink, removed, mode, cut)
         beside = self._writing.path or self._writing.report_path
@@ -231,14 +237,13 @@ class Job:
         self._query, self._config = comparison_for(
             threshold, by, max_distance, exact, recall, config, self._others, paths.get("into")
         )
-        self._mode, self.annotates, self._cut = mode, mode == "annotate", cut
-        self._batch_size, self._workers = batch_size, workers
-        self._progress, self._on_removed, self._force = progress, on_removed, force
-        self._keep, self._explain, self._ignore_common = keep, explain, ignore_common
+        self._mode, self.annotates, self._cut, self._keep = mode, mode == "annotate", cut, keep
+        self._progress, self._on_removed, self._workers, self._force = progress, on_removed, workers, force
+        self._shares = {"ignore_common": ignore_common, "in_kept": in_kept}
         self.state = State()
         """How far it is; where it failed, how far it is when it is resumed."""
         how = {"threshold": threshold, "max_distance": max_distance, "exact": exact, "recall": recall}
-        self._job = self._described() | how | {"by": by, "ignore_common": ignore_common}
+        self._job = self._described() | how | {"by": by} | self._shares
         self._output = self._writing.output(self._folder or "")
         self.can_resume = self._entries.can_resume and beside is not None
 
@@ -388,7 +393,7 @@ class Job:
             self._looked,
             keeps_sketches=into is not None,
             has_typed_ids=isinstance(self._output, ParquetOutput),
-            ignore_common=self._ignore_common,
+            **self._shares,
         )
 
     @property
@@ -426,12 +431,13 @@ class Job:
         return Removed(
             entry.key,
             Place(entry.name, entry.row, None if part is None else part.number),
-            *found[:-1],
+            *found[:-2],
             entry.number,
             None if part is None else (part.start, part.end),
             None if texts is None else texts.explain(entry.document, found.cluster),
             texts is not None,
             found.common_left_out,
+            found.in_kept,
         )
 
     def note(self, entry: Entry, removed: Any) -> Note:

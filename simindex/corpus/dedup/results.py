@@ -22,6 +22,7 @@ class Verdict(NamedTuple):
     standard_error: float | None
     cluster: int | None
     common_left_out: int | None = None
+    in_kept: float | None = None
 
 
 NumberedVerdict = tuple[int, Verdict | None]
@@ -112,6 +113,8 @@ class Removed:
         explains: whether that was asked for.
         common_left_out: how many shingles of the two were left out by `ignore_common`, 0 where they are
             equal; ``None`` where it was not asked for.
+        in_kept: which share of its shingles the kept document has, as exact as the similarity; ``None``
+            where `in_kept` was not asked for.
     """
 
     key: Key
@@ -128,6 +131,7 @@ class Removed:
     explanation: Explanation | None = None
     explains: bool = False
     common_left_out: int | None = None
+    in_kept: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return it with JSON's types, as a line of the report of removed rows."""
@@ -138,6 +142,8 @@ class Removed:
             found["span"] = list(self.span)
         if self.common_left_out is not None:
             found["common_left_out"] = self.common_left_out
+        if self.in_kept is not None:
+            found["in_kept"] = self.in_kept
         return found | self.explained()
 
     def explained(self) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from simindex.sketching.common_shingles import (
     common_shingles,
     estimate_without,
 )
-from simindex.sketching.estimate import Estimate, best_estimate
+from simindex.sketching.estimate import Estimate, best_estimate, share_held
 
 SCORED_EDGE = np.dtype([("edge", np.uint64), ("scores", np.uint32)])
 """An edge, an end in the upper half and one in the lower, and its score: lower is more similar."""
@@ -371,8 +371,10 @@ _AT_HAND = 4_096
 class ExactComparison:
     """Compares rows by kept shingles."""
 
-    def __init__(self, files: SketchFiles, plan: PairPlan, num_perm: int, keep: int) -> None:
-        self._plan, self._num_perm, self._keep = plan, num_perm, keep
+    def __init__(
+        self, files: SketchFiles, plan: PairPlan, num_perm: int, keep: int, in_kept: float | None = None
+    ) -> None:
+        self._plan, self._num_perm, self._keep, self._in_kept = plan, num_perm, keep, in_kept
         self._files, self._kept = files, lru_cache(_AT_HAND)(files.kept)
         self._common: CommonShingles | None = None
         self._own: OwnShingles | None = None
@@ -389,6 +391,10 @@ class ExactComparison:
         )
         self._own = OwnShingles(shingles(), self._common, self._keep)
 
+    def compared(self, number: int, kept: int, score: int) -> tuple[Estimate, int | None, float | None]:
+        """Return what a verdict says of a row and a kept one; see `verdict_file.Compare`."""
+        return *self.estimate_and_left_out(number, kept, score), self.share_held(number, kept)
+
     def estimate_and_left_out(self, a: int, b: int, score: int) -> tuple[Estimate, int | None]:
         """Return how much two rows are alike, and how many shingles were left out, as `Pair` has it."""
         some, others = self._kept(a), self._kept(b)
@@ -399,6 +405,15 @@ class ExactComparison:
         agree, _ = agree_and_distance(self._plan, score)
         left_out = None if self._common is None else 0
         return best_estimate(agree, self._num_perm, some, others, self._keep), left_out
+
+    def share_held(self, number: int, kept: int) -> float | None:
+        """Return which share of a row another one holds; ``None`` where it was not asked for."""
+        if self._in_kept is None:
+            return None
+        some, others = self._kept(number), self._kept(kept)
+        assert some is not None
+        assert others is not None
+        return share_held(some, others, self._keep)
 
     def assigned(self, order: KeepOrder, links: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Settle some rows, and return the best edge of each of them that goes; see `star.assigned`."""
@@ -419,7 +434,8 @@ class ExactComparison:
             columns: list[np.ndarray] = [at, earlier[at], order.numbers_of(earlier[at]), rows["scores"][at]]
             for place, other, kept, score in zip(*(column.tolist() for column in columns), strict=True):
                 estimate, _ = self.estimate_and_left_out(number, kept, score)
-                if estimate.similarity >= (plan.threshold if estimate.exact else plan.cut):
+                is_like = estimate.similarity >= (plan.threshold if estimate.exact else plan.cut)
+                if is_like and (self.share_held(number, kept) or 0.0) >= (self._in_kept or 0.0):
                     _, distance = agree_and_distance(plan, score)
                     found.append((-estimate.similarity, distance, other, place))
             if found:

@@ -73,6 +73,7 @@ class DedupSteps:
     keeps_sketches: bool  # of rows that stay, for `kept`
     has_typed_ids: bool  # whether all ids have to be of one type, as in a column of a table
     ignore_common: float | None = None
+    in_kept: float | None = None
 
     def __post_init__(self) -> None:
         if not self.entries.can_repeat:
@@ -147,14 +148,15 @@ class DedupSteps:
 
     def _decide(self) -> None:
         files, plan, num_perm = self._sketch_files(), self._plan, self.config.num_perm
-        exact = ExactComparison(files, plan, num_perm, self.config.keep_shingles) if plan.kept else None
+        how = num_perm, self.config.keep_shingles, self.in_kept
+        exact = ExactComparison(files, plan, *how) if plan.kept else None
         with closing(files):
             read = self._filled(files)
             if exact is not None and self.ignore_common is not None:
                 exact.leave_out_common(self.ignore_common)
             outcome = self._outcome(files, exact)
             origins = partial(files.origins, names=self.entries.names)
-            compare = None if exact is None else exact.estimate_and_left_out
+            compare = None if exact is None else exact.compared
             has_bits = files.has_fingerprints
             own = verdicts_of(outcome, plan, num_perm, origins, has_bits=has_bits, compare=compare)
             bounded = ((number, None) for number in outcome.bounded.tolist())

@@ -32,8 +32,8 @@ _ROWS_AT_ONCE = 4_096
 Origins = Callable[[np.ndarray], Sequence[tuple[Key, Place, int]]]
 """Returns key, place and halves of the sketch that are there, of rows with ascending numbers."""
 
-Compare = Callable[[int, int, int], tuple[Estimate, int | None]]
-"""Compares two rows with a score by kept shingles; returns how many were left out, too."""
+Compare = Callable[[int, int, int], tuple[Estimate, int | None, float | None]]
+"""Compares two rows with a score by kept shingles; returns how many were left out, too, and `in_kept`."""
 
 
 def verdicts_of(
@@ -57,11 +57,11 @@ def verdicts_of(
             for number, other, score, agree, distance in zip(*map(np.ndarray.tolist, columns), strict=True):
                 key, place, halves = known[other]
                 estimate = estimates[agree] if agree != NO_VALUE else no_estimate
-                estimate, left_out = (estimate, None) if compare is None else compare(number, other, score)
+                compared = (estimate, None, None) if compare is None else compare(number, other, score)
+                (similarity, exact, error), *more = compared
                 have_bits = has_bits and known[number][2] & halves & HAS_FINGERPRINT
-                similarity, exact, error = estimate
                 bits = distance if have_bits else None
-                yield number, Verdict(key, place, similarity, bits, exact, error, other, left_out)
+                yield number, Verdict(key, place, similarity, bits, exact, error, other, *more)
 
 
 def write_verdicts(path: str, read: Any, *verdicts: Iterable[NumberedVerdict]) -> None:
