@@ -36,6 +36,10 @@ COARSEST_SAMPLE = 64
 MOST_KEPT_SHINGLES = 1_000_000
 """All shingle hashes of nearly every document: what `keep_shingles` goes up to."""
 
+FEW_SHINGLES = 8
+"""Where most texts have fewer, of the default fewer than ten words, one changed word leaves less than 0.45 of
+the similarity, and `Config.short_texts` finds what these settings do not."""
+
 
 def _normalize_steps(value: str | Iterable[str] | None) -> tuple[str, ...]:
     """Return the named steps in the order of application, each once."""
@@ -205,6 +209,22 @@ class Config:
             raise ValueError(f"containment: expected 0 or a power of two, found {self.containment}")
         if self.num_perm == 0 and self.containment:
             raise ValueError("containment: expected num_perm > 0 beside it, for it needs MinHash; found 0")
+
+    @classmethod
+    def short_texts(cls) -> Config:
+        """Return the settings for texts of three to forty words: titles, questions, records, notes of agents.
+
+        Shingles of two characters without signs between them, all kept, so that ``exact=True`` is exact; no
+        SimHash, which says little about so few words. The threshold is 0.8, for Chinese 0.75. As no sign
+        counts, C++ is C# and 1.5 is 15; of one digit, or a negation, docs/same-text.md says what is seen.
+
+        >>> from simindex import Sketcher
+        >>> same = Sketcher(Config.short_texts()).sketch_many(["It's 8 °C in Oslo!", "its 8°C in Oslo"])
+        >>> round(same[0].jaccard(same[1]), 1)
+        0.9
+        """
+        shingles = CharShingles(2, normalize=("fold", "punctuation", "whitespace"))
+        return cls(shingles, simhash=None, keep_shingles=256)
 
     @property
     def bands(self) -> int:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.texts import normalize_steps
 
+import simindex
 from simindex import CharShingles, Config, Layout, SimHashConfig, Sketch, WordShingles, tuning
 
 OF_ROWS = partial(Sketch.from_rows, range(64))
@@ -133,3 +135,56 @@ def test_config_is_frozen_and_hashable() -> None:
 @given(configs)
 def test_config_comes_back_from_json(config: Config) -> None:
     assert Config.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+
+
+def test_short_texts_find_a_note_that_is_typed_otherwise(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "notes", config=Config.short_texts()) as index:
+        index.insert("note", "User prefers Python 3.12")
+        index.insert("other", "User prefers Rust")
+        (match,) = index.query("user prefers python3.12!", threshold=0.8, exact=True)
+        assert (match.key, match.exact, round(match.similarity, 2)) == ("note", True, 0.86)
+
+
+@pytest.mark.parametrize(
+    ("threshold", "texts", "edited", "other"),
+    [
+        (
+            0.8,
+            ["{} lives in Lisbon", "Deploys of the {} service happen on Friday", "How do I restart {}?"],
+            ["{} lives in  LISBON.", "deploys of {} service hapen on friday", "how do i restart the {}"],
+            ["{} works as a baker", "Deploys of the {} service broke twice", "How long is {}?"],
+        ),
+        (
+            0.75,
+            ["{}住在上海市浦东新区的公寓", "{}服务每星期五下午进行部署", "请问怎么才能重启{}服务器？"],
+            ["{}住在上海市浦东新区公寓。", "{}服务：每星期五下午进行部署", "请问怎么才能重启{}的服务器"],
+            ["{}在北京的一家面包店工作", "{}服务昨天坏了两次", "{}服务器要多少钱？"],
+        ),
+        (
+            0.8,
+            [
+                "{}さんは大阪に住んでいます",
+                "{}は毎週金曜日にデプロイする",
+                "{}を再起動するにはどうすればいい？",
+            ],
+            [
+                "{}さんは大阪に住んでいます。",
+                "{}は、毎週金曜日にデプロイする",
+                "{} を再起動するにはどうすればいい",
+            ],
+            ["{}さんはパン屋で働いています", "{}は昨日二回壊れた", "{}はいくらですか？"],
+        ),
+    ],
+)
+def test_short_texts_meet_their_copies_and_no_others(
+    tmp_path: Path, threshold: float, texts: list[str], edited: list[str], other: list[str]
+) -> None:
+    names = ["Anna", "Zoltan", "Kestrel", "billing", "Quebec", "mailer", "Öresund", "42"]
+    with simindex.open(tmp_path / "notes", config=Config.short_texts()) as index:
+        for of in texts, other:
+            index.insert_many((text.format(name), text.format(name)) for text in of for name in names)
+        for text, again in zip(texts, edited, strict=True):
+            for name in names:
+                found = index.query(again.format(name), threshold=threshold, exact=True)
+                assert found[0].key == text.format(name)
+                assert not {match.key for match in found} & {each.format(name) for each in other}

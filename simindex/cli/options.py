@@ -361,13 +361,19 @@ class ShingleOptions:
     Options:
         words N: Shingles of N words (default 3).
         chars N: Shingles of N characters.
+        short_texts: The settings for titles, questions, records, notes: texts of three to forty words.
     """
 
     heading: ClassVar = "Options"
-    exclusive: ClassVar[tuple[tuple[str, str], ...]] = (("words", "chars"),)
+    exclusive: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("words", "chars"),
+        ("short_texts", "words"),
+        ("short_texts", "chars"),
+    )
 
     words: AtLeast1 | None = None
     chars: AtLeast1 | None = None
+    short_texts: bool = False
     normalize: Annotated[
         str | None,
         typer.Option(
@@ -390,6 +396,8 @@ class ShingleOptions:
 
     def shingles(self, base: Shingles) -> Shingles:
         """Return `base` with what was given in place of its values."""
+        if self.short_texts:
+            base = Config.short_texts().shingles
         if self.words is not None:
             base = WordShingles(self.words, base.normalize)
         if self.chars is not None:
@@ -438,6 +446,7 @@ class CreationOptions(SketchOptions):
         ("no_minhash", "num_perm"),
         ("no_minhash", "keep_shingles"),
         ("no_minhash", "containment"),
+        ("no_minhash", "short_texts"),
         ("no_minhash", "no_simhash"),
     )
 
@@ -449,6 +458,9 @@ class CreationOptions(SketchOptions):
 
     def config(self, base: Config) -> Config:
         """Return `base` with what was given in place of its values."""
+        if self.short_texts:
+            short = Config.short_texts()
+            base = replace(base, simhash=short.simhash, keep_shingles=short.keep_shingles)
         names = self.given & {"num_perm", "keep_shingles", "containment", "seed"}
         given: dict[str, Any] = {name: getattr(self, name) for name in names}
         if self.no_minhash:

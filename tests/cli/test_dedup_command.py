@@ -259,3 +259,24 @@ def test_names_of_files_are_unicode_in_all_json_whatever_the_locale(tmp_path: Pa
     output_of("insert", "index", texts)
     printed = output_of("query", "index", FOX, "--json")
     assert sorted(orjson.loads(line)["key"] for line in printed.splitlines()) == sorted(named)
+
+
+NOTES = [
+    {"id": 1, "text": "User prefers Python 3.12"},
+    {"id": 2, "text": "user prefers python3.12!"},
+    {"id": 3, "text": "User likes tea"},
+]
+
+
+def test_dedup_short_texts_compares_short_rows_exactly(run: Run) -> None:
+    Path("notes.jsonl").write_bytes(json_lines(NOTES))
+    assert run("dedup", "notes.jsonl", "-o", "all.jsonl").code == 0
+    assert len(rows_of("all.jsonl")) == 3
+    assert run("dedup", "notes.jsonl", "-o", "out.jsonl", "--short-texts").code == 0
+    assert [row["id"] for row in rows_of("out.jsonl")] == [1, 3]
+    (removed,) = rows_of("out.jsonl.dedup/removed.jsonl")
+    assert (removed["duplicate_of"], removed["exact"], round(removed["similarity"], 2)) == (1, True, 0.86)
+    assert run("dedup", "notes.jsonl", "-o", "new.jsonl", "--into", "seen", "--short-texts").code == 0
+    assert run("insert", "seen", "notes.jsonl", "--short-texts", "--on-conflict", "skip").code == 0
+    assert run("dedup", "notes.jsonl", "-o", "none.jsonl", "--against", "seen").code == 0
+    assert rows_of("none.jsonl") == []

@@ -282,3 +282,16 @@ def test_insert_compares_only_the_options_that_were_given(run: Run, rows_file: s
     assert run("insert", "news", rows_file, "--words", 4, "--num-perm", 64, "--no-simhash").code == 0
     assert run("insert", "news", rows_file, "--num-perm", 64, "--on-conflict", "skip").code == 0
     assert run("insert", "news", rows_file, "--on-conflict", "skip").code == 0
+
+
+def test_insert_short_texts_is_the_setting_of_the_library(run: Run, rows_file: str) -> None:
+    assert run("insert", "notes", rows_file, "--short-texts").code == 0
+    with simindex.open("notes", "r") as index:
+        assert index.config == Config.short_texts()
+    assert run("insert", "notes", rows_file, "--short-texts", "--on-conflict", "skip").code == 0
+    more = ("--short-texts", "--num-perm", 64, "--keep-shingles", 100, "--normalize", "fold", "--seed", 5)
+    assert run("insert", "other", rows_file, *more).code == 0
+    with simindex.open("other", "r") as index:
+        assert index.config == Config(CharShingles(2, ("fold",)), 64, None, keep_shingles=100, seed=5)
+    assert run("insert", "default", rows_file).code == 0
+    must_say(run("insert", "default", rows_file, "--short-texts"), "simindex: the index has other settings")

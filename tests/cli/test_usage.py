@@ -146,6 +146,11 @@ insert new articles.jsonl --num-perm 100 | '--num-perm': expected a multiple of 
 insert new articles.jsonl --normalize upper | '--normalize': expected steps out of html
 insert new articles.jsonl --seed 'by chance' | '--seed': expected "random" or an integer of at least 0
 insert new articles.jsonl --words 3 --chars 9 | --words and --chars exclude each other
+insert new articles.jsonl --short-texts --words 3 | --short-texts and --words exclude each other
+insert new articles.jsonl --short-texts --no-minhash | --no-minhash and --short-texts exclude each other
+dedup articles.jsonl -o new --short-texts --chars 9 | --short-texts and --chars exclude each other
+dedup articles.jsonl -o new --short-texts --by simhash | --by does not go with --short-texts
+dedup articles.jsonl -o new --short-texts --max-distance 3 | --max-distance does not go with --short-texts
 insert new articles.jsonl --no-simhash --max-distance 0 | --no-simhash and --max-distance exclude each other
 insert new articles.jsonl --no-minhash --num-perm 64 | --no-minhash and --num-perm exclude each other
 insert new articles.jsonl --no-minhash --keep-shingles 9 | --no-minhash and --keep-shingles exclude
@@ -201,7 +206,7 @@ clusters news --limit 2 --largest 1 | --limit does not go with --largest
 join - - | expected at most one side on standard input, found two
 join news articles.jsonl --max-distance 2 | --max-distance goes with --by simhash
 explain - - | expected at most one text on standard input, found two
-explain a b --index news --words 2 | --index does not go with --words, --chars and --normalize
+explain a b --index news --words 2 | --index does not go with --words, --chars, --short-texts and --normalize
 passages news --file articles.jsonl -o page.html | --output takes --texts, and does not go with --json
 passages news --file articles.jsonl --texts articles.jsonl -o page.html --json | does not go with --json
 stats news -o news.svg | --output and --threshold go with --histogram

@@ -118,10 +118,11 @@ class DedupOptions:
         chosen = options.CreationOptions(**asdict(sketch))
         if not chosen.given:
             return None
+        if chosen.short_texts:  # which have no SimHash
+            options.refuse_with("short-texts", by=self.by == "simhash", max_distance=self.max_distance)
         if self.by != "simhash":
             return chosen.config(Config(simhash=None if self.max_distance is None else SimHashConfig()))
-        if chosen.num_perm is not None:
-            raise typer.BadParameter("--num-perm does not go with --by simhash")
+        options.refuse_with("by simhash", num_perm=chosen.num_perm)
         distance = SimHashConfig().max_distance if self.max_distance is None else self.max_distance
         simhash = SimHashConfig(distance, shingles=chosen.shingles(SimHashConfig().shingles))
         return Config(num_perm=0, simhash=simhash, seed=chosen.config(Config()).seed)
@@ -177,8 +178,8 @@ class OneMachineOptions(DedupOptions):
     def arguments(self, sketch: options.SketchOptions) -> dict[str, Any]:
         """Return them as arguments of `deduplicate`; see `DedupOptions.arguments`."""
         cut = cut_for(self.level, self.split, self.min_words)  # type: ignore[arg-type] # it refuses another
-        same = "against", "into", "explain", "exact"
-        own = {name: getattr(self, name) for name in same} | self._shares
+        own = {name: getattr(self, name) for name in ("against", "into", "explain")} | self._shares
+        own["exact"] = self.exact or sketch.short_texts
         return super().arguments(sketch) | own | {"cut": cut}
 
 

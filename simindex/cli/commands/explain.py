@@ -59,7 +59,7 @@ def explain(
     if a == b == "-":
         raise typer.BadParameter("expected at most one text on standard input, found two")
     if index is not None and cut.given:
-        raise typer.BadParameter("--index does not go with --words, --chars and --normalize")
+        raise typer.BadParameter("--index does not go with --words, --chars, --short-texts and --normalize")
     if index is None:
         config = Config(cut.shingles(Config().shingles))
     else:
