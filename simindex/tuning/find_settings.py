@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from simindex.checks import require_callable, require_share
-from simindex.config import CharShingles, Shingles, WordShingles
+from simindex.config import FEW_SHINGLES, CharShingles, Config, Shingles, WordShingles
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.tuning.labels import Goal, Labels, points_of, read_labels
 from simindex.tuning.measures import TextPairs, distances, measured
@@ -138,6 +138,12 @@ def tune(
         advised.notes.append(
             f"Similar pairs, of 0.2 or more: {len(found.ends)}, which is little to go by. Of ten times as "
             "many texts there are about a hundred times as many."
+        )
+    few = figures.shingles[2]
+    if few < FEW_SHINGLES and by != Config.short_texts().shingles:
+        advised.notes.append(
+            f"Half of the texts have at most {few} shingles, so that a changed word leaves little: "
+            "Config.short_texts(), or --short-texts of insert, dedup and tune, is made for such."
         )
     return TuningReport(
         shingles=by,

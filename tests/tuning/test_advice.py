@@ -186,3 +186,14 @@ def test_valley_is_between_two_heaps() -> None:
     assert valley_of((*[100] * 20, *[3] * 20, *[90] * 40)) == 0.5
     assert valley_of((*range(80, 0, -1),)) is None
     assert valley_of((*[40] * 40, *[0] * 5, *[1] * 35)) is None
+
+
+def test_tune_names_the_settings_for_short_texts() -> None:
+    notes = [(n, f"User {n % 9} likes tea number {n}") for n in range(120)]
+    assert "Config.short_texts()" in " ".join(tuning.tune(notes).notes)
+    short = tuning.tune(notes, shingles=simindex.Config.short_texts().shingles)
+    assert "Config.short_texts()" not in " ".join(short.notes)
+
+
+def test_tune_does_not_name_them_for_long_texts(report: TuningReport) -> None:
+    assert "Config.short_texts()" not in " ".join(report.notes)
