@@ -83,7 +83,7 @@ PyObject *call(body *run, const char *name, Py_ssize_t expected, PyObject *const
     f(address) f(fill_bitmaps) f(sort_tables) f(seal_words) f(fill_pages) f(page_seals) f(set_bitmap)   \
     f(add_to_filter) f(merge) f(copy_sketches) f(merge_whole)                                                         \
     /* bind_trees.c */                                                                                                \
-    f(read_nodes) f(find_values) f(sound_entries) f(is_in_place)                                                      \
+    f(read_nodes) f(find_values) f(sound_entries) f(find_records) f(is_in_place)                                                      \
     /* bind_forest.c */                                                                                               \
     f(join_edges) f(assign_stars) f(make_circles) f(next_members)                                                     \
     /* bind_lists.c */                                                                                                \

@@ -49,6 +49,59 @@ static mapped_tree take_tree(buffers *held, PyObject *const *args) {
     return tree;
 }
 
+/* Put what was found of records into a list, with their numbers in front and without their seals, into the seals and
+ * into the packed keys. NULL: an exception is set. */
+static PyObject *records_found(const uint64_t *numbers, const uint8_t *const *values, const size_t *bytes, size_t count) {
+    size_t num_found = 0, all_keys = 0;
+    for (size_t i = 0; i < count; i++)
+        if (values[i]) num_found++, all_keys += packed_key_bytes(values[i], bytes[i]);
+    PyObject *records = PyList_New((Py_ssize_t)count);
+    PyObject *seals = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(num_found * SEAL_BYTES));
+    PyObject *keys = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)all_keys);
+    int failed = !records || !seals || !keys;
+    char *seal = seals ? PyBytes_AsString(seals) : NULL, *key = keys ? PyBytes_AsString(keys) : NULL;
+    for (size_t i = 0; i < count && !failed; i++) {
+        size_t content = values[i] ? bytes[i] - SEAL_BYTES : 0;
+        PyObject *record = values[i] ? PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(sizeof *numbers + content)) : Py_NewRef(Py_None);
+        failed = !record || PyList_SetItem(records, (Py_ssize_t)i, record);
+        if (failed || !values[i]) continue;
+        uint64_t number = __builtin_bswap64(numbers[i]);
+        char *into = PyBytes_AsString(record);
+        size_t key_bytes = packed_key_bytes(values[i], bytes[i]);
+        memcpy(into, &number, sizeof number);
+        memcpy(into + sizeof number, values[i], content);
+        memcpy(seal, values[i] + content, SEAL_BYTES);
+        memcpy(key, values[i] + RECORD_HEAD, key_bytes);
+        seal += SEAL_BYTES, key += key_bytes;
+    }
+    PyObject *found = failed ? NULL : Py_BuildValue("OOO", records, seals, keys);
+    Py_XDECREF(records), Py_XDECREF(seals), Py_XDECREF(keys);
+    return found;
+}
+
+/* As `find_number`, for the records of many; None for one that does not begin as records do, too. */
+FUNCTION(find_records, 6) {
+    mapped_tree in = take_tree(held, args);
+    size_t count = in.key_bytes / sizeof(uint64_t);
+    if (held->failed) return NULL;
+    const uint8_t **values = malloc((count + 1) * sizeof *values);
+    size_t *bytes = malloc((count + 1) * sizeof *bytes);
+    uint64_t *numbers = malloc((count + 1) * sizeof *numbers);
+    PyObject *found = NULL;
+    if (values && bytes && numbers) {
+        memcpy(numbers, in.first, count * sizeof *numbers);
+        Py_BEGIN_ALLOW_THREADS
+        for (size_t i = 0; i < count; i++) {
+            values[i] = find_number(&in.file, in.root, in.depth, numbers[i], bytes + i);
+            if (values[i] && !packed_key_bytes(values[i], bytes[i])) values[i] = NULL;
+        }
+        Py_END_ALLOW_THREADS
+        found = records_found(numbers, values, bytes, count);
+    } else refuse_memory(held);
+    free(values), free(bytes), free(numbers);
+    return found;
+}
+
 /* As `scan_values`, of as many keys as there is room for. */
 FUNCTION(find_values, 10) {
     size_t count, found;

@@ -407,6 +407,17 @@ typedef struct {
 size_t scan_values(const tree_file *file, uint64_t root, unsigned depth, const uint8_t *first, size_t key_bytes,
                    size_t count, const value_columns *columns, int *is_damaged);
 
+/* The value of a number, a key of 8 bytes, and how many bytes it has; NULL where there is none, or where a page on the
+ * way to it is not as expected. */
+const uint8_t *find_number(const tree_file *file, uint64_t root, unsigned depth, uint64_t number, size_t *bytes);
+
+/* ---- records of documents ---- */
+
+enum { RECORD_HEAD = 1, SEAL_BYTES = 8 };
+
+/* How many bytes the packed key of a sealed record has, behind the head of its array; 0: it does not begin as records do. */
+size_t packed_key_bytes(const uint8_t *record, size_t bytes);
+
 /* ---- stored tables: their blocks, and one entry of them ---- */
 
 #define PAGE_BYTES 4096

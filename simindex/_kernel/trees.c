@@ -175,6 +175,35 @@ static int walk(scan *s, uint64_t number, unsigned depth, int on_edge, size_t *m
     return s->found < s->wanted;
 }
 
+static uint64_t load_big_endian(const uint8_t *from) { return __builtin_bswap64(load64(from)); }
+
+const uint8_t *find_number(const tree_file *file, uint64_t root, unsigned depth, uint64_t number, size_t *bytes) {
+    node found = {0};
+    for (; depth; depth--, root = found.number) {
+        int is_leaf = depth == 1;
+        ptrdiff_t count = root > 1 ? nodes_of(file, root, is_leaf) : -1;
+        if (count < 0) return NULL;
+        const uint8_t *page = file->octets + root * file->page_bytes;
+        /* The last node that is not behind the number; the first one of a branch has no key. */
+        size_t begin = !is_leaf, end = (size_t)count;
+        while (begin < end) {
+            size_t middle = (begin + end) / 2;
+            if (!node_at(file, page, middle, is_leaf, &found) || found.key_bytes != sizeof number) return NULL;
+            if (load_big_endian(found.key) <= number) begin = middle + 1;
+            else end = middle;
+        }
+        if (!begin || !node_at(file, page, begin - 1, is_leaf, &found)) return NULL;
+    }
+    if (found.key_bytes != sizeof number || load_big_endian(found.key) != number) return NULL;
+    *bytes = found.number;
+    const uint8_t *value = found.key + sizeof number;
+    if (found.flags != BIG_VALUE) return found.flags ? NULL : value;
+    uint64_t first = load64(value);
+    if (!is_inside(file, first, found.number)) return NULL;
+    const uint8_t *page = file->octets + first * file->page_bytes;
+    return load64(page) == first ? page + HEADER : NULL;
+}
+
 size_t scan_values(const tree_file *file, uint64_t root, unsigned depth, const uint8_t *first, size_t key_bytes,
                    size_t count, const value_columns *columns, int *is_damaged) {
     scan s = {file, first, key_bytes, count, 0, columns, depth > MOST_DEPTH};

@@ -108,7 +108,7 @@ _SEGMENT = 2**63 - 1
 @dataclass
 class Decisions:
     """What becomes of a batch: `places` are stored, `removed` are older versions, `matched` have the matches
-    of the rest."""
+    of the rest, or some of them for a query with limit=1, whose matches nobody asks for."""
 
     places: list[int] = field(default_factory=list)
     removed: dict[bytes, tuple[int, StoredRecord]] = field(default_factory=dict)  # by encoded key
@@ -195,10 +195,26 @@ class Batch:
         of_one = self._answers.copy()
         of_one["query"] = 0
         self._raw = of_one.tobytes()  # each as the answer to a query of its own
+        self._live = self._found_live()
         self._scanned = found.scanned
         hits = np.frombuffer(found.truncated, dtype=np.uint8)
         self._alone.update(np.flatnonzero(hits & _kernel.CUT_CANDIDATES).tolist())
         self._crowded = set(np.flatnonzero(hits).tolist()) - self._alone
+
+    def _found_live(self) -> set[int]:
+        """Return the live ones of all committed documents in answers, where that there is one is enough."""
+        query = self._query
+        looks_again = isinstance(query, BandQuery) and (query.exact or query.max_distance is not None)
+        if query.limit != 1 or looks_again or not self._numbers:
+            return set()
+        numbers = sorted({number for number in self._numbers if number < self._first})
+        return {numbers[place] for place in self._view.live_records(numbers)[0]}
+
+    def _has_match(self, place: int) -> bool:
+        """Whether one of the answers to all is live, surely: its copies are not looked for."""
+        own = self._owners.get(self._documents.encoded_keys[place])
+        found = self._numbers[self._starts[place] : self._starts[place + 1]]
+        return any(number in self._live and number != own and number not in self._gone for number in found)
 
     def _found_by_all(self) -> tuple[Found, np.ndarray]:
         """Return what was found, and which rows of it only say what a document was compared with."""
@@ -229,7 +245,11 @@ class Batch:
 
     def _settle(self, place: int) -> None:
         decisions, key = self._decisions, self._documents.encoded_keys[place]
-        matches = self._matches_alone(place) if self._is_asked_alone(place) else self._matches(place)
+        is_alone = self._is_asked_alone(place)
+        if not is_alone and self._has_match(place):
+            decisions.skipped += 1
+            return
+        matches = self._matches_alone(place) if is_alone else self._matches(place)
         if matches:
             decisions.skipped += 1
             decisions.matched.append((place, in_order(matches, self._number_of)))

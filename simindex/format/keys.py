@@ -51,15 +51,15 @@ def encode_keys(keys: list[Any]) -> list[bytes]:
     return list(map(packer.pack, keys))
 
 
-def decode_keys(encoded: list[bytes]) -> list[Key]:
-    """Return the keys of stored forms, which are an array of msgpack together."""
-    keys: list[Key] = unpack(b"".join([b"\xdd", len(encoded).to_bytes(4, "big"), *encoded]))
+def decode_keys(count: int, encoded: bytes) -> list[Key]:
+    """Return the keys of joined stored forms, which are an array of msgpack together."""
+    keys: list[Key] = unpack(b"\xdd" + count.to_bytes(4, "big") + encoded)
     return keys
 
 
 def plain_keys(keys: list[Any], encoded: list[bytes]) -> list[Key]:
     """Return keys as an index returns them: NumPy's and other subclasses as str, bytes or int."""
-    return keys if _PLAIN.issuperset(map(type, keys)) else decode_keys(encoded)
+    return keys if _PLAIN.issuperset(map(type, keys)) else decode_keys(len(encoded), b"".join(encoded))
 
 
 _PLAIN = {str, bytes, int}

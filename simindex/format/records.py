@@ -22,7 +22,7 @@ import xxhash
 
 from simindex import _kernel
 from simindex.errors import CorruptIndexError, damaged
-from simindex.format.keys import MAX_KEY_BYTES, Key, number_key
+from simindex.format.keys import MAX_KEY_BYTES, NUMBER_KEY_BYTES, Key, number_key
 from simindex.format.seals import MAX_DEPTH, SEAL_BYTES, pack, seal, unpack, unseal
 
 NIL = b"\xc0"
@@ -157,6 +157,18 @@ _head_of, _tail_of = operator.itemgetter(0), operator.itemgetter(1)
 def decode_record(number: int, value: bytes | memoryview) -> StoredRecord:
     """Return the record of a document. Raises CorruptIndexError when its seal is broken or it is none."""
     return _record(number, _content(number, value))
+
+
+def are_sealed(records: Iterable[bytes], seals: bytes) -> bool:
+    """Whether these are the seals of records that have the database key in front, and no seal behind."""
+    return b"".join(map(xxhash.xxh3_64_digest, records)) == seals
+
+
+def decoded(record: bytes | StoredRecord) -> StoredRecord:
+    """Return a record with all of its fields: one as of `are_sealed`, or one that is decoded already."""
+    if not isinstance(record, bytes):
+        return record
+    return _record(int.from_bytes(record[:NUMBER_KEY_BYTES], "big"), record[NUMBER_KEY_BYTES:])
 
 
 def decode_record_of(number: int, value: bytes | memoryview, encoded_key: bytes) -> StoredRecord | None:

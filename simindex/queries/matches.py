@@ -8,20 +8,52 @@ method of a float is found all the same.
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self, SupportsIndex, TypeVar, overload
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex, TypeVar, overload
 
 from simindex.errors import optional_module
 from simindex.format.keys import Key
+from simindex.format.records import StoredRecord, decoded
+from simindex.format.rows import NO_VALUE
 from simindex.html_table import table
 from simindex.jsonable import fields_of, plain
+from simindex.sketching.estimate import Estimate
+from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE
 
 _T = TypeVar("_T")
 
 
+class _Found:
+    """What a match was found by: stored record, estimate by rows or None, distance or `NO_VALUE`."""
+
+    __slots__ = ("_found",)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Read the record when one of its fields is asked for the first time."""
+            if name not in Match.__slots__:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            record, estimate, distance = self._found
+            record = decoded(record)
+            # The sketch column holds zeros for the half that a sketch brought in may lack.
+            if estimate is None or not record.present & HAS_SIGNATURE:
+                estimate = None, False, None
+            if distance == NO_VALUE or not record.present & HAS_FINGERPRINT:
+                distance = None
+            _set_similarity(self, estimate[0])
+            _set_distance(self, distance)
+            _set_metadata(self, record.metadata)
+            _set_exact(self, estimate[1])
+            _set_error(self, estimate[2])
+            return getattr(self, name)
+
+
 @dataclass(frozen=True, slots=True)
-class Match:
+class Match(_Found):
     """A stored document that is similar to the query.
 
     Attributes:
@@ -57,6 +89,26 @@ class Match:
         return fields_of(self)
 
 
+def matches_found(
+    keys: list[Key],
+    records: Iterable[bytes | StoredRecord],
+    estimates: Iterable[Estimate | None],
+    distances: Iterable[int],
+) -> list[Match]:
+    """Return matches whose keys are set and whose other fields are read from their records when they are
+    asked for, which is the larger part of what a match costs."""
+    matches: list[Match] = list(map(object.__new__, repeat(Match, len(keys))))
+    deque(map(_set_key, matches, keys), maxlen=0)
+    deque(map(_set_found, matches, zip(records, estimates, distances, strict=True)), maxlen=0)
+    return matches
+
+
+_slots: Any = Match
+_set_key, _set_found, _set_metadata = _slots.key.__set__, _slots._found.__set__, _slots.metadata.__set__
+_set_similarity, _set_distance = _slots.similarity.__set__, _slots.distance.__set__
+_set_exact, _set_error = _slots.exact.__set__, _slots.standard_error.__set__
+
+
 class Results(list[_T]):
     """A list that stays what it is, with its attributes, when it is sliced or copied."""
 
@@ -84,6 +136,10 @@ class Results(list[_T]):
 
 class Matches(Results[Match]):
     """The matches of one query, most similar first; a slice is `Matches`, too.
+
+    The query checks the seals of the records, reads their keys and copies the rest, which is read when it is
+    first looked at. So an answer is of the state that was asked, whatever becomes of the index, also when it
+    is closed.
 
     Attributes:
         truncated: True when a limit on candidates was hit, so that matches may be missing.

@@ -11,7 +11,8 @@ al. 2005). Every search is complete up to its stated odds: by bands with the pro
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import chain, islice, repeat
+from functools import cache
+from itertools import chain, islice, pairwise, repeat
 from operator import attrgetter
 from typing import Literal, NamedTuple
 
@@ -23,7 +24,7 @@ from simindex.checks import require_int, require_share
 from simindex.config import Config
 from simindex.format.keys import Key
 from simindex.format.layout import FIRST_BAND_TABLE
-from simindex.format.records import decode_kept
+from simindex.format.records import StoredRecord, decode_kept, decoded
 from simindex.format.rows import MATCH, MATCHES, NO_VALUE
 from simindex.formulas.curve import (
     DEFAULT_RECALL,
@@ -34,7 +35,7 @@ from simindex.formulas.curve import (
 )
 from simindex.formulas.estimator import similarity_table
 from simindex.formulas.match_odds import BandPlan, band_plan, estimate_cut, exact_plan
-from simindex.queries.matches import Match, Matches
+from simindex.queries.matches import Matches, matches_found
 from simindex.queries.scheme import Scheme
 from simindex.queries.view import EVERY, View
 from simindex.sketching.document import Document
@@ -282,51 +283,99 @@ def matches_of(
     view: View, found: Found, limit: int | None, without: int | None, *, exact: bool = False
 ) -> list[Matches]:
     """Turn the kernel's numbers into matches, expanding copies, best first, up to `limit` a query."""
-    config = view.scheme.config
     results = list(map(Matches, repeat(()), map(bool, found.truncated)))
     if not found.matches:
         return results
-    kept = found.batch.kept if exact else None
-    estimates = row_estimates(config.num_perm)
+    rows = list(MATCH.iter_unpack(found.matches))
     room = EVERY if limit is None else min(limit, EVERY)  # beyond 64 bits the kernel would refuse it
-    for number, query, agree, distance in MATCH.iter_unpack(found.matches):
-        matches = results[query]
-        if len(matches) >= room:
-            continue
-        wanted = room - len(matches) + (without is not None)
-        by_rows = None if agree == NO_VALUE else estimates[agree]
-        if view.has_copies:
-            documents = view.documents_with(number, wanted)
-        elif number == without:
-            continue
-        else:
-            found_record = view.record(number)
-            documents = [] if found_record is None else [(number, found_record)]
-        for document, record in documents:
-            if document == without:
-                continue
-            if len(matches) == room:
-                break
-            # The sketch column holds zeros for the half that a sketch brought in may lack.
-            own = by_rows if record.present & HAS_SIGNATURE else None
-            if kept is not None and own is not None:
-                own = _with_kept(own, agree, config, kept[query], record.kept)
-            similarity, is_exact, error = own or _NO_ESTIMATE
-            bits = distance if record.present & HAS_FINGERPRINT and distance != NO_VALUE else None
-            matches.append(Match(record.key, similarity, bits, record.metadata, is_exact, error))
+    wanted = room + (without is not None)
+    most, with_copies = wanted, view.has_copies and wanted > 1
+    while rows:
+        later: _Rows = []
+        if limit is not None:
+            now, behind = _first_rows(rows, results, room, most)
+            # One is enough, and mostly the first is live: its copies are looked for only where it is not.
+            rows, later = now, behind if with_copies or not view.has_copies else rows
+            most *= 8  # they were of removed documents
+        if with_copies:
+            rows = _with_copies(view, rows, wanted)
+        with_copies = view.has_copies
+        if without is not None:
+            rows = [row for row in rows if row[0] != without]
+        if rows:
+            _add_matches(view, found, rows, results, room, exact)
+        rows = later
     return results
 
 
-_NO_ESTIMATE = None, False, None
+_Rows = list[tuple[int, int, int, int]]
+"""Rows of `MATCH`: number, query, agreeing rows, distance."""
+
+
+def _first_rows(rows: _Rows, results: list[Matches], room: int, most: int) -> tuple[_Rows, _Rows]:
+    """Return the first `most` rows of each query that has room left, and its others."""
+    if len(results) == 1:
+        return ([], []) if len(results[0]) >= room else (rows[:most], rows[most:])
+    now, later, taken = _Rows(), _Rows(), dict[int, int]()
+    for row in rows:
+        query = row[1]
+        if len(results[query]) < room:
+            count = taken.get(query, 0)
+            taken[query] = count + 1
+            (now if count < most else later).append(row)
+    return now, later
+
+
+def _with_copies(view: View, rows: _Rows, limit: int) -> _Rows:
+    """Return rows with those of copies behind each, as far as `limit` documents of it can be wanted."""
+    copies = view.copies_of_each(list({row[0] for row in rows}), limit)
+    if not copies:
+        return rows
+    return [(number, *row[1:]) for row in rows for number in (row[0], *copies.get(row[0], ()))]
+
+
+def _add_matches(
+    view: View, found: Found, rows: _Rows, results: list[Matches], room: int, exact: bool
+) -> None:
+    """Add the matches of rows whose documents are live to the answers. Rows of a query lie side by side."""
+    config = view.scheme.config
+    numbers, queries, agreeing, distances = zip(*rows, strict=True)
+    places, keys, records = view.live_records(numbers)
+    if len(places) < len(rows):
+        rows = [rows[place] for place in places]
+        if not rows:
+            return
+        numbers, queries, agreeing, distances = zip(*rows, strict=True)
+    estimates: Iterable[Estimate | None] = map(estimates_by_rows(config.num_perm).get, agreeing)
+    if exact and found.batch.kept is not None:
+        records = list(map(decoded, records))
+        kept = [found.batch.kept[query] for query in queries]
+        estimates = map(_with_kept, estimates, agreeing, repeat(config), kept, records)
+    matches = matches_found(keys, records, estimates, distances)
+    if len(results) > 1:
+        ends = [at for at in range(1, len(queries)) if queries[at] != queries[at - 1]]
+        for begin, end in pairwise([0, *ends, len(queries)]):
+            answer = results[queries[begin]]
+            answer += matches[begin:end]
+            del answer[room:]
+    else:
+        results[0] += matches
+        del results[0][room:]
+
+
+@cache
+def estimates_by_rows(num_perm: int) -> dict[int, Estimate]:
+    """Return `row_estimates` by the number of agreeing rows; none of `NO_VALUE`."""
+    return dict(enumerate(row_estimates(num_perm)))
 
 
 def _with_kept(
-    by_rows: Estimate, agree: int, config: Config, query: np.ndarray | None, stored: bytes | None
-) -> Estimate:
+    by_rows: Estimate | None, agree: int, config: Config, query: np.ndarray | None, record: StoredRecord
+) -> Estimate | None:
     """Return the best estimate; that by rows where one side is a sketch without kept shingles."""
-    if query is None or stored is None:
+    if by_rows is None or query is None or record.kept is None or not record.present & HAS_SIGNATURE:
         return by_rows
-    return best_estimate(agree, config.num_perm, query, decode_kept(stored), config.keep_shingles)
+    return best_estimate(agree, config.num_perm, query, decode_kept(record.kept), config.keep_shingles)
 
 
 def nearest(view: View, batch: SketchBatch, query: BandQuery, threshold: float | None) -> Matches:

@@ -7,23 +7,26 @@ document whose sealed record and sketch were read.
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from simindex import _kernel
 from simindex.errors import CorruptIndexError, damaged
 from simindex.format.chunks import table_key
-from simindex.format.keys import encode_key, key_hashes, number_key, numbered
+from simindex.format.keys import Key, decode_keys, encode_key, key_hashes, number_key, numbered
 from simindex.format.layout import COPY_TABLE, KEY_TABLE, SegmentEntry
 from simindex.format.meta import MANIFEST_KEY, Manifest, decode_manifest
 from simindex.format.records import (
     REMOVED_SKETCH,
     Run,
     StoredRecord,
+    are_sealed,
     decode_flags,
     decode_group_size,
     decode_kept,
@@ -50,6 +53,7 @@ class Snapshot:
     stored_manifest: bytes
     manifest: Manifest
     directory: Directory
+    records_tree: tuple[int, int, int, int, int] | None = None  # `ReadTransaction.tree`, on first use
 
     @cached_property
     def segments(self) -> dict[int, Segment]:
@@ -237,6 +241,35 @@ class View:
         self._require_removed(number)
         return None
 
+    def live_records(self, numbers: Sequence[int]) -> tuple[Sequence[int], list[Key], list[Any]]:
+        """Return the places of live documents among numbers, their keys, and their records for `decoded`.
+
+        Seals are checked and bytes copied here; what else a record holds can be read when the snapshot is
+        gone. Touches of an open transaction are not in them.
+        """
+        snapshot, gone = self._snapshot, self.pending.gone
+        if snapshot.records_tree is None:
+            snapshot.records_tree = self._txn.tree("documents")
+        records, seals, packed = _kernel.find_records(*snapshot.records_tree, array("Q", numbers))
+        stored: list[Any] = [*filter(None, records)] if None in records else records
+        if not are_sealed(stored, seals):
+            records, stored, packed = [None] * len(numbers), [], b""  # the error below names the document
+        keys = decode_keys(len(stored), packed)
+        if len(stored) == len(numbers) and not gone and not snapshot.has_removed:
+            return range(len(numbers)), keys, stored
+        live, following = list[tuple[int, Key, Any]](), iter(keys)
+        for place, (number, found) in enumerate(zip(numbers, records, strict=True)):
+            if found is None:  # it is of an open transaction, or was removed, or is damaged
+                if (record := self.record(number)) is not None:
+                    live.append((place, record.key, record))
+                continue
+            key = next(following)
+            if number not in gone:
+                if snapshot.has_removed and self.removed_flags(number):
+                    self._stored(number)  # raises
+                live.append((place, key, found))
+        return [row[0] for row in live], [row[1] for row in live], [row[2] for row in live]
+
     def _touched(self, number: int, record: StoredRecord) -> StoredRecord:
         """Return a committed record as this change has touched it, if it has."""
         if number not in self.pending.touched or record.age_from >= self.pending.time:
@@ -394,6 +427,20 @@ class View:
     def copies_of(self, leader: int, limit: int = EVERY) -> list[int]:
         """Return the numbers of documents that share a leader's sketch, removed ones included."""
         return self.directory.find_key(COPY_TABLE, table_key(leader), limit)
+
+    def copies_of_each(self, leaders: list[int], limit: int) -> dict[int, list[int]]:
+        """Return what `copies_of` does for those leaders that have copies: all, or enough that `limit` of
+        the documents with that sketch are live."""
+        copies: dict[int, list[int]] = {}
+        entries = self.directory.find_keys(COPY_TABLE, array("Q", leaders), limit)
+        for place, copy in entries:
+            copies.setdefault(leaders[place], []).append(copy)
+        if self._snapshot.has_removed or self.pending.gone:
+            for leader, some in copies.items():
+                if len(some) >= limit:
+                    live = self.documents_with(leader, limit)
+                    copies[leader] = [number for number, _ in live if number != leader]
+        return copies
 
     def documents_with(self, number: int, limit: int) -> list[tuple[int, StoredRecord]]:
         """Return the live documents with the sketch stored under a number: `limit` at most, 1 or more."""

@@ -9,6 +9,7 @@ Invariant: every value has the length that the manifest says before an address o
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
@@ -316,7 +317,7 @@ class Directory:
                 block=block,
             ) from exc
 
-    def find_keys(self, table: int, keys: np.ndarray, most: int) -> list[tuple[int, int]]:
+    def find_keys(self, table: int, keys: np.ndarray | array[int], most: int) -> list[tuple[int, int]]:
         """Return (place in keys, number) of entries whose key, uint64, is equal, at most `most` for each."""
         found = self.run(_kernel.find_keys, table, keys, most, False)
         return [(place, number) for number, place, _, _ in MATCH.iter_unpack(found)] if found else []

@@ -498,6 +498,12 @@ class ReadTransaction(Visitor):
             )
         return found  # type: ignore[no-any-return] # a view, where the transaction is one of views
 
+    def tree(self, database: str) -> tuple[int, int, int, int, int]:
+        """Return where the kernel finds a database: address of the map, its pages, their bytes; root and
+        depth. Of equal states in one map generation they are equal."""
+        num_pages, tree = self._tree(database)
+        return self._pages.base, num_pages, self._pages.page_bytes, tree.root, tree.depth
+
     def values(self, database: str, first: bytes, count: int) -> FoundValues | None:
         """Return where the values of neighbouring keys of one length lie; ``None``: there are fewer."""
         num_pages, tree = self._tree(database)
@@ -541,9 +547,7 @@ class ReadTransaction(Visitor):
             self.environment.prove_records(self._txn)
         with self._txn.cursor(db=self.environment.databases[database]) as cursor:
             while True:
-                num_pages, tree = self._tree(database)
-                where = self._pages.base, num_pages, self._pages.page_bytes, tree.root, tree.depth
-                found = _kernel.sound_entries(*where, wanted, most)
+                found = _kernel.sound_entries(*self.tree(database), wanted, most)
                 is_damaged = found < 0
                 found = -1 - found if is_damaged else found
                 if not found and is_damaged:

@@ -127,3 +127,42 @@ def test_estimate_of_one_has_an_error_and_no_claim_to_be_exact(tmp_path: Path) -
         assert match.similarity == 1.0
         assert not match.exact
         assert (match.standard_error or 0) > 0.01
+
+
+def test_answer_can_be_read_when_the_index_has_changed_and_is_closed(tmp_path: Path) -> None:
+    """What an answer needs was copied by the query: matches are of the state that was asked."""
+    with simindex.open(tmp_path / "i", "x", BOTH) as index:
+        index.insert_many((f"k{n}", FOX, {"n": n}) for n in range(3))
+        one, many = index.query(FOX), index.query_many([FOX, "nothing alike", FOX])
+        index.insert("k0", FOX, {"n": 7}, on_conflict="replace")
+        index.remove("k1")
+        index.compact()
+    expected = [Match(f"k{n}", 1.0, 0, {"n": n}, False, one[0].standard_error) for n in range(3)]
+    assert one == expected
+    assert many == [expected, [], expected]
+    assert pickle.loads(pickle.dumps(many)) == many
+    assert copy.deepcopy(one) == one
+    assert [match.metadata for match in sorted(one, key=lambda match: str(match.key))] == [
+        {"n": n} for n in range(3)
+    ]
+    with pytest.raises(AttributeError, match="no attribute 'keys'"):
+        one[0].keys  # type: ignore[attr-defined] # noqa: B018 - that is what is refused
+
+
+@pytest.mark.parametrize("limit", [None, 1, 2, 3, 100])
+def test_limit_counts_live_documents_alone_copies_or_not(tmp_path: Path, limit: int | None) -> None:
+    near = FOX + " and more of it"
+    with simindex.open(tmp_path / "i", "x", BOTH) as index:
+        for round_ in range(3):
+            index.insert_many((f"{round_}-{n}", (FOX, near)[n % 2]) for n in range(30))
+        for n in range(0, 30, 2):
+            index.remove(f"0-{n}")
+        index.insert("1-1", "something quite else", on_conflict="replace")
+        live = {key for key in index if key != "1-1"}
+        for found in (index.query(FOX, 0.1, limit), *index.query_many([FOX, near], 0.1, limit)):
+            assert len(found) == min(limit or 100, len(live))
+            assert {match.key for match in found} <= live
+            assert [m.similarity for m in found] == sorted((m.similarity for m in found), reverse=True)
+        without = index.query_key("2-0", 0.1, limit)
+        assert len(without) == min(limit or 100, len(live) - 1)
+        assert "2-0" not in {match.key for match in without}
