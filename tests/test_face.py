@@ -84,7 +84,12 @@ def values(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
             simindex.ContainmentMatches([contained], True, 9, 0.9),
             passage, simindex.StoredPassages([passage], True, 0.4), simindex.CommonPassage(0, 9, 2),
         ]  # fmt: skip
-    found += [CLASSES[name]("what was expected and found") for name in ERRORS]
+        store = f"file://{tmp_path_factory.mktemp('store')}/news"
+        index.backup(store)
+        found.append(simindex.restore(store, tmp_path_factory.mktemp("restored") / "index"))
+    of_stores = {name for name in ERRORS if issubclass(CLASSES[name], simindex.StoreError)}
+    found += [CLASSES[name](store, "what was expected and found") for name in of_stores]
+    found += [CLASSES[name]("what was expected and found") for name in set(ERRORS) - of_stores]
     return {type(value).__name__: value for value in found}
 
 

@@ -88,7 +88,10 @@ def test_examples_of_the_help_run(desk: Path, run: Run, command: str, simindex_c
     shown = run(command, "--help").out.partition("\nExamples:\n")[2]
     script = "\n".join(line.strip() for line in shown.splitlines())
     assert f"simindex {command} " in script
-    if command == "insert":
+    script = script.replace("s3://bucket", f"file://{desk}/bucket")
+    if command == "restore":
+        run("backup", desk / "news.simindex", f"file://{desk}/bucket/news")
+    if command in ("insert", "restore"):
         (desk / "news.simindex").rename(desk / "other.simindex")
     done = succeeds(["bash", "-euo", "pipefail", "-c", simindex_command + script], cwd=desk)
     assert "Traceback" not in done.stderr

@@ -246,9 +246,9 @@ def test_note_comes_out_as_it_went_in(turn: int, answer: object) -> None:
 def test_note_that_does_not_fit_is_refused() -> None:
     with pytest.raises(ValueError, match="expected an id of 16 bytes, found 15"):
         encode_done(Done(0, CALL[:15], 0))
-    encode_done(Done(0, CALL, "x" * (MAX_ANSWER_BYTES - 3)))
-    with pytest.raises(ValueError, match="expected at most 1024 bytes, found 1025"):
-        encode_done(Done(0, CALL, "x" * (MAX_ANSWER_BYTES - 2)))
+    encode_done(Done(0, CALL, "x" * (MAX_ANSWER_BYTES - 5)))
+    with pytest.raises(ValueError, match="expected at most 1048576 bytes, found 1048577"):
+        encode_done(Done(0, CALL, "x" * (MAX_ANSWER_BYTES - 4)))
 
 
 def test_damaged_note_is_refused() -> None:

@@ -91,7 +91,7 @@ def backup(
     destination: str,
     as_json: options.JsonSummary = False,
 ) -> None:
-    """Copy an index to a folder or an object store, while others read and write it.
+    """Copy an index in use to a folder or an object store.
 
     Arguments:
         destination DEST: A new folder, or an older backup of this index, which is brought up to date; or a
