@@ -8,15 +8,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Annotated, TypeVar
+from itertools import islice
+from typing import Annotated, Any, TypeVar
 
+import numpy as np
 import typer
 
 from simindex.batching import bytes_of_item, in_parts
 from simindex.cli.options import FileOptions, parse_key
-from simindex.cli.output import Advance
+from simindex.cli.output import Advance, counted, note
+from simindex.config import FEW_SHINGLES, WordShingles
 from simindex.format.keys import Key
 from simindex.inputs import BadRowError, Fields, InputError, Inputs, Limits, Row, Source, rows, sound
+from simindex.sketching.shingles import shingle_hashes_of
 from simindex.sketching.sketch import Sketch
 
 _LOOKED_AT = 1_000
@@ -48,6 +52,29 @@ def require_ids(paths: Sequence[str], reads: FileOptions) -> None:
     if bad and bad[0].reason.startswith("expected a key in the field"):
         reason = bad[0].reason.partition(";")[0]
         raise typer.BadParameter(f"--id-field: {reason}, and none of the first {_LOOKED_AT:,} rows has it")
+
+
+_SHORT_LOOKED_AT, _SHORT_LEAST = 200, 20
+"""Texts that are looked at, and the fewest that say anything."""
+
+
+def note_short_texts(paths: Sequence[str], reads: FileOptions, **fields: Any) -> None:
+    """Print that most texts are short for the default shingles, where those that the first file begins with
+    are; `fields` as of `FileOptions.inputs`."""
+    texts: list[str] = []
+    with suppress(InputError, OSError):  # which was said when it was read
+        for path in filter(os.path.isfile, paths[:1]):
+            looked_at = islice(reads.inputs([path], on_bad_row=lambda _: None, **fields), _SHORT_LOOKED_AT)
+            texts += [row.document for row in looked_at if isinstance(row.document, str)]
+    if len(texts) < _SHORT_LEAST:
+        return
+    _, counts = shingle_hashes_of(texts, WordShingles(), 0)
+    median = int(np.median(counts))
+    if median < FEW_SHINGLES:
+        note(
+            f"half of the first {len(texts)} texts have at most {counted(median, 'shingle')} of three words, "
+            "so that near copies are missed; --short-texts has settings for such texts"
+        )
 
 
 Answer = TypeVar("Answer")

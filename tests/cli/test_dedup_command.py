@@ -280,3 +280,26 @@ def test_dedup_short_texts_compares_short_rows_exactly(run: Run) -> None:
     assert run("insert", "seen", "notes.jsonl", "--short-texts", "--on-conflict", "skip").code == 0
     assert run("dedup", "notes.jsonl", "-o", "none.jsonl", "--against", "seen").code == 0
     assert rows_of("none.jsonl") == []
+
+
+@pytest.mark.parametrize(
+    ("words", "rows", "says"), [(7, 20, True), (10, 20, False), (7, 19, False)], ids=["short", "long", "few"]
+)
+@pytest.mark.parametrize("command", ["dedup", "insert"])
+def test_most_texts_being_short_is_said_with_the_option_for_it(
+    run: Run, command: str, words: int, rows: int, says: bool
+) -> None:
+    texts = [" ".join(f"w{row}x{place}" for place in range(words)) for row in range(rows)]
+    lines = json_lines([{"id": n, "text": text} for n, text in enumerate(texts)])
+    Path("notes.jsonl").write_bytes(lines)
+    given = ("notes.jsonl", "-o", "out.jsonl") if command == "dedup" else ("index", "notes.jsonl")
+    done = run(command, *given)
+    assert done.code == 0
+    hint = "half of the first 20 texts have at most 5 shingles of three words"
+    assert (hint in done.err, "--short-texts" in done.err) == (says, says)
+    settled = run(
+        "insert", "index", "notes.jsonl", "--on-conflict", "skip"
+    )  # there is an index with settings
+    assert command == "dedup" or "--short-texts" not in settled.err
+    other = ("notes.jsonl", "-o", "other.jsonl") if command == "dedup" else ("other", "notes.jsonl")
+    assert "--short-texts" not in run(command, *other, "--short-texts").err

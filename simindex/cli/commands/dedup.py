@@ -222,6 +222,8 @@ def dedup(
     run_job(job, progress, waits_for, json_progress)
     note_tally(job.tally, reads.encoding, says_bad=False)
     _summarise(job, output, as_json)
+    if how_to["config"] is None and how_to["cut"] is None and how.by != "simhash":
+        reading.note_short_texts(inputs, reads, key_from="line", whole_rows=True)
 
 
 class Progress:

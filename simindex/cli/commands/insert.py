@@ -19,10 +19,11 @@ from typing import Annotated, Any
 import typer
 
 from simindex.changes.documents import DEFAULT_BATCH_SIZE, Conflict, InsertReport
-from simindex.cli import options
+from simindex.cli import options, reading
 from simindex.cli.command import Command
 from simindex.cli.failures import INTERRUPTED, REPORTED, CommandError, describe
 from simindex.cli.output import Advance, counted, counted_bad, note, note_tally, print_json, work_bar
+from simindex.config import WordShingles
 from simindex.errors import SimIndexError
 from simindex.format.keys import Key
 from simindex.formulas.curve import DEFAULT_THRESHOLD
@@ -172,7 +173,7 @@ def insert(
         raise typer.BadParameter("--simhash goes with --if-new")
     if simhash and if_new != DEFAULT_THRESHOLD:
         raise typer.BadParameter("--if-new with --simhash has no threshold, but a distance")
-    rows = reads.inputs(inputs, leave_out=index)
+    rows, is_new = reads.inputs(inputs, leave_out=index), not is_index(index)
     began = time.monotonic()
     with (
         _gone_if_empty(index),
@@ -190,6 +191,8 @@ def insert(
     if reads.metadata_field is not None and feed.given and not feed.has_metadata:
         note(f"simindex: --metadata-field: no row has a value in {reads.metadata_field!r}")
     note_tally(rows.tally, reads.encoding, says_bad=False)
+    if is_new and target.config.shingles == WordShingles():
+        reading.note_short_texts(inputs, reads)
     seconds = time.monotonic() - began
     rate = sum(report) / max(seconds, 1e-9)
     if as_json:
