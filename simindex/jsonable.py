@@ -55,7 +55,7 @@ def _name(name: Any) -> str:
 
 
 def spelled(value: Any) -> Any:
-    """Return a value of JSON's types in which all strings are Unicode, as readers of JSON expect.
+    r"""Return a value of JSON's types in which all strings are Unicode, as readers of JSON expect.
 
     Python has the bytes of a file's name that its locale does not know as halves of characters (PEP 383).
     Those that are UTF-8 become their characters, other halves the text that `simindex list` prints.
