@@ -221,7 +221,7 @@ class Config:
         >>> from simindex import Sketcher
         >>> same = Sketcher(Config.short_texts()).sketch_many(["It's 8 °C in Oslo!", "its 8°C in Oslo"])
         >>> round(same[0].jaccard(same[1]), 1)
-        0.9
+        0.8
         """
         shingles = CharShingles(2, normalize=("fold", "punctuation", "whitespace"))
         return cls(shingles, simhash=None, keep_shingles=256)
