@@ -23,6 +23,7 @@ def edited_by(shingles: Shingles) -> tuple[str, ...]:
     return tuple(step for step in shingles.normalize if step in _EDITS or step in _MAPPINGS)
 
 
+@cache  # asked for with every single text
 def steps_before(shingles: Shingles) -> tuple[str, ...]:
     """Return the steps that a text takes before it goes to the kernel, in order."""
     steps = edited_by(shingles)

@@ -9,6 +9,7 @@ Source: w-shingling, Broder 1997; seeds on shingles and bags of shingles.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ def cutting_fields(shingles: Shingles) -> tuple[int, int, int, int]:
     )
 
 
+@cache  # asked for with every single text
 def kernel_tables(shingles: Shingles) -> tuple[bytes, np.ndarray, bytes]:
     """Return (classes, folds, mapping) as the kernel takes them; the mapping is empty where it needs none."""
     by = alphabet.mapping("fold") if kernel_folds(shingles) else b""
