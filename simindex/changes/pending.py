@@ -34,7 +34,7 @@ from simindex.errors import CorruptIndexError, SimIndexError
 from simindex.format.chunks import shingle_keys
 from simindex.format.keys import number_key
 from simindex.format.layout import COPY_TABLE, FIRST_BAND_TABLE
-from simindex.format.meta import Done
+from simindex.format.meta import Note
 from simindex.format.records import (
     MAX_INSERTED_AT,
     REMOVED_DOCUMENT,
@@ -110,7 +110,7 @@ class Pending:
     num_bytes: int = 0
     max_bytes: int | None = None
     sources: int = 0
-    done: Done | None = None
+    done: Note | None = None
     _parts: list[_Part] = field(default_factory=list)
     _num_sorted: int = 0  # parts with a segment of their own
     _num_seen: int = 0  # these and those in `_growing`

@@ -23,6 +23,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -38,15 +39,18 @@ from simindex.errors import (
 )
 from simindex.format.keys import key_hashes, number_key, numbered, segment_of, segment_prefix
 from simindex.format.meta import (
-    DONE_KEYS,
     MANIFEST_KEY,
-    NOTES,
-    Done,
+    TURNS,
     Manifest,
+    Note,
+    call_of,
     decode_done,
     decode_manifest,
+    done_key,
     encode_done,
     encode_manifest,
+    turn_behind,
+    turn_of,
 )
 from simindex.format.records import (
     REMOVED_SKETCH,
@@ -58,7 +62,7 @@ from simindex.format.records import (
     run_key,
 )
 from simindex.queries.scheme import Scheme
-from simindex.queries.view import Expected, PendingView, Reader, View, stored_manifest
+from simindex.queries.view import Expected, PendingView, Reader, View, stored_manifest, stored_notes
 from simindex.segments.build import Puts, num_bytes, segment_puts
 from simindex.segments.directory import COPIED_BYTES
 from simindex.storage.environment import ReadTransaction, WriteTransaction
@@ -70,48 +74,53 @@ Result = TypeVar("Result")
 
 
 class DoneCalls:
-    """The notes that are stored. Not thread-safe by itself; read when the first call asks."""
+    """The notes that are stored, by the ids of their calls: 200 bytes each. Not thread-safe by itself; read
+    when the first call asks."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._notes: dict[bytes, Done] | None = None
+        self._turns: dict[bytes, int] | None = None  # ascending
         self._next_turn = 0
 
     def answer(self, call: bytes) -> Any:
         """Return what a call answered; ``None`` where it was not done, or too long ago."""
-        known = self._read().get(call)
-        return None if known is None else known.answer
+        turn = self._read().get(call)
+        if turn is None:
+            return None
+        with self._store.reading() as txn:
+            value = txn.get("meta", key := done_key(turn))
+            if value is None:
+                raise CorruptIndexError(f"note {turn}: expected one, found none", key=key)
+            return decode_done(key, value)[1]
 
-    def note(self, call: bytes, answer: Any) -> Done:
-        """Return the next note, to be stored with the commit that does the call."""
-        self._read()
-        done = Done(self._next_turn, call, answer)
-        encode_done(done)  # refuses what does not fit
-        return done
+    def note(self, call: bytes, answer: Any) -> Note:
+        """Return the next note. Raises AnswerTooLargeError."""
+        turns, turn = self._read().values(), self._next_turn
+        value = encode_done(turn, call, answer)
+        first = turn_behind(turn, value) - TURNS
+        return Note(turn, call, value, list(takewhile(lambda turn: turn < first, turns)))
 
-    def stored(self, done: Done) -> None:
+    def stored(self, note: Note) -> None:
         """Take note that a commit has stored one."""
-        notes = self._read()
-        notes.pop(done.call, None)
-        notes[done.call] = done
-        self._next_turn = done.turn + 1
-        oldest = next(iter(notes.values()))
-        if oldest.turn + NOTES <= done.turn:
-            del notes[oldest.call]
+        turns = self._read()
+        for call in list(islice(turns, len(note.ends))):
+            del turns[call]
+        turns[note.call] = note.turn
+        self._next_turn = turn_behind(note.turn, note.value)
 
     def forget(self) -> None:
         """Read again what is stored, at the next question."""
-        self._notes = None
+        self._turns = None
 
-    def _read(self) -> dict[bytes, Done]:
-        if self._notes is None:
+    def _read(self) -> dict[bytes, int]:
+        if self._turns is None:
+            turns, self._next_turn = dict[bytes, int](), 0
             with self._store.reading() as txn:
-                stored = [(key, txn.get("meta", key)) for key in DONE_KEYS]
-                found = [decode_done(key, value) for key, value in stored if value is not None]
-            found.sort(key=lambda done: done.turn)
-            self._notes = {done.call: done for done in found}
-            self._next_turn = found[-1].turn + 1 if found else 0
-        return self._notes
+                for key, value in stored_notes(txn):
+                    turn = turn_of(key)
+                    turns[call_of(key, value)[0]], self._next_turn = turn, turn_behind(turn, value)
+            self._turns = turns
+        return self._turns
 
 
 @dataclass(slots=True)
@@ -130,7 +139,7 @@ class Prepared:
     records: Puts
     touched: Puts
     others: list[tuple[str, bytes, Any]]
-    done: Done | None
+    done: Note | None
     newest: bytes
     before: Manifest | None
 
@@ -290,7 +299,8 @@ class Writer:
         for run, behind in runs.items():
             others.append(("ages", run_key(*run), encode_run(Run(*run, behind)) if behind else None))
         if pending.done is not None:
-            others.append(("meta", *encode_done(pending.done)))
+            others.append(("meta", done_key(pending.done.turn), pending.done.value))
+            others += [("meta", done_key(turn), None) for turn in pending.done.ends]
         return Prepared(merged, encoded, records, touched, others, pending.done, newest, before)
 
     def commit(self, prepared: Prepared) -> None:

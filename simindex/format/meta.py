@@ -7,9 +7,8 @@ Invariants: magic, seal and version of the header stay where and what they are, 
 the files of another. What a later version adds without changing what stands here (a kind of table, a way to
 code) it names in the header; a reader that does not know the name refuses the index. A manifest that is
 decoded agrees with itself: every field has its type and range, ids are given once, the ranges of segments
-ascend, and no segment holds more than its range has room for. There are at most `NOTES` replies, for each
-takes the slot of the one that many before it; so a call that is repeated sooner than that answers what it
-answered, and does nothing twice.
+ascend, and no segment holds more than its range has room for. Replies are kept for `TURNS` turns: a call that
+is repeated sooner than that answers what it answered, and does nothing twice.
 """
 
 from __future__ import annotations
@@ -275,8 +274,11 @@ def _contradiction(expected: str, found: object) -> CorruptIndexError:
     return damaged(f"manifest: expected {expected}, found {found!r:.200}", key=MANIFEST_KEY)
 
 
-NOTES = 256
-"""Notes of an index."""
+TURNS = 1 << 16
+"""Turns that a note stays: so many calls of small answers, some minutes of the busiest owner."""
+
+_TURN_BYTES = 1 << 12
+"""Of an answer that takes one turn; so all notes together have 256 MiB at most."""
 
 CALL_BYTES = 16
 """Of the id of a call."""
@@ -284,45 +286,65 @@ CALL_BYTES = 16
 MAX_ANSWER_BYTES = 1 << 20
 """Of what a call answered, packed: of a thousand documents with their matches some 100 KB."""
 
-_NAME = b"done "
-DONE_KEYS = frozenset([_NAME + b"%02x" % slot for slot in range(NOTES)])
-"""The database keys of all notes. They stand behind the key of the header, which has to come first."""
+DONE_PREFIX = b"done "
+"""The database keys of all notes begin with it, and stand behind that of the header, which comes first."""
 
 
 class AnswerTooLargeError(ValueError):
     """What a call answers does not fit into its note."""
 
 
-class Done(NamedTuple):
-    """A note of a call: its id, 16 bytes, and what it answered, a value of msgpack."""
+class Note(NamedTuple):
+    """A note of a call, to be stored with the commit that does it.
+
+    Attributes:
+        turn: when it was made.
+        call: the id of the call, 16 bytes.
+        value: as it is stored.
+        ends: turns of older notes, which go.
+    """
 
     turn: int
     call: bytes
-    answer: Any
+    value: bytes
+    ends: list[int]
 
 
-def encode_done(done: Done) -> tuple[bytes, bytes]:
-    """Return the database key and the sealed value of a note."""
-    if len(done.call) != CALL_BYTES:
-        raise ValueError(f"call: expected an id of {CALL_BYTES} bytes, found {len(done.call)}")
-    packed = pack(done.answer)
+def done_key(turn: int) -> bytes:
+    """Return the database key of the note of a turn."""
+    return DONE_PREFIX + turn.to_bytes(8, "big")
+
+
+def turn_of(key: bytes) -> int:
+    """Return the turn that the database key of a note has."""
+    turn = int.from_bytes(key[len(DONE_PREFIX) :], "big")
+    if len(key) != len(DONE_PREFIX) + 8:
+        raise damaged(f"note {key!r:.60}: expected a turn of 8 bytes, found {turn}", key=key)
+    return turn
+
+
+def turn_behind(turn: int, value: bytes | memoryview) -> int:
+    """Return the turn of the note that follows one."""
+    return turn + 1 + len(value) // _TURN_BYTES
+
+
+def encode_done(turn: int, call: bytes, answer: Any) -> bytes:
+    """Return the sealed value of a note: the id of a call, and what it answered, a value of msgpack."""
+    if len(call) != CALL_BYTES:
+        raise ValueError(f"call: expected an id of {CALL_BYTES} bytes, found {len(call)}")
+    packed = pack(answer)
     if len(packed) > MAX_ANSWER_BYTES:
         raise AnswerTooLargeError(f"answer: expected at most {MAX_ANSWER_BYTES} bytes, found {len(packed)}")
-    key = _key_of(done.turn)
-    return key, seal("meta", key, pack(done))
+    return seal("meta", done_key(turn), call + packed)
 
 
-def decode_done(key: bytes, value: bytes | memoryview) -> Done:
-    """Return the note under a database key."""
-    fields = unpack(unseal("meta", key, value, f"note {key!r:.40}"))
-    if isinstance(fields, list) and len(fields) == len(Done._fields):
-        turn, call, _ = fields
-        is_turn = type(turn) is int and 0 <= turn < 2**63 and _key_of(turn) == key
-        if is_turn and type(call) is bytes and len(call) == CALL_BYTES:
-            return Done._make(fields)
-    expected = f"expected the turn, the id and the answer of a call, found {fields!r:.200}"
-    raise damaged(f"note {key!r:.40}: {expected}", key=key)
+def call_of(key: bytes, value: bytes | memoryview) -> tuple[bytes, memoryview]:
+    """Return the id of the call in a note, and the packed answer."""
+    found = memoryview(unseal("meta", key, value, f"note {turn_of(key)}"))
+    return bytes(found[:CALL_BYTES]), found[CALL_BYTES:]
 
 
-def _key_of(turn: int) -> bytes:
-    return _NAME + b"%02x" % (turn % NOTES)
+def decode_done(key: bytes, value: bytes | memoryview) -> tuple[bytes, Any]:
+    """Return the id of the call in a note, and the answer."""
+    call, packed = call_of(key, value)
+    return call, unpack(packed)

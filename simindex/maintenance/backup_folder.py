@@ -26,7 +26,6 @@ from simindex.format.layout import SegmentEntry
 from simindex.format.meta import (
     BACKUP_KEY,
     CONFIG_KEY,
-    DONE_KEYS,
     MANIFEST_KEY,
     Manifest,
     decode_manifest,
@@ -46,7 +45,7 @@ from simindex.maintenance.backup_parts import (
 )
 from simindex.maintenance.work_folder import place_of, work_folder
 from simindex.queries.scheme import Scheme, scheme_of
-from simindex.queries.view import stored_manifest
+from simindex.queries.view import stored_manifest, stored_notes
 from simindex.storage.environment import ReadTransaction, WriteTransaction
 from simindex.storage.folder import DATA_FILE
 from simindex.storage.store import Store
@@ -193,18 +192,20 @@ class FolderTarget:
         """Make the folder the backup of a snapshot, in one commit."""
         gone = sorted(self._held.keys() - {entry.id for entry in manifest.segments})
         with self._store.reading(buffers=False) as there:
-            differences = _differences(txn, there)
+            differences, known = _differences(txn, there), dict(stored_notes(there))
         if self.is_new:
             for name in SMALL:  # in several commits, for nothing is named yet
                 for part in _tail(txn, name, differences.pop(name).tail):
                     self._store.commit(partial(WriteTransaction.append, database=name, items=part))
                     self._advance(sum(len(value) for _, value in part))
-        notes = [(key, value) for key in sorted(DONE_KEYS) if (value := txn.get("meta", key)) is not None]
+        notes = dict(stored_notes(txn))
 
         def change(writing: WriteTransaction) -> int:
             written = 0
-            for key, value in notes:
-                writing.put("meta", key, bytes(value))
+            for key in notes.keys() - known.keys():
+                writing.put("meta", key, bytes(notes[key]))
+            for key in known.keys() - notes.keys():
+                writing.delete("meta", key)
             for segment in gone:
                 writing.delete_prefix("segments", segment_prefix(segment))
             for name, found in differences.items():

@@ -20,9 +20,8 @@ from simindex.format.keys import NUMBER_KEY_BYTES, number_of, segment_of
 from simindex.format.meta import (
     BACKUP_KEY,
     CONFIG_KEY,
-    DONE_KEYS,
+    DONE_PREFIX,
     MANIFEST_KEY,
-    NOTES,
     Manifest,
     decode_done,
     decode_header,
@@ -79,17 +78,10 @@ class _Check:
         values = sum(record.overflow_pages for record in records) if self._is_full else 0
         self._done, self._total = pages * self._file.page_bytes, (pages + values) * self._file.page_bytes
         scheme, manifest = self._scheme(), self._decoded("manifest", MANIFEST_KEY, decode_manifest)
-        turns = [
+        notes = sorted(key for key in self._meta if key.startswith(DONE_PREFIX))
+        for key in notes:
             self._decoded("call", key, partial(decode_done, key))
-            for key in sorted(self._meta.keys() & DONE_KEYS)
-        ]
-        numbers = [done.turn for done in turns if done is not None]
-        if numbers and max(numbers) - min(numbers) >= NOTES:
-            message = (
-                f"expected notes of calls of {NOTES} turns, found turns {min(numbers)} to {max(numbers)}"
-            )
-            self.found(Problem("call", message, "meta"))
-        for key in self._meta.keys() - _META_KEYS - DONE_KEYS:
+        for key in self._meta.keys() - _META_KEYS - set(notes):
             self.found(Problem("page", "expected no such value, found one", "meta", first_key=key.hex()))
         if scheme is not None and manifest is not None and self._has_room(scheme, manifest):
             self._num_segments, self._num_documents = len(manifest.segments), manifest.num_documents

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import takewhile
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -21,7 +22,7 @@ from simindex.errors import CorruptIndexError, damaged
 from simindex.format.chunks import table_key
 from simindex.format.keys import Key, decode_keys, encode_key, key_hashes, number_key, numbered
 from simindex.format.layout import COPY_TABLE, KEY_TABLE, SegmentEntry
-from simindex.format.meta import MANIFEST_KEY, Manifest, decode_manifest
+from simindex.format.meta import DONE_PREFIX, MANIFEST_KEY, Manifest, decode_manifest
 from simindex.format.records import (
     REMOVED_SKETCH,
     Run,
@@ -88,6 +89,12 @@ def stored_manifest(txn: ReadTransaction) -> bytes:
     if not value:
         raise CorruptIndexError("manifest: expected one, found nothing; restore a backup")
     return bytes(value)
+
+
+def stored_notes(txn: ReadTransaction) -> Iterator[tuple[bytes, memoryview]]:
+    """Yield the notes of calls that may be repeated, (key, value), in the order of their turns."""
+    items = txn.items("meta", DONE_PREFIX)
+    return takewhile(lambda item: item[0].startswith(DONE_PREFIX), items)
 
 
 class Reader:

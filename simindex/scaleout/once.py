@@ -23,7 +23,7 @@ IfNew = tuple[list[int], list[tuple[int, Matches]]]
 
 
 class OnceIndex(Index):
-    """An index with changes that may be repeated by their id, 16 bytes, among the last 256 such changes."""
+    """An index with changes that may be repeated by their id, 16 bytes, among the last 65,536 of them."""
 
     def answers(self, query: Query, batch: SketchBatch) -> Answers:
         """Return the matches of many sketches, on one snapshot."""

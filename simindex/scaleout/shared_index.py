@@ -243,7 +243,8 @@ class SharedIndex:
             items, batch_size, workers, id, text, metadata: as in `Index.insert_many`; sketches are made here.
             threshold, by, max_distance, on_match, on_conflict, touch: as there.
             call: a name of this call. Made again with the same name and items, by a driver that was started
-                again, say, it gets its first answer, as long as fewer than 256 other batches followed.
+                again, say, it gets its first answer, as long as fewer than 65,536 batches of all drivers
+                followed; a batch whose `on_match` is told more than 4 KiB counts for more.
 
         Raises:
             KeyExistsError, TypeError, ValueError: as there.

@@ -1,4 +1,4 @@
-"""Calls that may be repeated: done once, and told twice."""
+"""Calls that may be repeated: done once, and answered twice."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ import simindex
 from simindex import Config, CorruptIndexError, KeyExistsError, TransactionOpenError
 from simindex.changes.documents import NewDocuments, prepare_documents
 from simindex.format.keys import encode_key
-from simindex.format.meta import NOTES, Done, encode_done
+from simindex.format.meta import TURNS, done_key, encode_done
 from simindex.scaleout.once import OnceIndex
 
 CONFIG = Config(num_perm=16)
@@ -69,19 +69,37 @@ def test_call_that_changes_nothing_is_known_as_well(tmp_path: Path) -> None:
         assert "a" in index
 
 
-def test_oldest_note_makes_room(tmp_path: Path) -> None:
+def test_call_is_known_behind_hundreds_of_others(tmp_path: Path) -> None:
     with OnceIndex(tmp_path / "i", "x", CONFIG) as index:
-        for number in range(NOTES + 3):
-            assert index.add_once(call(number), documents(str(number)), "error") == [1, 0, 0]
-        assert index.check()
+        for number in range(600):
+            assert index.remove_once(call(number), encoded("none")) == 0
+        index.add_once(call(600), documents("a"), "error")
+        for number in range(600):
+            assert index.remove_once(call(number), encoded("a")) == 0
+        assert list(index) == ["a"]
+
+
+@pytest.mark.parametrize(("answer", "taken"), [([1, 0, 0], 1), ("x" * 10_000, 3)])
+def test_oldest_note_makes_room(tmp_path: Path, answer: object, taken: int) -> None:
+    with OnceIndex(tmp_path / "i", "x", CONFIG) as index:
+        index.add_once(call(1), documents("a"), "error")
+        index.add_once(call(2), documents("b"), "error")
+    turn = TURNS - taken
+    store_values(tmp_path / "i", [("meta", done_key(turn), encode_done(turn, call(3), answer))])
+    with OnceIndex(tmp_path / "i", "r+") as index:
+        assert index.add_once(call(1), documents("a"), "error") == [1, 0, 0]
+        index.backup(tmp_path / "copy")
+        assert index.add_once(call(4), documents("c"), "error") == [1, 0, 0]
         with pytest.raises(KeyExistsError):
-            index.add_once(call(2), documents("2"), "error")
-        assert index.add_once(call(3), documents("3"), "error") == [1, 0, 0]
+            index.add_once(call(1), documents("a"), "error")
+        assert index.add_once(call(2), documents("b"), "error") == [1, 0, 0]
+        index.backup(tmp_path / "copy")
+        assert index.check()
+    assert content_of(tmp_path / "copy") == content_of(tmp_path / "i")
     with OnceIndex(tmp_path / "i", "r+") as index:
         with pytest.raises(KeyExistsError):
-            index.add_once(call(2), documents("2"), "error")
-        assert index.add_once(call(3), documents("3"), "error") == [1, 0, 0]
-        assert len(index) == NOTES + 3
+            index.add_once(call(1), documents("a"), "error")
+        assert index.add_once(call(2), documents("b"), "error") == [1, 0, 0]
 
 
 def test_repeatable_call_is_none_of_a_transaction(tmp_path: Path) -> None:
@@ -94,13 +112,15 @@ def test_repeatable_call_is_none_of_a_transaction(tmp_path: Path) -> None:
 def test_damaged_note_is_told_and_never_taken_for_none(tmp_path: Path) -> None:
     with OnceIndex(tmp_path / "i", "x", CONFIG) as index:
         index.add_once(call(1), documents("a"), "error")
-    key, value = encode_done(Done(0, call(1), [1, 0, 0]))
+    key, value = done_key(0), encode_done(0, call(1), [1, 0, 0])
     store_values(tmp_path / "i", [("meta", key, value[:-1] + b"?")])
     with OnceIndex(tmp_path / "i", "r+") as index:
-        with pytest.raises(CorruptIndexError, match="done 00"):
+        with pytest.raises(CorruptIndexError, match="note 0"):
             index.add_once(call(1), documents("a"), "error")
         report = index.check()
         assert [(problem.kind, problem.database) for problem in report.problems] == [("call", "meta")]
-    store_values(tmp_path / "i", [("meta", key, value), ("meta", *encode_done(Done(257, call(2), 0)))])
+    store_values(tmp_path / "i", [("meta", key, value), ("meta", key + b"1", value)])
     (problem,) = simindex.check(tmp_path / "i").problems
-    assert "expected notes of calls of 256 turns, found turns 0 to 257" in problem.message
+    assert "expected a turn of 8 bytes" in problem.message
+    with OnceIndex(tmp_path / "i", "r+") as index, pytest.raises(CorruptIndexError, match="of 8 bytes"):
+        index.add_once(call(1), documents("a"), "error")

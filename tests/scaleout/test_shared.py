@@ -100,6 +100,12 @@ def test_a_call_that_is_repeated_by_name_gets_its_first_answer(index: SharedInde
     assert index.insert_many_if_new(ITEMS, 0.6, on_conflict="skip").inserted == 0
 
 
+def test_a_call_is_repeated_behind_hundreds_of_another_driver(index: SharedIndex) -> None:
+    first = index.insert_many(ITEMS[:3], call="slow 0")
+    index.insert_many([(n, "words") for n in range(300)], batch_size=1, call="fast")
+    assert index.insert_many(ITEMS[:3], call="slow 0") == first
+
+
 def test_answers_that_fit_no_note_come_in_halves(index: SharedIndex, tmp_path: Path) -> None:
     items = [(n, "the same words in all of them", "m" * 300_000) for n in range(12)]
     told: dict[Any, list[Any]] = {}

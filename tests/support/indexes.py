@@ -21,7 +21,7 @@ from simindex import (
     SimHashConfig,
 )
 from simindex.format.keys import segment_key, segment_of
-from simindex.format.meta import DONE_KEYS, decode_manifest
+from simindex.format.meta import DONE_PREFIX, decode_manifest
 from simindex.maintenance.check import run_check
 from simindex.maintenance.repair import run_repair
 from simindex.storage.folder import Mode as Mode
@@ -218,7 +218,7 @@ def content_of(path: Path) -> Content:
         (database, key): value
         for (database, key), value in found.items()
         if (database != "segments" or segment_of(key) in live)
-        and (database != "meta" or key in {b"config", b"manifest"} | DONE_KEYS)
+        and (database != "meta" or key in {b"config", b"manifest"} or key.startswith(DONE_PREFIX))
     }
 
 
