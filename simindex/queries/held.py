@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,23 +42,25 @@ _MOST_KNOWN = 100_000
 
 _RECORDS_A_TIME = 10_000
 
-_ROOM = 1 << 18
+_ROOM = 1 << 21
 """Results for which there is room at first; only what is written of it takes memory."""
 
 
-class HeldDocument(NamedTuple):
-    """A stored document that a text holds.
+class HeldBy(NamedTuple):
+    """The stored documents that a text holds, as columns, largest share first; of equal ones the larger
+    document, which is more similar.
 
     Attributes:
-        key, metadata: of the document.
-        share: of its distinct shingles, that the text has.
-        spans: where in the text, in code points: [start, end] each; none for ready shingles.
+        documents: key and metadata of each.
+        shares: of its distinct shingles, that the text has.
+        spans: where in the text, in code points: int64, shape (n, 2); none for ready shingles.
+        bounds: first and last, exclusive, of the spans of each.
     """
 
-    key: Key
-    metadata: Any
-    share: float
-    spans: list[list[int]]
+    documents: list[tuple[Key, Any]]
+    shares: list[float]
+    spans: np.ndarray
+    bounds: list[list[int]]
 
 
 class HeldDocuments:
@@ -72,8 +73,8 @@ class HeldDocuments:
         self._threshold = threshold
         self._stored: _Stored | None = None
 
-    def answers(self, view: View, documents: Iterable[Document]) -> Iterator[list[HeldDocument]]:
-        """Yield the documents of which each text has at least the threshold, largest share first."""
+    def answers(self, view: View, documents: Iterable[Document]) -> Iterator[HeldBy | None]:
+        """Yield the documents of which each text has at least the threshold; ``None``: there is none."""
         stored = self._stored
         if stored is None or stored.manifest != view.manifest:
             self._stored = stored = _Stored(view, self._threshold)
@@ -96,45 +97,60 @@ class _Stored:
 
     def __init__(self, view: View, threshold: float) -> None:
         self.manifest: Manifest = view.manifest
-        numbers, sizes = [np.empty(0, np.uint64)], [np.empty(0, np.uint32)]
+        numbers, sizes, documents = [np.empty(0, np.uint64)], [np.empty(0, np.uint32)], list[int]()
         first = 0
         while some := view.numbers_from(first, _RECORDS_A_TIME):
             owners = [number if record.leader is None else record.leader for number, record in some]
             numbers.append(np.array(owners, dtype=np.uint64))
             sizes.append(np.array([record.num_shingles for _, record in some], dtype=np.uint32))
+            documents += [number for number, _ in some]
             first = some[-1][0] + 1
-        self._numbers, own = np.unique(np.concatenate(numbers), return_index=True)
+        owners_of_all = np.concatenate(numbers)
+        self._numbers, own, counts = np.unique(owners_of_all, return_index=True, return_counts=True)
+        # The documents of each sketch, that of the first behind those before.
+        self._of_sketches = np.array(documents, dtype=np.uint64)[np.argsort(owners_of_all, kind="stable")]
+        self._ends = np.cumsum(counts)
         self._sizes = np.concatenate(sizes)[own]
         of_tables = [view.directory.geometry.entry_counts(of.entry) for of in view.directory.segments]
         self._num_entries = sum(counts[view.scheme.tables.shingle_table] for counts in of_tables)
         self._least = _least_hits(self._sizes, threshold)
-        self._known: dict[int, list[tuple[int, Key, Any]]] = {}
+        self._known: dict[int, tuple[Key, Any]] = {}
 
-    def held_by(self, view: View, documents: list[Any]) -> list[list[HeldDocument]]:
+    def held_by(self, view: View, documents: list[Any]) -> list[HeldBy | None]:
         """Return the held documents of each text."""
-        config, found = view.scheme.config, [list[HeldDocument]() for _ in documents]
+        config, found = view.scheme.config, list[HeldBy | None]([None] * len(documents))
         texts = self._texts(view, *_hashes_of(documents, config.shingles, config.hash_seed))
         held = None if texts is None else self._held(texts)
         if texts is None or held is None or not len(held):
             return found
         runs = _grown(_kernel.find_runs, SHINGLE_RUN, *texts, len(self._sizes), held)
         runs = runs[np.argsort(runs["place"], kind="stable")]
-        bounds = np.searchsorted(runs["place"], np.arange(len(held) + 1))
-        firsts = np.flatnonzero(np.diff(held["text"].astype(np.int64), prepend=-1)).tolist()
-        for first, behind in zip(firsts, [*firsts[1:], len(held)], strict=True):
-            at = int(held["text"][first])
-            spans = _spans(documents[at], config.shingles, runs[bounds[first] : bounds[behind]])
-            ends = (bounds[first : behind + 1] - bounds[first]).tolist()
-            each = zip(held[first:behind].tolist(), ends[:-1], ends[1:], strict=True)
-            held_here = list[tuple[float, int, int, HeldDocument]]()
-            for (_, sketch, hits), begin, end in each:
-                size = int(self._sizes[sketch])
-                for number, key, metadata in self._documents(view, sketch):
-                    document = HeldDocument(key, metadata, hits / size, spans[begin:end])
-                    held_here.append((-document.share, -size, number, document))
-            # Of equal shares the larger document is more similar.
-            found[at] = [document for *_, document in sorted(held_here, key=itemgetter(0, 1, 2))]
+        behind = np.searchsorted(runs["place"], np.arange(1, len(held) + 1))
+        bounds = np.column_stack((np.append(0, behind[:-1]), behind))
+        order, numbers, shares = self._in_order(held)
+        known = self._documents_of(view, numbers, held["number"][order])
+        bounds, ends = bounds[order], np.flatnonzero(np.diff(held["text"][order], append=_NO_LIST)) + 1
+        for first, end in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True):
+            at, own = int(held["text"][order[first]]), bounds[first:end]
+            begin = own.min()
+            spans = _spans(documents[at], config.shingles, runs[begin : own.max()])
+            own = own - begin if len(spans) else own * 0
+            found[at] = HeldBy(known[first:end], shares[first:end].tolist(), spans, own.tolist())
         return found
+
+    def _in_order(self, held: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the places of held sketches, once for each of their documents, in the order of `HeldBy`,
+        text by text; and the numbers and shares of these documents."""
+        sketches = held["number"]
+        counts = np.diff(self._ends, prepend=0)[sketches]
+        places = np.repeat(np.arange(len(held)), counts)
+        behind = np.repeat(np.cumsum(counts) - self._ends[sketches], counts)
+        numbers = self._of_sketches[np.arange(len(places)) - behind]
+        sizes = self._sizes[sketches].astype(np.int64)
+        shares = held["hits"] / sizes
+        order = np.lexsort((numbers, -sizes[places], -shares[places], held["text"][places]))
+        places = places[order]
+        return places, numbers[order], shares[places]
 
     def _texts(self, view: View, hashes: np.ndarray, counts: np.ndarray) -> _Texts | None:
         """Return texts of these hashes by the lists of documents that have them; ``None``: none has any."""
@@ -145,8 +161,8 @@ class _Stored:
         lists = np.full(len(keys), _NO_LIST)
         places = self._places_to_find(view, keys)
         keys = keys[places]
-        order = np.argsort(keys)
-        ascending = keys[order]
+        ascending, order = np.empty_like(keys), np.empty(len(keys), np.uint32)
+        _kernel.sort_tables(keys[None], len(keys), ascending, order)
         is_first = np.ones(len(keys), dtype=bool)
         np.not_equal(ascending[1:], ascending[:-1], out=is_first[1:])
         begins = np.flatnonzero(is_first)
@@ -199,15 +215,16 @@ class _Stored:
         held = _grown(_kernel.count_held, HELD_DOCUMENT, *texts, self._least)
         return np.ascontiguousarray(held[np.argsort(held["text"], kind="stable")])
 
-    def _documents(self, view: View, sketch: int) -> list[tuple[int, Key, Any]]:
-        """Return number, key and metadata of the documents of a sketch."""
-        known = self._known
-        if sketch not in known:
-            if len(known) >= _MOST_KNOWN:
-                self._known = known = {}
-            documents = view.documents_with(int(self._numbers[sketch]), EVERY)
-            known[sketch] = [(number, record.key, record.metadata) for number, record in documents]
-        return known[sketch]
+    def _documents_of(self, view: View, numbers: np.ndarray, sketches: np.ndarray) -> list[tuple[Key, Any]]:
+        """Return key and metadata of the documents with these numbers, of these sketches."""
+        known, wanted = self._known, numbers.tolist()
+        if len(known) + len(numbers) > _MOST_KNOWN and not known.keys() >= set(wanted):
+            self._known = known = {}
+        for number, sketch in zip(wanted, sketches.tolist(), strict=True):
+            if number not in known:
+                for own, record in view.documents_with(int(self._numbers[sketch]), EVERY):
+                    known[own] = record.key, record.metadata
+        return [known[number] for number in wanted]
 
 
 def _hashes_of(documents: list[Any], shingles: Shingles, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -236,11 +253,10 @@ def _grown(function: Callable[..., int], dtype: np.dtype[Any], *arguments: objec
     return found[:count]
 
 
-def _spans(document: Any, shingles: Shingles, runs: np.ndarray) -> list[list[int]]:
+def _spans(document: Any, shingles: Shingles, runs: np.ndarray) -> np.ndarray:
     """Return the spans of runs of shingles."""
     if not isinstance(document, str):
-        return []
+        return np.empty((0, 2), np.int64)
     starts, ends = token_places(document, shingles)
     last = np.minimum(runs["behind"] - 1 + shingles.size, len(ends)) - 1
-    spans: list[list[int]] = np.column_stack((starts[runs["first"]], ends[last])).tolist()
-    return spans
+    return np.column_stack((starts[runs["first"]], ends[last]))

@@ -143,6 +143,13 @@ def normalized(text: str, step: Mapping) -> str:
     return _kernel.normalized(mapping(step), text)
 
 
+def lower_ascii(text: str) -> str:
+    """Return a text with the letters A to Z in lower case, others as they are."""
+    content = np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8).copy()
+    content[(content >= ord("A")) & (content <= ord("Z"))] += ord("a") - ord("A")
+    return content.tobytes().decode("utf-8", "surrogatepass")
+
+
 def pieces(text: str, step: Mapping) -> list[tuple[int, int]]:
     """Return the slices, first and last exclusive, that a step may change, each by itself."""
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")

@@ -18,12 +18,13 @@ Edit = tuple[int, int, str]
 """A slice of a text, first and last exclusive, and what takes its place. Edits ascend and are apart."""
 
 
+@cache  # both are asked for with every single text
 def edited_by(shingles: Shingles) -> tuple[str, ...]:
     """Return the steps that `edits` has, in order."""
     return tuple(step for step in shingles.normalize if step in _EDITS or step in _MAPPINGS)
 
 
-@cache  # asked for with every single text
+@cache
 def steps_before(shingles: Shingles) -> tuple[str, ...]:
     """Return the steps that a text takes before it goes to the kernel, in order."""
     steps = edited_by(shingles)

@@ -144,6 +144,8 @@ def _prepared(text: str, steps: Iterable[str]) -> tuple[str, np.ndarray, np.ndar
     """Apply steps of `edits`; returns the text, and the span that each character was made of."""
     starts, ends = np.arange(len(text)), np.arange(1, len(text) + 1)
     for step in steps:
+        if step == "fold":  # in one go what most edits would be, each for itself
+            text = alphabet.lower_ascii(text)
         text, starts, ends = _edited(text, starts, ends, edits(text, step))
     return text, starts, ends
 

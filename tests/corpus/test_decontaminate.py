@@ -245,3 +245,11 @@ def test_a_job_with_other_items_is_another_one_and_bad_rows_are_passed_over(tmp_
     written(tmp_path / "a.jsonl", [(8, ITEM + " sharp")])
     with pytest.raises(SimIndexError, match=r"made with against='\S+a.jsonl', which has changed since"):
         decontaminate(*arguments, tmp_path / "a.jsonl", on_bad_row=bad.append)
+
+
+def test_report_of_an_id_that_is_no_unicode_has_the_same_places(tmp_path: Path) -> None:
+    reports = []
+    for number, item in enumerate(("q", "\udcff")):
+        decontaminate([(1, f"News: {ITEM}!")], tmp_path / str(number), [(item, ITEM)], mode="report-only")
+        reports.append(json.loads((tmp_path / str(number)).read_text()))
+    assert reports[1]["items"] == [reports[0]["items"][0] | {"item": "\\udcff"}]

@@ -33,7 +33,7 @@ from simindex.format.keys import Key
 from simindex.index import Index
 from simindex.inputs import OnBadRow, Source, sound
 from simindex.jsonable import key_of, plain
-from simindex.queries.held import HeldDocument, HeldDocuments
+from simindex.queries.held import HeldBy, HeldDocuments
 from simindex.sketching.shingles import shingle_hashes
 from simindex.storage.folder import is_index
 
@@ -197,6 +197,36 @@ class Contaminated(NamedTuple):
         return found | {"number": self.number, "items": [item.to_dict() for item in self.items]}
 
 
+Item = tuple[Key, str, int]
+"""The first three of `Held`."""
+
+
+class _HoldingRow(NamedTuple):
+    """A row that holds items, as columns: there may be hundreds of them, each in many places."""
+
+    key: Key
+    place: Place
+    number: int
+    items: list[Item]
+    held: HeldBy
+
+    def contaminated(self) -> Contaminated:
+        """Return what a caller is given."""
+        spans = self.held.spans.tolist()
+        each = zip(self.items, self.held.shares, self.held.bounds, strict=True)
+        items = [Held(*item, share, spans[first:end]) for item, share, (first, end) in each]
+        return Contaminated(self.key, self.place, self.number, items)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the line of the report: that of `contaminated`, with arrays in the place of lists."""
+        spans, each = self.held.spans, zip(self.items, self.held.shares, self.held.bounds, strict=True)
+        items = [
+            {"item": plain(key), "item_input": name, "item_row": row, "share": share, "spans": spans[a:b]}
+            for (key, name, row), share, (a, b) in each
+        ]
+        return Contaminated(self.key, self.place, self.number, []).to_dict() | {"items": items}
+
+
 class _Items(Index):
     """The open index of the items."""
 
@@ -204,8 +234,8 @@ class _Items(Index):
         super().__init__(path, mode, config)
         self._held = HeldDocuments(share)
 
-    def held(self, documents: list[Any]) -> list[list[HeldDocument]]:
-        """Return the items of which each document has at least that share."""
+    def held(self, documents: list[Any]) -> list[HeldBy | None]:
+        """Return the items of which each document has at least that share; ``None``: there is none."""
         with self._store.reading() as txn:
             return list(self._held.answers(self._reader.view(txn), documents))
 
@@ -233,7 +263,7 @@ class Decontamination(Job):
         self._items = (
             None if is_stored else entries_of(against, against_id, against_text, options=OPTIONS_OF_ITEMS)
         )
-        self._found: dict[tuple[str, int, Key], FoundItem] = {}
+        self._found: dict[Item, list[Any]] = {}  # the other attributes of `FoundItem`
         if not is_stored:
             shingles, seed = (DEFAULT_ITEM_SHINGLES, 1) if config is None else (config.shingles, config.seed)
             config = Config(shingles, num_perm=8, simhash=None, seed=seed, containment=1)
@@ -249,13 +279,18 @@ class Decontamination(Job):
             described["against"] = self._items.digest()
         return described
 
-    def reported(self, entry: Entry, verdict: list[Held]) -> Contaminated:
+    def reported(self, entry: Entry, verdict: HeldBy) -> _HoldingRow:
         """Return the report entry of a row that holds items."""
-        return Contaminated(entry.key, Place(entry.name, entry.row), entry.number, verdict)
+        documents, path = verdict.documents, self._others and self._others[0]
+        if self._items is None:
+            items: list[Any] = [(key, path, 0) for key, _ in documents]
+        else:
+            items = [tuple(item) for _, item in documents]
+        return _HoldingRow(entry.key, Place(entry.name, entry.row), entry.number, items, verdict)
 
-    def note(self, _: Entry, removed: Contaminated | None) -> Note:
+    def note(self, _: Entry, removed: _HoldingRow | None) -> Note:
         """Return what is written behind a row where all are written."""
-        items = [] if removed is None else removed.items
+        items = [] if removed is None else removed.contaminated().items
         share = items[0].share if items else 0.0
         return {"contamination": share, "items": [item.to_dict() for item in items]}
 
@@ -276,17 +311,7 @@ class Decontamination(Job):
         self._note_tally()
 
     def _decided(self, items: _Items, rows: Rows) -> DecidedRows:
-        found = naming_keys(rows.keys, rows.documents, items.held)
-        return rows, ([self._verdict(items, held) for held in found], set())
-
-    def _verdict(self, items: _Items, documents: list[HeldDocument]) -> list[Held] | None:
-        """Return the items that a row holds."""
-        held = []
-        for document in documents:
-            item: Any = (document.key, items.path, 0) if self._items is None else document.metadata
-            key, name, row = item
-            held.append(Held(key, name, row, document.share, document.spans))
-        return held or None
+        return rows, (naming_keys(rows.keys, rows.documents, items.held), set())
 
     @contextmanager
     def _opened_items(self, folder: str) -> Iterator[_Items]:
@@ -316,18 +341,18 @@ class Decontamination(Job):
 
     # ---- the items that were found ----
 
-    def on_removed(self, removed: Contaminated) -> None:
+    def on_removed(self, removed: _HoldingRow) -> None:
         """Take note of the items of a row, and call the caller's function with it."""
-        self._note(removed.key, removed.place, removed.items)
-        super().on_removed(removed)
+        self._note(removed.key, removed.place, removed.items, removed.held.shares)
+        if self._on_removed is not None:
+            super().on_removed(removed.contaminated())
 
-    def _note(self, key: Key, place: Place, items: Iterable[Held]) -> None:
-        for item in items:
-            name = item.item_input, item.item_row, item.item
-            found = self._found.get(name) or FoundItem(*item[:3], -1.0, 0, key, place)
-            if item.share > found.share:
-                found = found._replace(share=item.share, held_by=key, place=place)
-            self._found[name] = found._replace(rows=found.rows + 1)
+    def _note(self, key: Key, place: Place, items: Iterable[Item], shares: Iterable[float]) -> None:
+        for item, share in zip(items, shares, strict=True):
+            found = self._found.setdefault(item, [-1.0, 0, key, place])
+            found[1] += 1
+            if share > found[0]:
+                found[0], found[2], found[3] = share, key, place
 
     def decontamination(self) -> DecontaminationReport:
         """Return what was done by now, by this process or an earlier one."""
@@ -336,8 +361,9 @@ class Decontamination(Job):
             path = self._writing.report_path or Journal(self._folder or "", {}).removed_path
             with Source(path).lines() as lines:
                 for row in map(json.loads, sound(lines)):
-                    held = [Held(**item | {"item": key_of(item["item"])}) for item in row["items"]]
-                    self._note(key_of(row["id"]), Place(row["input"], row["row"]), held)
-        state, found = self.state, list(self._found.values())
+                    held = [(key_of(own["item"]), own["item_input"], own["item_row"]) for own in row["items"]]
+                    shares = [own["share"] for own in row["items"]]
+                    self._note(key_of(row["id"]), Place(row["input"], row["row"]), held, shares)
+        state, found = self.state, [FoundItem(*item, *known) for item, known in self._found.items()]
         counts = state.read, state.kept, state.removed, state.bounded
         return DecontaminationReport(*counts, state.seconds, state.items, state.short_items, found)

@@ -13,6 +13,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
 from simindex.corpus.entries import Entry
 from simindex.errors import optional_module
 from simindex.inputs import BatchRow, Cells, InputError
@@ -113,7 +115,7 @@ class JsonLines(Encoder):
 def json_line(orjson: Any, values: Any, spells: bool = False) -> bytes:
     """Return a line of JSON. Halves of characters are escaped, as an input may have them, or `spelled`."""
     try:
-        options = orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS
+        options = orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
         return bytes(orjson.dumps(values, option=options, default=_plain))
     except TypeError:  # such halves, a number over 64 bits, or deep nesting
         values = spelled(values) if spells else values
@@ -125,7 +127,7 @@ def _plain(value: Any) -> Any:
     try:
         return plain(value)
     except TypeError:
-        return str(value)
+        return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)
 
 
 class CsvLines(Encoder):
