@@ -123,7 +123,8 @@ def test_golden_indexes_hold_what_the_format_has() -> None:
     tables = {bytes.fromhex(key)[8:10] for key, _ in golden["chunked"]["databases"]["segments"]}
     assert len(tables) > 5
     assert all(
-        b"done 00" in [bytes.fromhex(key) for key, _ in one["databases"]["meta"]] for one in golden.values()
+        any(bytes.fromhex(key).startswith(b"done ") for key, _ in one["databases"]["meta"])
+        for one in golden.values()
     )
     whole = {bytes.fromhex(key)[8:10] for key, _ in golden["whole"]["databases"]["segments"]}
     assert whole == {b"\xff\xff"}

@@ -66,8 +66,8 @@ _PLAIN = {str, bytes, int}
 
 
 def key_hashes(encoded_keys: list[bytes]) -> np.ndarray:
-    """Return the 64-bit hashes that the key table is sorted by: xxh3-64 of the stored keys, uint64."""
-    return np.fromiter(map(xxhash.xxh3_64_intdigest, encoded_keys), np.uint64, len(encoded_keys))
+    """Return the 64-bit hashes that the key table is sorted by: xxh64 of the stored keys, uint64."""
+    return np.fromiter(map(xxhash.xxh64_intdigest, encoded_keys), np.uint64, len(encoded_keys))
 
 
 number_key: Callable[[int], bytes] = struct.Struct(">Q").pack

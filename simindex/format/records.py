@@ -147,7 +147,7 @@ def encode_records(
     heads, tails = map(_head_of, packed_rests), map(_tail_of, packed_rests)
     contents = list(map(b"".join, zip(heads, packed_keys, packed_metadata, tails, strict=True)))
     # The seed of this database, 0, is the default; to hand it over would cost a twentieth of all this.
-    seals = map(xxhash.xxh3_64_digest, map(operator.add, database_keys, contents))
+    seals = map(xxhash.xxh64_digest, map(operator.add, database_keys, contents))
     return list(zip(database_keys, map(operator.add, contents, seals), strict=True))
 
 
@@ -161,7 +161,7 @@ def decode_record(number: int, value: bytes | memoryview) -> StoredRecord:
 
 def are_sealed(records: Iterable[bytes], seals: bytes) -> bool:
     """Whether these are the seals of records that have the database key in front, and no seal behind."""
-    return b"".join(map(xxhash.xxh3_64_digest, records)) == seals
+    return b"".join(map(xxhash.xxh64_digest, records)) == seals
 
 
 def decoded(record: bytes | StoredRecord) -> StoredRecord:
@@ -181,7 +181,7 @@ def decode_record_of(number: int, value: bytes | memoryview, encoded_key: bytes)
 def _content(number: int, value: bytes | memoryview) -> bytes:
     key, sealed = number_key(number), bytes(value)
     content = sealed[:-SEAL_BYTES]
-    if xxhash.xxh3_64_digest(key + content) != sealed[-SEAL_BYTES:]:
+    if xxhash.xxh64_digest(key + content) != sealed[-SEAL_BYTES:]:
         unseal("documents", key, value, f"document {number}")  # raises
     return content
 

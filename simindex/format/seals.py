@@ -49,8 +49,8 @@ def unpack(data: bytes | memoryview) -> Any:
 
 
 def seal(database: str, key: bytes, content: bytes | memoryview) -> bytes:
-    """Return content followed by the xxh3-64 of key and content, in the canonical (big-endian) form."""
-    digest = xxhash.xxh3_64(key, SEAL_SEEDS[database])
+    """Return content followed by the xxh64 of key and content, in the canonical (big-endian) form."""
+    digest = xxhash.xxh64(key, SEAL_SEEDS[database])
     digest.update(content)
     return b"".join((content, digest.digest()))
 
@@ -58,7 +58,7 @@ def seal(database: str, key: bytes, content: bytes | memoryview) -> bytes:
 def unseal_many(database: str, items: list[tuple[bytes, bytes]], what: str) -> None:
     """Check many sealed values, of which there are millions, in a third of the time of `unseal` for each."""
     seed = SEAL_SEEDS[database]
-    digests = [xxhash.xxh3_64_digest(key + value[:-SEAL_BYTES], seed) for key, value in items]
+    digests = [xxhash.xxh64_digest(key + value[:-SEAL_BYTES], seed) for key, value in items]
     if digests != [value[-SEAL_BYTES:] for _, value in items]:
         for key, value in items:
             unseal(database, key, value, f"{what} {key.hex():.80}")
@@ -70,7 +70,7 @@ def unseal(
     """Return the content of a sealed value; `what` and `segment` say in an error what it is."""
     view = memoryview(value)
     content = view[:-SEAL_BYTES]
-    digest = xxhash.xxh3_64(key, SEAL_SEEDS[database])
+    digest = xxhash.xxh64(key, SEAL_SEEDS[database])
     digest.update(content)
     if digest.digest() != view[-SEAL_BYTES:]:
         problem = f"{what}: expected a value that fits its seal, found {len(view)} damaged bytes"

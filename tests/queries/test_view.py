@@ -56,9 +56,22 @@ def test_keys_whose_hashes_are_equal_are_told_apart_by_their_records(
 
 
 def crowded_keys(count: int) -> list[Key]:
-    """Keys of one hash whatever their last eight bytes are, for XXH3 multiplies these by 0."""
-    secret = bytes.fromhex("ded46de9839097db")  # bytes 16 to 23 of its public one
-    return [b"of one hash. 1" + secret + number.to_bytes(8, "little") for number in range(count)]
+    """Keys of one hash: XXH64 takes eight bytes at a time in steps that can be undone, so for any first eight
+    there are second ones that lead to the same state."""
+    size = 2**64
+    p1, p2, p4 = 11400714785074694791, 14029467366897019727, 9650029242287828579
+
+    def turned(value: int, bits: int) -> int:
+        return (value << bits | value >> 64 - bits) % size
+
+    keys: list[Key] = []
+    for number in range(count):
+        first = b"\xc4\x10" + number.to_bytes(6, "little")  # the head of bytes in msgpack, and six of its own
+        lane = turned(int.from_bytes(first, "little") * p2 % size, 31) * p1 % size
+        state = (turned(2870177450012600261 + 18 ^ lane, 27) * p1 + p4) % size
+        second = turned(state * pow(p1, -1, size) % size, 33) * pow(p2, -1, size) % size
+        keys.append(first[2:] + second.to_bytes(8, "little") + b"!!")
+    return keys
 
 
 def test_keys_made_to_have_one_hash_are_found_by_reading_each_record_once(
