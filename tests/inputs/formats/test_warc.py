@@ -404,6 +404,35 @@ def test_main_text_is_looked_for_in_linear_time(
     assert 0 < steps <= 64 * elements
 
 
+@pytest.mark.parametrize(
+    "tag", ["<b a={}>", "<b a='{}'>", "<B\na='>{}'>", "<font/a={}>", "<u a={}></u ><i a={}>"]
+)
+def test_formats_that_are_not_closed_do_not_multiply(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tag: str
+) -> None:
+    """A parser opens them again behind each paragraph. The elements that it makes are counted."""
+    elements, parse = [], importlib.import_module("resiliparse.parse.html").HTMLTree.parse
+    extract = importlib.import_module("resiliparse.extract.html2text").extract_plain_text
+
+    def counted(tree: Any, **options: Any) -> Any:
+        elements.append(len(tree.document.query_selector_all("*")))
+        return extract(tree, **options)
+
+    monkeypatch.setattr("resiliparse.extract.html2text.extract_plain_text", counted)
+    assert len(parse("<p><b>x<p>y").document.query_selector_all("b")) == 2
+    for count in (10, 2_000):
+        opened = "".join(tag.replace("{}", str(number)) for number in range(count))
+        page = f"<p>{opened}{'<p>x' * count}<p>{WORDS[:6]}<b>{WORDS[6:]}</b></p>"
+        (tmp_path / "a.warc").write_bytes(response("https://b.example/", page.encode()))
+        (row,) = rows_of(tmp_path / "a.warc")
+        assert isinstance(row, Row)
+        words = str(row.document).split()
+        assert words[-len(WORDS.split()) :] == WORDS.split()
+        assert words == ["x"] * count + WORDS.split() or ">" in tag[:-1]
+    assert elements[0] > 100
+    assert elements[1] < 20_000
+
+
 @pytest.mark.parametrize("depth", [50, 70])
 def test_deep_page_has_all_of_its_text(tmp_path: Path, depth: int) -> None:
     page = html(f"{WORDS} {'<div>' * depth}End{'</div>' * depth}")
