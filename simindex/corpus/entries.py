@@ -223,15 +223,18 @@ def entries_of(
     text: str | None = None,
     on_bad_row: OnBadRow | None = None,
     options: str = Fields.options,
+    *,
+    only_texts: bool = False,
 ) -> Entries:
     """Return the rows of sources: a path, a list of paths, `Inputs`, or an iterable of items; `id` and `text`
-    name the fields of files, or columns of a table. `on_bad_row`: of the inputs, where it is given."""
+    name the fields of files, or columns of a table. `on_bad_row`: of the inputs, where it is given;
+    `only_texts`: of files, see `Fields`."""
     if isinstance(sources, str | os.PathLike):
         sources = [sources]
     are_paths = isinstance(sources, list | tuple) and sources
     if are_paths and all(isinstance(path, str | os.PathLike) for path in sources):
         named = {"id": id or Fields.id, "text": text or Fields.text, "options": options}
-        how = Fields(**named, key_from="line", whole_rows=True)  # type: ignore[arg-type] # they are texts
+        how = Fields(**named, key_from="line", whole_rows=True, only_texts=only_texts)  # type: ignore[arg-type] # they are texts
         sources = Inputs(list(map(os.fspath, sources)), how)
     if not isinstance(sources, Inputs):
         return ItemEntries(sources, id, text)

@@ -143,6 +143,7 @@ class Fields:
     fingerprint: str | None = None  # the field of a fingerprint that is the document in place of `text`
     fingerprint_base: int = 16  # of fingerprints written as text: 16 or 10
     keys_only: bool = False  # whether the key is all that is wanted: a row with one needs no document
+    only_texts: bool = False  # whether ready shingles are no document, nor a fingerprint
     options: str = "--"  # what the options that name `id` and `text` begin with, for messages
     whole_rows: bool = False  # whether the content of a row of Parquet has all columns, not only the wanted
 
@@ -244,6 +245,8 @@ class Fields:
             found = f"{sorted(values)!s:.100}{self._another()}"
             raise BadRowError(place, f"expected a field {self.document!r}, found {found}")
         document = values[self.document]
+        if self.only_texts and not isinstance(document, str):
+            raise BadRowError(place, f"{self.document}: expected a string, found {kind_of(document)}")
         if self.fingerprint is not None:
             try:
                 return Sketch.from_fingerprint(parse_fingerprint(document, self.fingerprint_base))

@@ -1,6 +1,7 @@
 """deduplicate paragraph by paragraph: what is left of texts, what is told, against a plain loop."""
 
 import itertools
+import json
 import random
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.commands import rows_of
+from support.commands import Run, rows_of
 from support.faults import small_frames, stopping_at
 from support.samples import sample_of
 from support.truth import texts
@@ -222,6 +223,21 @@ def test_what_has_no_paragraphs_is_refused_with_its_place() -> None:
     for wrong in ({"level": "sentence"}, {"split": "page"}, {"min_words": 0}):
         with pytest.raises(ValueError, match="expected"):
             deduplicate([(1, "a")], lambda _: None, **wrong)
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json"])
+def test_rows_that_are_no_text_are_bad_ones(run: Run, name: str) -> None:
+    rows: list[Any] = [{"id": 0, "text": "one two three\nfour five six"}, {"id": 1, "text": ["a", "b"]}]
+    rows.append({"id": 2, "text": "four five six\nseven eight nine"})
+    lines = "\n".join(map(json.dumps, rows)) if name == "a.jsonl" else json.dumps(rows)
+    Path(name).write_text(lines)
+    how = "dedup", name, "-o", "out.jsonl", "--level", "paragraph"
+    stopped = run(*how)
+    assert stopped.code == 1
+    assert f"{name}:2: text: expected a string, found list" in stopped.err
+    assert run(*how, "--skip-bad-rows", "--force").err.count("1 bad row") == 1
+    left = [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
+    assert [(row["id"], row["text"].split()[0]) for row in left] == [(0, "one"), (2, "seven")]
 
 
 def test_explained_rows_say_what_they_share(tmp_path: Path) -> None:

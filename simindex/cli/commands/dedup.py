@@ -214,7 +214,8 @@ def dedup(
     its name when it is complete.
     """
     reading.require_ids(inputs, reads)
-    rows = reads.inputs(inputs, key_from="line", whole_rows=True)
+    is_cut = how.level == "paragraph"
+    rows = reads.inputs(inputs, key_from="line", whole_rows=True, only_texts=is_cut)
     progress = Progress(rows)
     how_to = how.arguments(sketch)
     job = Job(rows, output, **how_to, batch_size=batch_size, workers=workers, progress=progress)

@@ -220,7 +220,7 @@ class Job:
             raise ValueError(f"mode: expected one of {', '.join(get_args(Mode))}; found {mode!r}")
         self._batch_size, self._explain = require_int("batch_size", batch_size, 1), explain
         exact = goes_by_shingles(ignore_common, in_kept, by, against, into) or exact
-        documents = entries_of(sources, id, text, on_bad_row)
+        documents = entries_of(sources, id, text, on_bad_row, only_texts=cut is not None)
         self._writing = Writing.of(sink, removed, mode, cut)
         beside = self._writing.path or self._writing.report_path
         self._beside = None if beside is None else folder_beside(beside)
