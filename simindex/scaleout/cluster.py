@@ -1,8 +1,6 @@
 """The Ray cluster: connect to it, start it where none runs, and run the functions of a job as its tasks.
 
 Such a function may be run again, by any node: Ray does so where a process or a node dies.
-Where an address is wrong, Ray itself tries for half a minute, and writes its own log to stderr: so a head is
-asked first whether it talks HTTP/2 (RFC 9113), by which gRPC goes.
 """
 
 from __future__ import annotations
@@ -17,16 +15,13 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from simindex.errors import optional_module
-from simindex.scaleout.errors import PlaceMissingError, ScaleOutError
+from simindex.scaleout.errors import ScaleOutError
 
 _T = TypeVar("_T")
 
 NAMESPACE = "simindex"
 
-_SECONDS = 3.0
-
-_SETTINGS_FRAME = b"\0\0\0\4\0\0\0\0\0"
-"""Both sides of HTTP/2 begin with one: its length, type and flags, and the stream 0."""
+_CONNECT_SECONDS = 3.0
 
 
 def ray_module() -> Any:
@@ -43,51 +38,30 @@ def answer(reference: Any, seconds: float | None = None) -> Any:
         raise (exc.cause if isinstance(exc.cause, Exception) else exc) from None
 
 
-def start(address: str | None, options: Mapping[str, Any] | None, places: Iterable[str] = ()) -> bool:
+def start(address: str | None, options: Mapping[str, Any] | None) -> bool:
     """Connect to Ray, or start it on this machine where there is none; returns whether this did it.
-
-    Args:
-        places: of which those that a new node of its own cannot have are looked for before one is started.
 
     Raises:
         ScaleOutError: nothing answers at the address.
-        PlaceMissingError: no Ray runs, and a new one would not have one of the places.
     """
-    ray, given = ray_module(), dict(options or {})
+    ray = ray_module()
     if ray.is_initialized():
         return False
-    found = address or os.environ.get("RAY_ADDRESS", "")
-    require_head(found)
+    _require_head(address or os.environ.get("RAY_ADDRESS", ""))
     quiet = {"namespace": NAMESPACE, "log_to_driver": False, "include_dashboard": False, "logging_level": 40}
     # Ray gives what it starts the lowest priority; an index is no background work.
     os.environ.setdefault("RAY_worker_niceness", "0")
-    others = [one for one in places if not one.startswith("node:") and one not in given.get("resources", {})]
-    if others and found in ("", "local"):
-        try:
-            if found:
-                raise ConnectionError("a Ray of its own was asked for")
-            ray.init(address="auto", **(quiet | given))
-        except ConnectionError as exc:
-            raise PlaceMissingError(
-                f"places: expected a Ray cluster that has the resources {', '.join(others)}, found none "
-                "that runs; start it with ray start --resources, or give its address"
-            ) from exc
-        return True
-    ray.init(address=address, **(quiet | given))
+    ray.init(address=address, **(quiet | dict(options or {})))
     return True
 
 
-def require_head(address: str) -> None:
-    """Refuse an address where no Ray answers. Raises ScaleOutError."""
+def _require_head(address: str) -> None:
+    """Refuse an address where nobody listens: Ray itself tries for half a minute, and logs to stderr."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not (host and port.isdigit()):
         return  # "auto", "local" and the like
     try:
-        with socket.create_connection((host.strip("[]"), int(port)), _SECONDS) as head:
-            if os.environ.get("RAY_USE_TLS", "0") == "0":
-                head.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _SETTINGS_FRAME)
-                if head.makefile("rb").read(4)[3:] != _SETTINGS_FRAME[3:4]:
-                    raise OSError("another program listens there")
+        socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS).close()
     except OSError as exc:
         raise ScaleOutError(
             f"address: expected the head of a Ray cluster at {address}, found nothing that answers ({exc}); "

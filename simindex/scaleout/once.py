@@ -18,7 +18,7 @@ from simindex.sketching.sketch import SketchBatch
 
 _T = TypeVar("_T")
 
-IfNew = tuple[list[int], list[tuple[int, Matches]]]
+Done = tuple[list[int], list[tuple[int, Matches]]]
 """[inserted, replaced, skipped]; and the place of each document that was not stored, with its matches."""
 
 
@@ -38,21 +38,20 @@ class OnceIndex(Index):
 
         return self._session.once(call, changed)
 
-    def add_once(self, call: bytes, documents: NewDocuments, on_conflict: Conflict) -> list[int]:
-        """Store documents that are sketched already, in one commit; [inserted, replaced, skipped]."""
-        return self._once(
-            call, lambda writer, pending, view: list(writer.insert(pending, view, documents, on_conflict))
-        )
+    def add_once(self, call: bytes, documents: NewDocuments, on_conflict: Conflict) -> Done:
+        """Store documents that are sketched already, in one commit."""
+        counts = self._once(call, lambda writer, *state: list(writer.insert(*state, documents, on_conflict)))
+        return counts, []
 
     def add_if_new_once(
         self,
         call: bytes,
-        query: BandQuery | FingerprintQuery,
         documents: NewDocuments,
         on_conflict: Conflict,
+        query: BandQuery | FingerprintQuery,
         touch: bool,
         tells: bool,
-    ) -> IfNew:
+    ) -> Done:
         """Store those documents that nothing is like, in one commit. `tells`: whether matches are told, and
         noted with the answer."""
 
@@ -64,9 +63,10 @@ class OnceIndex(Index):
         counts, matched = self._once(call, add)
         return counts, [(place, _unpacked(matches)) for place, matches in matched]
 
-    def remove_once(self, call: bytes, encoded_keys: list[bytes]) -> int:
-        """Remove the documents of some keys, each given once, in one commit; returns how many there were."""
-        return self._once(call, lambda writer, pending, view: writer.remove(pending, view, encoded_keys))
+    def remove_once(self, call: bytes, encoded_keys: list[bytes]) -> Done:
+        """Remove the documents of some keys, each given once, in one commit; they count as replaced."""
+        removed = self._once(call, lambda writer, *state: writer.remove(*state, encoded_keys))
+        return [0, removed, 0], []
 
 
 def _packed(matches: Matches) -> list[Any]:

@@ -42,8 +42,6 @@ from simindex.maintenance.object_store import open_store
 from simindex.queries.matches import Answers
 from simindex.queries.search import (
     DEFAULT_MAX_CANDIDATES,
-    BandQuery,
-    FingerprintQuery,
     Method,
     Query,
     query_by,
@@ -54,7 +52,7 @@ from simindex.remote import is_remote
 from simindex.scaleout.actors import HERE, SHARE, answer_at, end_actor, require_place
 from simindex.scaleout.cluster import NAMESPACE, ray_module, start
 from simindex.scaleout.errors import PlaceMissingError, ScaleOutError
-from simindex.scaleout.once import IfNew, OnceIndex
+from simindex.scaleout.once import Done, OnceIndex
 from simindex.sketching.sketcher import Sketcher
 from simindex.storage.folder import DATA_FILE, Mode
 
@@ -115,23 +113,11 @@ class Owner:
         """Return the configuration of the index."""
         return self._open().config
 
-    def add(self, call: bytes, documents: NewDocuments, on_conflict: Conflict) -> list[int]:
-        """See `OnceIndex.add_once`."""
-        done = self._open().add_once(call, documents, on_conflict)
-        self._count(done[0] + done[1])
-        return done
-
-    def add_if_new(self, call: bytes, *arguments: Any) -> IfNew:
-        """See `OnceIndex.add_if_new_once`."""
-        done = self._open().add_if_new_once(call, *arguments)
+    def change(self, method: str, *arguments: Any) -> Done:
+        """Make a change that may be repeated, by a method of `OnceIndex`."""
+        done: Done = getattr(self._open(), method)(*arguments)
         self._count(done[0][0] + done[0][1])
         return done
-
-    def remove(self, call: bytes, encoded_keys: list[bytes]) -> int:
-        """See `OnceIndex.remove_once`."""
-        removed = self._open().remove_once(call, encoded_keys)
-        self._count(removed)
-        return removed
 
     def answers(self, query: Query, batch: Any) -> Answers:
         """Return the matches of sketches."""
@@ -251,36 +237,13 @@ class SharedIndex:
             PlaceMissingError: no node has the place any more.
         """
         query = self._query_by("insert_many_if_new", by, threshold, max_distance)
+        require_callable("on_match", on_match)
         tells = on_match is not None
         if not tells and not touch:
             query = query._replace(limit=1)  # that there is one is enough
-        require_conflict(on_conflict)
-        require_callable("on_match", on_match)
-        batch_size = require_int("batch_size", batch_size, 1)
         rows = rows_of("insert_many_if_new", items, id, text, metadata)
-        totals = [0, 0, 0]
-        with closing(prepared_batches(rows, self._sketcher, batch_size, workers, query.compares)) as batches:
-            for name, documents in _named(call, "if new", batches):
-                for some, counts, matched in self._if_new(name, query, documents, on_conflict, touch, tells):
-                    totals = [total + count for total, count in zip(totals, counts, strict=True)]
-                    for place, matches in matched:
-                        if on_match is not None:
-                            on_match(some.keys[place], matches)
-        return InsertReport(*totals)
-
-    def _if_new(
-        self, name: bytes, query: BandQuery | FingerprintQuery, documents: NewDocuments, *others: Any
-    ) -> Iterator[tuple[NewDocuments, list[int], list[Any]]]:
-        """Yield documents, their counts, and those with matches: in halves where the answer fits no note."""
-        try:
-            yield documents, *self._asked("add_if_new", name, query, documents, *others)
-        except AnswerTooLargeError:
-            if len(documents) < 2:
-                raise
-            middle = len(documents) // 2
-            for side, places in (b"0", range(middle)), (b"1", range(middle, len(documents))):
-                own = xxhash.xxh3_128_digest(name + side)
-                yield from self._if_new(own, query, documents.taken(list(places)), *others)
+        batches = rows, batch_size, workers, query.compares
+        return self._inserted("add_if_new_once", batches, call, on_conflict, (query, touch, tells), on_match)
 
     def insert_many(
         self,
@@ -300,15 +263,43 @@ class SharedIndex:
             items, on_conflict, batch_size, workers, id, text, metadata: as there.
             call: as of `insert_many_if_new`.
         """
-        require_conflict(on_conflict)
-        batch_size = require_int("batch_size", batch_size, 1)
         rows = rows_of("insert_many", items, id, text, metadata)
-        totals = [0, 0, 0]
-        with closing(prepared_batches(rows, self._sketcher, batch_size, workers)) as batches:
-            for name, documents in _named(call, "insert", batches):
-                counts = self._asked("add", name, documents, on_conflict)
-                totals = [total + count for total, count in zip(totals, counts, strict=True)]
+        return self._inserted("add_once", (rows, batch_size, workers, 0), call, on_conflict)
+
+    def _inserted(
+        self,
+        method: str,
+        given: tuple[Iterable[tuple[Any, ...]], int, int | None, int],
+        call: str | None,
+        on_conflict: Conflict,
+        others: tuple[Any, ...] = (),
+        on_match: OnMatch | None = None,
+    ) -> InsertReport:
+        require_conflict(on_conflict)
+        (rows, batch_size, *rest), totals = given, [0, 0, 0]
+        batch_size = require_int("batch_size", batch_size, 1)
+        with closing(prepared_batches(rows, self._sketcher, batch_size, *rest)) as batches:
+            for name, documents in _named(call, method, batches):
+                for some, counts, matched in self._sent(method, name, documents, on_conflict, *others):
+                    totals = [total + count for total, count in zip(totals, counts, strict=True)]
+                    for place, matches in matched:
+                        if on_match is not None:
+                            on_match(some.keys[place], matches)
         return InsertReport(*totals)
+
+    def _sent(
+        self, method: str, name: bytes, documents: NewDocuments, *others: Any
+    ) -> Iterator[tuple[NewDocuments, list[int], list[Any]]]:
+        """Yield documents, their counts, and those with matches: in halves where the answer fits no note."""
+        try:
+            yield documents, *self._asked("change", method, name, documents, *others)
+        except AnswerTooLargeError:
+            if len(documents) < 2:
+                raise
+            middle = len(documents) // 2
+            for side, places in (b"0", range(middle)), (b"1", range(middle, len(documents))):
+                own = xxhash.xxh3_128_digest(name + side)
+                yield from self._sent(method, own, documents.taken(list(places)), *others)
 
     def remove_many(
         self,
@@ -328,8 +319,8 @@ class SharedIndex:
             require_many("remove_many", "keys", found, "remove_many([key])")
         encoded = list(dict.fromkeys(encode_key(key) for key in found))
         ((name, given),) = _named(call, "remove", [encoded])
-        removed: int = self._asked("remove", name, given)
-        return removed
+        (_, removed, _), _ = self._asked("change", "remove_once", name, given)
+        return int(removed)
 
     # ---- questions ----
 
@@ -437,7 +428,7 @@ def shared(
         raise ValueError(
             f"backup: expected a uri like s3://bucket/news or file:///shared/news, found {uri!r}"
         )
-    has_started = start(address, ray, [] if place is None else [place])
+    has_started = start(address, ray)
     place = place or HERE
     module = ray_module()
     try:
