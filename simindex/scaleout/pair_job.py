@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from functools import partial
 from itertools import chain, combinations, product
@@ -30,12 +30,13 @@ from simindex.pairs.candidates import verified
 from simindex.pairs.clusters import Linkage, group, require_linkage
 from simindex.pairs.edges import Forest, SortedEdges, edges_between, edges_without
 from simindex.pairs.pair import Bounded, Pair, SnapshotIterator
-from simindex.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES, Copies, HandsOn
+from simindex.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES, Copies, HandsOn, PairPlan
 from simindex.pairs.plan import plan_pairs as plan_of
 from simindex.pairs.ranges import Edges, compare_crowded, scheme_of_config
 from simindex.pairs.tables import Document, DocumentTables, MergedTables, PinnedTables
 from simindex.queries.search import Method, require_comparable
 from simindex.scaleout.cluster import Tasks, tasks_on
+from simindex.scaleout.errors import UnsupportedError
 from simindex.scaleout.input_parts import PART_BYTES
 from simindex.scaleout.planned import (
     DEFAULT_PARALLEL,
@@ -50,6 +51,7 @@ from simindex.scaleout.planned import (
 from simindex.scaleout.stages import Folders, Stages, compare_range, folders_of, read_found, write_found
 from simindex.sketching.estimate import row_estimates
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE
+from simindex.storage.folder import is_index
 
 _AT_ONCE = 16_384
 """Pairs, or members of clusters, whose documents are looked up in one go."""
@@ -370,14 +372,10 @@ def _compared(
     call: str, given: Mapping[str, Any], copies: Copies, *, hands_on: HandsOn = "each pair once"
 ) -> tuple[Compared, ExitStack]:
     """Open the indexes; returns what compares them, and what is to be closed at its end."""
-    progress = given["progress"]
+    progress, folders = given["progress"], folders_of(given["indexes"])
     require_callable("progress", progress)
-    folders = folders_of(given["indexes"])
-    with closing(PinnedTables(folders[0])) as first:
-        config = first.scheme.config
-    method = given["by"], given["max_distance"], given["recall"], False, False
-    sizes = copies, given["max_run"], given["memory_bytes"]
-    plan = plan_of(scheme_of_config(config), given["threshold"], *method, *sizes, call)
+    config = _config_of(folders, None)
+    plan = _plan_of(call, config, given, copies)
     above = f"{folders[0]}.work" if given["work"] is None else os.path.abspath(local_path(given["work"]))
     with ExitStack() as ends:
         os.makedirs(above, exist_ok=True)
@@ -386,21 +384,10 @@ def _compared(
             TemporaryDirectory(prefix="simindex-", dir=above, ignore_cleanup_errors=True)
         )
         tasks = ends.enter_context(tasks_on(given["address"], given["ray"]))
-        stages = Stages(
-            work,
-            config,
-            plan,
-            sizes[-1],
-            hands_on=hands_on,
-            indexes=folders,
-            parallel=tasks.parallel,
-        )
+        stages = Stages(work, config, plan, given["memory_bytes"], hands_on=hands_on, indexes=folders)
         os.mkdir(stages.sketches)
         tables = ends.enter_context(stages.opened())
-        pinned = [each for each in tables if isinstance(each, PinnedTables)]
-        for each in pinned:
-            each.read(partial(require_comparable, compares=stages.compares))
-        stages = stages._replace(commits=[each.snapshot for each in pinned])
+        stages = stages._replace(commits=_commits(stages, tables), parallel=tasks.parallel)
 
         def walked() -> Generator[int, None, None]:
             count = stages.num_ranges(tables)
@@ -414,6 +401,27 @@ def _compared(
     raise AssertionError("no context of these ends an error")
 
 
+def _config_of(indexes: Sequence[str], config: Config | None) -> Config:
+    """Return the configuration of indexes. Raises ConfigMismatchError where the first has another than a
+    given one."""
+    with closing(PinnedTables(indexes[0], config)) as first:
+        return first.scheme.config
+
+
+def _commits(stages: Stages, tables: Sequence[DocumentTables]) -> list[int]:
+    """Return the commits of indexes that are open; refuse one that has not what is compared."""
+    pinned = [each for each in tables if isinstance(each, PinnedTables)]
+    for each in pinned:
+        each.read(partial(require_comparable, compares=stages.compares))
+    return [each.snapshot for each in pinned]
+
+
+def _plan_of(call: str, config: Config, given: Mapping[str, Any], copies: Copies) -> PairPlan:
+    method = given["by"], given["max_distance"], given["recall"], False, False
+    sizes = copies, given["max_run"], given["memory_bytes"]
+    return plan_of(scheme_of_config(config), given["threshold"], *method, *sizes, call)
+
+
 def _hands_on(find: Find) -> HandsOn:
     return "forest" if find == "components" else "each pair once"
 
@@ -423,16 +431,16 @@ def _remove_empty(folder: str) -> None:
         os.rmdir(folder)
 
 
-# ---- of files, by stages that any processes run ----
+# ---- by stages that any processes run ----
 
 Find = Literal["pairs", "components", "star"]
 """What is written: pairs, or clusters by their linkage."""
 
 
 class StagedPairs(PlannedJob):
-    """A search for the similar pairs of files, or their clusters, that `plan_pairs` has planned in a folder.
+    """A search for the similar pairs of files or indexes, or their clusters, planned by `plan_pairs`.
 
-    The stages: `sketch`, `compare`, `finish`; all that is said of `StagedDedup` holds for them.
+    The stages: `sketch`, of files, `compare`, `finish`; all that is said of `StagedDedup` holds for them.
 
     Args:
         work: the folder.
@@ -465,6 +473,7 @@ class StagedPairs(PlannedJob):
 
         Raises:
             JobError: a range is not compared, or the inputs have changed since they were planned.
+            SimIndexError: an index has changed.
         """
         require_callable("progress", progress)
         stages, (sink, find), count = self._open_stages(), pickle.loads(self.plan.arguments), 0
@@ -516,51 +525,75 @@ def plan_pairs(
     memory_bytes: int = DEFAULT_MEMORY_BYTES,
     part_bytes: int = PART_BYTES,
 ) -> StagedPairs:
-    """Plan a search for the similar pairs of files, or their clusters, in a folder: cut the input into parts.
+    """Plan a search for the similar pairs of files or indexes, or their clusters, in a folder.
 
     What is found is what `Index.pairs` and `Index.clusters` find in an index of the same rows, stored in the
-    order of the input. Called again with the same arguments it changes nothing.
+    order of the input; of indexes what `simindex.scaleout.pairs` and `clusters` find. Called again with the
+    same arguments it changes nothing.
 
     Args:
-        sources: paths of files that all who run the stages can read, as of `simindex.corpus.deduplicate`.
+        sources: paths of files that all who run the stages can read, as of `simindex.corpus.deduplicate`;
+            or folders of indexes, which have one configuration and are not changed meanwhile.
         sink: the path of the output, JSON lines as of ``simindex pairs --json`` or ``clusters --json``.
         find: "pairs", or clusters: "components" or "star".
-        config: how rows are compared; default: `Config()`, and of that the half that is compared.
+        config: how rows are compared; default: that of the indexes, or `Config()`, and of that the half that
+            is compared.
         threshold, by, max_distance, recall, copies, max_run: as of `Index.pairs`; `finish` compares the
             rows of longer runs.
         work, parallel, skip_bad_rows, force, memory_bytes, part_bytes: as of `plan_dedup`.
 
     Raises:
         JobError: the output exists, or the folder is another job's.
-        UnsupportedError: sources that only this process has.
+        UnsupportedError: sources that only this process has, or files beside indexes.
+        ConfigMismatchError: an index has another configuration.
         ValueError: an argument is out of range.
     """
+    given = locals()
     if find not in get_args(Find):
         raise ValueError(f"find: expected one of {', '.join(get_args(Find))}; found {find!r}")
     parallel = require_int("parallel", parallel, 1)
     part_bytes = require_int("part_bytes", part_bytes, 1)
-    config = config_for(config, (), by, max_distance, False, False)
-    method = by, max_distance, recall, False, False
     copies = copies if find == "pairs" else "first"
-    plan = plan_of(scheme_of_config(config), threshold, *method, copies, max_run, memory_bytes, "plan_pairs")
-    entries = require_files(sources, "plan_pairs", skip_bad_rows=skip_bad_rows)
+    indexes, entries = _indexes_among(sources), None
+    if indexes:
+        config = _config_of(indexes, config)
+    else:
+        config = config_for(config, (), by, max_distance, False, False)
+        entries = require_files(sources, "plan_pairs", skip_bad_rows=skip_bad_rows)
+    plan = _plan_of("plan_pairs", config, given, copies)
     work, sink = os.fspath(work), os.path.abspath(local_path(sink))
-    how: dict[str, Any] = {"threshold": threshold, "by": by, "max_distance": max_distance, "recall": recall}
-    how |= {"copies": copies, "max_run": max_run, "memory_bytes": memory_bytes, "part_bytes": part_bytes}
-    job = how | {"find": find, "sink": sink, "config": config.to_dict(), "skip_bad_rows": skip_bad_rows}
-    digest = digest_of(job | entries.digest())
+    stages = Stages("", config, plan, memory_bytes, hands_on=_hands_on(find), parallel=parallel)
+    names = "threshold", "by", "max_distance", "recall", "max_run", "memory_bytes", "part_bytes", "find"
+    job = {name: given[name] for name in (*names, "skip_bad_rows")}
+    job |= {"copies": copies, "sink": sink, "config": config.to_dict()}
+    if entries is None:
+        stages = stages._replace(indexes=indexes)
+        with stages.opened() as tables:
+            stages = stages._replace(commits=_commits(stages, tables))
+        job |= {"indexes": indexes, "commits": stages.commits}
+        digest = digest_of(job)
+    else:
+        stages = stages._replace(inputs=entries.inputs)
+        digest = digest_of(job | entries.digest())
     if is_planned(work, digest, force=force):
         return StagedPairs(work)
     if os.path.exists(sink) and not force:
         raise JobError(f"{sink}: expected no file there, found one; force=True replaces it")
-    stages = Stages(
-        os.path.join(os.path.abspath(work), STAGES_OF + digest),
-        config,
-        plan,
-        memory_bytes,
-        entries.inputs,
-        hands_on=_hands_on(find),
-    )
-    stages = cut_into_parts(stages, part_bytes, Tasks(parallel))
+    stages = stages._replace(folder=os.path.join(os.path.abspath(work), STAGES_OF + digest))
+    if entries is None:
+        os.makedirs(stages.sketches, exist_ok=True)
+    else:
+        stages = cut_into_parts(stages, part_bytes, Tasks(parallel))
     write_plan(work, Plan(StagedPairs.kind, digest, job, stages, pickle.dumps((sink, find))))
     return StagedPairs(work)
+
+
+def _indexes_among(sources: Any) -> list[str]:
+    """Return the folders of indexes where sources are such; none where they are files."""
+    several = [sources] if isinstance(sources, str | os.PathLike) else sources
+    if not isinstance(several, Sequence):
+        return []
+    are_indexes = [isinstance(each, str | os.PathLike) and is_index(each) for each in several]
+    if any(are_indexes) and not all(are_indexes):
+        raise UnsupportedError("plan_pairs: expected files, or indexes alone, found both")
+    return folders_of(several) if any(are_indexes) else []

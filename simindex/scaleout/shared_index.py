@@ -276,9 +276,9 @@ class SharedIndex:
         on_match: OnMatch | None = None,
     ) -> InsertReport:
         require_conflict(on_conflict)
-        (rows, batch_size, *rest), totals = given, [0, 0, 0]
+        (rows, batch_size, workers, compares), totals = given, [0, 0, 0]
         batch_size = require_int("batch_size", batch_size, 1)
-        with closing(prepared_batches(rows, self._sketcher, batch_size, *rest)) as batches:
+        with closing(prepared_batches(rows, self._sketcher, batch_size, workers, compares)) as batches:
             for name, documents in _named(call, method, batches):
                 for some, counts, matched in self._sent(method, name, documents, on_conflict, *others):
                     totals = [total + count for total, count in zip(totals, counts, strict=True)]

@@ -11,7 +11,8 @@ from support.commands import Run
 from support.stages import rows_of, written
 
 import simindex
-from simindex import Config, SimHashConfig, SimIndexError
+from simindex import Config, ConfigMismatchError, SimHashConfig, SimIndexError
+from simindex.corpus.dedup.journal import JobError
 from simindex.scaleout import StagedDedup, StagedPairs, UnsupportedError, pair_job, plan_pairs
 
 CONFIG = Config(num_perm=64, simhash=SimHashConfig(3, shingles=simindex.WordShingles(1)))
@@ -72,6 +73,64 @@ def test_stages_find_what_one_index_finds_however_they_are_shared(
     assert sorted(map(repr, found)) == sorted(map(repr, wanted))
     assert sorted(os.listdir(tmp_path / "work")) == ["done", "plan"]
     assert (job.sketch(), job.compare(), job.finish()) == (0, 0, count)
+
+
+def cut_into_indexes(folder: Path) -> list[Path]:
+    """Indexes of the same rows: several, one of them empty."""
+    some, paths = rows(), [folder / "parts" / name for name in "abcd"]
+    for path, (first, behind) in zip(paths, ((0, 70), (70, 71), (71, 71), (71, None)), strict=True):
+        with simindex.open(path, config=CONFIG) as index:
+            index.insert_many((row["id"], row["text"]) for row in some[first:behind])
+    return paths
+
+
+@pytest.mark.parametrize("find", ["pairs", "components", "star"])
+def test_stages_over_folders_of_indexes_find_what_one_index_finds(
+    find: Any, tmp_path: Path, run: Run
+) -> None:
+    paths = cut_into_indexes(tmp_path)
+    given = *(path.relative_to(tmp_path) for path in paths), "-o", "out.jsonl", "--work", "work"
+    planned = run("scaleout", "plan", *given, "--find", find, "--threshold", 0.5, "--parallel", 2)
+    assert planned.code == 0, planned.err
+    for stage in ("sketch", "compare", "decide", "write"):  # those of the Makefile
+        for share in ("2/3", "1/3", "3/3", "1/3"):
+            arguments = () if stage == "decide" else (share,)
+            assert run("scaleout", "stage", stage, "work", *arguments).code == 0
+    wanted, _ = expected(tmp_path, find, {"threshold": 0.5})
+    done = run("scaleout", "stage", "finish", "work", "--json")
+    assert json.loads(done.out) == {"lines": len(wanted)}
+    found = lines_of(tmp_path / "out.jsonl")
+    assert sorted(map(repr, found)) == sorted(map(repr, wanted))
+    assert found == wanted or find != "star"
+
+
+def test_indexes_that_change_under_a_plan_are_named(tmp_path: Path) -> None:
+    paths = cut_into_indexes(tmp_path)
+    given: dict[str, Any] = {"work": tmp_path / "work"}
+    job = plan_pairs(paths, tmp_path / "out.jsonl", **given)
+    job.compare()
+    with simindex.open(paths[1]) as index:
+        index.insert("late", "a document that came meanwhile")
+    with pytest.raises(SimIndexError, match=r"b: expected commit \d+, as when the job began, found"):
+        job.finish()
+    with pytest.raises(JobError, match="the plan of another job"):
+        plan_pairs(paths, tmp_path / "out.jsonl", **given)
+    again = plan_pairs(paths, tmp_path / "out.jsonl", **given, force=True)
+    assert again.compare() > 0
+    assert again.finish() > 0
+
+
+def test_indexes_keep_their_configuration(tmp_path: Path) -> None:
+    paths = cut_into_indexes(tmp_path)
+    given: dict[str, Any] = {"work": tmp_path / "work"}
+    with pytest.raises(ConfigMismatchError, match="num_perm"):
+        plan_pairs(paths, tmp_path / "out.jsonl", config=Config(), **given)
+    with simindex.open(tmp_path / "other", config=Config(num_perm=8)):
+        pass
+    with pytest.raises(ConfigMismatchError, match="stored 8, asked for 64"):
+        plan_pairs([*paths, tmp_path / "other"], tmp_path / "out.jsonl", **given)
+    with pytest.raises(UnsupportedError, match="expected files, or indexes alone, found both"):
+        plan_pairs([*paths, written(tmp_path / "1.jsonl", rows())], tmp_path / "out.jsonl", **given)
 
 
 def test_of_equal_rows_the_first_alone_is_in_other_pairs_where_that_is_asked_for(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from simindex.cli import options, reading
 from simindex.cli.commands.dedup import DedupOptions, OutputFile, note_missed, note_rows
 from simindex.cli.options import Address
 from simindex.cli.output import Reports, counted, note, print_json, report_skipped, work_bar
+from simindex.storage.folder import is_index
 
 if TYPE_CHECKING:
     from simindex.corpus import DedupReport
@@ -22,7 +23,7 @@ EXAMPLES = {
     "dedup": "simindex scaleout dedup '/shared/news/*.jsonl' -o clean.jsonl.zst --work /shared/work",
     "plan": r"""
 simindex scaleout plan '/shared/news/*.jsonl' -o clean.jsonl --work /shared/work --parallel 64
-simindex scaleout plan '/shared/news/*.jsonl' -o stories.jsonl --work /shared/work --find components
+simindex scaleout plan /shared/parts/*.simindex -o stories.jsonl --work /shared/work --find components
 """,
 }
 
@@ -67,8 +68,8 @@ def plan(
 ) -> None:
     """Plan a deduplication, or a search for pairs, over a shared folder; stage runs what is planned.
 
-    The output is what dedup writes, byte for byte, or what pairs and clusters find in an index of the rows.
-    Without Ray: see docs/howto/dedup-on-many-machines.md.
+    The output is what dedup writes, byte for byte, or what pairs and clusters find in an index of the rows;
+    for these INPUT may be folders of indexes. Without Ray: see docs/howto/dedup-on-many-machines.md.
 
     Options:
         work FOLDER: Folder for this job alone, seen by all its processes.
@@ -76,7 +77,9 @@ def plan(
         find: Write the rows that stay, or JSON lines of similar pairs, or of clusters by their linkage.
     """
     given = how.arguments(sketch) | {"skip_bad_rows": reads.skip_bad_rows}
-    rows = _rows_of(inputs, reads)
+    rows: Inputs | list[str] = inputs
+    if find == "duplicates" or not any(map(is_index, inputs)):
+        rows = _rows_of(inputs, reads)
     if find == "duplicates":
         scaleout.plan_dedup(rows, output, work=work, parallel=parallel, **given)
     else:
