@@ -8,6 +8,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pyarrow
+import pyarrow.parquet as parquet
 import pytest
 from support.commands import Run, process
 from support.texts import FOX, json_lines
@@ -59,6 +61,8 @@ UNUSED = {"rich", "orjson", "backports", "compression.zstd", "pyarrow", "matplot
             ["query"],
             UNUSED | {"simindex.corpus", "simindex.pairs.pairs"},
         ),
+        (["insert", "i", "a.parquet"], ["insert"], {"pandas", "matplotlib"}),
+        (["dedup", "a.parquet", "-o", "b.parquet"], ["dedup"], {"pandas", "matplotlib"}),
     ],
 )
 def test_command_loads_what_it_uses(
@@ -66,6 +70,7 @@ def test_command_loads_what_it_uses(
 ) -> None:
     with simindex.open(tmp_path / "i") as index:
         index.insert("a", FOX)
+    parquet.write_table(pyarrow.table({"id": ["b", "c"], "text": [FOX, FOX]}), tmp_path / "a.parquet")
     code = f"""
 import sys
 from simindex.cli import app

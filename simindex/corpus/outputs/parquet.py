@@ -12,6 +12,8 @@ import shutil
 from itertools import chain, groupby
 from typing import Any
 
+import numpy as np
+
 from simindex.corpus.entries import Entry
 from simindex.corpus.outputs.output import Mark, Output, naming, publish, sync, temporary
 from simindex.corpus.outputs.rows import Note, UnfitRowError, values_of
@@ -147,8 +149,11 @@ class ParquetOutput(Output):
         """Return the rows at ascending places of a record batch, as batches."""
         if not batch.num_rows:
             return [batch]  # of a table without rows
+        arrow, buffer = self._arrow, self._arrow.py_buffer(np.array(places, dtype=np.int64))
+        # Not array(), which imports pandas, where that is: it takes longer than many a job.
+        taken = arrow.Array.from_buffers(arrow.int64(), len(places), [None, buffer])
         try:
-            return [batch.take(self._arrow.array(places))]
+            return [batch.take(taken)]
         except NotImplementedError:  # views: there is no kernel for them, and slices need none
             runs = groupby(enumerate(places), lambda each: each[1] - each[0])
             found = ([at for _, at in run] for _, run in runs)

@@ -42,11 +42,11 @@ def read(source: Source, fields: Fields) -> Iterator[Found]:
             num_rows = sum(file.metadata.row_group(group).num_rows for group in range(file.num_row_groups))
             num_bytes = source.total_bytes() or 0
             columns = None if fields.metadata or fields.whole_rows else wanted
-            source.take_head(BatchRow(_no_rows(file.schema_arrow), 0))
             selects = fields.whole_rows and not fields.metadata
             for group in range(file.num_row_groups):
                 rows = _rows_a_time(file.metadata.row_group(group))
                 for batch in file.iter_batches(rows, row_groups=[group], columns=columns):
+                    source.take_head(BatchRow(batch.slice(0, 0), 0))
                     looked_at = batch.select(wanted) if selects else batch
                     if columns is None and not selects:
                         looked_at = batch.rename_columns(names_of(names))
@@ -57,6 +57,8 @@ def read(source: Source, fields: Fields) -> Iterator[Found]:
                             yield number, None, BadRowError(f"{source.name}:{number}", found)
                         else:
                             yield number, BatchRow(batch, at), found
+            if not number:
+                source.take_head(BatchRow(_no_rows(file.schema_arrow), 0))
     except InputError:
         raise
     except Exception as exc:  # pyarrow's errors derive from several builtins
@@ -66,7 +68,7 @@ def read(source: Source, fields: Fields) -> Iterator[Found]:
 
 
 def _no_rows(schema: Any) -> Any:
-    """Return a record batch of these columns without rows."""
+    """Return a record batch of these columns without rows. It makes pyarrow import pandas, where that is."""
     from pyarrow import RecordBatch
 
     columns = [column.combine_chunks() for column in schema.empty_table().columns]
