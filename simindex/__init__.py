@@ -69,6 +69,7 @@ __all__ = [
     "Problem",
     "ReadOnlyError",
     "Record",
+    "RemovalLimitError",
     "RepairReport",
     "RestoreReport",
     "SimHashConfig",

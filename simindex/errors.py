@@ -10,6 +10,7 @@
     ├── TransactionOpenError (RuntimeError)  a transaction is open, of this or of another task
     ├── IndexFullError       (OSError)       the disk or the allowed size is used up
     ├── DiskError            (OSError)       the disk failed
+    ├── RemovalLimitError    (ValueError)    more documents would go than the caller allows
     ├── ReadOnlyError        (TypeError)     a change through a handle opened with "r"
     ├── ClosedError          (ValueError)    a handle used after close, or in a forked child
     ├── InputError           (ValueError)    an input or a remote path cannot be read
@@ -161,6 +162,26 @@ class DiskError(SimIndexError, OSError):
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.errno = errno.EIO
+
+
+class RemovalLimitError(SimIndexError, ValueError):
+    """A removal would take a larger share of the documents than its `at_most`. Nothing was removed.
+
+    Attributes:
+        found: how many documents it would remove, or of an expiry the first that are too many.
+        stored: how many documents the index has.
+        at_most: the share that is allowed, in (0, 1].
+    """
+
+    def __init__(self, found: int, stored: int, at_most: float) -> None:
+        super().__init__(found, stored, at_most)
+        self.found, self.stored, self.at_most = found, stored, at_most
+
+    def __str__(self) -> str:
+        return (
+            f"expected at most {self.at_most:g} of the {self.stored:,} stored documents to be removed, found "
+            f"{self.found:,}; nothing was removed. Where so many shall go, give a larger at_most"
+        )
 
 
 class ReadOnlyError(SimIndexError, TypeError):

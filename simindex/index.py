@@ -38,7 +38,14 @@ from simindex.changes.expiry import expire, limit_of, touch
 from simindex.changes.if_new import OnMatch, insert_if_new, insert_many_if_new
 from simindex.changes.pending import Pending
 from simindex.changes.session import Session, Writer
-from simindex.checks import require_callable, require_conflict, require_ignorable, require_int, require_many
+from simindex.checks import (
+    require_callable,
+    require_conflict,
+    require_ignorable,
+    require_int,
+    require_many,
+    require_share,
+)
 from simindex.config import Config
 from simindex.errors import ClosedError, SimIndexError
 from simindex.format.keys import Key, encode_key
@@ -372,6 +379,7 @@ class Index:
         keys: Iterable[Key] | Table,
         *,
         id: str | None = None,  # noqa: A002 - the column's usual name
+        at_most: float | None = None,
     ) -> int:
         """Remove the documents of these keys in one commit; returns how many there were.
 
@@ -381,12 +389,27 @@ class Index:
         Args:
             keys: those of the documents; of a table, as in `insert_many`, or one column, such as a Series.
             id: a table's column of keys; ``None``: "id".
+            at_most: the share of the stored documents, in (0, 1], that may go; ``None``: all of them.
+
+        Raises:
+            RemovalLimitError: more would go; nothing was removed.
+
+        >>> import simindex, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, simindex.open(folder + "/i") as index:
+        ...     _ = index.insert_many([("a", "one"), ("b", "two"), ("c", "three")])
+        ...     try:
+        ...         index.remove_many(["a", "b"], at_most=0.5)
+        ...     except simindex.RemovalLimitError as error:
+        ...         error.found, error.stored
+        (2, 3)
         """
+        if at_most is not None:
+            require_share("at_most", at_most)
         keys = keys_of(keys, id)
         if not isinstance(keys, Mapping):  # a mapping is an iterable of its keys
             require_many("remove_many", "keys", keys, "remove(key)")
         encoded = list(dict.fromkeys(encode_key(key) for key in keys))
-        return self._session.change(partial(Writer.remove, encoded_keys=encoded))
+        return self._session.change(partial(Writer.remove, encoded_keys=encoded, at_most=at_most))
 
     def touch(self, *keys: Key) -> int:
         """Renew the age that `expire` goes by, of all these documents in one commit.
@@ -413,6 +436,7 @@ class Index:
         *,
         older_than: timedelta | None = None,
         batch_size: int = DEFAULT_BATCH_SIZE,
+        at_most: float | None = None,
     ) -> int:
         """Remove the documents that were inserted or touched last before a time, a commit for each batch.
 
@@ -424,15 +448,21 @@ class Index:
             before: an aware datetime; a document of just that time stays.
             older_than: a duration, back from now.
             batch_size: documents that a commit removes at most, 1 or more; in a transaction there is one.
+            at_most: the share of the stored documents, in (0, 1], that may go, as against a wrong date or a
+                crawl that has touched nothing for a month; ``None``: all of them. They are counted first,
+                which reads what is removed once more.
 
         Returns:
             How many were removed.
 
         Raises:
+            RemovalLimitError: more would go; nothing was removed.
             TypeError, ValueError: no datetime or one without a time zone, no duration, neither, or both.
         """
         batch_size = require_int("batch_size", batch_size, 1)
-        return expire(self._session, limit_of(before, older_than), batch_size)
+        if at_most is not None:
+            require_share("at_most", at_most)
+        return expire(self._session, limit_of(before, older_than), batch_size, at_most)
 
     def compact(self, progress: Callable[[int, int], object] | None = None) -> None:
         """Merge everything into one segment, drop what was removed, and give the space back.

@@ -26,6 +26,7 @@ from simindex.errors import IndexFullError as IndexFullError
 from simindex.errors import IndexLockedError as IndexLockedError
 from simindex.errors import KeyExistsError as KeyExistsError
 from simindex.errors import ReadOnlyError as ReadOnlyError
+from simindex.errors import RemovalLimitError as RemovalLimitError
 from simindex.errors import SimIndexError as SimIndexError
 from simindex.errors import TransactionOpenError as TransactionOpenError
 from simindex.format.keys import Key as Key

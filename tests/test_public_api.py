@@ -25,8 +25,8 @@ def test_public_names_are_these() -> None:
         CommonPassage Config ConfigMismatchError ContainmentMatch ContainmentMatches CorruptIndexError
         DiskError Document FormatError Index IndexFullError IndexLockedError InsertReport Key
         KeyExistsError Layout Match Matches MissingObjectError Pair Pairs Problem ReadOnlyError Record
-        RepairReport RestoreReport SimHashConfig SimIndexError Sketch SketchBatch Sketcher Stats
-        StoreError StoredPassage StoredPassages TransactionOpenError WordShingles __version__ check
+        RemovalLimitError RepairReport RestoreReport SimHashConfig SimIndexError Sketch SketchBatch Sketcher
+        Stats StoreError StoredPassage StoredPassages TransactionOpenError WordShingles __version__ check
         compat corpus merge open repair resketch restore scaleout textbook tuning
     """
     assert simindex.__all__ == pinned.split()

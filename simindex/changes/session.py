@@ -34,6 +34,7 @@ from simindex.errors import (
     CorruptIndexError,
     IndexFullError,
     KeyExistsError,
+    RemovalLimitError,
     SimIndexError,
     TransactionOpenError,
 )
@@ -233,9 +234,16 @@ class Writer:
         pending.add(documents, [place for place in places if place in kept])
         return len(places) - len(replaced), len(replaced), skipped
 
-    def remove(self, pending: Pending, view: View, encoded_keys: list[bytes]) -> int:
+    def remove(
+        self, pending: Pending, view: View, encoded_keys: list[bytes], at_most: float | None = None
+    ) -> int:
         """Remove the documents of some keys, each given once; returns how many there were."""
         committed = view.find_keys(encoded_keys, key_hashes(encoded_keys))
+        if at_most is not None:
+            found = sum(pending.holds(key, committed.get(at)) for at, key in enumerate(encoded_keys))
+            stored = view.with_pending(pending.view()).num_documents
+            if found > at_most * stored:
+                raise RemovalLimitError(found, stored, at_most)
         return sum(pending.remove(key, committed.get(at)) for at, key in enumerate(encoded_keys))
 
     # ---- committing ----

@@ -18,7 +18,7 @@ from support.stored import flipped, store_values, stored_values
 from support.texts import SMALL
 
 import simindex
-from simindex import CorruptIndexError, Index
+from simindex import CorruptIndexError, Index, RemovalLimitError
 
 
 @pytest.mark.parametrize("seconds", [-1, -(10**9), 10**12])
@@ -357,3 +357,44 @@ def test_lost_run_keeps_its_documents_and_nothing_else(index: Index, clock: Cloc
         assert reopened.expire(clock.at(10)) == 8
         assert reopened.expire(clock.at(20)) == 1
         assert list(reopened) == [3]
+
+
+def test_expiry_of_more_than_the_share_that_is_allowed_removes_nothing(index: Index, clock: Clock) -> None:
+    stored, clock.seconds = list(index), 20
+    index.touch(3)
+    clock.seconds = 30
+    index.touch(3, 8)  # each but 8 is old now; 3 lies in three runs, and counts once
+    with pytest.raises(RemovalLimitError) as caught:
+        index.expire(clock.at(31), batch_size=2, at_most=0.9)
+    assert (caught.value.found, caught.value.stored, caught.value.at_most) == (10, 10, 0.9)
+    assert sorted(index) == sorted(stored)
+    assert index.expire(clock.at(25), batch_size=2, at_most=0.8) == 8  # just the share
+    assert sorted(index) == [3, 8]
+    clock.seconds = 40
+    with index.transaction():
+        index.insert("new", ["a"])
+        with pytest.raises(RemovalLimitError):
+            index.expire(clock.at(50), at_most=0.99)
+        assert index.expire(clock.at(35), at_most=0.7) == 2
+    assert list(index) == ["new"]
+    assert index.expire(clock.at(35), at_most=0.1) == 0
+    assert index.expire(clock.at(50), at_most=1) == 1
+
+
+def test_removal_of_more_than_the_share_that_is_allowed_removes_nothing(index: Index) -> None:
+    keys = sorted(index)
+    for asked in (keys[:6], [*keys[:6], *keys[:6], "unknown"]):
+        with pytest.raises(RemovalLimitError, match=r"at most 0\.5 of the 10 stored .* found 6; nothing"):
+            index.remove_many(asked, at_most=0.5)
+        assert sorted(index) == keys
+    assert index.remove_many([*keys[:5], *keys[:5], "unknown", "other"], at_most=0.5) == 5
+    with index.transaction():
+        index.remove(keys[5])
+        with pytest.raises(RemovalLimitError):
+            index.remove_many(keys[4:8], at_most=0.25)
+        assert index.remove_many(keys[4:7], at_most=0.25) == 1
+    assert sorted(index) == keys[7:]
+    for wrong in (0, -1, 1.5, "half"):
+        with pytest.raises((TypeError, ValueError), match="at_most"):
+            index.remove_many(keys, at_most=wrong)  # type: ignore[arg-type]
+    assert index.remove_many(keys, at_most=1) == 3
