@@ -54,5 +54,5 @@ def end_actor(actor: Any) -> None:
     """Close what an actor has open, and end it; one that is dead or away has nothing open."""
     ray = ray_module()
     with suppress(ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError):
-        answer(actor.close.remote(), _STOP_SECONDS)
+        answer(actor.close.options(max_task_retries=0).remote(), _STOP_SECONDS)  # done once, or not at all
     ray.kill(actor)
