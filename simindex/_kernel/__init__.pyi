@@ -1,6 +1,7 @@
 """The compiled loops over buffers; contracts in kernel.h, what differs from them in bind_*.c."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from typing_extensions import Buffer
@@ -53,6 +54,20 @@ def sketch_hashes(
     present: _Array,
     /,
 ) -> None: ...
+def take_part(
+    iterator: Iterator[object],
+    values: list[Any],
+    size: int,
+    room: int,
+    counts: int,
+    text_bytes: Callable[[str], int],
+    num_bytes: Callable[[Any], int],
+    /,
+) -> int: ...
+def split_items(items: list[Any], /) -> tuple[list[Any], list[Any], list[Any] | None, set[type]] | None: ...
+def pack_keys(
+    keys: list[Any], encode_key: Callable[[object], bytes], ends: _Array, hashes: _Array, /
+) -> bytes: ...
 def smallest_hashes(hashes: _Array, keep: int, /) -> bytes: ...
 def sample_hashes(hashes: _Array, one_in: int, counts: _Array, /) -> bytes: ...
 def pack_kept(kept: _Array, /) -> bytes: ...

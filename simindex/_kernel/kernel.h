@@ -415,6 +415,11 @@ const uint8_t *find_number(const tree_file *file, uint64_t root, unsigned depth,
 
 enum { RECORD_HEAD = 1, SEAL_BYTES = 8 };
 
+/* The shortest form in msgpack of a number, and the head of a str or bin below 4 GiB; each returns its bytes, 9 at most. */
+size_t pack_unsigned(uint64_t value, uint8_t *to);
+size_t pack_signed(int64_t value, uint8_t *to);
+size_t pack_length(int is_text, size_t length, uint8_t *to);
+
 /* How many bytes the packed key of a sealed record has, behind the head of its array; 0: it does not begin as records do. */
 size_t packed_key_bytes(const uint8_t *record, size_t bytes);
 

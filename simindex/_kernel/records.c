@@ -1,6 +1,31 @@
 /* Records of documents, as docs/format.md lays them out: as much of msgpack as their beginning takes. */
 #include "kernel.h"
 
+static size_t put(uint8_t *to, unsigned type, uint64_t value, size_t width) {
+    to[0] = (uint8_t)type;
+    for (size_t i = 0; i < width; i++) to[1 + i] = (uint8_t)(value >> 8 * (width - 1 - i));
+    return 1 + width;
+}
+
+size_t pack_unsigned(uint64_t value, uint8_t *to) {
+    if (value < 0x80) return put(to, (unsigned)value, 0, 0);
+    unsigned power = value > UINT32_MAX ? 3 : value > UINT16_MAX ? 2 : value > UINT8_MAX;
+    return put(to, 0xcc + power, value, (size_t)1 << power);
+}
+
+size_t pack_signed(int64_t value, uint8_t *to) {
+    if (value >= 0) return pack_unsigned((uint64_t)value, to);
+    if (value >= -32) return put(to, (uint8_t)value, 0, 0);
+    unsigned power = value < INT32_MIN ? 3 : value < INT16_MIN ? 2 : value < INT8_MIN;
+    return put(to, 0xd0 + power, (uint64_t)value, (size_t)1 << power);
+}
+
+size_t pack_length(int is_text, size_t length, uint8_t *to) {
+    if (is_text && length < 32) return put(to, 0xa0 | (unsigned)length, 0, 0);
+    unsigned power = length > UINT16_MAX ? 2 : length > UINT8_MAX;
+    return put(to, (is_text ? 0xd9 : 0xc4) + power, length, (size_t)1 << power);
+}
+
 size_t packed_key_bytes(const uint8_t *record, size_t bytes) {
     if (bytes < RECORD_HEAD + 1 + SEAL_BYTES || (record[0] != 0x94 && record[0] != 0x96 && record[0] != 0x97)) return 0;
     size_t room = bytes - RECORD_HEAD - SEAL_BYTES, width = 0, length = 1;

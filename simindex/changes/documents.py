@@ -11,24 +11,24 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from operator import attrgetter
-from types import NoneType
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
+from simindex import _kernel
 from simindex.batching import Part, bytes_of_item, in_order, in_parts, num_workers
 from simindex.errors import ClosedError, FormatError
 from simindex.format.chunks import shingle_keys
-from simindex.format.keys import Key, encode_keys, key_hashes, plain_keys
+from simindex.format.keys import Key, pack_keys
+from simindex.format.packed import Packed
 from simindex.format.records import (
-    MAX_METADATA_BYTES,
     NIL,
     StoredRecord,
     encode_kept,
     encode_records,
     encode_rest,
+    pack_all,
     pack_metadata,
-    pack_texts,
     plain_rests,
     rests_with_kept,
 )
@@ -47,24 +47,27 @@ class NewDocuments:
     """Documents to be inserted, in order; `times` of insert, int64, and of the last touch where they are not
     the change's."""
 
-    keys: list[Key]
-    encoded_keys: list[bytes]
+    encoded_keys: Packed
     key_hashes: np.ndarray
-    packed_metadata: list[bytes]
+    packed_metadata: Packed
     sketches: SketchBatch
     times: np.ndarray | None = None
     seen_at: list[int | None] | None = None
 
     def __len__(self) -> int:
-        return len(self.keys)
+        return len(self.encoded_keys)
+
+    def key(self, place: int) -> Key:
+        """Return the key of one of them."""
+        key: Key = unpack(self.encoded_keys[place])
+        return key
 
     def taken(self, places: Sequence[int]) -> NewDocuments:
         """Return the documents at some places, in that order."""
         return NewDocuments(
-            [self.keys[place] for place in places],
-            [self.encoded_keys[place] for place in places],
+            self.encoded_keys.taken(places),
             self.key_hashes[places],
-            [self.packed_metadata[place] for place in places],
+            self.packed_metadata.taken(places),
             self.sketches.taken(places),
             None if self.times is None else self.times[places],
             None if self.seen_at is None else [self.seen_at[place] for place in places],
@@ -76,10 +79,9 @@ class NewDocuments:
         if len(parts) == 1:
             return parts[0]
         return cls(
-            list(chain.from_iterable([part.keys for part in parts])),
-            list(chain.from_iterable([part.encoded_keys for part in parts])),
+            Packed.joined([part.encoded_keys for part in parts]),
             np.concatenate([part.key_hashes for part in parts]),
-            list(chain.from_iterable([part.packed_metadata for part in parts])),
+            Packed.joined([part.packed_metadata for part in parts]),
             SketchBatch.joined([part.sketches for part in parts]),
             None if parts[0].times is None else np.concatenate([part.times for part in parts]),
             None if parts[0].seen_at is None else [seen for part in parts for seen in part.seen_at or ()],
@@ -92,7 +94,7 @@ class NewDocuments:
         first, last = self._times(place, inserted_at)
         counts = (0, 0) if samples is None else (samples.num_shingles[place], samples.num_sampled[place])
         return StoredRecord(
-            self.keys[place],
+            self.key(place),
             unpack(self.packed_metadata[place]),
             first,
             int(self.sketches.present[place]),
@@ -193,7 +195,6 @@ wait 5 ms for it, as long as sketching a batch takes: with none in reserve the w
 (measured on two cores: 1.4 times one core's rate with none, 1.5 to 1.8 times with four)."""
 
 
-_ITEM_TYPES, _ITEM_LENGTHS = {tuple, list}, {2, 3}
 _REPEATABLE = {str, Sketch, list, tuple, set, frozenset, dict}
 """Types of documents that can surely be read twice."""
 
@@ -209,47 +210,35 @@ class InsertReport(NamedTuple):
 def prepare_documents(items: list[tuple[Any, ...]], sketcher: Sketcher, compares: int = 0) -> NewDocuments:
     """Check, encode and sketch items of (key, document[, metadata]); `compares`: the half of a sketch that is
     needed."""
-    if not _ITEM_TYPES.issuperset(map(type, items)):
-        _require_items(items)
-    lengths = set(map(len, items))
-    if not lengths <= _ITEM_LENGTHS:
-        _require_items(items)
-    keys, documents = [item[0] for item in items], [item[1] for item in items]
-    if not _REPEATABLE.issuperset(map(type, documents)):
+    columns = _kernel.split_items(items)
+    if columns is None:
+        raise _no_item(items)
+    keys, documents, metadata, types = columns
+    if not _REPEATABLE.issuperset(types):
         documents = list(map(repeatable, keys, documents))
-    metadata = None if lengths == {2} else [item[2] if len(item) == 3 else None for item in items]
-    return prepare_columns(keys, documents, metadata, sketcher, compares)
-
-
-def prepare_columns(
-    keys: list[Any], documents: list[Any], metadata: list[Any] | None, sketcher: Sketcher, compares: int = 0
-) -> NewDocuments:
-    """Return the same of keys, documents and their metadata, if they have any."""
-    encoded = encode_keys(keys)
-    packed = [NIL] * len(keys) if metadata is None else _packed(keys, metadata)
+    encoded, hashes = pack_keys(keys)
+    packed = _packed(keys, metadata)
     sketches = naming_keys(keys, documents, sketcher.sketch_list)
-    if compares and Sketch in set(map(type, documents)):
+    if compares and Sketch in types:
         _require_half(keys, documents, sketches.present.tolist(), compares)
     if sketcher.config.containment and sketches.samples is None:
         _require_samples(keys, documents, sketcher.config.containment)
-    return NewDocuments(plain_keys(keys, encoded), encoded, key_hashes(encoded), packed, sketches)
+    return NewDocuments(encoded, hashes, packed, sketches)
 
 
-def _packed(keys: list[Any], values: list[Any]) -> list[bytes]:
+def _packed(keys: list[Any], values: list[Any] | None) -> Packed:
     """Return the packed metadata of documents with these keys."""
-    kinds = set(map(type, values))
-    if kinds == {NoneType}:
-        return [NIL] * len(values)
-    if kinds == {str} and max(map(len, values)) < MAX_METADATA_BYTES // 4:
-        return pack_texts(values)
-    return [_naming(key, pack_metadata, value) for key, value in zip(keys, values, strict=True)]
+    if values is None:
+        return Packed(NIL * len(keys), np.arange(1, len(keys) + 1))
+    packed = pack_all(values)
+    if packed is None:
+        packed = [_naming(key, pack_metadata, value) for key, value in zip(keys, values, strict=True)]
+    return Packed.of(packed)
 
 
-def _require_items(items: list[Any]) -> None:
-    for item in items:
-        if not isinstance(item, tuple | list) or not 2 <= len(item) <= 3:
-            found = f"{item!r:.80}"
-            raise TypeError(f"item: expected (key, document) or (key, document, metadata), found {found}")
+def _no_item(items: list[Any]) -> TypeError:
+    item = next(item for item in items if not isinstance(item, tuple | list) or not 2 <= len(item) <= 3)
+    return TypeError(f"item: expected (key, document) or (key, document, metadata), found {item!r:.80}")
 
 
 def _require_half(keys: list[Any], documents: list[Any], present: list[int], compares: int) -> None:

@@ -23,7 +23,7 @@ from simindex.changes.documents import InsertReport, NewDocuments
 from simindex.changes.pending import Pending
 from simindex.changes.session import Session, Writer
 from simindex.errors import KeyExistsError
-from simindex.format.keys import Key, encode_key, encode_keys, key_hashes
+from simindex.format.keys import Key, encode_key, pack_keys
 from simindex.format.records import StoredRecord
 from simindex.format.rows import MATCHES, NO_VALUE
 from simindex.queries.matches import Match, Matches
@@ -64,7 +64,7 @@ def insert_if_new(
             return in_order(matches, lambda key: view.find_stored(key)[0])
         if own is not None:
             if on_conflict == "error":
-                raise KeyExistsError(document.keys[0])
+                raise KeyExistsError(document.key(0))
             if on_conflict == "skip":
                 return matches
             pending.require_fit(document)
@@ -77,8 +77,7 @@ def insert_if_new(
 
 def numbers_of(view: View, keys: list[Key]) -> list[int]:
     """Return the numbers of the keys that are stored."""
-    encoded = encode_keys(keys)
-    return [number for number, _ in view.find_keys(encoded, key_hashes(encoded)).values()]
+    return [number for number, _ in view.find_keys(*pack_keys(keys)).values()]
 
 
 def in_order(matches: Matches, number_of: Callable[[Key], int]) -> Matches:
@@ -257,7 +256,7 @@ class Batch:
         if key not in self._owners:
             decisions.inserted += 1
         elif self._on_conflict == "error":
-            raise KeyExistsError(self._documents.keys[place])
+            raise KeyExistsError(self._documents.key(place))
         elif self._on_conflict == "skip":
             decisions.skipped += 1
             return
@@ -320,7 +319,9 @@ class Batch:
         if number is not None:
             return number
         found = self._view.find_key(key)
-        return self._first + self._documents.keys.index(key) if found is None else found[0]
+        if found is not None:
+            return found[0]
+        return self._first + list(self._documents.encoded_keys).index(encode_key(key))
 
 
 def _alike(
@@ -375,7 +376,7 @@ def insert_many_if_new(
             progress(inserted + replaced + skipped)
         if on_match is not None:
             for place, matches in decisions.matched:
-                on_match(documents.keys[place], matches)
+                on_match(documents.key(place), matches)
     return InsertReport(inserted, replaced, skipped)
 
 

@@ -22,10 +22,12 @@ until the last of them is removed, whether the leader's own document is still th
 from __future__ import annotations
 
 import time
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import count
+from operator import attrgetter
 
 import numpy as np
 
@@ -35,6 +37,7 @@ from simindex.format.chunks import shingle_keys
 from simindex.format.keys import number_key
 from simindex.format.layout import COPY_TABLE, FIRST_BAND_TABLE
 from simindex.format.meta import Note
+from simindex.format.packed import Packed
 from simindex.format.records import (
     MAX_INSERTED_AT,
     REMOVED_DOCUMENT,
@@ -85,8 +88,8 @@ def _bytes_of(documents: NewDocuments) -> int:
     return (
         _DOCUMENT_BYTES * len(documents)
         + documents.sketches.words.nbytes
-        + sum(map(len, documents.encoded_keys))
-        + sum(map(len, documents.packed_metadata))
+        + len(documents.encoded_keys.data)
+        + len(documents.packed_metadata.data)
         + sum(hashes.nbytes for hashes in kept if hashes is not None)
         + (0 if samples is None else samples.hashes.nbytes)
     )
@@ -94,14 +97,13 @@ def _bytes_of(documents: NewDocuments) -> int:
 
 @dataclass(slots=True)
 class Pending:
-    """Changes that are not committed yet: documents by key, removals, touches, and the runs of ages that
+    """Changes that are not committed yet: documents, removals, touches, and the runs of ages that
     these change."""
 
     scheme: Scheme
     first_number: int
     inserted_at: int
     count: int = 0
-    by_key: dict[bytes, int] = field(default_factory=dict)
     removed: dict[int, StoredRecord] = field(default_factory=dict)
     touched: set[int] = field(default_factory=set)  # committed ones, like `removed`
     runs: dict[tuple[int, int], int] = field(default_factory=dict)  # (time, first) -> behind; 0: to go
@@ -112,6 +114,9 @@ class Pending:
     sources: int = 0
     done: Note | None = None
     _parts: list[_Part] = field(default_factory=list)
+    _by_key: dict[bytes, int] = field(default_factory=dict)
+    _num_named: int = 0  # documents whose keys went there
+    _num_dropped: int = 0  # of its own
     _num_sorted: int = 0  # parts with a segment of their own
     _num_seen: int = 0  # these and those in `_growing`
     _growing: GrowingSegment | None = None
@@ -123,22 +128,34 @@ class Pending:
         others = (self.tail is not None) + (self.done is not None)
         return self.count + len(self.removed) + len(self.touched) + len(self.runs) + others
 
+    @property
+    def num_live(self) -> int:
+        """Number of its own documents, without the dropped ones."""
+        return self.count - self._num_dropped
+
+    @property
+    def by_key(self) -> dict[bytes, int]:
+        """Its own live documents: encoded key -> number, ascending; made here, for most commits never ask."""
+        first_unnamed = self.first_number + self._num_named
+        for part in self._parts[bisect_left(self._parts, first_unnamed, key=attrgetter("first")) :]:
+            self._by_key.update(zip(part.documents.encoded_keys, count(part.first)))
+        self._num_named = self.count
+        return self._by_key
+
     def add(self, documents: NewDocuments, places: list[int] | None = None) -> None:
         """Give the documents at `places`, or all, their numbers.
 
         Raises as `require_fit`, with nothing added.
         """
-        if places is not None and len(places) < len(documents.keys):
+        if places is not None and len(places) < len(documents):
             documents = documents.taken(places)
-        if not documents.keys:
+        if not len(documents):
             return
         self.require_fit(documents)
         self.sources |= documents.sketches.sources
         first = self.first_number + self.count
-        self.count += len(documents.keys)
+        self.count += len(documents)
         self._parts.append(_Part(documents, first))
-        numbers = range(first, self.first_number + self.count)
-        self.by_key.update(zip(documents.encoded_keys, numbers, strict=True))
         if self.max_bytes is not None:
             self.num_bytes += _bytes_of(documents)
 
@@ -158,6 +175,7 @@ class Pending:
         number = self.by_key.pop(encoded_key, None)
         if number is not None:
             self.gone.add(number)
+            self._num_dropped += 1
             return True
         if committed is None or committed[0] in self.removed:
             return False
@@ -196,14 +214,14 @@ class Pending:
                 np.empty(0, np.uint64),
                 SketchBatch(0, self.scheme.config.num_perm, False, None),
             )
-            return NewDocuments([], [], none, [], no_sketches), none
+            return NewDocuments(Packed.of([]), none, Packed.of([]), no_sketches), none
         new, first = parts[0].documents, parts[0].first
         if len(parts) > 1:
             new = NewDocuments.joined([part.documents for part in parts])
-        numbers = np.arange(first, first + len(new.keys), dtype=np.uint64)
+        numbers = np.arange(first, first + len(new), dtype=np.uint64)
         if self.gone:
             kept = [at for at, number in enumerate(numbers.tolist()) if number not in self.gone]
-            if len(kept) < len(new.keys):
+            if len(kept) < len(new):
                 return new.taken(kept), numbers[kept]
         return new, numbers
 
@@ -211,13 +229,14 @@ class Pending:
 
     def view(self) -> PendingView:
         """Return what queries of the same thread see: its documents as segments in memory."""
+        by_key = self.by_key  # before parts become one
         self._take_newest()
         segments = [part.segment for part in self._parts[: self._num_sorted] if part.segment is not None]
         if self._growing is not None:
             segments.append(self._growing.segment())
         num_removed, time = len(self.removed), self.inserted_at
         return PendingView(
-            segments, self.by_key, self.gone, num_removed, self.record, self.touched, time, self.sources
+            segments, by_key, self.gone, num_removed, self.record, self.touched, time, self.sources
         )
 
     def _take_newest(self) -> None:
@@ -250,7 +269,7 @@ class Pending:
             documents = NewDocuments.joined([part.documents for part in parts[at:]])
             first, segment = parts[at].first, None
             live, numbers = self.documents(at)
-            if live.keys:
+            if len(live):
                 data = live.segment_data(self.scheme, numbers, {})
                 segment = memory_segment(self.scheme.tables, self._next_id(), data)
             parts[at:] = [_Part(documents, first, segment)]

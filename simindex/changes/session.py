@@ -27,6 +27,8 @@ from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
 from simindex.changes.documents import NewDocuments
 from simindex.changes.merges import Merged, Merges, step_budget
 from simindex.changes.pending import Pending, change_of_ages, current_time, fold_copies, removal_marks
@@ -208,10 +210,11 @@ class Writer:
         """Add documents to a change; returns (inserted, replaced, skipped)."""
         encoded_keys = documents.encoded_keys
         committed = view.find_keys(encoded_keys, documents.key_hashes)
-        all_new = not committed and pending.by_key.keys().isdisjoint(encoded_keys)
-        if all_new and len(set(encoded_keys)) == len(encoded_keys):
-            pending.add(documents)
-            return len(encoded_keys), 0, 0
+        if not committed and (not pending.count or pending.by_key.keys().isdisjoint(encoded_keys)):
+            hashes = np.sort(documents.key_hashes)
+            if (hashes[1:] > hashes[:-1]).all() or len(set(encoded_keys)) == len(documents):
+                pending.add(documents)
+                return len(documents), 0, 0
         places: list[int] = []
         new: dict[bytes, int] = {}
         replaced: list[int] = []
@@ -219,7 +222,7 @@ class Writer:
         for place, encoded in enumerate(encoded_keys):
             if encoded in new or pending.holds(encoded, committed.get(place)):
                 if on_conflict == "error":
-                    raise KeyExistsError(documents.keys[place])
+                    raise KeyExistsError(documents.key(place))
                 if on_conflict == "skip":
                     skipped += 1
                     continue
@@ -258,7 +261,7 @@ class Writer:
         leaders: dict[int, int] = {}
         groups: dict[int, int] = {}
         newest = b""
-        if pending.by_key:
+        if pending.num_live:
             documents, numbers = pending.documents()
             leaders, groups = fold_copies(numbers, documents.sketches, view)
             records = documents.records(numbers, leaders, pending.inserted_at)
@@ -272,7 +275,7 @@ class Writer:
         manifest = Manifest(
             next_number=committed.next_number + pending.count,
             next_segment=next_segment,
-            num_documents=committed.num_documents + len(pending.by_key) - len(pending.removed),
+            num_documents=committed.num_documents + pending.num_live - len(pending.removed),
             # A damaged group may count too many; `check` names it, and a count below 0 nobody could read.
             num_copies=max(0, committed.num_copies + len(leaders) - lost_copies),
             tail_first=tail.first,
@@ -576,7 +579,7 @@ class Session:
         try:
             writer.commit(prepared)
         except IndexFullError:
-            if pending is None or pending.by_key or pending.touched:
+            if pending is None or pending.num_live or pending.touched:
                 raise
             # A removal is let through on a full disk; merging can wait.
             writer.read_again_if_unsure()

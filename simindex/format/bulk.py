@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from simindex.errors import CorruptIndexError
-from simindex.format.keys import encode_keys, key_hashes
+from simindex.format.keys import pack_keys
+from simindex.format.packed import Packed
 from simindex.format.records import StoredRecord, decode_kept, decode_record
 
 NO_LEADER = -1
@@ -25,7 +26,7 @@ class Records:
 
     places: np.ndarray
     keys: list[Any]
-    encoded_keys: list[bytes]
+    encoded_keys: Packed
     key_hashes: np.ndarray
     metadata: list[Any]
     inserted_at: np.ndarray
@@ -57,7 +58,7 @@ def decode_records(numbers: np.ndarray, values: list[bytes], keep_shingles: int)
             decoded.append((place, record))
         except CorruptIndexError as exc:
             errors.append((place, exc))
-    encoded = encode_keys([record.key for _, record in decoded])
+    encoded, hashes = pack_keys([record.key for _, record in decoded])
     are_sound = [
         values[place].startswith(form, 1)  # a search compares the bytes of the key
         for (place, _), form in zip(decoded, encoded, strict=True)
@@ -66,14 +67,16 @@ def decode_records(numbers: np.ndarray, values: list[bytes], keep_shingles: int)
         if not is_sound:
             problem = f"expected its key as it is packed, found {record.key!r:.100} otherwise"
             errors.append((place, CorruptIndexError(f"document {numbers[place]}: {problem}")))
-    decoded, encoded = list(compress(decoded, are_sound)), list(compress(encoded, are_sound))
+    if not all(are_sound):
+        decoded = list(compress(decoded, are_sound))
+        encoded, hashes = pack_keys([record.key for _, record in decoded])
     columns = map(list, zip(*[record for _, record in decoded], strict=True) if decoded else _NO_COLUMNS)
     keys, metadata, times, present, leaders, kept, seen_at, num_shingles, num_sampled = columns
     return Records(
         np.array([place for place, _ in decoded], dtype=np.int64),
         keys,
         encoded,
-        key_hashes(encoded),
+        hashes,
         metadata,
         np.array(times, dtype=np.int64),
         seen_at,

@@ -6,14 +6,15 @@ Invariant: database keys are big-endian, so that LMDB's order of bytes is the or
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
-import msgpack  # type: ignore[import-untyped] # it carries no type information
 import numpy as np
 import xxhash
 
+from simindex import _kernel
 from simindex.errors import damaged
+from simindex.format.packed import Packed
 from simindex.format.seals import pack, unpack
 
 Key = str | bytes | int
@@ -40,15 +41,10 @@ def encode_key(key: object) -> bytes:
     return pack(key)
 
 
-def encode_keys(keys: list[Any]) -> list[bytes]:
-    """Return `encode_key` of each key."""
-    types = set(map(type, keys))
-    short = types == {str} and max(map(len, keys)) <= MAX_KEY_BYTES // 4
-    if not short and not (types == {int} and min(keys) >= -(2**63) and max(keys) < 2**64):
-        return [encode_key(key) for key in keys]
-    # The common case in one go: a packer of its own, for it keeps state between calls.
-    packer = msgpack.Packer(use_bin_type=True, unicode_errors="surrogatepass")
-    return list(map(packer.pack, keys))
+def pack_keys(keys: list[Any]) -> tuple[Packed, np.ndarray]:
+    """Return `encode_key` of each key, and `key_hashes` of these."""
+    ends, hashes = np.empty(len(keys), np.int64), np.empty(len(keys), np.uint64)
+    return Packed(_kernel.pack_keys(keys, encode_key, ends, hashes), ends), hashes
 
 
 def decode_keys(count: int, encoded: bytes) -> list[Key]:
@@ -57,15 +53,7 @@ def decode_keys(count: int, encoded: bytes) -> list[Key]:
     return keys
 
 
-def plain_keys(keys: list[Any], encoded: list[bytes]) -> list[Key]:
-    """Return keys as an index returns them: NumPy's and other subclasses as str, bytes or int."""
-    return keys if _PLAIN.issuperset(map(type, keys)) else decode_keys(len(encoded), b"".join(encoded))
-
-
-_PLAIN = {str, bytes, int}
-
-
-def key_hashes(encoded_keys: list[bytes]) -> np.ndarray:
+def key_hashes(encoded_keys: Collection[bytes]) -> np.ndarray:
     """Return the 64-bit hashes that the key table is sorted by: xxh64 of the stored keys, uint64."""
     return np.fromiter(map(xxhash.xxh64_intdigest, encoded_keys), np.uint64, len(encoded_keys))
 

@@ -138,8 +138,8 @@ def _packed_time(time: int) -> bytes:
 
 def encode_records(
     numbers: np.ndarray,
-    packed_keys: list[bytes],
-    packed_metadata: list[bytes],
+    packed_keys: Iterable[bytes],
+    packed_metadata: Iterable[bytes],
     packed_rests: Sequence[tuple[bytes, bytes]],
 ) -> list[tuple[bytes, bytes]]:
     """Return (database key, sealed record) of documents. `numbers`: uint64, ascending."""
@@ -275,10 +275,20 @@ def pack_metadata(metadata: object) -> bytes:
     return packed
 
 
-def pack_texts(texts: list[str]) -> list[bytes]:
-    """Return `pack_metadata` of metadata that are texts, each far below the limit."""
-    packer = msgpack.Packer(use_bin_type=True, unicode_errors="surrogatepass")
-    return list(map(packer.pack, texts))
+def pack_all(values: list[Any]) -> list[bytes] | None:
+    """Return `pack_metadata` of each of some values; ``None`` where one of them is not good for it."""
+    packer = msgpack.Packer(
+        use_bin_type=True, unicode_errors="surrogatepass", datetime=True, default=_packable
+    )
+    try:
+        packed = list(map(packer.pack, values))
+        if max(map(len, packed)) > MAX_METADATA_BYTES:
+            return None
+        if not set(map(type, values)) <= _SCALARS:
+            unpack(b"\xdd" + len(values).to_bytes(4, "big") + b"".join(packed))  # as `pack_metadata` reads it
+    except (TypeError, ValueError, OverflowError, RecursionError, CorruptIndexError):
+        return None
+    return packed
 
 
 def _packable(value: Any) -> object:

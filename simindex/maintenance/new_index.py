@@ -30,6 +30,7 @@ from simindex.format.bulk import NO_LEADER, Records, decode_records
 from simindex.format.keys import NUMBER_KEY_BYTES, numbers_of
 from simindex.format.layout import Layout
 from simindex.format.meta import Manifest
+from simindex.format.packed import Packed
 from simindex.format.records import NIL, decode_kept
 from simindex.format.seals import pack
 from simindex.maintenance.stored_tables import StoredSamples
@@ -79,10 +80,9 @@ def saved_documents(
             for kept, keeps in zip(records.kept, is_kept.tolist(), strict=True)
         ]
     return NewDocuments(
-        records.keys,
         records.encoded_keys,
         records.key_hashes,
-        [NIL if metadata is None else pack(metadata) for metadata in records.metadata],
+        Packed.of([NIL if metadata is None else pack(metadata) for metadata in records.metadata]),
         sketches,
         records.inserted_at,
         records.seen_at,
@@ -440,7 +440,7 @@ def _resketched(documents: NewDocuments, config: Config) -> NewDocuments:
             else ("MinHash rows", "num_perm")
         )
         raise ValueError(
-            f"key {documents.keys[place]!r:.80}: expected more than {half} of a document whose {option} is "
+            f"key {documents.key(place)!r:.80}: expected more than {half} of a document whose {option} is "
             "to go; it would be similar to nothing. Remove it first, or keep them"
         )
     sketches.sources = old.sources & (OF_DOCUMENTS | OF_ROWS if config.num_perm else OF_DOCUMENTS)

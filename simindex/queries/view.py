@@ -23,6 +23,7 @@ from simindex.format.chunks import table_key
 from simindex.format.keys import Key, decode_keys, encode_key, key_hashes, number_key, numbered
 from simindex.format.layout import COPY_TABLE, KEY_TABLE, SegmentEntry
 from simindex.format.meta import DONE_PREFIX, MANIFEST_KEY, Manifest, decode_manifest
+from simindex.format.packed import Packed
 from simindex.format.records import (
     REMOVED_SKETCH,
     Run,
@@ -383,7 +384,9 @@ class View:
             raise KeyError(key)
         return found
 
-    def find_keys(self, encoded: list[bytes], hashes: np.ndarray) -> dict[int, tuple[int, StoredRecord]]:
+    def find_keys(
+        self, encoded: list[bytes] | Packed, hashes: np.ndarray
+    ) -> dict[int, tuple[int, StoredRecord]]:
         """Return place -> (number, record) for the encoded keys that are stored."""
         found: dict[int, tuple[int, StoredRecord]] = {}
         entries = self.directory.find_keys(KEY_TABLE, hashes, EVERY if len(encoded) == 1 else _CROWD)
@@ -400,7 +403,7 @@ class View:
         return found
 
     def _find_crowded(
-        self, places: Iterable[int], encoded: list[bytes], hashes: np.ndarray
+        self, places: Iterable[int], encoded: list[bytes] | Packed, hashes: np.ndarray
     ) -> dict[int, tuple[int, StoredRecord]]:
         """Return what `find_keys` does for some places, whose hashes many stored keys have: somebody has made
         them so. Each record is read once, not once for each of these places."""

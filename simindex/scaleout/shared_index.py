@@ -284,7 +284,7 @@ class SharedIndex:
                     totals = [total + count for total, count in zip(totals, counts, strict=True)]
                     for place, matches in matched:
                         if on_match is not None:
-                            on_match(some.keys[place], matches)
+                            on_match(some.key(place), matches)
         return InsertReport(*totals)
 
     def _sent(

@@ -13,11 +13,11 @@ from simindex.format.keys import (
     WHOLE_SEGMENT,
     decode_keys,
     encode_key,
-    encode_keys,
     key_hashes,
     number_key,
     number_of,
     numbered,
+    pack_keys,
     segment_key,
     segment_of,
     segment_prefix,
@@ -28,7 +28,7 @@ from simindex.format.seals import unpack
 
 @given(st.lists(external_keys, max_size=20))
 def test_encoded_keys_tell_kinds_and_values_apart(some: list[Key]) -> None:
-    encoded = encode_keys(some)
+    encoded = list(pack_keys(some)[0])
     assert encoded == [encode_key(key) for key in some]
     assert [unpack(key) for key in encoded] == some == decode_keys(len(encoded), b"".join(encoded))
     assert len(set(encoded)) == len({(type(key), key) for key in some})

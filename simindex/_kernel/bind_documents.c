@@ -1,0 +1,122 @@
+/* Documents on their way in: a caller's items -> columns. */
+#include "bind.h"
+
+/* Values of an iterator into a list, `size` at most, until they take `room` bytes; returns the room that is left, below 0
+ * where the last one took more. What was taken before an error is in the list. A text takes what `text_bytes` says. */
+enum { COUNTS_OTHERS, COUNTS_TEXTS, COUNTS_ITEMS };
+
+/* The text that a value is, or an item of a key and a text alone; else NULL. */
+static PyObject *text_of(PyObject *value, uint64_t counts) {
+    if (counts == COUNTS_ITEMS) {
+        Py_ssize_t length = PyTuple_CheckExact(value) ? PyTuple_Size(value) : 0;
+        if (length != 2 && (length != 3 || PyTuple_GetItem(value, 2) != Py_None)) return NULL;
+        value = PyTuple_GetItem(value, 1);
+    }
+    return counts != COUNTS_OTHERS && PyUnicode_CheckExact(value) ? value : NULL;
+}
+
+/* iterator, values, size, room, counts, text_bytes, num_bytes */
+FUNCTION(take_part, 7) {
+    uint64_t size = take_u64(held, args[2]), counts = take_u64(held, args[4]);
+    long long room = held->failed ? -1 : PyLong_AsLongLong(args[3]);
+    if (held->failed || (room == -1 && PyErr_Occurred())) return NULL;
+    while (size-- && room > 0) {
+        PyObject *value = PyIter_Next(args[0]);
+        if (!value) break;
+        PyObject *text = text_of(value, counts);
+        PyObject *taken = PyList_Append(args[1], value) < 0 ? NULL
+                          : PyObject_CallFunctionObjArgs(args[text ? 5 : 6], text ? text : value, NULL);
+        Py_DECREF(value);
+        long long bytes = taken ? PyLong_AsLongLong(taken) : -1;
+        Py_XDECREF(taken);
+        if (bytes == -1 && PyErr_Occurred()) return NULL;
+        room -= bytes;
+    }
+    return PyErr_Occurred() ? NULL : PyLong_FromLongLong(room);
+}
+
+/* Lists of the keys, documents and metadata of items, and the types of the documents; metadata is None where no item has
+ * any, and all is None where one is no item. */
+FUNCTION(split_items, 1) {
+    Py_ssize_t count = PyList_Size(args[0]);
+    if (count < 0) held->failed = 1;
+    if (held->failed) return NULL;
+    PyObject *columns[] = {PyList_New(count), PyList_New(count), PyList_New(count)}, *types = PySet_New(NULL), *last = NULL;
+    PyObject *result = NULL;
+    int failed = !columns[0] || !columns[1] || !columns[2] || !types, has_metadata = 0, are_items = 1;
+    for (Py_ssize_t i = 0; i < count && are_items && !failed; i++) {
+        PyObject *item = PyList_GetItem(args[0], i);
+        int is_tuple = PyTuple_Check(item);
+        Py_ssize_t length = is_tuple ? PyTuple_Size(item) : PyList_Check(item) ? PyList_Size(item) : 0;
+        are_items = length == 2 || length == 3;
+        for (Py_ssize_t at = 0; at < 3 && are_items; at++) {
+            PyObject *value = at >= length ? Py_None : is_tuple ? PyTuple_GetItem(item, at) : PyList_GetItem(item, at);
+            PyList_SetItem(columns[at], i, Py_NewRef(value));
+            has_metadata |= at == 2 && value != Py_None;
+            if (at != 1 || (PyObject *)Py_TYPE(value) == last) continue;
+            last = (PyObject *)Py_TYPE(value);
+            failed |= PySet_Add(types, last) < 0;
+        }
+    }
+    if (!failed) result = are_items ? Py_BuildValue("OOOO", columns[0], columns[1], has_metadata ? columns[2] : Py_None, types)
+                                    : Py_NewRef(Py_None);
+    for (int i = 0; i < 3; i++) Py_XDECREF(columns[i]);
+    Py_XDECREF(types);
+    return result;
+}
+
+/* The stored form of a key into 9 bytes of head and a body; a key that is not of an exact type, or long, is left to
+ * `encode_key`, and *made is what that returns. 0, or -1 with an exception set. */
+static int pack_key(PyObject *key, PyObject *encode_key, uint8_t *head, size_t *head_bytes, const char **body,
+                    Py_ssize_t *length, PyObject **made) {
+    *made = NULL, *body = NULL, *length = 0, *head_bytes = 0;
+    if (PyLong_CheckExact(key)) {
+        int is_large;
+        int64_t value = PyLong_AsLongLongAndOverflow(key, &is_large);
+        if (!is_large) *head_bytes = pack_signed(value, head);
+    } else if (PyUnicode_CheckExact(key) || PyBytes_CheckExact(key)) {
+        int is_text = PyUnicode_CheckExact(key);
+        if (is_text) *body = PyUnicode_AsUTF8AndSize(key, length);
+        else PyBytes_AsStringAndSize(key, (char **)body, length);
+        PyErr_Clear(); /* lone surrogates */
+        if (*body && *length <= UINT16_MAX) *head_bytes = pack_length(is_text, (size_t)*length, head);
+    }
+    if (*head_bytes) return 0;
+    *made = PyObject_CallFunctionObjArgs(encode_key, key, NULL);
+    return *made ? PyBytes_AsStringAndSize(*made, (char **)body, length) : -1;
+}
+
+/* Stored forms of keys, one behind the other; where each ends, and their hashes, uint64, into the last arguments. */
+FUNCTION(pack_keys, 4) {
+    Py_ssize_t count = PyList_Size(args[0]);
+    uint64_t *ends = take(held, args[2], WRITABLE, count < 0 ? 0 : (size_t)count * 8, "ends");
+    uint64_t *hashes = take(held, args[3], WRITABLE, count < 0 ? 0 : (size_t)count * 8, "hashes");
+    if (count < 0 || held->failed) return NULL;
+    uint8_t *all = NULL;
+    size_t end = 0, room = 0;
+    int failed = 0;
+    for (Py_ssize_t i = 0; i < count && !failed; i++) {
+        uint8_t head[9];
+        const char *body;
+        size_t head_bytes;
+        Py_ssize_t length;
+        PyObject *made;
+        failed = pack_key(PyList_GetItem(args[0], i), args[1], head, &head_bytes, &body, &length, &made) < 0;
+        if (!failed && room - end < head_bytes + (size_t)length) {
+            room = 2 * room + head_bytes + (size_t)length + 16 * (size_t)count;
+            uint8_t *larger = realloc(all, room);
+            if (larger) all = larger;
+            else refuse_memory(held), failed = 1;
+        }
+        if (!failed) {
+            memcpy(all + end, head, head_bytes);
+            if (length) memcpy(all + end + head_bytes, body, (size_t)length);
+            hashes[i] = xxh64(all + end, head_bytes + (size_t)length, 0);
+            ends[i] = end += head_bytes + (size_t)length;
+        }
+        Py_XDECREF(made);
+    }
+    PyObject *result = failed ? NULL : PyBytes_FromStringAndSize((const char *)all, (Py_ssize_t)end);
+    free(all);
+    return result;
+}

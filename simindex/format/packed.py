@@ -1,0 +1,43 @@
+"""Many values of msgpack as one: those of a batch are packed, copied and dropped together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """Packed values, one behind the other in `data`; `ends`: int64, where each ends."""
+
+    data: bytes
+    ends: np.ndarray
+
+    @classmethod
+    def of(cls, values: Sequence[bytes]) -> Packed:
+        """Return values as one."""
+        return cls(b"".join(values), np.cumsum(list(map(len, values)), dtype=np.int64))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Packed]) -> Packed:
+        """Return the values of one part or more, in order."""
+        firsts = np.cumsum([0, *(len(part.data) for part in parts[:-1])])
+        ends = [part.ends + first for part, first in zip(parts, firsts, strict=True)]
+        return cls(b"".join([part.data for part in parts]), np.concatenate(ends))
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def __getitem__(self, place: int) -> bytes:
+        return self.data[self.ends[place - 1] if place else 0 : self.ends[place]]
+
+    def __iter__(self) -> Iterator[bytes]:
+        return (self.data[begin:end] for begin, end in pairwise([0, *self.ends.tolist()]))
+
+    def taken(self, places: Sequence[int]) -> Packed:
+        """Return the values at some places, in that order."""
+        begins = np.append(0, self.ends)[places].tolist()
+        return Packed.of([self.data[i:j] for i, j in zip(begins, self.ends[places].tolist(), strict=True)])
