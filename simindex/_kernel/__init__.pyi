@@ -39,6 +39,7 @@ def sketch_texts(
     words: _Array,
     fingerprints: _Array,
     present: _Array,
+    num_shingles: _Array,
     keep: int,
     kept_counts: _Array,
     one_in: int,
@@ -52,6 +53,7 @@ def sketch_hashes(
     words: _Array,
     fingerprint: _Array,
     present: _Array,
+    num_shingles: _Array,
     /,
 ) -> None: ...
 def take_part(

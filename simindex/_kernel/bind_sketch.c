@@ -258,18 +258,19 @@ static int normalize_one(const mapping *by, work_area *area, hashes_wanted *want
 
 /* Sketch one text, and again where `cut` finds that it has to be normalised. Needs no GIL. */
 static int sketch_one(const sketch_plan *plan, work_area *area, hashes_wanted *want, const char *bytes, size_t length,
-                      uint64_t *words, uint64_t *fingerprint, uint8_t *present) {
+                      uint64_t *words, uint64_t *fingerprint, uint8_t *present, uint32_t *distinct) {
     smallest *kept = want->keep ? &want->kept : NULL;
     sample *sampled = want->one_in ? &want->of : NULL;
     const uint8_t *text = (const uint8_t *)bytes;
-    int has = sketch_text(plan, text, length, &area->scratch, words, fingerprint, kept, sampled);
+    int has = sketch_text(plan, text, length, &area->scratch, words, fingerprint, distinct, kept, sampled);
     if (has < 0) {
         sketch_plan again = *plan;
         again.signature = once_normal(plan->signature), again.features = once_normal(plan->features);
         int outcome = normalize_one(&plan->letters.by, area, want, text, length);
         if (outcome != SKETCHED) return outcome;
         const normalizer *normal = &area->normal;
-        has = sketch_text(&again, normal->text, normal->length, &area->scratch, words, fingerprint, kept, sampled);
+        has = sketch_text(&again, normal->text, normal->length, &area->scratch, words, fingerprint, distinct, kept,
+                          sampled);
     }
     *present = (uint8_t)has;
     return SKETCHED;
@@ -288,17 +289,17 @@ static int take_wanted(hashes_wanted *want, size_t i) {
     return gather(&want->all_sampled, want->of.values, count);
 }
 
-/* Returns the hashes of all texts, uint64 as bytes: with a `keep` of 1 or more those kept, and how many each text
+/* Sketches into words, fingerprints, present and num_shingles (uint32, as `distinct` of sketch_text). Returns the hashes of all texts, uint64 as bytes: with a `keep` of 1 or more those kept, and how many each text
  * has into kept_counts (uint32); with a `one_in` of 1 or more those sampled, and how many shingles each text has
  * and how many of them are below the limit into sample_counts (two uint32). */
-FUNCTION(sketch_texts, 13) {
+FUNCTION(sketch_texts, 14) {
     sketch_plan plan;
     texts from = {0};
     work_area area = {0};
     PyObject *result = NULL;
     int outcome = SKETCHED;
     size_t i = 0;
-    hashes_wanted want = {.keep = take_u64(held, args[9]), .one_in = take_u64(held, args[11])};
+    hashes_wanted want = {.keep = take_u64(held, args[10]), .one_in = take_u64(held, args[12])};
     take_plan(held, args, &plan);
     take_alphabet(held, args + 2, &plan.letters, plan.signature.fold == FOLD_ALL || plan.features.fold == FOLD_ALL);
     if (!held->failed) held->failed = take_texts(args[5], &from) < 0;
@@ -306,14 +307,15 @@ FUNCTION(sketch_texts, 13) {
     uint64_t *words = take(held, args[6], WRITABLE, from.count * bands * 8, "words");
     uint64_t *fingerprints = take(held, args[7], WRITABLE, from.count * 8, "fingerprints");
     uint8_t *present = take(held, args[8], WRITABLE, from.count, "present");
-    want.counts = take(held, args[10], WRITABLE, want.keep ? from.count * 4 : 0, "kept_counts");
-    want.num_sampled = take(held, args[12], WRITABLE, want.one_in ? from.count * 8 : 0, "sample_counts");
+    uint32_t *distinct = take(held, args[9], WRITABLE, from.count * 4, "num_shingles");
+    want.counts = take(held, args[11], WRITABLE, want.keep ? from.count * 4 : 0, "kept_counts");
+    want.num_sampled = take(held, args[13], WRITABLE, want.one_in ? from.count * 8 : 0, "sample_counts");
     if (held->failed) goto done;
     Py_BEGIN_ALLOW_THREADS
     if (make_room(&area, &want, from.longest) < 0) outcome = OUT_OF_MEMORY;
     for (; i < from.count && outcome == SKETCHED; i++) {
         outcome = sketch_one(&plan, &area, &want, from.bytes[i], (size_t)from.lengths[i], words + i * bands,
-                             fingerprints + i, present + i);
+                             fingerprints + i, present + i, distinct + i);
         if (outcome == SKETCHED && take_wanted(&want, i) < 0) outcome = OUT_OF_MEMORY;
     }
     Py_END_ALLOW_THREADS
@@ -395,7 +397,7 @@ FUNCTION(unpack_kept, 1) {
     return result;
 }
 
-FUNCTION(sketch_hashes, 6) {
+FUNCTION(sketch_hashes, 7) {
     sketch_plan plan;
     size_t count;
     take_plan(held, args, &plan);
@@ -403,7 +405,8 @@ FUNCTION(sketch_hashes, 6) {
     uint64_t *words = take(held, args[3], WRITABLE, plan.num_perm, "words");
     uint64_t *fingerprint = take(held, args[4], WRITABLE, 8, "fingerprint");
     uint8_t *present = take(held, args[5], WRITABLE, 1, "present");
-    if (!held->failed) UNLOCKED(*present = (uint8_t)sketch_hashes(&plan, hashes, count, words, fingerprint));
+    uint32_t *distinct = take(held, args[6], WRITABLE, 4, "num_shingles");
+    if (!held->failed) UNLOCKED(*present = (uint8_t)sketch_hashes(&plan, hashes, count, words, fingerprint, distinct));
     return Py_NewRef(Py_None);
 }
 

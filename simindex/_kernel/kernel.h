@@ -241,15 +241,16 @@ void hash_shingles(const cut_scratch *scratch, const shingling *how, size_t num_
 /* SimHash with weights: counter j is the sum of +weight or -weight in the order given. */
 uint64_t weighted_simhash(const uint64_t *hashes, const double *weights, size_t count);
 
-/* Sketch one text; returns HAS_ bits for what it has, or -1 where `cut` says NOT_NORMAL. words: num_perm / 8, fingerprint: 1. kept: NULL, or
- * begun here and ended with the smallest hashes of the signature's shingles, which takes num_perm > 0; sampled: NULL, or
- * the same, but for its end. */
+/* Sketch one text; returns HAS_ bits for what it has, or -1 where `cut` says NOT_NORMAL. words: num_perm / 8, fingerprint: 1;
+ * distinct: about how many distinct shingles the signature is of, 0 where there is none. kept: NULL, or begun here and
+ * ended with the smallest hashes of the signature's shingles, which takes num_perm > 0; sampled: NULL, or the same, but
+ * for its end. */
 int sketch_text(const sketch_plan *plan, const uint8_t *text, size_t length, const cut_scratch *scratch,
-                uint64_t *words, uint64_t *fingerprint, smallest *kept, sample *sampled);
+                uint64_t *words, uint64_t *fingerprint, uint32_t *distinct, smallest *kept, sample *sampled);
 
 /* The same from ready shingle hashes. */
 int sketch_hashes(const sketch_plan *plan, const uint64_t *hashes, size_t count, uint64_t *words,
-                  uint64_t *fingerprint);
+                  uint64_t *fingerprint, uint32_t *distinct);
 
 /* Fingerprints with their blocks in another order. orders: num_tables x num_blocks. */
 void permute_blocks(const uint64_t *fingerprints, size_t count, const uint8_t *widths,

@@ -529,6 +529,23 @@ PER_CPU static void pack_rows(const uint32_t *keys, uint32_t num_perm, uint64_t 
     for (uint32_t band = 0; band < num_perm / 8; band++) words[band] = __builtin_bswap64(load64(rows + 8 * band));
 }
 
+#define COARSER 6 /* low bits of a value without which 128 of them add up in 32 bits */
+
+/* About how many distinct hashes the keys of the first block have met: one standard error is a tenth or less. In the first
+ * round each row meets a Poisson number of them, uniform in 0..1, and has the least (Giroire 2009). The likeliest mean is
+ * the number of rows that met one, divided by the sum of what they have, where a row that met none adds 1 (the mean of
+ * lives of which some go on when the test ends: Epstein and Sobel 1953). */
+PER_CPU static uint32_t count_distinct(const uint32_t *keys) {
+    uint32_t met = 0, sum = 0;
+    for (size_t i = 0; i < BLOCK_ROWS; i++) {
+        uint32_t is_met = keys[i] < 1u << VALUE_BITS;
+        met += is_met;
+        sum += (is_met ? keys[i] : 1u << VALUE_BITS) >> COARSER;
+    }
+    uint64_t distinct = (((uint64_t)met * BLOCK_ROWS << (VALUE_BITS - COARSER)) + sum / 2) / (sum ? sum : 1);
+    return distinct < UINT32_MAX ? (uint32_t)distinct : UINT32_MAX;
+}
+
 /* ---- SimHash (Charikar 2002) ----
  *
  * The 64 counters of set bits are kept bit-sliced: plane p holds bit p of every counter, so that one
@@ -597,11 +614,12 @@ static int same_tokens(const shingling *a, const shingling *b) {
 }
 
 int sketch_text(const sketch_plan *plan, const uint8_t *text, size_t length, const cut_scratch *scratch,
-                uint64_t *words, uint64_t *fingerprint, smallest *kept, sample *sampled) {
+                uint64_t *words, uint64_t *fingerprint, uint32_t *distinct, smallest *kept, sample *sampled) {
     uint64_t hashes[HASH_BLOCK], words_of_block[WORDS_OF_BLOCK], planes[COUNTER_PLANES] = {0};
     size_t num_tokens = 0, counted = 0; /* words of which the fingerprint knows already */
     int has = 0, has_cut = plan->num_perm && same_tokens(&plan->signature, &plan->features);
     int counts_words = plan->with_fingerprint && has_cut && plan->features.size == 1;
+    *distinct = 0;
     if (plan->num_perm) {
         uint32_t keys[MAX_NUM_PERM];
         num_tokens = cut(&plan->letters, &plan->signature, text, length, scratch);
@@ -626,6 +644,7 @@ int sketch_text(const sketch_plan *plan, const uint8_t *text, size_t length, con
         }
         if (kept) smallest_end(kept);
         pack_rows(keys, plan->num_perm, words);
+        *distinct = count_distinct(keys);
         if (total) has |= HAS_SIGNATURE;
         else memset(words, 0, plan->num_perm);
     }
@@ -648,15 +667,16 @@ int sketch_text(const sketch_plan *plan, const uint8_t *text, size_t length, con
 }
 
 int sketch_hashes(const sketch_plan *plan, const uint64_t *hashes, size_t count, uint64_t *words,
-                  uint64_t *fingerprint) {
+                  uint64_t *fingerprint, uint32_t *distinct) {
     int has = 0;
-    *fingerprint = 0;
+    *fingerprint = 0, *distinct = 0;
     memset(words, 0, plan->num_perm);
     if (plan->num_perm && count) {
         uint32_t keys[MAX_NUM_PERM];
         memset(keys, 0xFF, sizeof(uint32_t) * KEYS_OF(plan));
         update_rows(plan, hashes, count, keys);
         pack_rows(keys, plan->num_perm, words);
+        *distinct = count_distinct(keys);
         has |= HAS_SIGNATURE;
     }
     if (plan->with_fingerprint && count) {

@@ -96,6 +96,8 @@ class Sketch:
             `from_rows` was called with its configuration. It is no part of the content that is compared.
         sample: its sampled shingles, for `Config(containment=...)`; ``None`` where none are sampled, and in a
             sketch that an index gives back. No part of the content either.
+        num_shingles: distinct shingles of the signature, as its rows estimate them, one standard error being
+            a tenth; 0 where that is not known. No part of the content either.
 
     >>> from simindex import Sketcher
     >>> sketcher = Sketcher()
@@ -110,6 +112,7 @@ class Sketch:
     kept: np.ndarray | None = None
     origin: bytes | None = None
     sample: Sample | None = None
+    num_shingles: int = 0
 
     def __post_init__(self) -> None:
         for array in (self.words, self.kept):
@@ -310,6 +313,7 @@ class SketchBatch(Sequence[Sketch]):
             for a sketch that was brought in without.
         origin: as in `Sketch`.
         samples: ``None`` where no shingles are sampled, or of a document they are not known.
+        num_shingles: uint32, shape (n,), as in `Sketch`.
 
     >>> from simindex import Sketcher
     >>> batch = Sketcher().sketch_many(["the quick brown fox", ""])
@@ -317,7 +321,17 @@ class SketchBatch(Sequence[Sketch]):
     (2, (2, 16), [3, 0])
     """
 
-    __slots__ = "fingerprints", "kept", "num_perm", "origin", "present", "samples", "sources", "words"
+    __slots__ = (
+        "fingerprints",
+        "kept",
+        "num_perm",
+        "num_shingles",
+        "origin",
+        "present",
+        "samples",
+        "sources",
+        "words",
+    )
 
     def __init__(self, count: int, num_perm: int, keeps: bool, origin: bytes | None) -> None:
         self.num_perm = num_perm
@@ -325,6 +339,7 @@ class SketchBatch(Sequence[Sketch]):
         self.words = np.zeros((count, num_perm // 8), dtype=np.uint64)
         self.fingerprints = np.zeros(count, dtype=np.uint64)
         self.present = np.zeros(count, dtype=np.uint8)
+        self.num_shingles = np.zeros(count, dtype=np.uint32)
         self.kept: list[np.ndarray | None] | None = [None] * count if keeps else None
         self.origin = origin
         self.samples: Samples | None = None
@@ -333,7 +348,7 @@ class SketchBatch(Sequence[Sketch]):
         """Return the sketches at some places, in that order."""
         taken = SketchBatch(0, self.num_perm, self.kept is not None, self.origin)
         taken.words, taken.present = self.words[places], self.present[places]
-        taken.fingerprints = self.fingerprints[places]
+        taken.fingerprints, taken.num_shingles = self.fingerprints[places], self.num_shingles[places]
         taken.sources = self.sources
         if self.kept is not None:
             taken.kept = [self.kept[place] for place in places]
@@ -350,6 +365,7 @@ class SketchBatch(Sequence[Sketch]):
         joined.words = np.concatenate([batch.words for batch in batches])
         joined.fingerprints = np.concatenate([batch.fingerprints for batch in batches])
         joined.present = np.concatenate([batch.present for batch in batches])
+        joined.num_shingles = np.concatenate([batch.num_shingles for batch in batches])
         for batch in batches:
             joined.sources |= batch.sources
         if first.kept is not None:
@@ -378,6 +394,7 @@ class SketchBatch(Sequence[Sketch]):
             None if kept is None else kept.copy(),
             self.origin,
             None if self.samples is None else self.samples.at(range(len(self))[index]),
+            int(self.num_shingles[index]),
         )
 
     def __iter__(self) -> Iterator[Sketch]:

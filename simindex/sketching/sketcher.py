@@ -163,15 +163,23 @@ class Sketcher:
 
     def _of_texts(self, texts: list[str]) -> SketchBatch:
         batch = self._empty(len(texts), OF_DOCUMENTS)
-        self._run(self._passes[0], texts, batch, batch.present)
+        self._run(self._passes[0], texts, batch, batch.present, batch.num_shingles)
         for step in self._passes[1:]:
             present = np.empty_like(batch.present)
-            self._run(step, texts, batch, present)
+            self._run(step, texts, batch, present, np.empty_like(batch.num_shingles))
             batch.present |= present
         return batch
 
-    def _run(self, step: _Pass, texts: list[str], batch: SketchBatch, present: np.ndarray) -> None:
-        """Make one pass over texts; what each has goes to `present`, all else to the batch."""
+    def _run(
+        self,
+        step: _Pass,
+        texts: list[str],
+        batch: SketchBatch,
+        present: np.ndarray,
+        num_shingles: np.ndarray,
+    ) -> None:
+        """Make one pass over texts; what each has goes to `present`, how many shingles of a signature to
+        `num_shingles`, all else to the batch."""
         shingles = step.shingles
         prepared = [prepare(text, shingles) for text in texts] if steps_before(shingles) else texts
         counts = np.empty(len(texts), dtype=np.uint32) if step.keep else _NO_COUNTS
@@ -184,6 +192,7 @@ class Sketcher:
             batch.words,
             batch.fingerprints,
             present,
+            num_shingles,
             step.keep,
             counts,
             step.one_in,
@@ -194,8 +203,8 @@ class Sketcher:
             batch.kept = [hashes[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
         if step.one_in:
             hashes = np.frombuffer(sampled, dtype=np.uint64)
-            num_shingles, num_sampled = np.ascontiguousarray(sample_counts.T)
-            batch.samples = Samples(hashes, num_shingles, num_sampled, step.one_in)
+            num_distinct, num_sampled = np.ascontiguousarray(sample_counts.T)
+            batch.samples = Samples(hashes, num_distinct, num_sampled, step.one_in)
 
     def _of_shingles(self, documents: list[Any]) -> SketchBatch:
         """Sketch documents that are neither texts nor sketches."""
@@ -207,8 +216,8 @@ class Sketcher:
             else:
                 hashes = ready_hashes(shingles_in(document, config.shingles), config.hash_seed)
             at = slice(place, place + 1)
-            halves = batch.words[place], batch.fingerprints[at], batch.present[at]
-            _kernel.sketch_hashes(self._plan, self._functions, hashes, *halves)
+            made = batch.words[place], batch.fingerprints[at], batch.present[at], batch.num_shingles[at]
+            _kernel.sketch_hashes(self._plan, self._functions, hashes, *made)
             if weights is not None and batch.present[place] & HAS_FINGERPRINT:
                 batch.fingerprints[place] = _kernel.weighted_simhash(hashes, weights)
             if batch.kept is not None:
@@ -245,6 +254,7 @@ class Sketcher:
                 if sketch.num_perm != config.num_perm:
                     raise ValueError(f"sketch: expected num_perm {config.num_perm}, found {sketch.num_perm}")
                 batch.words[place] = sketch.words
+                batch.num_shingles[place] = sketch.num_shingles
                 present = HAS_SIGNATURE
             if fingerprint is not None:
                 batch.fingerprints[place] = fingerprint

@@ -23,10 +23,10 @@ named by their numbers:
     seed 004  Алгоритмы MinHash и SimHash, a lecture (Gorshkov): bags of words, SimHash, sorted lists
 
 Invariant: what a result depends on (shingles, `shingle_hash`, `word_shingle_hash`, `row_coefficients`,
-`similarity_rows`, `row_values`, `band_words`, `estimated_jaccard`, `best_jaccard`, both SimHashes, blocks and
-`permutation_orders`, `sampled_hashes`) equals the library bit for bit. Character tables are those of the
-running Python; the library's stand still at Unicode 14.0, so texts with later characters may be cut in other
-places.
+`similarity_rows`, `row_values`, `band_words`, `estimated_jaccard`, `best_jaccard`, `estimated_size`, both
+SimHashes, blocks and `permutation_orders`, `sampled_hashes`) equals the library bit for bit. Character tables
+are those of the running Python; the library's stand still at Unicode 14.0, so texts with later characters may
+be cut in other places.
 """
 
 from simindex.textbook.banding import (
@@ -73,6 +73,7 @@ from simindex.textbook.minhash import (
     brute_force_pairs,
     columns,
     estimated_jaccard,
+    estimated_size,
     first_rows,
     jaccard,
     kept_jaccard,
@@ -113,6 +114,7 @@ __all__ = [
     "djb2a",
     "estimated_containment",
     "estimated_jaccard",
+    "estimated_size",
     "first_rows",
     "folded_hash",
     "hamming",

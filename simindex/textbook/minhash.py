@@ -164,6 +164,25 @@ def similarity_rows(hashes: Collection[int], num_perm: int, seed: int) -> list[i
     return [mix32(key) for key in keys]
 
 
+def estimated_size(hashes: Iterable[int], seed: int) -> int:
+    """Return about how many different hashes there are, from the first round of `similarity_rows`.
+
+    Each of 128 rows meets a Poisson number of them, with values uniform in 0..1, and has the least; k rows
+    meet one. The likeliest mean is k over the sum of what the rows have, where a row that meets none adds 1
+    (Epstein and Sobel, Life testing, 1953; least values of parts: Giroire 2009). The standard error is a
+    tenth or less. Of each value 24 bits count.
+
+    >>> [estimated_size(list(islice(splitmix64(1), n)) * 2, seed=1) for n in (0, 1, 10, 100)]
+    [0, 1, 10, 98]
+    """
+    multiplier, least = round_multipliers(BLOCK_ROWS, seed)[0][0], [1 << 24] * BLOCK_ROWS
+    for x in hashes:
+        product = multiplier * x & MASK64
+        least[product >> 57] = min(least[product >> 57], product >> 33 & 0xFFFFFF)
+    met, total = sum(value < 1 << 24 for value in least), sum(least)
+    return ((met * BLOCK_ROWS << 24) + total // 2) // (total or 1)
+
+
 def row_values(minima: Iterable[int]) -> list[int]:
     """Return the low 8 bits of each minimum (b-bit minwise hashing, Li and König 2010).
 

@@ -103,7 +103,8 @@ def test_match_probability_is_that_of_so_many_shingles(union: int) -> None:
 def rows_of_hashes(sketcher: Sketcher, hashes: np.ndarray) -> np.ndarray:
     """The rows of one document from hashes of shingles, uint8, shape (num_perm,)."""
     words, other, present = np.zeros((1, NUM_PERM // 8), "u8"), np.zeros(1, "u8"), np.zeros(1, "u1")
-    _kernel.sketch_hashes(sketcher._plan, sketcher._functions, hashes, words, other, present)
+    made = words, other, present, np.zeros(1, "u4")
+    _kernel.sketch_hashes(sketcher._plan, sketcher._functions, hashes, *made)
     rows: np.ndarray = words.astype(">u8").view("u1")[0]
     return rows
 

@@ -16,7 +16,7 @@ FUNCTIONS = [name for name in dir(_kernel) if callable(getattr(_kernel, name)) a
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_every_function_refuses_a_number_of_arguments_that_is_not_its_own(name: str) -> None:
-    wrong: list[tuple[bytes, ...]] = [(b"",) * 13]
+    wrong: list[tuple[bytes, ...]] = [(b"",) * 15]
     if name not in ("expect_missing_pages", "pages_missing"):
         wrong.append(())
     for arguments in wrong:
@@ -30,12 +30,13 @@ def sketch_arguments(documents: Sequence[object]) -> list[Any]:
     tables = alphabet.class_table(), alphabet.fold_table(), alphabet.mapping("fold")
     room = np.zeros((len(documents), 2), "u8"), np.zeros(len(documents), "u8"), np.zeros(len(documents), "u1")
     counts = np.zeros(len(documents), "u4"), np.zeros((len(documents), 2), "u4")
-    return [plan, sketcher._functions, *tables, documents, *room, 5, counts[0], 8, counts[1]]
+    num_shingles = np.zeros(len(documents), "u4")
+    return [plan, sketcher._functions, *tables, documents, *room, num_shingles, 5, counts[0], 8, counts[1]]
 
 
 NAMES = [
-    "plan", "functions", "classes", "folds", None, None, "words", "fingerprints", "present", None,
-    "kept_counts", None, "sample_counts",
+    "plan", "functions", "classes", "folds", None, None, "words", "fingerprints", "present",
+    "num_shingles", None, "kept_counts", None, "sample_counts",
 ]  # fmt: skip
 
 
@@ -52,7 +53,7 @@ def test_a_buffer_that_is_a_byte_short_is_named(place: int) -> None:
 
 
 def test_a_buffer_that_cannot_be_written_is_refused() -> None:
-    for place, num_bytes in ((6, 16), (10, 4), (12, 8)):
+    for place, num_bytes in ((6, 16), (9, 4), (11, 4), (13, 8)):
         arguments = sketch_arguments(["one"])
         arguments[place] = bytes(num_bytes)
         with pytest.raises(BufferError):

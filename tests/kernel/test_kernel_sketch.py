@@ -105,8 +105,10 @@ def test_sketch_of_hashes_equals_its_twin(hashes: list[int], num_perm: int) -> N
     """Hashes that are no hashes, too: small integers leave rows to be filled whose rounds come late."""
     sketcher = Sketcher(Config(num_perm=num_perm, seed=7))
     words, fingerprints, present = np.zeros(num_perm // 8, "u8"), np.zeros(1, "u8"), np.zeros(1, "u1")
-    arguments = sketcher._plan, sketcher._functions, np.array(hashes, "u8"), words, fingerprints, present
-    _kernel.sketch_hashes(*arguments)
+    num_shingles = np.zeros(1, "u4")
+    made = words, fingerprints, present, num_shingles
+    _kernel.sketch_hashes(sketcher._plan, sketcher._functions, np.array(hashes, "u8"), *made)
+    assert int(num_shingles[0]) == (textbook.estimated_size(hashes, 7) if num_perm else 0)
     rows = textbook.similarity_rows(hashes, num_perm, 7) if num_perm else []
     assert words.tolist() == textbook.band_words(textbook.row_values(rows))
     assert int(fingerprints[0]) == textbook.simhash(hashes)
@@ -183,5 +185,5 @@ def test_a_size_that_no_shingle_has_is_refused(size: int) -> None:
     plan = np.array([0, 1, 1, 1, 0, size, 1, 1, 1, 1, 8], np.uint64)
     with pytest.raises(ValueError, match=r"plan: expected a size of 1\.\.1024"):
         _kernel.sketch_hashes(
-            plan, bytes(24 + 64), np.zeros(1, "u8"), bytearray(8), bytearray(8), bytearray(1)
+            plan, bytes(24 + 64), np.zeros(1, "u8"), bytearray(8), bytearray(8), bytearray(1), bytearray(4)
         )
