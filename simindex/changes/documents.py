@@ -23,6 +23,7 @@ from simindex.format.keys import Key, pack_keys
 from simindex.format.packed import Packed
 from simindex.format.records import (
     NIL,
+    Halves,
     StoredRecord,
     encode_kept,
     encode_records,
@@ -92,7 +93,7 @@ class NewDocuments:
         samples, all_kept = self.sketches.samples, self.sketches.kept
         kept = None if all_kept is None else all_kept[place]
         first, last = self._times(place, inserted_at)
-        counts = (0, 0) if samples is None else (samples.num_shingles[place], samples.num_sampled[place])
+        num_sampled = 0 if samples is None else int(samples.num_sampled[place])
         return StoredRecord(
             self.key(place),
             unpack(self.packed_metadata[place]),
@@ -101,8 +102,24 @@ class NewDocuments:
             None,
             None if kept is None else encode_kept(kept),
             last,
-            *map(int, counts),
+            int(self._num_shingles[place]),
+            num_sampled,
         )
+
+    @property
+    def _num_shingles(self) -> np.ndarray:
+        """Distinct shingles of each, uint32: as samples say, or as rows estimate."""
+        samples = self.sketches.samples
+        return self.sketches.num_shingles if samples is None else samples.num_shingles
+
+    def _halves(self) -> Sequence[Halves]:
+        """Return `StoredRecord.halves` of each."""
+        samples = self.sketches.samples
+        halves: list[int] = (self._num_shingles.astype(np.uint64) << 2 | self.sketches.present).tolist()
+        if samples is None:
+            return halves
+        both = zip(halves, samples.num_sampled.tolist(), strict=True)
+        return [one if one[1] else one[0] for one in both]
 
     def _times(self, place: int, inserted_at: int) -> tuple[int, int | None]:
         first = inserted_at if self.times is None else int(self.times[place])
@@ -165,13 +182,8 @@ class NewDocuments:
 
     def records(self, numbers: np.ndarray, leaders: dict[int, int], inserted_at: int) -> Puts:
         """Return the database keys and values of all records."""
-        samples, kept = self.sketches.samples, self.sketches.kept
-        kinds: list[Any] = self.sketches.present.tolist()
-        counts = None if samples is None else (samples.num_shingles, samples.num_sampled)
-        rests = plain_rests(inserted_at if self.times is None else self.times, self.sketches.present, counts)
-        if counts is not None and (self.seen_at is not None or leaders):
-            each = zip(kinds, *(count.tolist() for count in counts), strict=True)
-            kinds = [one if one[1] else one[0] for one in each]  # as `StoredRecord.stored_present`
+        kept, halves = self.sketches.kept, self._halves()
+        rests = plain_rests(inserted_at if self.times is None else self.times, halves)
         if kept is not None:
             rests = rests_with_kept(rests, kept)
         special = set(leaders)
@@ -180,7 +192,7 @@ class NewDocuments:
         for at in special:
             own, (first, last) = None if kept is None else kept[at], self._times(at, inserted_at)
             packed = None if own is None else encode_kept(own)
-            rests[at] = encode_rest(first, kinds[at], leaders.get(at), packed, last)
+            rests[at] = encode_rest(first, halves[at], leaders.get(at), packed, last)
         return encode_records(numbers, self.encoded_keys, self.packed_metadata, rests)
 
 

@@ -29,8 +29,9 @@ NIL = b"\xc0"
 """The packed ``None``: metadata of a document that has none."""
 
 
-Present = int | tuple[int, int, int]
-"""HAS_ bits of a sketch; with the numbers of its distinct and of its sampled shingles, if there are any."""
+Halves = int | tuple[int, int]
+"""HAS_ bits of a sketch and, from bit 2 on, the number of its distinct shingles, 0 where not known; with
+the number of sampled shingles, if there are any."""
 
 
 class StoredRecord(NamedTuple):
@@ -47,11 +48,10 @@ class StoredRecord(NamedTuple):
     num_sampled: int = 0
 
     @property
-    def stored_present(self) -> Present:
-        """What says in the stored form which halves of a sketch there are, and how large its sample is."""
-        if not self.num_shingles:
-            return self.present
-        return self.present, self.num_shingles, self.num_sampled
+    def halves(self) -> Halves:
+        """What says in the stored form which halves of a sketch there are, of how many shingles."""
+        halves = self.num_shingles << 2 | self.present
+        return (halves, self.num_sampled) if self.num_sampled else halves
 
     @property
     def age_from(self) -> int:
@@ -69,13 +69,13 @@ class PackedRest(NamedTuple):
 
 def encode_rest(
     inserted_at: int,
-    present: Present,
+    halves: Halves,
     leader: int | None = None,
     kept: bytes | None = None,
     seen_at: int | None = None,
 ) -> PackedRest:
     """Return the packed fields of a record besides key and metadata; the last three only where one is set."""
-    tail = _packed_time(inserted_at) + pack(present)
+    tail = _packed_time(inserted_at) + pack(halves)
     if leader is None and kept is None and seen_at is None:
         return PackedRest(_FOUR_FIELDS, tail)
     tail += (NIL if leader is None else pack(leader)) + pack(kept)
@@ -84,20 +84,13 @@ def encode_rest(
     return PackedRest(_SEVEN_FIELDS, tail + _packed_time(seen_at))
 
 
-def plain_rests(
-    inserted_at: int | np.ndarray, present: np.ndarray, counts: tuple[np.ndarray, np.ndarray] | None
-) -> list[tuple[bytes, bytes]]:
+def plain_rests(inserted_at: int | np.ndarray, halves: Sequence[Halves]) -> list[tuple[bytes, bytes]]:
     """Return `PackedRest`s without leaders, kept hashes and touches: one by one they took half of what
     shingles cost an insert."""
     time = _packed_time(inserted_at) if isinstance(inserted_at, int) else b""
-    if counts is None:
-        kinds: list[int] = present.tolist()
-        plain = {kind: (_FOUR_FIELDS, time + _PACKED_KINDS[kind]) for kind in set(kinds)}
-        rests = list(map(plain.__getitem__, kinds))
-    else:
-        figures = zip(present.tolist(), *(column.tolist() for column in counts), strict=True)
-        packed = msgpack.Packer().pack
-        rests = [(_FOUR_FIELDS, time + (packed(own) if own[1] else _PACKED_KINDS[own[0]])) for own in figures]
+    packed = msgpack.Packer().pack
+    plain = {kind: (_FOUR_FIELDS, time + packed(kind)) for kind in set(halves)}
+    rests = list(map(plain.__getitem__, halves))
     if isinstance(inserted_at, int):
         return rests
     times = inserted_at.astype(">u8").view("V8").tolist()
@@ -116,8 +109,6 @@ def rests_with_kept(
 
 
 _FOUR_FIELDS, _SIX_FIELDS, _SEVEN_FIELDS = b"\x94", b"\x96", b"\x97"
-_PACKED_KINDS = tuple(map(pack, range(4)))
-"""The HAS_ bits that there are, packed."""
 _UINT64 = b"\xcf"
 
 
@@ -125,7 +116,7 @@ def encode_touched(number: int, value: bytes | memoryview, seen_at: int) -> byte
     """Return a stored record with another time of its last touch."""
     content = _content(number, value)
     record = _record(number, content)
-    fields = record.inserted_at, record.stored_present, record.leader, record.kept
+    fields = record.inserted_at, record.halves, record.leader, record.kept
     rest = encode_rest(*fields, seen_at)
     # What stands before the fields of the rest is taken as it is: metadata is not packed anew.
     end = len(content) - len(encode_rest(*fields, record.seen_at).tail)
@@ -194,15 +185,16 @@ def _record(number: int, content: bytes) -> StoredRecord:
     fields = unpack(content)
     if type(fields) is list and len(fields) in _NUM_FIELDS:
         record = StoredRecord(*fields)
-        if type(fields[3]) is list and _are_counts(fields[3]):
-            plain, rest, (present, num_shingles, num_sampled) = record[:3], record[4:7], fields[3]
-            record = StoredRecord(*plain, present, *rest, num_shingles, num_sampled)
         key: Any = record.key
-        inserted_at, present = record.inserted_at, record.present
+        inserted_at, halves, num_sampled = record.inserted_at, fields[3], 0
+        if type(halves) is list and list(map(type, halves)) == _TWO_INTS and halves[1] > 0:
+            halves, num_sampled = halves
         if (
-            type(inserted_at) is type(present) is int
+            type(inserted_at) is type(halves) is int
             and 0 <= inserted_at <= MAX_INSERTED_AT
-            and 0 <= present <= 3
+            and 0 <= halves <= _MOST_HALVES
+            and 0 <= num_sampled <= (num_shingles := halves >> 2)
+            and (not num_shingles or halves & 1)
             and (
                 type(key) is int
                 or (
@@ -213,23 +205,16 @@ def _record(number: int, content: bytes) -> StoredRecord:
             and (len(fields) == 4 or _are_rest(number, record.leader, record.kept))
             and (len(fields) != 7 or _is_later(inserted_at, record.seen_at))
         ):
-            return record
+            if not num_shingles:
+                return record
+            return record._replace(present=halves & 3, num_shingles=num_shingles, num_sampled=num_sampled)
     raise damaged(f"document {number}: expected a record, found {fields!r:.100}", key=number_key(number))
 
 
-def _are_counts(present: list[Any]) -> bool:
-    """Whether these are HAS_ bits, distinct shingles, and those of them that are sampled."""
-    if list(map(type, present)) != _THREE_INTS:
-        return False
-    num_shingles: int
-    _, num_shingles, num_sampled = present
-    return 0 < num_shingles <= MOST_SHINGLES and 0 <= num_sampled <= num_shingles
+_TWO_INTS = [int, int]
 
-
-_THREE_INTS = [int, int, int]
-
-MOST_SHINGLES = 2**32 - 1
-"""Of a document; more than a text of 1 GiB has."""
+_MOST_HALVES = 2**34 - 1
+"""Of 2**32 - 1 distinct shingles, more than a text of 1 GiB has."""
 
 _NUM_FIELDS = 4, 6, 7
 _KEY_TYPES = str, bytes

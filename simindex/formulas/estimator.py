@@ -24,18 +24,29 @@ def similarity_table(num_perm: int) -> tuple[float, ...]:
     return tuple(max(0.0, (n / num_perm - chance) / (1 - chance)) for n in range(num_perm + 1))
 
 
-@cache
-def error_table(num_perm: int) -> tuple[float, ...]:
-    """Return the standard error of each estimate of `similarity_table`; all are above 0.
+def standard_error(agree: int, num_perm: int, shingles: int = 0) -> float:
+    """Return the standard error of the estimate from so many agreeing rows, above 0.
 
-    The binomial error, with two agreeing and two other rows added, so that it is not 0 where all rows agree:
-    documents of similarity 0.99 agree in all of 128 rows with probability 0.28. It is that of independent
-    rows: `spread` says how much less it is for short texts.
+    The variance of a share p of agreeing rows, s + (1 - s)/256, is (p(1 - p) - s(1 - s)(1 - 1/256)^2 (1 - v))
+    / n, where v is the `spread` for so many different shingles of both documents together: rows that agree by
+    chance are independent, and equal minima vary less. With 0 shingles, of which nothing is known, v is 1.
+    Two agreeing and two other rows are added, so that it is not 0 where all rows agree: documents of
+    similarity 0.99 agree in all of 128 rows with probability 0.28.
 
     Source: Agresti and Coull, Approximate is better than "exact" for interval estimation, 1998.
     """
-    shares = [(agree + 2) / (num_perm + 4) for agree in range(num_perm + 1)]
-    return tuple(math.sqrt(p * (1 - p) / num_perm) / (1 - 1 / ROW_VALUES) for p in shares)
+    unequal = 1 - 1 / ROW_VALUES
+    share = (agree + 2) / (num_perm + 4)
+    variance = share * (1 - share)
+    if shingles:
+        similarity = max(0.0, 1 - (1 - share) / unequal)
+        variance -= similarity * (1 - similarity) * unequal**2 * (1 - spread(num_perm, shingles))
+    return math.sqrt(variance / num_perm) / unequal
+
+
+def union_size(a: int, b: int, similarity: float) -> int:
+    """Return about how many different shingles two documents of a and b have together; 0: not known."""
+    return max(a, b, round((a + b) / (1 + similarity))) if a and b else 0
 
 
 @lru_cache(maxsize=1024)

@@ -72,6 +72,7 @@ def saved_documents(
         prints,
         records.present[has],
     )
+    sketches.num_shingles[has] = records.num_shingles[has]
     sketches.sources = sources
     if sketches.kept is not None:
         is_kept = has | (records.present == 0)
@@ -445,6 +446,8 @@ def _resketched(documents: NewDocuments, config: Config) -> NewDocuments:
         )
     sketches.sources = old.sources & (OF_DOCUMENTS | OF_ROWS if config.num_perm else OF_DOCUMENTS)
     sketches.words = np.ascontiguousarray(old.words[:, : config.bands])
+    if config.num_perm:
+        sketches.num_shingles = old.num_shingles
     if config.simhash:
         sketches.fingerprints = old.fingerprints
     return replace(documents, sketches=sketches)

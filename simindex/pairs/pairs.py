@@ -35,7 +35,7 @@ from simindex.sketching.common_shingles import (
     estimate_without,
 )
 from simindex.sketching.document import Texts, document_under
-from simindex.sketching.estimate import best_estimate, row_estimates
+from simindex.sketching.estimate import best_estimate, row_estimate
 from simindex.sketching.shingles import document_hashes
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE
 from simindex.storage.store import Store
@@ -93,6 +93,7 @@ class _Document(NamedTuple):
     key: Key
     present: int
     kept: np.ndarray | None
+    num_shingles: int
 
 
 class NumberedPair(NamedTuple):
@@ -430,7 +431,7 @@ class Pairs(SnapshotIterator[Pair]):
             if len(self._documents) >= _KNOWN:
                 self._documents.clear()
             kept = decode_kept(record.kept) if self._plan.kept and record.kept is not None else None
-            found = self._documents[number] = _Document(record.key, record.present, kept)
+            found = self._documents[number] = _Document(record.key, record.present, kept, record.num_shingles)
         return found
 
     def _pair(self, view: View, found: _Found) -> _Candidate | None:
@@ -443,7 +444,8 @@ class Pairs(SnapshotIterator[Pair]):
         bits = found.distance if present & HAS_FINGERPRINT else None
         if found.agree == NO_VALUE or not present & HAS_SIGNATURE:
             return Pair(a.key, b.key, None, bits), found, True
-        estimate, left_out = row_estimates(num_perm)[found.agree], None if self._common is None else 0
+        estimate = row_estimate(found.agree, num_perm, a.num_shingles, b.num_shingles)
+        left_out = None if self._common is None else 0
         is_equal = (a.kept is None) == (b.kept is None)
         if a.kept is not None and b.kept is not None:
             is_equal = np.array_equal(a.kept, b.kept)

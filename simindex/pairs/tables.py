@@ -64,11 +64,12 @@ class Tables(SketchSource, Protocol):
 
 
 class Document(NamedTuple):
-    """A document; `present`: the halves of a sketch that it has."""
+    """A document; `present`: the halves of a sketch that it has; `num_shingles`: 0 where not known."""
 
     rank: int
     key: Key
     present: int
+    num_shingles: int = 0
 
 
 class DocumentTables(Tables, Protocol):
@@ -385,4 +386,4 @@ class PinnedTables:
         numbers = self.ranks.numbers(ranks).tolist()
         found = self.read(lambda view: [view.documents_with(number, limit) for number in numbers])
         own = iter(self.ranks.of(np.array([n for some in found for n, _ in some], dtype=np.uint64)).tolist())
-        return [[Document(next(own), record.key, record.present) for _, record in some] for some in found]
+        return [[Document(next(own), r.key, r.present, r.num_shingles) for _, r in some] for some in found]

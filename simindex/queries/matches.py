@@ -18,6 +18,7 @@ from simindex.errors import optional_module
 from simindex.format.keys import Key
 from simindex.format.records import StoredRecord, decoded
 from simindex.format.rows import NO_VALUE
+from simindex.formulas.estimator import similarity_table, standard_error, union_size
 from simindex.html_table import table
 from simindex.jsonable import fields_of, plain
 from simindex.sketching.estimate import Estimate
@@ -27,7 +28,8 @@ _T = TypeVar("_T")
 
 
 class _Found:
-    """What a match was found by: stored record, estimate by rows or None, distance or `NO_VALUE`."""
+    """What a match was found by: stored record; estimate by kept shingles, if there is one; agreeing rows and
+    distance, or `NO_VALUE`; rows, and shingles of the query."""
 
     __slots__ = ("_found",)
 
@@ -37,18 +39,25 @@ class _Found:
             """Read the record when one of its fields is asked for the first time."""
             if name not in Match.__slots__:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            record, estimate, distance = self._found
+            record, by_kept, agree, distance, num_perm, num_shingles = self._found
             record = decoded(record)
             # The sketch column holds zeros for the half that a sketch brought in may lack.
-            if estimate is None or not record.present & HAS_SIGNATURE:
-                estimate = None, False, None
+            has_rows = num_perm and agree != NO_VALUE and record.present & HAS_SIGNATURE
+            similarity, is_exact, error = by_kept or (None, False, None)
+            if has_rows and by_kept is None:
+                similarity = similarity_table(num_perm)[agree]
+                if name == "standard_error":
+                    union = union_size(num_shingles, record.num_shingles, similarity)
+                    error = standard_error(agree, num_perm, union)
+            if name == "standard_error":  # which costs as much as all others
+                _set_error(self, error)
+                return error
             if distance == NO_VALUE or not record.present & HAS_FINGERPRINT:
                 distance = None
-            _set_similarity(self, estimate[0])
+            _set_similarity(self, similarity)
             _set_distance(self, distance)
             _set_metadata(self, record.metadata)
-            _set_exact(self, estimate[1])
-            _set_error(self, estimate[2])
+            _set_exact(self, is_exact)
             return getattr(self, name)
 
 
@@ -65,8 +74,9 @@ class Match(_Found):
         metadata: of the stored document. Not part of the hash, for it may be a list.
         exact: whether the similarity is the exact one, but for shingles that share 38 bits of hash: one
             chance in 5,500 among 10,000 shingles (docs/hashing.md, section 10).
-        standard_error: of the similarity, above 0 for every estimate, one of 1.0 included; 0.0 only where
-            it is exact, ``None`` where there is none.
+        standard_error: of the similarity, for the numbers of shingles of both documents where these are
+            known (`Sketch.num_shingles`), else for very many; above 0 for every estimate, one of 1.0
+            included; 0.0 only where it is exact, ``None`` where there is none.
 
     >>> match = Match(b"a", 0.75, 3, metadata={"page": 7})
     >>> match.to_dict()["key"], match.to_dict()["metadata"]
@@ -92,14 +102,18 @@ class Match(_Found):
 def matches_found(
     keys: list[Key],
     records: Iterable[bytes | StoredRecord],
-    estimates: Iterable[Estimate | None],
+    by_kept: Iterable[Estimate | None],
+    agreeing: Iterable[int],
     distances: Iterable[int],
+    num_perm: int,
+    num_shingles: Iterable[int],
 ) -> list[Match]:
     """Return matches whose keys are set and whose other fields are read from their records when they are
-    asked for, which is the larger part of what a match costs."""
+    asked for, which is the larger part of what a match costs; `num_shingles`: of the query of each."""
     matches: list[Match] = list(map(object.__new__, repeat(Match, len(keys))))
     deque(map(_set_key, matches, keys), maxlen=0)
-    deque(map(_set_found, matches, zip(records, estimates, distances, strict=True)), maxlen=0)
+    found = zip(records, by_kept, agreeing, distances, repeat(num_perm), num_shingles, strict=False)
+    deque(map(_set_found, matches, found), maxlen=0)
     return matches
 
 

@@ -11,7 +11,6 @@ al. 2005). Every search is complete up to its stated odds: by bands with the pro
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import cache
 from itertools import chain, islice, pairwise, repeat
 from operator import attrgetter
 from typing import Literal, NamedTuple
@@ -39,7 +38,7 @@ from simindex.queries.matches import Matches, matches_found
 from simindex.queries.scheme import Scheme
 from simindex.queries.view import EVERY, View
 from simindex.sketching.document import Document
-from simindex.sketching.estimate import Estimate, best_estimate, row_estimates
+from simindex.sketching.estimate import Estimate, best_estimate
 from simindex.sketching.permutations import FINGERPRINT_BITS
 from simindex.sketching.sketch import (
     HAS_FINGERPRINT,
@@ -346,12 +345,13 @@ def _add_matches(
         if not rows:
             return
         numbers, queries, agreeing, distances = zip(*rows, strict=True)
-    estimates: Iterable[Estimate | None] = map(estimates_by_rows(config.num_perm).get, agreeing)
+    by_kept: Iterable[Estimate | None] = repeat(None)
     if exact and found.batch.kept is not None:
         records = list(map(decoded, records))
         kept = [found.batch.kept[query] for query in queries]
-        estimates = map(_with_kept, estimates, agreeing, repeat(config), kept, records)
-    matches = matches_found(keys, records, estimates, distances)
+        by_kept = map(_by_kept, agreeing, repeat(config), kept, records)
+    num_shingles = map(found.batch.num_shingles.tolist().__getitem__, queries)
+    matches = matches_found(keys, records, by_kept, agreeing, distances, config.num_perm, num_shingles)
     if len(results) > 1:
         ends = [at for at in range(1, len(queries)) if queries[at] != queries[at - 1]]
         for begin, end in pairwise([0, *ends, len(queries)]):
@@ -363,18 +363,10 @@ def _add_matches(
         del results[0][room:]
 
 
-@cache
-def estimates_by_rows(num_perm: int) -> dict[int, Estimate]:
-    """Return `row_estimates` by the number of agreeing rows; none of `NO_VALUE`."""
-    return dict(enumerate(row_estimates(num_perm)))
-
-
-def _with_kept(
-    by_rows: Estimate | None, agree: int, config: Config, query: np.ndarray | None, record: StoredRecord
-) -> Estimate | None:
-    """Return the best estimate; that by rows where one side is a sketch without kept shingles."""
-    if by_rows is None or query is None or record.kept is None or not record.present & HAS_SIGNATURE:
-        return by_rows
+def _by_kept(agree: int, config: Config, query: np.ndarray | None, record: StoredRecord) -> Estimate | None:
+    """Return the best estimate; ``None`` where one side is a sketch without rows or kept shingles."""
+    if agree == NO_VALUE or query is None or record.kept is None or not record.present & HAS_SIGNATURE:
+        return None
     return best_estimate(agree, config.num_perm, query, decode_kept(record.kept), config.keep_shingles)
 
 

@@ -524,7 +524,7 @@ class View:
             raise damaged(f"document {number}: expected a stored sketch, found none")
         batch.present[0] = record.present
         if record.present & HAS_SIGNATURE:
-            batch.words[0] = found[0]
+            batch.words[0], batch.num_shingles[0] = found[0], record.num_shingles
         if record.present & HAS_FINGERPRINT:
             batch.fingerprints[0] = found[1]
         return batch

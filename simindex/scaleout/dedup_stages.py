@@ -57,7 +57,7 @@ def decide(stages: Stages, tables: Sequence[DocumentTables], walked: Iterable[in
         counts["kept_bytes"] = [-1 if some is None else some[-1] - some[0] for some in ends]
         for edges in _some_of(outcome.verdicts):
             for number, here, gone in source.parts(ends_of(edges["edge"])[0]):
-                wanted = source.parts(_wanted(stages, edges[here]))
+                wanted = source.parts(_wanted(edges[here]))
                 names = [each for part, _, named in wanted for each in rows[part].origins(named)]
                 with open(_verdict_file(beside, number), "ab") as file:
                     pickle.dump((edges[here], [(key, tuple(place), has) for key, place, has in names]), file)
@@ -74,10 +74,9 @@ def _some_of(found: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
         yield from (some[first : first + _AT_ONCE] for first in range(0, len(some), _AT_ONCE))
 
 
-def _wanted(stages: Stages, edges: np.ndarray) -> np.ndarray:
+def _wanted(edges: np.ndarray) -> np.ndarray:
     """Return the rows whose names the verdicts on some edges need, ascending; see `verdicts_of`."""
-    gone, kept = (ends.astype(np.uint32) for ends in ends_of(edges["edge"]))
-    return np.unique(kept if stages.config.simhash is None else np.concatenate([gone, kept]))
+    return np.unique(np.concatenate(ends_of(edges["edge"])).astype(np.uint32))
 
 
 # ---- write a part ----
@@ -139,8 +138,7 @@ def _unpacked(
 ) -> Iterator[NumberedVerdict]:
     names = [(key, Place(*place), has) for key, place, has in packed]
     outcome = Outcome(iter([edges]), np.empty(0, dtype=np.uint32))
-    has_bits = stages.config.simhash is not None
-    return verdicts_of(outcome, stages.plan, stages.config.num_perm, lambda _: names, has_bits=has_bits)
+    return verdicts_of(outcome, stages.plan, stages.config.num_perm, lambda _: names)
 
 
 def report_file(stages: Stages, number: int) -> str:

@@ -49,7 +49,7 @@ from simindex.scaleout.planned import (
     write_plan,
 )
 from simindex.scaleout.stages import Folders, Stages, compare_range, folders_of, read_found, write_found
-from simindex.sketching.estimate import row_estimates
+from simindex.sketching.estimate import row_estimate
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE
 from simindex.storage.folder import is_index
 
@@ -75,7 +75,6 @@ class Compared:
         self._total = self._source.total
         self._count = stages.walk(self._total).count
         self._agree = stages.config.num_perm or NO_VALUE
-        self._estimates = row_estimates(stages.config.num_perm)
         self._bounded: Bounded | None = None
 
     @property
@@ -229,7 +228,9 @@ class Compared:
         bits = distance if present & HAS_FINGERPRINT else None
         if agree == NO_VALUE or not present & HAS_SIGNATURE:
             return Pair(a.key, b.key, None, bits)
-        return Pair(a.key, b.key, self._estimates[agree][0], bits, *self._estimates[agree][1:])
+        num_perm = self._stages.config.num_perm
+        similarity, exact, error = row_estimate(agree, num_perm, a.num_shingles, b.num_shingles)
+        return Pair(a.key, b.key, similarity, bits, exact, error)
 
     # ---- clusters ----
 

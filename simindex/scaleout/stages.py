@@ -366,7 +366,7 @@ class SketchTables:
         return found[0], found[1]
 
     def origins(self, ranks: np.ndarray) -> list[tuple[Key, Place, int]]:
-        """Return key, place and halves of the sketch of some rows."""
+        """Return key, place and `StoredRecord.halves` of some rows."""
         return self.files.origins(ranks, self._paths)
 
     def keys(self, ranks: np.ndarray) -> list[Key | None]:
@@ -380,7 +380,7 @@ class SketchTables:
         own = [[rank, *copies[begin:end][: limit - 1]] for rank, begin, end in zip(ranks, *ends, strict=True)]
         rows = np.array([row for some in own for row in some], dtype=np.uint32)
         named = zip(rows.tolist(), self.origins(rows), strict=True)
-        found = (Document(row, key, present) for row, (key, _, present) in named)
+        found = (Document(row, key, halves & 3, halves >> 2) for row, (key, _, halves) in named)
         return [list(islice(found, len(some))) for some in own]
 
     @cached_property

@@ -9,13 +9,12 @@ Sampling Techniques, 1977, section 2.
 from __future__ import annotations
 
 import math
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 
 from simindex import _kernel
-from simindex.formulas.estimator import error_table, similarity_table, spread
+from simindex.formulas.estimator import similarity_table, spread, standard_error, union_size
 
 KEPT_VALUES = 2**_kernel.KEPT_BITS
 """A kept shingle hash is below this."""
@@ -37,13 +36,11 @@ class Estimate(NamedTuple):
     standard_error: float
 
 
-@cache
-def row_estimates(num_perm: int) -> tuple[Estimate, ...]:
-    """Return the estimates of `similarity_table`, with their errors; none where there are no rows."""
-    if not num_perm:
-        return ()
-    found = zip(similarity_table(num_perm), error_table(num_perm), strict=True)
-    return tuple(Estimate(similarity, False, error) for similarity, error in found)
+def row_estimate(agree: int, num_perm: int, shingles_a: int, shingles_b: int) -> Estimate:
+    """Return the estimate from agreeing rows of two documents of so many different shingles, 0: not known."""
+    similarity = similarity_table(num_perm)[agree]
+    union = union_size(shingles_a, shingles_b, similarity)
+    return Estimate(similarity, False, standard_error(agree, num_perm, union))
 
 
 def best_estimate(agree: int, num_perm: int, a: np.ndarray, b: np.ndarray, keep: int) -> Estimate:
@@ -55,7 +52,7 @@ def best_estimate(agree: int, num_perm: int, a: np.ndarray, b: np.ndarray, keep:
     the variance s(1 - s)(1 - f)/u, and the estimate from rows s(1 - s)/n, with n = num_perm divided by the
     `spread` of rows of u/f shingles; their mean, weighted by the inverse, has s(1 - s) / (n + u/(1 - f)),
     which is never more than that of the rows alone. The standard error is its root, with s(1 - s) taken from
-    n + u draws as in `error_table`.
+    n + u draws as in `standard_error`.
     """
     if len(a) < keep and len(b) < keep:
         common = _kernel.num_common(a, b)
@@ -68,7 +65,7 @@ def best_estimate(agree: int, num_perm: int, a: np.ndarray, b: np.ndarray, keep:
     weight = union / (1 - share)
     from_kept = common / union if union else 0.0
     rows = num_perm / spread(num_perm, round(union / share) if share else 0)
-    similarity = (rows * row_estimates(num_perm)[agree].similarity + weight * from_kept) / (rows + weight)
+    similarity = (rows * similarity_table(num_perm)[agree] + weight * from_kept) / (rows + weight)
     drawn = rows + union
     share = (drawn * similarity + 2) / (drawn + 4)
     return Estimate(similarity, False, math.sqrt(share * (1 - share) / (rows + weight)))

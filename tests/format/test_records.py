@@ -16,6 +16,7 @@ from simindex.format.records import (
     NIL,
     RUN_DOCUMENTS,
     Run,
+    StoredRecord,
     decode_flags,
     decode_group_size,
     decode_kept,
@@ -133,20 +134,35 @@ def test_rests_with_kept_shingles_equal_those_made_one_by_one(
 
 
 _COUNTS = st.sampled_from([0, 127, 128, 255, 256, 65_535, 65_536, 2**32 - 1]) | st.integers(0, 2**17)
+_HALVES = _COUNTS | st.integers(0, 2**34 - 1)
 
 
-@given(st.lists(st.tuples(st.integers(0, 3), _COUNTS, _COUNTS), max_size=9))
-def test_plain_rests_equal_those_made_one_by_one(counted: list[tuple[int, int, int]]) -> None:
-    figures = np.array(counted, dtype=np.uint32).reshape(-1, 3)
-    presents, counts = figures[:, 0].astype(np.uint8), np.ascontiguousarray(figures[:, 1:].T)
-    assert plain_rests(7, presents, None) == [encode_rest(7, present) for present in presents.tolist()]
-    expected = [encode_rest(7, one if one[1] else one[0]) for one in counted]
-    assert plain_rests(7, presents, (counts[0], counts[1])) == expected
-    times = np.arange(len(counted)) * 2**40
-    for own in (None, (counts[0], counts[1])):
-        kinds = presents.tolist() if own is None else [one if one[1] else one[0] for one in counted]
-        each = [encode_rest(*one) for one in zip(times.tolist(), kinds, strict=True)]
-        assert plain_rests(times, presents, own) == each
+@given(st.lists(_HALVES | st.tuples(_HALVES, _COUNTS), max_size=9))
+def test_plain_rests_equal_those_made_one_by_one(halves: list[int | tuple[int, int]]) -> None:
+    assert plain_rests(7, halves) == [encode_rest(7, one) for one in halves]
+    times = np.arange(len(halves)) * 2**40
+    each = [encode_rest(*one) for one in zip(times.tolist(), halves, strict=True)]
+    assert plain_rests(times, halves) == each
+
+
+@given(numbers, st.sampled_from([1, 3]), _COUNTS.filter(bool), st.integers(0, 10), st.none() | st.just(7))
+def test_the_number_of_shingles_comes_back(
+    number: int, present: int, num_shingles: int, num_sampled: int, seen_at: int | None
+) -> None:
+    num_sampled = min(num_sampled, num_shingles)
+    record = StoredRecord("k", None, 5, present, None, None, seen_at, num_shingles, num_sampled)
+    rest = encode_rest(5, record.halves, None, None, seen_at)
+    ((_, stored),) = encode_records(np.array([number], np.uint64), [encode_key("k")], [pack(None)], [rest])
+    assert decode_record(number, stored) == record
+    touched = decode_record(number, encode_touched(number, stored, 9))
+    assert touched == record._replace(seen_at=9)
+
+
+@pytest.mark.parametrize("halves", [4, 6, -1, 2**34, True, 4.0, None, [5], [5, 0], [5, 2], [3, 1], [5, 1, 1]])
+def test_numbers_of_shingles_that_none_has_are_refused(halves: object) -> None:
+    record = seal("documents", number_key(3), pack(["k", None, 5, halves]))
+    with pytest.raises(CorruptIndexError, match="document 3: expected a record"):
+        decode_record(3, record)
 
 
 @given(numbers, st.sampled_from([1, 3]), st.integers(1, 2**64 - 1))

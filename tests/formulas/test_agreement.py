@@ -20,7 +20,7 @@ from support.truth import (
 )
 
 from simindex import textbook
-from simindex.formulas.estimator import error_table, similarity_table
+from simindex.formulas.estimator import similarity_table, standard_error
 
 
 def errors_by_tenth(texts: list[str], pairs: Pairs, seeds: Iterable[int]) -> tuple[np.ndarray, np.ndarray]:
@@ -97,7 +97,8 @@ def test_similarity_table_equals_the_textbook(rows_and_agreeing: tuple[int, int]
 @pytest.mark.parametrize("num_perm", sample_of([128], [64, 1024]))
 def test_two_standard_errors_hold_the_similarity_as_often_as_they_should(num_perm: int) -> None:
     """By the binomial distribution itself: at every similarity in 0.9 of cases or more, 0.95 on average."""
-    estimates, errors = np.array(similarity_table(num_perm)), np.array(error_table(num_perm))
+    estimates = np.array(similarity_table(num_perm))
+    errors = np.array([standard_error(agree, num_perm) for agree in range(num_perm + 1)])
     assert errors.min() > 0
     held = []
     for similarity in np.linspace(0, 1, 401):

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 import simindex
 from simindex import Config, CorruptIndexError, Layout, SimHashConfig
+from simindex.formulas.estimator import similarity_table
 from simindex.pairs.plan import WalkPlan, bounds_of, plan_pairs
 from simindex.pairs.ranges import Sketches, scheme_of_config, walk_range
 from simindex.pairs.table_walk import EqualSketches
 from simindex.pairs.tables import EVERY_KEY, MergedTables, PinnedTables
-from simindex.sketching.estimate import row_estimates
 
 TINY = Layout(2, 7, 256)
 letters = st.frozensets(st.sampled_from("abcdef"), min_size=0, max_size=6)
@@ -104,7 +104,7 @@ def test_pairs_of_partitions_by_ranges_are_those_of_one_index(
         for a, b, agree, distance in rows:
             for x in keys[a]:
                 for y in keys[b]:
-                    pair = frozenset((x, y)), row_estimates(32)[agree][0], distance
+                    pair = frozenset((x, y)), similarity_table(32)[agree], distance
                     assert pair not in found, "a pair came twice"
                     found.add(pair)
     wanted = expected(items, config, threshold, by, removed)

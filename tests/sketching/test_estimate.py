@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simindex import textbook
-from simindex.formulas.estimator import error_table, similarity_table
-from simindex.sketching.estimate import KEPT_VALUES, Estimate, best_estimate, row_estimates
+from simindex.formulas.estimator import similarity_table, standard_error
+from simindex.sketching.estimate import KEPT_VALUES, Estimate, best_estimate, row_estimate
 
 hash_sets = st.sets(st.one_of(st.integers(0, 40), st.integers(0, KEPT_VALUES - 1)), max_size=40)
 
@@ -32,11 +32,13 @@ def test_best_estimate_equals_the_textbook(a: set[int], b: set[int], keep: int, 
     assert 0 <= found.similarity <= 1
     assert found.exact == (len(kept_a) < keep and len(kept_b) < keep)
     assert (found.standard_error == 0) == found.exact
-    assert found.standard_error <= max(error_table(64)) * 1.01
+    assert found.standard_error <= max(standard_error(agree, 64) for agree in range(65)) * 1.01
     assert found == best_estimate(agree, 64, kept_b, kept_a, keep)
 
 
 def test_estimates_of_rows_alone_are_never_exact() -> None:
-    assert [estimate.similarity for estimate in row_estimates(128)] == list(similarity_table(128))
-    assert [estimate.standard_error for estimate in row_estimates(128)] == list(error_table(128))
-    assert not any(estimate.exact for estimate in row_estimates(128))
+    for agree, similarity in enumerate(similarity_table(128)):
+        unknown, known = row_estimate(agree, 128, 0, 70), row_estimate(agree, 128, 70, 70)
+        assert unknown == (similarity, False, standard_error(agree, 128))
+        assert known[:2] == unknown[:2]
+        assert 0 < known.standard_error < unknown.standard_error

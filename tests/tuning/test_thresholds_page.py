@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from simindex import Config, Index, tuning
-from simindex.formulas.estimator import error_table, similarity_table
+from simindex.formulas.estimator import similarity_table, standard_error
 from simindex.formulas.match_odds import band_plan
 
 PAGE = Path(__file__).parents[2] / "docs" / "thresholds.md"
@@ -69,7 +69,7 @@ def test_errors_of_an_estimate_are_those_of_a_match() -> None:
     assert 0.25 < tuning.match_probability(0.99, 1.0, Config()) < 0.3
     for error, similarity in pairs:
         agree = min(range(129), key=lambda n: abs(similarity_table(128)[n] - float(similarity)))
-        assert error_table(128)[agree] == pytest.approx(float(error), abs=0.0005)
+        assert standard_error(agree, 128) == pytest.approx(float(error), abs=0.0005)
 
 
 def test_guide_and_help_quote_what_is_found_at_the_default() -> None:

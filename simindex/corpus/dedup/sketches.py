@@ -34,9 +34,9 @@ from simindex.sketching.sketcher import Sketcher
 
 _MARK = "mark.json"
 _WORD = 8  # bytes of a band word
-_FILES = "digests", "present", "places", "rows", "ends", "keys", "ranks", "others"
+_FILES = "digests", "present", "num_shingles", "places", "rows", "ends", "keys", "ranks", "others"
 _OF_KEPT = "kept", "kept_ends"
-_HAS_KEPT = 4
+_HALVES, _HAS_KEPT = HAS_SIGNATURE | HAS_FINGERPRINT, 4
 """Bit of `present`: the kept shingles of a row are there."""
 
 _KINDS = "sbi"
@@ -131,6 +131,7 @@ class SketchFiles:
         contents |= {
             "digests": digests,
             "present": present,
+            "num_shingles": sketches.num_shingles,
             "places": places,
             "rows": numbers,
             "ends": self._ends("keys", lengths),
@@ -229,9 +230,9 @@ class SketchFiles:
 
     def sketch_values(self, numbers: np.ndarray, sketcher: Sketcher, of_rows: int) -> Iterator[Sketch]:
         """Yield the sketches of some rows; `of_rows`: whether these were brought in (`sketch.OF_ROWS`)."""
-        config, present = sketcher.config, self.present(numbers).tolist()
-        each = zip(numbers.tolist(), present, *self.sketches(numbers), strict=True)
-        for number, halves, words, fingerprint in each:
+        config, columns = sketcher.config, (numbers, self.present(numbers), self._num_shingles(numbers))
+        each = zip(*map(np.ndarray.tolist, columns), *self.sketches(numbers), strict=True)
+        for number, halves, num_shingles, words, fingerprint in each:
             is_own = not of_rows and halves & ~_HAS_KEPT != HAS_FINGERPRINT
             yield Sketch(
                 config.num_perm,
@@ -239,6 +240,7 @@ class SketchFiles:
                 int(fingerprint) if halves & HAS_FINGERPRINT else None,
                 self.kept(number) if self.has_kept else None,
                 sketcher.origin if is_own or not config.num_perm else None,
+                num_shingles=num_shingles,
             )
 
     def ranks(self) -> Iterator[list[Any]]:
@@ -256,18 +258,22 @@ class SketchFiles:
         """Return what was given as `present` of some rows, uint8."""
         return np.array(self._mapped("present", np.uint8)[numbers])
 
+    def _num_shingles(self, numbers: np.ndarray) -> np.ndarray:
+        return np.array(self._mapped("num_shingles", np.uint32)[numbers])
+
     def origins(self, numbers: np.ndarray, names: Sequence[str]) -> list[tuple[Key, Place, int]]:
-        """Return key, place and `present` of some rows; `names` of the inputs."""
+        """Return key, place and `StoredRecord.halves` of some rows; `names` of the inputs."""
         if not len(numbers):
             return []
         ends, rows = (self._mapped(name, np.uint64) for name in ("ends", "rows"))
         places, kinds = np.divmod(self._mapped("places", np.uint32)[numbers], len(_KINDS))
         begins = np.where(numbers > 0, ends[np.maximum(numbers.astype(np.int64) - 1, 0)], 0)
         paragraphs, rows = np.divmod(rows[numbers], _ROWS)
-        columns = begins, ends[numbers], places, rows, paragraphs, kinds, self.present(numbers)
+        halves = self._num_shingles(numbers).astype(np.uint64) << 2 | self.present(numbers) & _HALVES
+        columns = begins, ends[numbers], places, rows, paragraphs, kinds, halves
         found = list[tuple[Key, Place, int]]()
         keys = self._mapped("keys", np.uint8, self._bytes["keys"]).data
-        for begin, end, place, row, paragraph, kind, present in zip(
+        for begin, end, place, row, paragraph, kind, has in zip(
             *map(np.ndarray.tolist, columns), strict=True
         ):
             text = str(keys[begin:end], "utf-8", "surrogatepass")
@@ -275,7 +281,7 @@ class SketchFiles:
             name = names[place]
             if not row:  # a file of a folder, by its path
                 name = text.rpartition("#")[0] if paragraph else text
-            found.append((key, Place(name, row, paragraph or None), present))
+            found.append((key, Place(name, row, paragraph or None), has))
         return found
 
     def _mapped(self, name: str, dtype: Any, count: int | None = None) -> np.ndarray:

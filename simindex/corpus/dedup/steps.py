@@ -157,8 +157,7 @@ class DedupSteps:
             outcome = self._outcome(files, exact)
             origins = partial(files.origins, names=self.entries.names)
             compare = None if exact is None else exact.compared
-            has_bits = files.has_fingerprints
-            own = verdicts_of(outcome, plan, num_perm, origins, has_bits=has_bits, compare=compare)
+            own = verdicts_of(outcome, plan, num_perm, origins, compare)
             bounded = ((number, None) for number in outcome.bounded.tolist())
             write_verdicts(self._verdicts, read, own, bounded, chain.from_iterable(files.others()))
         if not self.keeps_sketches:

@@ -23,14 +23,14 @@ from simindex.format.keys import Key
 from simindex.format.rows import NO_VALUE
 from simindex.pairs.edges import ends_of
 from simindex.pairs.plan import PairPlan
-from simindex.sketching.estimate import Estimate, row_estimates
+from simindex.sketching.estimate import Estimate, row_estimate
 from simindex.sketching.sketch import HAS_FINGERPRINT
 
 _ROWS_AT_ONCE = 4_096
 """Rows whose verdicts come together."""
 
 Origins = Callable[[np.ndarray], Sequence[tuple[Key, Place, int]]]
-"""Returns key, place and halves of the sketch that are there, of rows with ascending numbers."""
+"""Returns key, place and `StoredRecord.halves` of rows with ascending numbers."""
 
 Compare = Callable[[int, int, int], tuple[Estimate, int | None, float | None]]
 """Compares two rows with a score by kept shingles; returns how many were left out, too, and `in_kept`."""
@@ -41,27 +41,28 @@ def verdicts_of(
     plan: PairPlan,
     num_perm: int,
     origins: Origins,
-    *,
-    has_bits: bool,
     compare: Compare | None = None,
 ) -> Iterator[NumberedVerdict]:
-    """Yield the verdicts on the rows that a star removes, ascending; `has_bits`: rows have fingerprints."""
-    estimates, no_estimate = row_estimates(num_perm), (None, False, None)
+    """Yield the verdicts on the rows that a star removes, ascending."""
     for rows in outcome.verdicts:
         for first in range(0, len(rows), _ROWS_AT_ONCE):
             some = rows[first : first + _ROWS_AT_ONCE]
             numbers, kept = (ends.astype(np.uint32) for ends in ends_of(some["edge"]))
-            wanted = np.unique(np.concatenate([numbers, kept]) if has_bits else kept)
+            wanted = np.unique(np.concatenate([numbers, kept]))
             known = dict(zip(wanted.tolist(), origins(wanted), strict=True))
             columns = numbers, kept, some["scores"], *agree_and_distance(plan, some["scores"])
             for number, other, score, agree, distance in zip(*map(np.ndarray.tolist, columns), strict=True):
-                key, place, halves = known[other]
-                estimate = estimates[agree] if agree != NO_VALUE else no_estimate
-                compared = (estimate, None, None) if compare is None else compare(number, other, score)
-                (similarity, exact, error), *more = compared
-                have_bits = has_bits and known[number][2] & halves & HAS_FINGERPRINT
-                bits = distance if have_bits else None
-                yield number, Verdict(key, place, similarity, bits, exact, error, other, *more)
+                (key, place, halves), own = known[other], known[number][2]
+                bits = distance if own & halves & HAS_FINGERPRINT else None
+                if compare is not None:
+                    (similarity, exact, error), left_out, in_kept = compare(number, other, score)
+                    figures = similarity, bits, exact, error
+                    yield number, Verdict(key, place, *figures, other, left_out, in_kept)
+                elif agree != NO_VALUE:
+                    similarity, exact, error = row_estimate(agree, num_perm, own >> 2, halves >> 2)
+                    yield number, Verdict(key, place, similarity, bits, exact, error, other)
+                else:
+                    yield number, Verdict(key, place, None, bits, False, None, other)
 
 
 def write_verdicts(path: str, read: Any, *verdicts: Iterable[NumberedVerdict]) -> None:
