@@ -7,19 +7,16 @@ files are (Ray, fault tolerance of actors, docs.ray.io).
 
 from __future__ import annotations
 
-import time
 from contextlib import suppress
 from typing import Any
 
-from simindex.scaleout.cluster import answer, ray_module
+from simindex.scaleout.cluster import answer, answer_while, ray_module
 from simindex.scaleout.errors import PlaceMissingError
 
 HERE = "node:__internal_head__"
 """The resource of the head node: the machine of a Ray that a program starts itself."""
 
 SHARE = 0.001
-
-_LOOK_SECONDS = 1.0
 
 _PATIENCE_SECONDS = 30.0
 """How long no node may have a place before a call gives up."""
@@ -38,16 +35,12 @@ def require_place(place: str) -> None:
 
 def answer_at(place: str, reference: Any) -> Any:
     """Return what a call of an actor returns. Raises PlaceMissingError where its node stays away."""
-    ray, seen_at = ray_module(), time.monotonic()
-    while not ray.wait([reference], timeout=_LOOK_SECONDS)[0]:
-        if place in ray.cluster_resources():
-            seen_at = time.monotonic()
-        elif time.monotonic() - seen_at > _PATIENCE_SECONDS:
-            raise PlaceMissingError(
-                f"expected a node with the resource {place!r}, found none for {_PATIENCE_SECONDS:g} s; start "
-                "the node again, and make a change again with the same call=, for it may be done by then"
-            )
-    return answer(reference)
+    gone = PlaceMissingError(
+        f"expected a node with the resource {place!r}, found none for {_PATIENCE_SECONDS:g} s; start it "
+        "again, and make a change once more with the same call=, for it may be done by then"
+    )
+    nodes = ray_module().cluster_resources
+    return answer_while(lambda: place in nodes(), reference, _PATIENCE_SECONDS, gone)
 
 
 def end_actor(actor: Any) -> None:

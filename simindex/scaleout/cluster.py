@@ -23,6 +23,8 @@ NAMESPACE = "simindex"
 
 _CONNECT_SECONDS = 3.0
 
+_LOOK_SECONDS = 1.0
+
 
 def ray_module() -> Any:
     """Return Ray. Raises MissingPackageError where it is not installed."""
@@ -36,6 +38,17 @@ def answer(reference: Any, seconds: float | None = None) -> Any:
         return ray.get(reference, timeout=seconds)
     except ray.exceptions.RayTaskError as exc:
         raise (exc.cause if isinstance(exc.cause, Exception) else exc) from None
+
+
+def answer_while(is_there: Callable[[], object], reference: Any, seconds: float, gone: ScaleOutError) -> Any:
+    """Return what a call has returned; raise `gone` where what it needs is not there for so many seconds."""
+    ray, seen_at = ray_module(), time.monotonic()
+    while not ray.wait([reference], timeout=_LOOK_SECONDS)[0]:
+        if is_there():
+            seen_at = time.monotonic()
+        elif time.monotonic() - seen_at > seconds:
+            raise gone
+    return answer(reference)
 
 
 def start(address: str | None, options: Mapping[str, Any] | None) -> bool:
@@ -72,8 +85,6 @@ def _require_head(address: str) -> None:
 # ---- tasks ----
 
 _TASKS_A_CORE = 2
-
-_LOOK_SECONDS = 3.0
 
 _PATIENCE_SECONDS = 120.0
 """How long the cluster may be without a core before a job ends."""
@@ -169,16 +180,11 @@ class RayTasks(Tasks):
                 self._ray.wait(list(under_way), num_returns=len(under_way), timeout=_LOOK_SECONDS)
 
     def _answer(self, reference: Any) -> Any:
-        cores_at = time.monotonic()
-        while not self._ray.wait([reference], timeout=_LOOK_SECONDS)[0]:
-            if self._cores():
-                cores_at = time.monotonic()
-            elif time.monotonic() - cores_at > _PATIENCE_SECONDS:
-                raise ScaleOutError(
-                    "expected a node of the Ray cluster with a core, found none: nodes are gone and none "
-                    "took over; start some, and call it again"
-                )
-        return answer(reference)
+        gone = ScaleOutError(
+            "expected a node of the Ray cluster with a core, found none: nodes are gone and none took over; "
+            "start some, and call it again"
+        )
+        return answer_while(self._cores, reference, _PATIENCE_SECONDS, gone)
 
 
 def _in_folder(function: Callable[[Any, Any], _T], known: tuple[str, Any], job: Any) -> _T:

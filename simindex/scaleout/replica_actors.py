@@ -89,9 +89,6 @@ class Replica:
         except ClosedError:  # it was refreshed meanwhile
             return getattr(self._opened(), method)(*arguments, **named)
 
-    def stands(self) -> None:
-        """Answer as soon as there is room for this actor."""
-
     def close(self) -> None:
         """Close the copy and remove it."""
         with self._lock:
@@ -289,7 +286,7 @@ def replicas(
             actors.append(made[-1])
     try:
         up, waiting = module.wait(
-            [one.stands.options(max_task_retries=-1).remote() for one in actors],
+            [one.__ray_ready__.options(max_task_retries=-1).remote() for one in actors],
             num_returns=count,
             timeout=_START_SECONDS,
         )
