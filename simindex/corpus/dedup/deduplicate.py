@@ -420,6 +420,11 @@ class Job:
         """Whether the output has rows as the lines that they were."""
         return isinstance(self._output, LinesOutput) and self._output.keeps_lines and not self.annotates
 
+    @property
+    def needs_removed(self) -> bool:
+        """Whether more is made of a row that goes than its line of the report."""
+        return self.annotates or self._explain or self._on_removed is not None
+
     def head(self) -> Entry:
         """Return a row that has the columns of the input, for an output of none."""
         return self._entries.head()

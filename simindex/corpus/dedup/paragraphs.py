@@ -14,9 +14,9 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from simindex.batching import PART_BYTES
 from simindex.checks import require_int
-from simindex.corpus.dedup.results import Removed
+from simindex.corpus.dedup.results import Verdict, removed_row
 from simindex.corpus.dedup.rows import Rows
-from simindex.corpus.entries import Entries, Entry, Part
+from simindex.corpus.entries import Entries, Entry, Part, Place
 from simindex.corpus.outputs.rows import with_text
 from simindex.format.keys import Key
 from simindex.inputs import BadRowError
@@ -122,6 +122,16 @@ class ParagraphRows(Rows):
             found.append(Entry(self.first + at, *whole[1:4], *own, whole.metadata, whole.content, part))
         return found
 
+    def removed(self, places: Sequence[int], verdicts: Sequence[Verdict]) -> Iterator[dict[str, Any]]:
+        """Yield the lines of the report on the paragraphs at some places; see `removed_row`."""
+        at = 0
+        for place, verdict in zip(places, verdicts, strict=True):
+            while place >= self._ends[at]:
+                at += 1
+            (whole, spans), number = self._wholes[at], self.paragraphs[place]
+            where = Place(whole.name, whole.row, number)
+            yield removed_row(self.keys[place], where, verdict, self.first + place, spans[number - 1])
+
 
 class Paragraphs:
     """The paragraphs of documents as rows, numbered through; a document without any is one without words."""
@@ -176,7 +186,7 @@ class Rest(NamedTuple):
     whole: Entry
     left: Entry | None  # without what was seen before; None where nothing is left
     num_parts: int
-    seen: list[Removed]  # those of them that were seen before
+    seen: list[Any]  # `Removed` of those that were seen before; None of each where their number is enough
     share: float  # of its characters, white space around paragraphs not counted, that are in these; 0..1
 
     def to_dict(self) -> dict[str, Any]:
@@ -194,7 +204,7 @@ class Rest(NamedTuple):
         }
 
 
-def rest_of(whole: Entry, spans: list[Span], removed: Mapping[int, Removed], text_field: str) -> Rest:
+def rest_of(whole: Entry, spans: list[Span], removed: Mapping[int, Any], text_field: str) -> Rest:
     """Return what is left of a document without the paragraphs that go, by their place, from 0."""
     if not removed:
         return Rest(whole, whole, len(spans), [], 0.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from simindex.corpus.entries import Place
@@ -92,8 +91,7 @@ class CheckedRow(NamedTuple):
     items: list[dict[str, Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class Removed:
+class Removed(NamedTuple):
     """A row that is not kept, and because of which.
 
     Attributes:
@@ -135,16 +133,8 @@ class Removed:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it with JSON's types, as a line of the report of removed rows."""
-        found = removed_row(self.key, self.place, self, self.number)
-        if self.place.paragraph is not None:
-            found |= {"paragraph": self.place.paragraph, "kept_paragraph": self.kept_place.paragraph}
-        if self.span is not None:
-            found["span"] = list(self.span)
-        if self.common_left_out is not None:
-            found["common_left_out"] = self.common_left_out
-        if self.in_kept is not None:
-            found["in_kept"] = self.in_kept
-        return found | self.explained()
+        found = removed_row(self.key, self.place, self, self.number, self.span)
+        return found | self.explained() if self.explains else found
 
     def explained(self) -> dict[str, Any]:
         """Return the member of a line that explains it; none where that was not asked for."""
@@ -153,15 +143,18 @@ class Removed:
         return {"explanation": None if self.explanation is None else self.explanation.to_dict()}
 
 
-def removed_row(key: Key, place: Place, verdict: Verdict | Removed, number: int) -> dict[str, Any]:
-    """Return what a line of the report has of each row that goes; see `Removed`."""
-    return {
+def removed_row(
+    key: Key, place: Place, verdict: Verdict | Removed, number: int, span: tuple[int, int] | None = None
+) -> dict[str, Any]:
+    """Return what a line of the report has of a row that goes, but for its explanation; see `Removed`."""
+    kept = verdict.kept_place
+    found = {
         "id": plain(key),
         "input": place.input,
         "row": place.row,
         "duplicate_of": plain(verdict.duplicate_of),
-        "kept_input": verdict.kept_place.input,
-        "kept_row": verdict.kept_place.row,
+        "kept_input": kept.input,
+        "kept_row": kept.row,
         "similarity": verdict.similarity,
         "distance": verdict.distance,
         "exact": verdict.exact,
@@ -169,3 +162,12 @@ def removed_row(key: Key, place: Place, verdict: Verdict | Removed, number: int)
         "cluster": verdict.cluster,
         "number": number,
     }
+    if place.paragraph is not None:
+        found["paragraph"], found["kept_paragraph"] = place.paragraph, kept.paragraph
+    if span is not None:
+        found["span"] = list(span)
+    if verdict.common_left_out is not None:
+        found["common_left_out"] = verdict.common_left_out
+    if verdict.in_kept is not None:
+        found["in_kept"] = verdict.in_kept
+    return found

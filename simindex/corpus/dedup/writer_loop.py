@@ -6,10 +6,12 @@ Invariant: frames end at places that follow from the rows alone, and the journal
 from __future__ import annotations
 
 import time
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -161,7 +163,7 @@ class Work:
             state.kept += 1
         else:
             state.removed += 1
-            self._report_one(self._report, removed)
+            self._write_report(self._report, [self._report_line(removed)])
         if removed is None or writes_all:
             self._output.write(entry, self._job.note(entry, removed) if writes_all else None)
         if removed is not None:
@@ -173,20 +175,25 @@ class Work:
         state, text_field = self._state, self._text_field
         assert text_field is not None
         gone = [place for place, verdict in enumerate(verdicts) if verdict is not None]
-        reported = deque(
-            self._job.reported(row, verdicts[place]) for row, place in zip(rows.at(gone), gone, strict=True)
-        )
+        found = [verdicts[place] for place in gone]
+        removed: list[Any] = [None] * len(gone)
+        if self._job.needs_removed:
+            removed = list(map(self._job.reported, rows.at(gone), found))
+            lines: Iterator[bytes] = map(self._report_line, removed)
+        else:  # most of a job's time was that of these objects
+            lines = (json_line(self._orjson, row, spells=True) for row in rows.removed(gone, found))
+        done = 0
         for whole, spans, first in rows.wholes():
-            removed = {}
-            while reported and reported[0].number < rows.first + first + len(spans):
-                each = reported.popleft()
-                removed[each.number - rows.first - first] = each
-                self._report_one(self._report, each)
+            here = slice(done, bisect_left(gone, first + len(spans)))
+            done = here.stop
+            self._write_report(self._report, list(islice(lines, here.stop - here.start)))
+            for each in filter(None, removed[here]):
                 self._job.on_removed(each)
+            seen = dict(zip([place - first for place in gone[here]], removed[here], strict=True))
             state.read += len(spans)
-            state.removed += len(removed)
-            state.kept += len(spans) - len(removed)
-            self._take_rest(rest_of(whole, spans, removed, text_field))
+            state.removed += len(seen)
+            state.kept += len(spans) - len(seen)
+            self._take_rest(rest_of(whole, spans, seen, text_field))
             self._end_full_frame()
 
     def _end_full_frame(self) -> None:
@@ -198,15 +205,15 @@ class Work:
         self._state.documents += 1
         self._state.dropped += rest.left is None
         if rest.seen:
-            self._report_one(self._rollup, rest)
+            self._write_report(self._rollup, [self._report_line(rest)])
         if self._job.annotates:
             self._output.write(rest.whole, _note_of_rest(rest))
         elif rest.left is not None:
             self._output.write(rest.left)
 
-    def _report_one(self, report: Output, reported: Any) -> None:
+    def _write_report(self, report: Output, lines: list[bytes]) -> None:
         if isinstance(report, LinesOutput):
-            report.write_lines([self._report_line(reported)])
+            report.write_lines(lines)
 
     def _report_line(self, reported: Any) -> bytes:
         return json_line(self._orjson, reported.to_dict(), spells=True)
