@@ -79,8 +79,8 @@ def test_stated_intervals_hold_those_of_real_texts(tmp_path: Path) -> None:
 
 def test_the_number_of_shingles_is_estimated_within_a_half() -> None:
     """200 documents of each size, with repeats: within five standard errors of 0.085, where the tail is long
-    above, and on average within 0.03, five of the error of a mean. A chance of a false alarm of 1 in 100, were
-    the seed not fixed."""
+    above, and on average within 0.03, five of the error of a mean. A chance of a false alarm of 1 in 100,
+    were the seed not fixed."""
     rng = np.random.default_rng(5)
     for size in (1, 20, 130, 1_500, 20_000):
         documents = [tuple(rng.integers(0, 2**62, size).tolist()) * 2 for _ in range(200)]

@@ -27,6 +27,7 @@ import uniform
 from beyond import beyond
 from deduplication import adversarial, against, dedup
 from groups import groups
+from matches import matched_peer, matches
 from scaled import scaled
 
 import simindex
@@ -612,6 +613,8 @@ JOBS = {
         simhash_peer,
         clustered,
         groups,
+        matches,
+        matched_peer,
         copies,
         crawl,
         dedup,

@@ -1,29 +1,39 @@
-"""What a match costs: processor time of queries with matches and without, of one version or of two by turns.
+"""What matches and inserts cost: processor time, of one version, of two by turns, or of a peer.
 
     python tools/benchmarks/matches.py                  this version
     python tools/benchmarks/matches.py --other PYTHON   beside the version that another Python has
+    tools/bench --only matches                          this version and the peers, for docs/performance.md
 
 Texts of 150 words, in groups of five near copies, and absent texts beside them. Each row is measured several
 times, by turns where there are two versions, each in a process of its own on one thread; the best time
-counts, for another program on the machine can only slow it down. In microseconds a text asked for.
+counts, for another program on the machine can only slow it down. In microseconds a text.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
+import peers
+
 import simindex
+from simindex import Sketcher
 
 ASKED = 500
 """Texts that a measurement asks for; of rows that ask for many at once, four times as many."""
+
+INSERTED = 20_000
+"""Texts that are put into an empty index at once."""
 
 
 def texts(num_documents: int) -> tuple[list[str], list[str], list[str]]:
@@ -47,10 +57,51 @@ def texts(num_documents: int) -> tuple[list[str], list[str], list[str]]:
     )
 
 
+def parts_of_shared(num_documents: int) -> list[str]:
+    """Return texts that are cut out of a few long ones, a word changed in each: each is like many a little."""
+    rng = random.Random(4)
+    words = [f"w{number}" for number in range(50_000)]
+    shared = [rng.choices(words, k=1_000) for _ in range(200)]
+    made = []
+    for _ in range(num_documents):
+        text, at, place = rng.choice(shared), rng.randrange(851), rng.randrange(150)
+        made.append(" ".join([*text[at : at + place], rng.choice(words), *text[at + place + 1 : at + 150]]))
+    return made
+
+
+def insert_time(folder: str, documents: Any, clock: Callable[[], float], workers: int = 1) -> float:
+    """Return the seconds that inserts of documents into an empty index take."""
+    with simindex.open(f"{folder}/new", "x") as index:
+        before = clock()
+        index.insert_many(enumerate(documents), workers=workers)
+        seconds = clock() - before
+    shutil.rmtree(f"{folder}/new")
+    return seconds
+
+
+def insert_rows(folder: str, texts: list[str]) -> dict[str, tuple[int, Callable[[], Any]]]:
+    """Return the measurements of inserts into an empty index, whose time is in their `seconds`."""
+    batch, shared = Sketcher().sketch_many(texts), parts_of_shared(len(texts))
+
+    def inserting(documents: Any) -> Callable[[], Any]:
+        def insert() -> None:
+            insert.seconds = insert_time(folder, documents, time.process_time)  # type: ignore[attr-defined]
+
+        return insert
+
+    count = len(texts)
+    return {
+        "sketch_many": (count, lambda: Sketcher().sketch_many(texts)),
+        "insert_many": (count, inserting(texts)),
+        "insert_many of a SketchBatch": (count, inserting(batch)),
+        "insert_many, cut from shared texts": (count, inserting(shared)),
+    }
+
+
 def rows_of(
     index: Any, stored: int, found: list[str], absent: list[str]
 ) -> dict[str, tuple[int, Callable[[], Any]]]:
-    """Return the measurements by name: how many texts each asks for, and what it does."""
+    """Return the measurements of queries by name: how many texts each asks for, and what it does."""
     few, none = found[:ASKED], absent[:ASKED]
     keys = [f"doc-{number}" for number in random.Random(2).sample(range(stored), ASKED)]
     many, turn = len(found), iter(range(1_000))
@@ -74,10 +125,6 @@ def rows_of(
         "query, absent": (ASKED, lambda: [index.query(text) for text in none]),
         "query, five matches": (ASKED, lambda: [index.query(text) for text in few]),
         "query, five matches, keys": (ASKED, lambda: [[m.key for m in index.query(text)] for text in few]),
-        "query, five, similarity": (
-            ASKED,
-            lambda: [[m.similarity for m in index.query(text)] for text in few],
-        ),
         "query, five, metadata": (ASKED, lambda: [[m.metadata for m in index.query(text)] for text in few]),
         "query, limit=1": (ASKED, lambda: [index.query(text, limit=1) for text in few]),
         "query_many, absent": (many, lambda: answers(absent)),
@@ -90,8 +137,8 @@ def rows_of(
     }
 
 
-def serve(num_documents: int) -> None:
-    """Measure each row whose name comes on the standard input; answer with its microseconds."""
+def measure(num_documents: int, names: Callable[[list[str]], Iterator[str]]) -> Iterator[float]:
+    """Yield the microseconds of the rows that are asked for, by `names` of those that there are."""
     stored, found, absent = texts(num_documents)
     with tempfile.TemporaryDirectory() as folder, simindex.open(f"{folder}/i", "x") as index:
         metadata = ({"page": at, "url": f"https://example.org/{at}"} for at in range(len(stored)))
@@ -99,14 +146,69 @@ def serve(num_documents: int) -> None:
             ((f"doc-{at}", text, more) for at, (text, more) in enumerate(zip(stored, metadata, strict=True))),
             workers=1,
         )
-        rows = rows_of(index, len(stored), found, absent)
-        print(json.dumps(list(rows)), flush=True)
-        for name in map(str.strip, sys.stdin):
+        rows = rows_of(index, len(stored), found, absent) | insert_rows(folder, stored[:INSERTED])
+        for name in names(list(rows)):
             count, run = rows[name]
             before = time.process_time()
             run()
             seconds = getattr(run, "seconds", None) or time.process_time() - before
-            print(json.dumps(seconds / count * 1e6), flush=True)
+            yield seconds / count * 1e6
+
+
+def serve(num_documents: int) -> None:
+    """Measure each row whose name comes on the standard input; answer with its microseconds."""
+
+    def asked(names: list[str]) -> Iterator[str]:
+        print(json.dumps(names), flush=True)
+        yield from map(str.strip, sys.stdin)
+
+    for microseconds in measure(num_documents, asked):
+        print(json.dumps(microseconds), flush=True)
+
+
+def matches(options: dict[str, Any]) -> dict[str, Any]:
+    """All rows, and how many times as fast two workers insert by the clock."""
+    rounds, asked = options["rounds"], list[str]()
+
+    def by_turns(names: list[str]) -> Iterator[str]:
+        for name in names * rounds:
+            asked.append(name)
+            yield name
+
+    best: dict[str, float] = {}
+    for microseconds in measure(options["documents"], by_turns):
+        best[asked[-1]] = min(best.get(asked[-1], microseconds), microseconds)
+    return {"documents": options["documents"], "microseconds": best, "two_workers": two_workers(rounds)}
+
+
+def two_workers(rounds: int) -> float:
+    """Return how many times as fast two workers insert as one, by the clock, the best of each."""
+    os.sched_setaffinity(0, range(os.cpu_count() or 1))
+    with tempfile.TemporaryDirectory() as folder:
+        stored, best = texts(INSERTED)[0], {1: float("inf"), 2: float("inf")}
+        for workers in [*best] * rounds:
+            best[workers] = min(best[workers], insert_time(folder, stored, time.perf_counter, workers))
+    return best[1] / best[2]
+
+
+def matched_peer(options: dict[str, Any]) -> dict[str, Any]:
+    """One peer with the same stored texts: a query of an absent one, and of one with five near copies."""
+    kind = next(peer for peer in peers.MINHASH_PEERS if peer.__name__ == options["peer"])
+    stored, found, absent = texts(options["documents"])
+    folder = Path(tempfile.mkdtemp(prefix="simindex-bench-", dir=options.get("folder")))
+    built = kind(folder)
+    built.build([(f"doc-{at}", text) for at, text in enumerate(stored)])
+    best: dict[str, float] = {}
+    for _ in range(options["rounds"]):
+        for name, some in (("absent", absent[:ASKED]), ("five", found[:ASKED])):
+            before = built.cpu_now()
+            answers = [built.query(text) for text in some]
+            microseconds = (built.cpu_now() - before) / ASKED * 1e6
+            best[name] = min(best.get(name, microseconds), microseconds)
+    built.close()
+    shutil.rmtree(folder, ignore_errors=True)
+    keys = sum(map(len, answers)) / ASKED
+    return {"name": kind.name, "version": kind.version(), "microseconds": best, "keys": keys}
 
 
 def main() -> None:

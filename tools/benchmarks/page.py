@@ -19,6 +19,7 @@ from tables import (
     build_table,
     corpus_table,
     figure,
+    match_tables,
     memory_table,
     minhash_table,
     simhash_table,
@@ -113,7 +114,7 @@ def _runs_block(results: Results) -> str:
             f"* [{name}](bench/{name}.json): {machine['date']}, commit {machine['commit']}, "
             f"`{run['command']}`"
         )
-    peers = results.get("peers", []) + results.get("simhash_peers", [])
+    peers = [peer for kind in ("peers", "simhash_peers", "matched_peers") for peer in results.get(kind, [])]
     versions = sorted({version for peer in peers for version in peer["version"].split(", ")})
     lines.append(f"* Machine: {'; '.join(sorted(set(machines)))}.")
     return "\n".join([*lines, f"* Peers: {', '.join(versions)}."])
@@ -211,6 +212,10 @@ BLOCKS: dict[str, Callable[[Results], str]] = {
     "peers": _peers_block,
     "simhash": lambda results: simhash_table(results["simhash"], results["simhash_peers"]),
     "growth": _growth_block,
+    "matches": lambda results: (
+        match_tables(results["matches"], results["matched_peers"])
+        + f"\nTwo workers insert {results['matches']['two_workers']:.2f} times as fast as one by the clock.\n"
+    ),
     "memory": lambda results: memory_table(beyond_runs(results)),
     "corpus": lambda results: corpus_table([results["dedup_1"], results["dedup_2"]]),
     "upkeep": lambda results: upkeep_table(results["upkeep"]),

@@ -19,7 +19,7 @@ from typing import Any
 import page
 import peers
 import pictures
-from tables import beyond_table, build_table, minhash_table, simhash_table
+from tables import beyond_table, build_table, match_tables, minhash_table, simhash_table
 
 import simindex
 
@@ -113,12 +113,13 @@ def main() -> None:
     parser.add_argument(
         "--scaled", nargs="+", default=list(SCALED), choices=list(SCALED), help="pieces of job scaleout"
     )
+    parser.add_argument("--rounds", type=int, default=9, help="of job matches, whose best time counts")
     parser.add_argument("--corpus", type=Path, help="a JSONL collection in place of the made-up one")
     parser.add_argument("--peers", nargs="*", help="class names out of peers/; none: no peers")
     parser.add_argument(
         "--only",
         nargs="*",
-        help="jobs out of sketch build peers simhash extra huge beyond groups dedup bounded against "
+        help="jobs out of sketch build peers simhash extra huge beyond matches groups dedup bounded against "
         "adversarial scaleout upkeep; from beyond on only if named",
     )
     parser.add_argument("--quick", action="store_true", help="10,000 documents")
@@ -218,6 +219,14 @@ def main() -> None:
             note = f"{arguments.beyond:,} in {arguments.memory:,} bytes, {workers} workers"
             name = "beyond" if workers == arguments.workers[0] else f"beyond_{workers}"
             results[name] = run("beyond", base | size | {"workers": workers}, note)
+    if "matches" in wanted:
+        size = {"documents": arguments.documents[0], "rounds": arguments.rounds}
+        results["matches"] = run("matches", base | size, f"matches of {size['documents']:,}")
+        results["matched_peers"] = []
+        for kind in peers.usable(peers.MINHASH_PEERS):
+            if arguments.peers is None or kind.__name__ in arguments.peers:
+                found = run("matched_peer", base | size | {"peer": kind.__name__}, kind.name)
+                results["matched_peers"] += [found] if found else []
     if "groups" in wanted:
         for linkage in ("components", "star"):
             count = arguments.numbers
@@ -262,6 +271,8 @@ def write(results: dict[str, Any], output: Path) -> None:
     beyond = page.beyond_runs(results)
     if beyond:
         parts += ["## Inserts beyond the memory\n", beyond_table(beyond)]
+    if results.get("matches"):
+        parts += ["## Matches\n", match_tables(results["matches"], results["matched_peers"])]
     for name in (
         "workers",
         "kept",

@@ -53,6 +53,25 @@ def minhash_table(builds: list[dict[str, Any]], peers: list[dict[str, Any]]) -> 
     return table(headers, rows)
 
 
+def match_tables(ours: dict[str, Any], peers: list[dict[str, Any]]) -> str:
+    """What a query takes beside the peers, and what all calls take, in microseconds and in sketches."""
+    best = ours["microseconds"]
+    own = {"absent": best["query, absent"], "five": best["query, five matches, keys"]}
+    beside = [{"name": "simindex", "microseconds": own, "keys": 5}, *peers]
+    answers = [
+        [
+            each["name"],
+            *(figure(each["microseconds"][kind], 1) for kind in ("absent", "five")),
+            figure(each["keys"], 1),
+        ]
+        for each in beside
+    ]
+    headers = [f"a query, {ours['documents']:,} texts", "absent, us", "five near copies, us", "keys found"]
+    sketch = best["sketch_many"]
+    rows = [[f"`{name}`", figure(took, 1), figure(took / sketch, 1)] for name, took in best.items()]
+    return f"{table(headers, answers)}\n{table(['a text', 'us', 'sketches'], rows)}"
+
+
 def build_table(builds: list[dict[str, Any]]) -> str:
     rows = []
     for result in builds:
