@@ -95,6 +95,7 @@ __all__ = [
     "scaleout",
     "textbook",
     "tuning",
+    "unique",
 ]
 
 

@@ -39,8 +39,8 @@ def local_path(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
         return path  # of bytes: refused where a folder is made of it
     if text in ("", ":memory:"):
         raise ValueError(
-            f"path: expected a folder, found {text!r}; an index that is not to stay goes into a "
-            "tempfile.TemporaryDirectory, where /dev/shm is a folder in memory"
+            f"path: expected a folder, found {text!r}; an index in memory is made by "
+            'simindex.open(":memory:"), and goes with that handle'
         )
     try:
         text.encode()

@@ -103,6 +103,7 @@ from simindex.sketching.document import Document, Texts
 from simindex.sketching.sketcher import Sketcher
 from simindex.storage.folder import Mode
 from simindex.storage.lmdb_file import DEFAULT_MAP_BYTES
+from simindex.storage.memory import MEMORY, memory_folder
 from simindex.storage.store import Store
 
 if TYPE_CHECKING:  # maintenance and pairs are loaded by the calls that do it
@@ -161,13 +162,17 @@ class Index:
         if layout is not None and not isinstance(layout, Layout):
             raise TypeError(f"layout: expected a Layout or None, found {type(layout).__name__}")
         max_candidates = require_int("max_candidates", max_candidates, 1, 2**24)
-        self._end_of_copy: Callable[[], object] | None = None
+        self._remove_folder: Callable[[], object] | None = None
         if untrusted:
             from simindex.maintenance.untrusted import proven_copy, require_reading
 
             require_reading(mode)
-            path, self._end_of_copy = proven_copy(self, path)
+            path, self._remove_folder = proven_copy(self, path)
             mode = "r"
+        if path == MEMORY:
+            if mode not in ("a", "x"):
+                raise ValueError(f'mode: expected "a" or "x" of a new index in memory, found {mode!r}')
+            path, self._remove_folder = memory_folder(self)
         pinned = refresh == "manual"
         store = Store(
             path, mode, map_bytes, max_bytes, pinned=pinned, permissions=permissions, timeout=timeout
@@ -215,8 +220,8 @@ class Index:
                 self._session.close()
             raise
         finally:
-            if self._end_of_copy is not None and self._store.is_closed:
-                self._end_of_copy()
+            if self._remove_folder is not None and self._store.is_closed:
+                self._remove_folder()
 
     def __enter__(self) -> Self:
         self._store.environment()
@@ -1448,7 +1453,9 @@ def open(  # noqa: A001 - the name is the public one, as in h5py and shelve
     """Open an index.
 
     Args:
-        path: its folder; a leading ``~`` is the home folder.
+        path: its folder; a leading ``~`` is the home folder. ":memory:" is a new index that goes with its
+            handle, for tests and small lists: a private folder in /dev/shm, or in the temporary
+            directory where that has less than 256 MiB.
         mode: "r" read; "r+" read and write, must exist; "a" read and write, created if missing; "x" create,
             must not exist.
         config: ``None``: what is stored, or the defaults on creation.

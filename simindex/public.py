@@ -33,6 +33,7 @@ from simindex.format.keys import Key as Key
 from simindex.format.layout import Layout as Layout
 from simindex.index import Index as Index
 from simindex.index import open as open  # noqa: A004 - the public name
+from simindex.lists import unique as unique
 from simindex.maintenance.check import check as check
 from simindex.maintenance.new_index import merge as merge
 from simindex.maintenance.new_index import resketch as resketch

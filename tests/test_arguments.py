@@ -469,7 +469,7 @@ def test_path_of_the_home_folder_is_expanded(tmp_path: Path, monkeypatch: pytest
     [
         (
             ":memory:",
-            "expected a folder, found ':memory:'; an index that is not to stay goes into a tempfile",
+            "expected a folder, found ':memory:'; an index in memory is made by simindex.open",
         ),
         ("", "expected a folder, found ''"),
         ("s3://bucket/i", "expected a folder of this machine, found an address, 's3://bucket/i'"),

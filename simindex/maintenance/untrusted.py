@@ -11,7 +11,6 @@ import shutil
 import stat
 import tempfile
 import time
-import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from simindex.checks import local_path
 from simindex.errors import CorruptIndexError, IndexFullError, SimIndexError
 from simindex.maintenance.check import check
 from simindex.storage.folder import DATA_FILE, Mode, require_place
+from simindex.storage.memory import removed_with
 
 _SHOWN = 5
 
@@ -39,7 +39,7 @@ def proven_copy(owner: object, path: str | os.PathLike[str]) -> tuple[str, Calla
     source = Path(local_path(path))
     require_place(source, "r")
     folder = tempfile.mkdtemp(prefix="simindex-untrusted-")
-    end = weakref.finalize(owner, _remove, folder, os.getpid())
+    end = removed_with(owner, folder)
     try:
         try:
             _copy(source / DATA_FILE, Path(folder) / DATA_FILE)
@@ -65,12 +65,6 @@ def proven_copy(owner: object, path: str | os.PathLike[str]) -> tuple[str, Calla
         end()
         raise
     return folder, end
-
-
-def _remove(folder: str, process: int) -> None:
-    """Remove a copy; a forked child leaves its parent's alone."""
-    if os.getpid() == process:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _copy(source: Path, target: Path) -> None:

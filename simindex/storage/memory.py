@@ -1,0 +1,61 @@
+"""The folder of an index in memory, which goes with its handle.
+
+It lies on the file system that Linux keeps in memory, or in the temporary directory where there is none with
+room. A killed process leaves its folder behind: the next index in memory removes those whose writer is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+
+from simindex.storage.folder import WRITER_LOCK_FILE
+
+MEMORY = ":memory:"
+"""The path of an index in memory, as SQLite spells it; a `pathlib.Path` of that name is a folder."""
+
+_SHARED_MEMORY, _PREFIX = "/dev/shm", "simindex-memory-"
+
+_ROOM_BYTES = 1 << 28
+"""Containers have 64 MiB there unless they are given more."""
+
+
+def memory_folder(owner: object) -> tuple[str, Callable[[], object]]:
+    """Make a private folder that goes with its owner; returns it, and what removes it before."""
+    parent = _SHARED_MEMORY if _has_room(_SHARED_MEMORY) else tempfile.gettempdir()
+    with contextlib.suppress(OSError):
+        _remove_left(Path(parent))
+    folder = tempfile.mkdtemp(prefix=_PREFIX, dir=parent)
+    return folder, removed_with(owner, folder)
+
+
+def removed_with(owner: object, folder: str) -> Callable[[], object]:
+    """Remove a folder when its owner or the process ends, and not in a forked child; returns what does."""
+    return weakref.finalize(owner, _remove, folder, os.getpid())
+
+
+def _has_room(folder: str) -> bool:
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return False
+    return os.access(folder, os.W_OK | os.X_OK) and found.f_bavail * found.f_frsize >= _ROOM_BYTES
+
+
+def _remove_left(parent: Path) -> None:
+    """Remove folders of this user whose writer was killed: nobody holds their lock."""
+    for lock in parent.glob(f"{_PREFIX}*/{WRITER_LOCK_FILE}"):
+        with contextlib.suppress(OSError), open(lock, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(lock.parent, ignore_errors=True)
+
+
+def _remove(folder: str, process: int) -> None:
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
