@@ -58,7 +58,7 @@ def texts(num_documents: int) -> tuple[list[str], list[str], list[str]]:
 
 
 def parts_of_shared(num_documents: int) -> list[str]:
-    """Return texts that are cut out of a few long ones, a word changed in each: each is like many a little."""
+    """Return texts cut out of a few long ones, a word changed in each: each is like many a little."""
     rng = random.Random(4)
     words = [f"w{number}" for number in range(50_000)]
     shared = [rng.choices(words, k=1_000) for _ in range(200)]
