@@ -70,6 +70,21 @@ def split_items(items: list[Any], /) -> tuple[list[Any], list[Any], list[Any] | 
 def pack_keys(
     keys: list[Any], encode_key: Callable[[object], bytes], ends: _Array, hashes: _Array, /
 ) -> bytes: ...
+def pack_records(
+    numbers: _Array,
+    keys: bytes,
+    key_ends: _Array,
+    metadata: bytes,
+    metadata_ends: _Array,
+    kept: bytes,
+    kept_ends: _Array,
+    inserted_at: _Array,
+    halves: _Array,
+    num_sampled: _Array,
+    leaders: _Array,
+    seen_at: _Array,
+    /,
+) -> tuple[list[bytes], list[bytes]]: ...
 def smallest_hashes(hashes: _Array, keep: int, /) -> bytes: ...
 def sample_hashes(hashes: _Array, one_in: int, counts: _Array, /) -> bytes: ...
 def pack_kept(kept: _Array, /) -> bytes: ...

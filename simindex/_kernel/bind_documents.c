@@ -120,3 +120,57 @@ FUNCTION(pack_keys, 4) {
     free(all);
     return result;
 }
+
+/* bytes, ends; an empty column has no bytes. */
+static packed_column take_packed(buffers *held, PyObject *const *args, size_t count, int is_optional, const char *name) {
+    size_t length;
+    packed_column column = {.bytes = take_items(held, args[0], READABLE, 1, &length, name)};
+    column.ends = take(held, args[1], READABLE, length || !is_optional ? count * 8 : 0, name);
+    if (!length && is_optional) column.bytes = NULL;
+    uint64_t end = 0;
+    for (size_t i = 0; i < count && column.bytes && !held->failed; i++) {
+        if (column.ends[i] < end || column.ends[i] > length) refuse(held, "ends: expected ascending ones within the values");
+        end = column.ends[i];
+    }
+    return column;
+}
+
+/* A number for each record; NULL where none has one. */
+static const uint64_t *take_numbers(buffers *held, PyObject *object, size_t count, const char *name) {
+    size_t found;
+    const uint64_t *numbers = take_items(held, object, READABLE, 8, &found, name);
+    if (!held->failed && found && found < count) refuse(held, "records: expected as many numbers as there are records");
+    return found ? numbers : NULL;
+}
+
+/* Lists of the database keys and of the sealed records. numbers; bytes and ends of keys, metadata and kept hashes;
+ * inserted_at, halves, num_sampled, leaders, seen_at. */
+FUNCTION(pack_records, 12) {
+    size_t count;
+    record_columns of = {.numbers = take_items(held, args[0], READABLE, 8, &count, "numbers")};
+    of.keys = take_packed(held, args + 1, count, 0, "keys");
+    of.metadata = take_packed(held, args + 3, count, 0, "metadata");
+    of.kept = take_packed(held, args + 5, count, 1, "kept");
+    of.inserted_at = take(held, args[7], READABLE, count * 8, "inserted_at");
+    of.halves = take(held, args[8], READABLE, count * 8, "halves");
+    of.num_sampled = take_numbers(held, args[9], count, "num_sampled");
+    of.leaders = take_numbers(held, args[10], count, "leaders");
+    of.seen_at = take_numbers(held, args[11], count, "seen_at");
+    if (held->failed) return NULL;
+    uint8_t *room = malloc(most_record_bytes(&of, count));
+    PyObject *lists[] = {PyList_New((Py_ssize_t)count), PyList_New((Py_ssize_t)count)}, *result = NULL;
+    int failed = !lists[0] || !lists[1] || !room;
+    for (size_t i = 0; i < count && !failed; i++) {
+        Py_ssize_t bytes = (Py_ssize_t)(pack_record(&of, i, room) - sizeof(uint64_t));
+        PyObject *key = PyBytes_FromStringAndSize((const char *)room, sizeof(uint64_t));
+        PyObject *record = PyBytes_FromStringAndSize((const char *)room + sizeof(uint64_t), bytes);
+        failed = !key || !record;
+        PyList_SetItem(lists[0], (Py_ssize_t)i, key);
+        PyList_SetItem(lists[1], (Py_ssize_t)i, record);
+    }
+    if (!room) refuse_memory(held);
+    else if (!failed) result = Py_BuildValue("OO", lists[0], lists[1]);
+    Py_XDECREF(lists[0]), Py_XDECREF(lists[1]);
+    free(room);
+    return result;
+}

@@ -421,6 +421,27 @@ size_t pack_unsigned(uint64_t value, uint8_t *to);
 size_t pack_signed(int64_t value, uint8_t *to);
 size_t pack_length(int is_text, size_t length, uint8_t *to);
 
+/* Packed values, one behind the other, and where each ends. */
+typedef struct {
+    const uint8_t *bytes;
+    const uint64_t *ends;
+} packed_column;
+
+#define NO_NUMBER UINT64_MAX
+
+/* What a batch of records is made of. kept.bytes, num_sampled, leaders and seen_at: NULL, or packed hashes or nil, 0, and
+ * NO_NUMBER where a record has none. */
+typedef struct {
+    const uint64_t *numbers, *inserted_at, *halves, *num_sampled, *leaders, *seen_at;
+    packed_column keys, metadata, kept;
+} record_columns;
+
+/* The most bytes that pack_record writes for any of `count` records. */
+size_t most_record_bytes(const record_columns *of, size_t count);
+
+/* The database key of record i, and behind it the sealed record; returns the bytes of both. */
+size_t pack_record(const record_columns *of, size_t i, uint8_t *to);
+
 /* How many bytes the packed key of a sealed record has, behind the head of its array; 0: it does not begin as records do. */
 size_t packed_key_bytes(const uint8_t *record, size_t bytes);
 

@@ -41,3 +41,49 @@ size_t packed_key_bytes(const uint8_t *record, size_t bytes) {
     length += width + more;
     return length <= room ? length : 0;
 }
+
+static size_t packed_bytes(const packed_column *column, size_t i) {
+    return column->bytes ? column->ends[i] - (i ? column->ends[i - 1] : 0) : 0;
+}
+
+static uint8_t *put_packed(const packed_column *column, size_t i, uint8_t *to) {
+    size_t bytes = packed_bytes(column, i);
+    memcpy(to, column->bytes + column->ends[i] - bytes, bytes);
+    return to + bytes;
+}
+
+#define NUMBER_BYTES 9 /* at most, packed */
+
+size_t most_record_bytes(const record_columns *of, size_t count) {
+    size_t most = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t bytes = packed_bytes(&of->keys, i) + packed_bytes(&of->metadata, i) + packed_bytes(&of->kept, i);
+        if (bytes > most) most = bytes;
+    }
+    return 8 + RECORD_HEAD + most + 6 * NUMBER_BYTES + SEAL_BYTES;
+}
+
+static uint64_t value_of(const uint64_t *column, size_t i) { return column ? column[i] : NO_NUMBER; }
+
+size_t pack_record(const record_columns *of, size_t i, uint8_t *to) {
+    uint64_t key = __builtin_bswap64(of->numbers[i]), leader = value_of(of->leaders, i), seen_at = value_of(of->seen_at, i);
+    int is_kept = packed_bytes(&of->kept, i) > 1, has_more = is_kept || leader != NO_NUMBER || seen_at != NO_NUMBER;
+    memcpy(to, &key, sizeof key);
+    uint8_t *at = to + sizeof key;
+    *at = !has_more ? 0x94 : seen_at == NO_NUMBER ? 0x96 : 0x97;
+    at = put_packed(&of->metadata, i, put_packed(&of->keys, i, at + RECORD_HEAD));
+    at += put(at, 0xcf, of->inserted_at[i], 8);
+    int is_sampled = of->num_sampled && of->num_sampled[i];
+    if (is_sampled) *at++ = 0x92;
+    at += pack_unsigned(of->halves[i], at);
+    if (is_sampled) at += pack_unsigned(of->num_sampled[i], at);
+    if (has_more) {
+        at += leader == NO_NUMBER ? put(at, 0xc0, 0, 0) : pack_unsigned(leader, at);
+        if (is_kept) at = put_packed(&of->kept, i, at);
+        else *at++ = 0xc0;
+    }
+    if (seen_at != NO_NUMBER) at += put(at, 0xcf, seen_at, 8);
+    uint64_t sealed = __builtin_bswap64(xxh64(to, (size_t)(at - to), 0));
+    memcpy(at, &sealed, SEAL_BYTES);
+    return (size_t)(at - to) + SEAL_BYTES;
+}

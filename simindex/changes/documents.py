@@ -23,15 +23,13 @@ from simindex.format.keys import Key, pack_keys
 from simindex.format.packed import Packed
 from simindex.format.records import (
     NIL,
-    Halves,
+    NO_NUMBER,
     StoredRecord,
     encode_kept,
     encode_records,
-    encode_rest,
     pack_all,
+    pack_all_kept,
     pack_metadata,
-    plain_rests,
-    rests_with_kept,
 )
 from simindex.format.seals import unpack
 from simindex.queries.scheme import Scheme
@@ -112,15 +110,6 @@ class NewDocuments:
         samples = self.sketches.samples
         return self.sketches.num_shingles if samples is None else samples.num_shingles
 
-    def _halves(self) -> Sequence[Halves]:
-        """Return `StoredRecord.halves` of each."""
-        samples = self.sketches.samples
-        halves: list[int] = (self._num_shingles.astype(np.uint64) << 2 | self.sketches.present).tolist()
-        if samples is None:
-            return halves
-        both = zip(halves, samples.num_sampled.tolist(), strict=True)
-        return [one if one[1] else one[0] for one in both]
-
     def _times(self, place: int, inserted_at: int) -> tuple[int, int | None]:
         first = inserted_at if self.times is None else int(self.times[place])
         return first, None if self.seen_at is None else self.seen_at[place]
@@ -182,18 +171,22 @@ class NewDocuments:
 
     def records(self, numbers: np.ndarray, leaders: dict[int, int], inserted_at: int) -> Puts:
         """Return the database keys and values of all records."""
-        kept, halves = self.sketches.kept, self._halves()
-        rests = plain_rests(inserted_at if self.times is None else self.times, halves)
-        if kept is not None:
-            rests = rests_with_kept(rests, kept)
-        special = set(leaders)
+        sketches, samples, led, seen = self.sketches, self.sketches.samples, list[int](), list[int]()
+        if leaders:
+            led = [leaders.get(place, NO_NUMBER) for place in range(len(self))]
         if self.seen_at is not None:
-            special.update(at for at, last in enumerate(self.seen_at) if last is not None)
-        for at in special:
-            own, (first, last) = None if kept is None else kept[at], self._times(at, inserted_at)
-            packed = None if own is None else encode_kept(own)
-            rests[at] = encode_rest(first, halves[at], leaders.get(at), packed, last)
-        return encode_records(numbers, self.encoded_keys, self.packed_metadata, rests)
+            seen = [NO_NUMBER if last is None else last for last in self.seen_at]
+        return encode_records(
+            numbers,
+            self.encoded_keys,
+            self.packed_metadata,
+            np.full(len(self), inserted_at) if self.times is None else self.times,
+            self._num_shingles.astype(np.uint64) << 2 | sketches.present,
+            np.array([] if samples is None else samples.num_sampled, np.uint64),
+            np.array(led, np.uint64),
+            None if sketches.kept is None else pack_all_kept(sketches.kept),
+            np.array(seen, np.uint64),
+        )
 
 
 Conflict = Literal["error", "skip", "replace"]

@@ -11,8 +11,7 @@ in the manifest, which every commit writes anyway, and is stored once it is long
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -23,6 +22,7 @@ import xxhash
 from simindex import _kernel
 from simindex.errors import CorruptIndexError, damaged
 from simindex.format.keys import MAX_KEY_BYTES, NUMBER_KEY_BYTES, Key, number_key
+from simindex.format.packed import Packed
 from simindex.format.seals import MAX_DEPTH, SEAL_BYTES, pack, seal, unpack, unseal
 
 NIL = b"\xc0"
@@ -84,30 +84,6 @@ def encode_rest(
     return PackedRest(_SEVEN_FIELDS, tail + _packed_time(seen_at))
 
 
-def plain_rests(inserted_at: int | np.ndarray, halves: Sequence[Halves]) -> list[tuple[bytes, bytes]]:
-    """Return `PackedRest`s without leaders, kept hashes and touches: one by one they took half of what
-    shingles cost an insert."""
-    time = _packed_time(inserted_at) if isinstance(inserted_at, int) else b""
-    packed = msgpack.Packer().pack
-    plain = {kind: (_FOUR_FIELDS, time + packed(kind)) for kind in set(halves)}
-    rests = list(map(plain.__getitem__, halves))
-    if isinstance(inserted_at, int):
-        return rests
-    times = inserted_at.astype(">u8").view("V8").tolist()
-    return [(head, _UINT64 + time + tail) for time, (head, tail) in zip(times, rests, strict=True)]
-
-
-def rests_with_kept(
-    plain: Sequence[tuple[bytes, bytes]], kept: list[np.ndarray | None]
-) -> list[tuple[bytes, bytes]]:
-    """Return `PackedRest`s with kept hashes; one by one they cost as much as all other fields."""
-    packed = msgpack.Packer().pack
-    return [
-        rest if hashes is None else (_SIX_FIELDS, rest[1] + NIL + packed(_kernel.pack_kept(hashes)))
-        for rest, hashes in zip(plain, kept, strict=True)
-    ]
-
-
 _FOUR_FIELDS, _SIX_FIELDS, _SEVEN_FIELDS = b"\x94", b"\x96", b"\x97"
 _UINT64 = b"\xcf"
 
@@ -127,22 +103,35 @@ def _packed_time(time: int) -> bytes:
     return _UINT64 + time.to_bytes(8, "big")
 
 
+_NONE = np.empty(0, np.uint64)
+
+NO_NUMBER = 2**64 - 1
+"""Stands for ``None`` among leaders and times of touches."""
+
+
 def encode_records(
     numbers: np.ndarray,
-    packed_keys: Iterable[bytes],
-    packed_metadata: Iterable[bytes],
-    packed_rests: Sequence[tuple[bytes, bytes]],
+    packed_keys: Packed,
+    packed_metadata: Packed,
+    inserted_at: np.ndarray,
+    halves: np.ndarray,
+    num_sampled: np.ndarray = _NONE,
+    leaders: np.ndarray = _NONE,
+    kept: Packed | None = None,
+    seen_at: np.ndarray = _NONE,
 ) -> list[tuple[bytes, bytes]]:
-    """Return (database key, sealed record) of documents. `numbers`: uint64, ascending."""
-    database_keys = list(map(number_key, numbers.tolist()))
-    heads, tails = map(_head_of, packed_rests), map(_tail_of, packed_rests)
-    contents = list(map(b"".join, zip(heads, packed_keys, packed_metadata, tails, strict=True)))
-    # The seed of this database, 0, is the default; to hand it over would cost a twentieth of all this.
-    seals = map(xxhash.xxh64_digest, map(operator.add, database_keys, contents))
-    return list(zip(database_keys, map(operator.add, contents, seals), strict=True))
+    """Return (database key, sealed record) of documents, as `encode_rest` has the fields.
 
-
-_head_of, _tail_of = operator.itemgetter(0), operator.itemgetter(1)
+    Args:
+        numbers: uint64 as all numbers here, ascending.
+        halves: as in `Halves`; num_sampled: empty, or 0 where there is none.
+        leaders, seen_at: empty, or NO_NUMBER where there is none.
+        kept: packed hashes or NIL.
+    """
+    kept = Packed(b"", _NONE) if kept is None else kept
+    keys, metadata = (packed_keys.data, packed_keys.ends), (packed_metadata.data, packed_metadata.ends)
+    columns = *keys, *metadata, kept.data, kept.ends, inserted_at, halves, num_sampled, leaders, seen_at
+    return list(zip(*_kernel.pack_records(numbers, *columns), strict=True))
 
 
 def decode_record(number: int, value: bytes | memoryview) -> StoredRecord:
@@ -324,6 +313,12 @@ def is_flat(metadata: object) -> bool:
     if type(metadata) is dict:
         return set(map(type, metadata)) <= {str} and set(map(type, metadata.values())) <= _SCALARS
     return type(metadata) in _SCALARS
+
+
+def pack_all_kept(kept: Iterable[np.ndarray | None]) -> Packed:
+    """Return kept hashes of documents as records have them."""
+    packer = msgpack.Packer()
+    return Packed.of([NIL if hashes is None else packer.pack(_kernel.pack_kept(hashes)) for hashes in kept])
 
 
 def encode_kept(hashes: np.ndarray) -> bytes:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,11 +11,14 @@ from hypothesis import strategies as st
 from support.texts import external_keys, metadata_values, numbers
 
 from simindex import CorruptIndexError, Key
-from simindex.format.keys import encode_key, number_key
+from simindex.format.keys import encode_key, number_key, pack_keys
+from simindex.format.packed import Packed
 from simindex.format.records import (
     MAX_INSERTED_AT,
     NIL,
+    NO_NUMBER,
     RUN_DOCUMENTS,
+    PackedRest,
     Run,
     StoredRecord,
     decode_flags,
@@ -31,11 +35,15 @@ from simindex.format.records import (
     encode_run,
     encode_touched,
     flags_unverified,
-    plain_rests,
-    rests_with_kept,
+    pack_all_kept,
     run_key,
 )
 from simindex.format.seals import pack, seal
+
+
+def encode_one(number: int, key: Key, value: object, rest: PackedRest) -> bytes:
+    """The plain twin of `pack_records`, of one."""
+    return seal("documents", number_key(number), rest.head + encode_key(key) + pack(value) + rest.tail)
 
 
 @settings(max_examples=60)
@@ -58,11 +66,8 @@ def test_record_comes_back_as_it_was_encoded(
     kept: bytes | None,
 ) -> None:
     number += 0 if leader is None else leader + 1 if number <= leader else 0
-    rest = encode_rest(inserted_at, present, leader, kept)
-    ((database_key, sealed),) = encode_records(
-        np.array([number], np.uint64), [encode_key(key)], [pack(value)], [rest]
-    )
-    assert database_key == number_key(number) == number.to_bytes(8, "big")
+    sealed = encode_one(number, key, value, encode_rest(inserted_at, present, leader, kept))
+    assert number_key(number) == number.to_bytes(8, "big")
     record = decode_record(number, sealed)
     assert (type(record.key), record.key) == (type(key), key)
     assert pack(record.metadata) == pack(value)  # packed, for a NaN does not equal itself
@@ -85,8 +90,7 @@ def test_touched_record_differs_in_its_time_alone(
     number: int, key: Key, value: object, leader: int | None, kept: bytes | None, later: list[int]
 ) -> None:
     number, inserted_at = number + 1, 1_700_000_000_000_000
-    rest = encode_rest(inserted_at, 3, leader, kept)
-    ((_, stored),) = encode_records(np.array([number], np.uint64), [encode_key(key)], [pack(value)], [rest])
+    stored = encode_one(number, key, value, encode_rest(inserted_at, 3, leader, kept))
     before = decode_record(number, stored)
     assert (before.seen_at, before.age_from) == (None, inserted_at)
     for seconds in later:
@@ -115,34 +119,52 @@ def test_kept_shingles_of_other_bytes_are_damage_or_ascend(content: bytes) -> No
     assert len(encode_kept(found)) == len(content)
 
 
-@settings(max_examples=60)
-@given(
-    st.lists(st.integers(0, 3), max_size=5),
-    st.lists(
-        st.none() | st.sets(st.integers(0, 2**38 - 1), max_size=400).map(sorted), min_size=5, max_size=5
-    ),
-)
-def test_rests_with_kept_shingles_equal_those_made_one_by_one(
-    presents: list[int], kept: list[list[int] | None]
-) -> None:
-    arrays = [None if hashes is None else np.array(hashes, np.uint64) for hashes in kept[: len(presents)]]
-    plain = [encode_rest(7, present) for present in presents]
-    assert rests_with_kept(plain, arrays) == [
-        encode_rest(7, present, None, None if array is None else encode_kept(array))
-        for present, array in zip(presents, arrays, strict=True)
-    ]
-
-
 _COUNTS = st.sampled_from([0, 127, 128, 255, 256, 65_535, 65_536, 2**32 - 1]) | st.integers(0, 2**17)
 _HALVES = _COUNTS | st.integers(0, 2**34 - 1)
+_HASHES = st.none() | st.sets(st.integers(0, 2**38 - 1), max_size=400).map(sorted)
+_DOCUMENTS = st.tuples(
+    external_keys,
+    st.none() | metadata_values,
+    st.integers(0, MAX_INSERTED_AT),
+    st.tuples(_HALVES, _COUNTS),
+    st.none() | _COUNTS | st.integers(0, 2**63 - 1),
+    _HASHES,
+    st.none() | st.integers(0, MAX_INSERTED_AT),
+)
 
 
-@given(st.lists(_HALVES | st.tuples(_HALVES, _COUNTS), max_size=9))
-def test_plain_rests_equal_those_made_one_by_one(halves: list[int | tuple[int, int]]) -> None:
-    assert plain_rests(7, halves) == [encode_rest(7, one) for one in halves]
-    times = np.arange(len(halves)) * 2**40
-    each = [encode_rest(*one) for one in zip(times.tolist(), halves, strict=True)]
-    assert plain_rests(times, halves) == each
+@given(st.lists(_DOCUMENTS, max_size=9), st.sets(st.sampled_from(["samples", "leaders", "kept", "seen_at"])))
+def test_records_of_a_batch_equal_those_made_one_by_one(documents: list[Any], columns: set[str]) -> None:
+    """Which columns there are, and which of them a document has something in."""
+    numbers, expected = np.arange(len(documents), dtype=np.uint64) * np.uint64(2**31), []
+    arrays = [None if row[5] is None else np.array(row[5], np.uint64) for row in documents]
+    for number, row, hashes in zip(numbers.tolist(), documents, arrays, strict=True):
+        key, value, time, counts, leader, _, seen_at = row
+        rest = encode_rest(
+            time,
+            counts if "samples" in columns and counts[1] else counts[0],
+            leader if "leaders" in columns else None,
+            encode_kept(hashes) if "kept" in columns and hashes is not None else None,
+            seen_at if "seen_at" in columns else None,
+        )
+        expected.append((number_key(number), encode_one(number, key, value, rest)))
+
+    def column(place: int) -> np.ndarray:
+        return np.array([NO_NUMBER if row[place] is None else row[place] for row in documents], np.uint64)
+
+    halves = np.array([row[3] for row in documents], np.uint64).reshape(-1, 2)
+    found = encode_records(
+        numbers,
+        pack_keys([row[0] for row in documents])[0],
+        Packed.of([pack(row[1]) for row in documents]),
+        column(2),
+        halves[:, 0].copy(),
+        halves[:, 1].copy() if "samples" in columns else np.empty(0, np.uint64),
+        column(4) if "leaders" in columns else np.empty(0, np.uint64),
+        pack_all_kept(arrays) if "kept" in columns else None,
+        column(6) if "seen_at" in columns else np.empty(0, np.uint64),
+    )
+    assert found == expected
 
 
 @given(numbers, st.sampled_from([1, 3]), _COUNTS.filter(bool), st.integers(0, 10), st.none() | st.just(7))
@@ -152,7 +174,7 @@ def test_the_number_of_shingles_comes_back(
     num_sampled = min(num_sampled, num_shingles)
     record = StoredRecord("k", None, 5, present, None, None, seen_at, num_shingles, num_sampled)
     rest = encode_rest(5, record.halves, None, None, seen_at)
-    ((_, stored),) = encode_records(np.array([number], np.uint64), [encode_key("k")], [pack(None)], [rest])
+    stored = encode_one(number, "k", None, rest)
     assert decode_record(number, stored) == record
     touched = decode_record(number, encode_touched(number, stored, 9))
     assert touched == record._replace(seen_at=9)

@@ -28,7 +28,6 @@ from simindex.format.records import (
     Run,
     encode_flags,
     encode_group_size,
-    encode_records,
     encode_rest,
     encode_run,
     run_key,
@@ -221,8 +220,8 @@ WRONG: dict[str, tuple[Callable[[Path], object], Set[tuple[str, str | None]]]] =
 
 
 def encode_one(number: int) -> list[tuple[str, bytes, bytes | None]]:
-    (pair,) = encode_records(np.array([number], np.uint64), [pack("k")], [pack(None)], [encode_rest(1, 0)])
-    return [("documents", *pair)]
+    rest, key = encode_rest(1, 0), number_key(number)
+    return [("documents", key, seal("documents", key, rest.head + pack("k") + pack(None) + rest.tail))]
 
 
 @pytest.mark.parametrize("what", WRONG)
