@@ -296,9 +296,7 @@ class Batch:
         size, raw = MATCHES.itemsize, self._raw
         answers = b"".join([raw[at * size : at * size + size] for at in counted])
         scanned = None if self._scanned is None else self._scanned[place : place + 1]
-        batch = self._documents.sketches
-        if isinstance(self._query, BandQuery) and self._query.exact:
-            batch = self._documents.taken([place]).sketches  # for the kept shingles of this one
+        batch = self._documents.sketches.taken([place])  # kept shingles and the error are those of this one
         found = Found(batch, answers, bytearray([is_crowded]), scanned)
         own = self._owners.get(self._documents.encoded_keys[place])
         return self._query.matches(self._view_of_all, found, without=own)[0]
