@@ -267,8 +267,6 @@ class FileOptions:
         hidden: In folders, also read hidden files and folders, except .git.
         skip_bad_rows: Report, count and skip bad rows, and files that cannot be read on, instead of stopping
             at the first.
-        max_ratio N: Refuse a row over a quarter of --max-row that unpacks to more than N times its compressed
-            size.
     """
 
     heading: ClassVar = "Inputs"
@@ -282,12 +280,11 @@ class FileOptions:
     hidden: bool = False
     skip_bad_rows: bool = False
     max_row: MaxRow = Limits.row
-    max_ratio: AtLeast1 = Limits.ratio
 
     @property
     def limits(self) -> Limits:
         """How much of them may be held in memory."""
-        return Limits(self.max_row, self.max_ratio)
+        return Limits(self.max_row)
 
     def inputs(
         self,

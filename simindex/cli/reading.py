@@ -8,8 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from itertools import islice
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 import numpy as np
 import typer
@@ -54,18 +53,13 @@ def require_ids(paths: Sequence[str], reads: FileOptions) -> None:
         raise typer.BadParameter(f"--id-field: {reason}, and none of the first {_LOOKED_AT:,} rows has it")
 
 
-_SHORT_LOOKED_AT, _SHORT_LEAST = 200, 20
-"""Texts that are looked at, and the fewest that say anything."""
+_SHORT_LEAST = 20
+"""The fewest texts that say anything."""
 
 
-def note_short_texts(paths: Sequence[str], reads: FileOptions, **fields: Any) -> None:
-    """Print that most texts are short for the default shingles, where those that the first file begins with
-    are; `fields` as of `FileOptions.inputs`."""
-    texts: list[str] = []
-    with suppress(InputError, OSError):  # which was said when it was read
-        for path in filter(os.path.isfile, paths[:1]):
-            looked_at = islice(reads.inputs([path], on_bad_row=lambda _: None, **fields), _SHORT_LOOKED_AT)
-            texts += [row.document for row in looked_at if isinstance(row.document, str)]
+def note_short_texts(inputs: Inputs) -> None:
+    """Print that most texts are short for the default shingles, where those are that were read first."""
+    texts = inputs.first_texts
     if len(texts) < _SHORT_LEAST:
         return
     _, counts = shingle_hashes_of(texts, WordShingles(), 0)

@@ -29,6 +29,9 @@ from simindex.remote import BrokenOffError, UnreachableError, is_remote
 OnBadRow = Callable[[BadRowError], object]
 
 
+FIRST_TEXTS, _BEGIN_CHARS = 200, 10_000
+
+
 class Format(NamedTuple):
     """How the files of a format are read."""
 
@@ -106,6 +109,8 @@ class Inputs:
         left_out = None if leave_out is None else os.path.realpath(leave_out)
         self._selection = folder.Selection(self._reading.globs, left_out, self._reading.hidden)
         self.place = 0
+        self.first_texts: list[str] = []
+        """The texts that the latest iteration began with, `FIRST_TEXTS` at most, cut after `_BEGIN_CHARS`."""
         self._bytes_done = 0
         self._source: Source | None = None
         self._tally = Tally()
@@ -130,10 +135,13 @@ class Inputs:
     def columns(self) -> Iterator[Columns]:
         """Yield the same rows some at a time, all of one input."""
         self._bytes_done = num_rows = 0
-        self._tally = Tally()
+        self._tally, self.first_texts = Tally(), []
         for place, path in enumerate(self._paths):
             self.place, self._source = place, (source := self._open(path))
             for some in self._sound(source):
+                if num_rows < FIRST_TEXTS:
+                    first = some.documents[: FIRST_TEXTS - num_rows]
+                    self.first_texts += [text[:_BEGIN_CHARS] for text in first if isinstance(text, str)]
                 num_rows += len(some.keys)
                 yield some
             self._source = None

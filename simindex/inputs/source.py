@@ -22,7 +22,7 @@ from simindex.batching import bytes_of, in_parts
 from simindex.checks import set_int
 from simindex.errors import InputError, reason_of
 from simindex.inputs.rows import BadRowError, Fields, NoTextError, Row, tidy_path
-from simindex.inputs.streams import MAX_READ_AHEAD, PACKINGS, Stream, is_utf8
+from simindex.inputs.streams import PACKINGS, Stream, is_utf8
 from simindex.remote import is_remote
 
 _MIB = 1 << 20
@@ -51,7 +51,6 @@ class Limits:
     """How much of an input may be held in memory at once. Working on it takes a multiple of that."""
 
     row: int = 256 * _MIB  # bytes of a row: of a line, a cell, a text file, a .json
-    ratio: int = 100  # how often its compressed size an unpacked row may have, from `ratio_from` on
 
     @property
     def page(self) -> int:
@@ -64,25 +63,14 @@ class Limits:
         two below counts (`zstd --long=31` writes files that ask for 2 GiB)."""
         return max(self.row, 64 * _MIB)
 
-    @property
-    def ratio_from(self) -> int:
-        """Bytes of a row from which on the ratio counts."""
-        return self.row // 4
-
     def __post_init__(self) -> None:
-        for name in ("row", "ratio"):
-            set_int(self, name, 1, _MOST)
+        set_int(self, "row", 1, _MOST)
 
     def refusal(self, what: str) -> str:
         """Return why something that takes too much memory is refused."""
         share = ", 32 times as much," if what == "a page" else ""
         size = _size({"a page": self.page, "a window": self.window}.get(what, self.row))
         return f"expected {what} of at most {size}, found more; --max-row (Limits.row){share} sets the limit"
-
-    def refusal_of_ratio(self, what: str) -> str:
-        """Return why something that unpacks to too many times its size is refused."""
-        size = f"{self.ratio} times its compressed size"
-        return f"expected {what} of at most {size}, found more; --max-ratio (Limits.ratio) sets the limit"
 
 
 def _size(num_bytes: int) -> str:
@@ -117,9 +105,6 @@ class Cells(NamedTuple):
 
     def values(self) -> dict[str, str]:
         """Return the cells by name, as `names_of` has them."""
-        found = dict(zip(self.columns, self.cells, strict=True))
-        if len(found) == len(self.columns):
-            return found
         return dict(zip(names_of(self.columns), self.cells, strict=True))
 
 
@@ -262,10 +247,9 @@ class Lines:
 
     def __init__(self, source: Source, stream: Stream) -> None:
         self.number = 0  # of the newest line, from 1
-        self.mark = 0  # what `excess` takes, of the time before that line
         self.stream = stream
         self._source = source
-        self._name, self._limits, self._end = source.name, source.limits, _MOST
+        self._name, self.limits, self._end = source.name, source.limits, _MOST
         if source.extent is not None:
             stream.file.seek(source.extent.begin)
             _, self._end, self.number = source.extent
@@ -294,8 +278,7 @@ class Lines:
     def pieces(self, size: int) -> Iterator[bytes | BadRowError]:
         """Yield up to `size` bytes of whole lines at a time, of a long line more; the last line of a file may
         have no end. `number` stays what it is."""
-        source, stream, rest, before = self._source, self.stream, b"", 0
-        room = self.careful_from
+        source, stream, rest, room = self._source, self.stream, b"", self.limits.row
         size = max(1, min(size, room // 2))
         longest = min(_PIECE, max(0, room - size))
         read1: Callable[[int], bytes] = cast("io.BufferedReader", stream.file).read1
@@ -305,13 +288,12 @@ class Lines:
                 end = piece.rfind(b"\n") + 1
                 if end:
                     yield b"".join((rest, memoryview(piece)[:end]))
-                    rest, self.mark = piece[end:], before
+                    rest = piece[end:]
                 else:
                     rest += piece
                 if len(rest) > longest:
                     yield self._long_line(rest)
-                    rest, self.mark = b"", stream.packed_bytes
-                before = stream.packed_bytes
+                    rest = b""
         except Exception as exc:
             raise self._unreadable(exc) from exc
         if rest:
@@ -320,41 +302,20 @@ class Lines:
     def _unreadable(self, error: Exception) -> InputError:
         """Return what is said of an error of gzip, zlib or zstd; each raises its own."""
         beyond = f" beyond line {self.number:,}" if self.number else ""
-        return InputError(self._name, f"cannot be read{beyond}: {_why(error, self._limits)}")
-
-    @property
-    def careful_from(self) -> int:
-        """Bytes that may surely be held; with more, ask `excess`."""
-        limits = self._limits
-        return limits.ratio_from if self.stream.is_packed else limits.row
-
-    def excess(self, what: str, size: int, mark: int) -> str | None:
-        """Return why a line or row of so many bytes must not be held, or ``None`` if it may."""
-        limits = self._limits
-        if size > limits.row:
-            return limits.refusal(what)
-        if not self.stream.is_packed or size <= limits.ratio_from:
-            return None
-        # Where in the compressed file it began is unknown: it is credited with all that may be its own.
-        packed = self.stream.packed_bytes - mark + MAX_READ_AHEAD
-        return limits.refusal_of_ratio(what) if size > limits.ratio * packed else None
+        return InputError(self._name, f"cannot be read{beyond}: {_why(error, self.limits)}")
 
     def _long_line(self, first: bytes) -> bytes | BadRowError:
         readline = self.stream.file.readline
-        pieces, size, reason = [first], len(first), None
-        while True:
-            has_end = pieces[-1].endswith(b"\n")
-            reason = self.excess("a line", size - has_end, self.mark)
-            piece = b"" if has_end else readline(_PIECE)
-            if reason is not None:
-                pieces.clear()
-                while piece and not piece.endswith(b"\n"):
-                    piece = readline(_PIECE)
-                return BadRowError(f"{self._name}:{self.number + 1}", reason)
-            if not piece:
-                return b"".join(pieces)
+        pieces, size, piece = [first], len(first), first
+        while not piece.endswith(b"\n") and size <= self.limits.row and (piece := readline(_PIECE)):
             pieces.append(piece)
             size += len(piece)
+        if size - piece.endswith(b"\n") <= self.limits.row:
+            return b"".join(pieces)
+        pieces.clear()
+        while piece and not piece.endswith(b"\n"):
+            piece = readline(_PIECE)
+        return BadRowError(f"{self._name}:{self.number + 1}", self.limits.refusal("a line"))
 
 
 def _why(error: Exception, limits: Limits) -> str:

@@ -28,9 +28,6 @@ _UNPACK_BYTES = 1 << 17
 _LZMA_BYTES = 1 << 20  # what liblzma takes beside the window
 ZSTD_MODULE = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"  # the same, before 3.14
 
-MAX_READ_AHEAD = 1 << 18
-"""Compressed bytes that may have been read for what comes behind the newest line."""
-
 
 def without_packing(path: str) -> str:
     """Return a path without the suffix that says how the file is compressed."""
@@ -163,11 +160,6 @@ class Stream:
         least, most = parameter.bounds()
         options = {parameter: min(max(max_window.bit_length() - 1, least), most)}
         return _file_of(_unpacked(self._counted, partial(unpacker.ZstdDecompressor, options=options), b""))
-
-    @property
-    def packed_bytes(self) -> int:
-        """Compressed bytes read so far; 0 for a file that is not compressed."""
-        return self._counted.num_bytes if self.is_packed else 0
 
     def position(self) -> int:
         """Return how many bytes of the file have been read; 0 of standard input, and of a pipe that is not

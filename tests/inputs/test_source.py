@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
-from support.texts import rows_and_bad, zstd
+from support.texts import zstd
 
 from simindex.inputs import InputError, Inputs, Limits, Source
 
@@ -60,7 +60,7 @@ def test_line_over_the_limit_is_an_error_in_its_place_and_reading_goes_on(tmp_pa
     assert lines_of(path, SMALL) == expected
     path.write_bytes(pack(content + b"!"))
     assert lines_of(path, SMALL) == [*expected[:4], f"{path}:5: {reason}"]
-    assert lines_of(path, Limits(row=3_000_000, ratio=10**6)) == (content + b"!").splitlines(True)
+    assert lines_of(path, Limits(row=3_000_000)) == (content + b"!").splitlines(True)
 
 
 def test_line_of_a_compressed_bomb_is_never_held(tmp_path: Path) -> None:
@@ -79,30 +79,6 @@ def test_line_of_a_compressed_bomb_is_never_held(tmp_path: Path) -> None:
     assert most < 8 << 20
 
 
-@pytest.mark.parametrize("name", ["a.jsonl.gz", "a.jsonl.zst"])
-def test_ratio_refuses_a_long_line_and_lets_many_short_ones_pass(tmp_path: Path, name: str) -> None:
-    """Behind lines that take 5 MiB of the file, which give a later one no room."""
-    path = tmp_path / name
-    pack = gzip.compress if name == "a.jsonl.gz" else zstd().compress
-    limits = Limits(row=8 << 20, ratio=2)
-    short = b"short line\n" * 200_000 + os.urandom(5 << 20).hex("\n", 1_000).encode() + b"\n"
-    fitting, long = b"x" * (2 << 20) + b"\n", b"x" * (6 << 20) + b"\n"
-    path.write_bytes(pack(short + long + fitting + b"last"))
-    lines = lines_of(path, limits)
-    number = short.count(b"\n")
-    assert lines[:number] == short.splitlines(keepends=True)
-    reason = "expected a line of at most 2 times its compressed size, found more"
-    remedy = "--max-ratio (Limits.ratio) sets the limit"
-    refusal = f"{path}:{number + 1}: {reason}; {remedy}"
-    assert lines[number:] == [refusal, fitting, b"last"]
-    assert refusal in map(str, rows_and_bad([str(path)], limits=limits))
-    path.write_bytes(pack(os.urandom(3 << 20).replace(b"\n", b"")))
-    assert len(lines_of(path, limits)) == 1
-    plain = tmp_path / "plain"
-    plain.write_bytes(b"x" * (3 << 20))
-    assert lines_of(plain, limits) == [b"x" * (3 << 20)]
-
-
 @pytest.mark.parametrize("error", [MemoryError(), OSError(), EOFError()])
 def test_source_never_gives_an_empty_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
@@ -118,8 +94,7 @@ def test_source_never_gives_an_empty_reason(
         list(lines)
 
 
-@pytest.mark.parametrize("name", ["row", "ratio"])
-def test_limit_out_of_range_is_refused(name: str) -> None:
+def test_limit_out_of_range_is_refused() -> None:
     for value in (0, -1, 2**60 + 1):
-        with pytest.raises(ValueError, match=f"^{name}: expected 1..{2**60}, found "):
-            Limits(**{name: value})
+        with pytest.raises(ValueError, match=f"^row: expected 1..{2**60}, found "):
+            Limits(row=value)

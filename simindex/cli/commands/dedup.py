@@ -224,7 +224,7 @@ def dedup(
     note_tally(job.tally, reads.encoding, says_bad=False)
     _summarise(job, output, as_json)
     if how_to["config"] is None and how_to["cut"] is None and how.by != "simhash":
-        reading.note_short_texts(inputs, reads, key_from="line", whole_rows=True)
+        reading.note_short_texts(rows)
 
 
 class Progress:

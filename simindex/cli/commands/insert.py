@@ -154,7 +154,7 @@ def insert(
 
     In a folder, binary files (with a zero byte at their beginning) and hidden ones (.git, .cache) are skipped
     and counted. Bytes of a text that are not of its encoding are read as U+FFFD and counted; in a table or
-    JSON such a row is a bad row. So is a row over --max-row or --max-ratio.
+    JSON such a row is a bad row. So is a row over --max-row.
 
     --if-new with --json prints a line {"key", "matches"} for each skipped row, before the summary.
 
@@ -192,7 +192,7 @@ def insert(
         note(f"simindex: --metadata-field: no row has a value in {reads.metadata_field!r}")
     note_tally(rows.tally, reads.encoding, says_bad=False)
     if is_new and target.config.shingles == WordShingles():
-        reading.note_short_texts(inputs, reads)
+        reading.note_short_texts(rows)
     seconds = time.monotonic() - began
     rate = sum(report) / max(seconds, 1e-9)
     if as_json:

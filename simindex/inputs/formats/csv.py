@@ -92,7 +92,7 @@ class _Feed:
     def __init__(self, lines: Lines, name: str) -> None:
         self.number = 0
         self._lines, self._iterator, self._name = lines, iter(lines), name
-        self._careful_from = lines.careful_from
+        self._limits = lines.limits
         self._ahead = io.BytesIO()
         self.begin_row()
 
@@ -129,14 +129,11 @@ class _Feed:
         if self.number == 1:
             line = line.removeprefix(BYTE_ORDER_MARK)
         if not self._row:
-            self._mark = self._lines.mark
             self._end_of_first = len(line)
         self._row += line
-        if len(self._row) > self._careful_from:
-            size = len(self._row) - len(line) + len(line.rstrip(b"\r\n"))
-            reason = self._lines.excess("a row", size, self._mark)
-            if reason is not None:
-                raise BadRowError(f"{self._name}:{self.number}", reason + self.since())
+        if len(self._row) - len(line) + len(line.rstrip(b"\r\n")) > self._limits.row:
+            reason = self._limits.refusal("a row") + self.since()
+            raise BadRowError(f"{self._name}:{self.number}", reason)
         # Bytes that are not UTF-8 must pass the parser, or the first of them would end the file.
         return line.decode("utf-8", "surrogateescape")
 

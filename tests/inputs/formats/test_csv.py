@@ -1,7 +1,6 @@
 """CSV: header, quotes, empty keys, and a property: what is written is read."""
 
 import csv
-import gzip
 import io
 from pathlib import Path
 
@@ -94,14 +93,6 @@ def test_csv_cell_over_the_limit_does_not_cost_the_rows_behind_it(tmp_path: Path
     assert rows_of(path, content, Limits(row=100))[-2:] == ["two", "three"]
     assert rows_of(path, content.replace(b"a line", b'""'), Limits(row=100))[-2:] == ["two", "three"]
     assert rows_of(path, content, Limits())[1:] == ["two", "three"]
-
-
-def test_csv_row_of_a_compressed_file_is_bound_by_the_ratio(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv.gz"
-    packed = gzip.compress(b'id,text\n1,"' + (b"x" * 9_999 + b"\n") * 300 + b"2,two\n")
-    found = rows_of(path, packed, Limits(row=4 << 20, ratio=2))
-    assert any("expected a row of at most 2 times its compressed size" in str(row) for row in found)
-    assert found[-1] == "two"
 
 
 def test_csv_rows_keep_their_lines_behind_a_line_over_the_limit_within_a_row(tmp_path: Path) -> None:
