@@ -75,8 +75,7 @@ def bitmap_bits(entries: int) -> int:
 def bits_of_unstored(entries: int) -> int:
     """Return the bits of a bitmap that is made when a segment is loaded: one more than of a stored one, as
     far as prefixes of twelve bits are served. It lets half as many absent prefixes through: `query_many`
-    without matches takes 1.6 us a query for 1.85 in 7 segments of 1,000 documents, and 7.5 for 10 in a host's
-    8 partitions, which have 40.
+    without matches takes 1.6 us a query for 1.85 in 7 segments of 1,000 documents, and 7.5 for 10 in 40.
 
     >>> [(bitmap_bits(entries), bits_of_unstored(entries)) for entries in (1, 1_000, 2_048, 2_500, 8_000)]
     [(6, 6), (13, 14), (14, 15), (15, 15), (16, 16)]

@@ -252,7 +252,7 @@ def deduplicate(
         work: folder that all nodes see, for what is worked with, some hundred bytes a row; default: that of
             the journal. What is made in it is removed at the end.
         on_step: called as ``on_step(name, done, total)`` with parts and ranges that are done.
-        address, ray: of Ray; see `simindex.scaleout.open`.
+        address, ray: of Ray; as of `simindex.scaleout.pairs`.
 
     Raises:
         UnsupportedError: an iterable or standard input.

@@ -9,7 +9,7 @@ import json
 import os
 import pickle
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 from functools import partial
 from itertools import chain, combinations, product
 from tempfile import TemporaryDirectory
@@ -377,10 +377,9 @@ def _compared(
     require_callable("progress", progress)
     config = _config_of(folders, None)
     plan = _plan_of(call, config, given, copies)
-    above = f"{folders[0]}.work" if given["work"] is None else os.path.abspath(local_path(given["work"]))
+    above = os.path.dirname(folders[0]) if given["work"] is None else os.path.abspath(given["work"])
     with ExitStack() as ends:
         os.makedirs(above, exist_ok=True)
-        ends.callback(_remove_empty, above)
         work = ends.enter_context(
             TemporaryDirectory(prefix="simindex-", dir=above, ignore_cleanup_errors=True)
         )
@@ -425,11 +424,6 @@ def _plan_of(call: str, config: Config, given: Mapping[str, Any], copies: Copies
 
 def _hands_on(find: Find) -> HandsOn:
     return "forest" if find == "components" else "each pair once"
-
-
-def _remove_empty(folder: str) -> None:
-    with suppress(OSError):
-        os.rmdir(folder)
 
 
 # ---- by stages that any processes run ----
