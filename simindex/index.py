@@ -97,7 +97,7 @@ from simindex.queries.search import (
     require_one_measure,
     sketched,
 )
-from simindex.queries.stats import Stats, make_stats
+from simindex.queries.stats import Stats, make_stats, usual_shingles
 from simindex.queries.view import View
 from simindex.sketching.document import Document, Texts
 from simindex.sketching.sketcher import Sketcher
@@ -1418,7 +1418,8 @@ class Index:
         """Return counts, sizes and what the settings give; see `Stats`."""
         with self._store.reading() as txn:
             manifest, figures = self._reader.view(txn).manifest, self._store.figures(txn)
-        return make_stats(self.path, self._session.scheme, manifest, figures)
+            shingles = usual_shingles(txn, manifest)
+        return make_stats(self.path, self._session.scheme, manifest, figures, shingles)
 
 
 _NO_TABLES = list, chain, GeneratorType

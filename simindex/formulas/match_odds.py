@@ -206,7 +206,8 @@ def match_probability(
         config: the settings of the index; `num_perm` counts.
         recall: of the query; ``None``: the estimate is cut at the threshold.
         shingles: different shingles of both documents together, 1 or more; ``None``: very many. Fewer make
-            the estimate more exact: see `simindex.formulas.estimator.spread`.
+            the estimate more exact: see `simindex.formulas.estimator.spread`. Two of `Stats.shingles`, s
+            alike, have 2 / (1 + s) times as many.
 
     Returns:
         0..1: the sum over a = m..n of C(n, a) p^a (1 - p)^(n - a) g(a), with n = num_perm,
@@ -238,31 +239,40 @@ def match_probability(
 
 
 def similarity_for(
-    probability: float, threshold: float, config: Config, recall: float | None = None
+    probability: float,
+    threshold: float,
+    config: Config,
+    recall: float | None = None,
+    *,
+    shingles: int | None = None,
 ) -> float:
     """Return the least exact similarity, 0..1, that a query returns with at least that probability.
 
     Args:
         probability: in (0, 1].
-        threshold, config, recall: as in `match_probability`; so are the errors.
+        threshold, config, recall, shingles: as in `match_probability`; so are the errors.
 
     >>> from simindex import Config
     >>> [round(similarity_for(p, 0.8, Config()), 3) for p in (0.5, 0.95, 0.99)]
     [0.799, 0.853, 0.873]
+    >>> [round(similarity_for(p, 0.8, Config(), shingles=144), 3) for p in (0.5, 0.95, 0.99)]
+    [0.8, 0.84, 0.854]
     """
     require_share("probability", probability)
-    return found_similarity(probability, config.num_perm, _plan_of(threshold, config, recall))
+    if shingles is not None:
+        shingles = require_int("shingles", shingles, 1)
+    return found_similarity(probability, config.num_perm, _plan_of(threshold, config, recall), shingles)
 
 
 @lru_cache(maxsize=1024)
-def found_similarity(probability: float, num_perm: int, plan: BandPlan) -> float:
+def found_similarity(probability: float, num_perm: int, plan: BandPlan, shingles: int | None = None) -> float:
     """Return `similarity_for` of a plan; the probability is believed. Kept for the last thousand."""
     low, high = 0.0, 1.0
-    if returned_probability(low, num_perm, plan) >= probability:
+    if returned_probability(low, num_perm, plan, shingles) >= probability:
         return low
     while high - low > 1e-9:
         middle = (low + high) / 2
-        if returned_probability(middle, num_perm, plan) >= probability:
+        if returned_probability(middle, num_perm, plan, shingles) >= probability:
             high = middle
         else:
             low = middle

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from itertools import islice
 from typing import Any
 
 from simindex.config import Config
+from simindex.format.keys import number_key, number_of
 from simindex.format.layout import ENTRY_WIDTHS, SHINGLE_WIDTHS
 from simindex.format.meta import Manifest
+from simindex.format.records import decode_record
 from simindex.formulas.curve import compared_bits, expected_recall, rows_for
+from simindex.formulas.estimator import union_size
 from simindex.formulas.match_odds import FOUND_PROBABILITIES, similarity_for
 from simindex.html_table import of_bytes, table
 from simindex.jsonable import plain
 from simindex.queries.scheme import Scheme
+from simindex.storage.environment import ReadTransaction
 
 RECALL_THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
 
@@ -35,12 +40,15 @@ class Stats:
         file_bytes: length of the data file.
         used_bytes: bytes of pages in use; the rest of the file is free for later commits.
         bytes_per_document: used bytes a document, ``None`` for an empty index.
+        shingles: distinct shingles of a document, the median of 256 of them, to two digits; ``None`` where
+            none is known.
         config: the settings.
         rows: threshold -> whole rows of a band that a query compares; 1 also where it is less.
         compared_bits: threshold -> leading bits of a band that a query compares, eight a row.
         recall: threshold -> probability that a document at the threshold is looked at, as a candidate.
         found: threshold -> probability -> similarity of the documents that a query with that threshold
-            returns with that probability: candidates whose estimate reaches it.
+            returns with that probability: candidates whose estimate reaches it, for documents of that many
+            `shingles`.
         permutation_tables: number of permutation tables.
         prefix_bits: leading bits of each that a SimHash query compares.
         permutation_bytes_per_document: what they take of a document's bytes.
@@ -56,6 +64,7 @@ class Stats:
     file_bytes: int
     used_bytes: int
     bytes_per_document: float | None
+    shingles: int | None
     config: Config
     rows: dict[float, int]
     compared_bits: dict[float, int]
@@ -104,12 +113,33 @@ class Stats:
             *([("returned with 0.95", found)] if found else []),
             ("SimHash", f"up to {simhash.max_distance} bits" if simhash else "off"),
             ("shingles", f"{config.shingles!r}, {config.keep_shingles:,} kept a document"),
+            *([("shingles a document", f"{self.shingles:,}")] if self.shingles else []),
             *([("containment", sampled)] if config.containment else []),
         ]
 
 
-def make_stats(path: str, scheme: Scheme, manifest: Manifest, figures: dict[str, int]) -> Stats:
-    """Return the stats of a manifest and the counts of its store."""
+_PLACES, _AT_A_PLACE = 16, 16
+"""So many documents are looked at for their shingles, in so many places among all."""
+
+
+def usual_shingles(txn: ReadTransaction, manifest: Manifest) -> int | None:
+    """Return the median of the numbers of distinct shingles of some documents, to two digits."""
+    found = list[int]()
+    for place in range(_PLACES):
+        first = number_key(manifest.next_number * place // _PLACES)
+        for key, value in islice(txn.items("documents", first), _AT_A_PLACE):
+            found.append(decode_record(number_of(key), value).num_shingles)
+    known = sorted(filter(None, found))
+    if not known:
+        return None
+    middle = known[len(known) // 2]
+    return round(middle, min(0, 2 - len(str(middle))))
+
+
+def make_stats(
+    path: str, scheme: Scheme, manifest: Manifest, figures: dict[str, int], shingles: int | None
+) -> Stats:
+    """Return the stats of a manifest and the counts of its store; `shingles` as of `usual_shingles`."""
     config, tables, plan = scheme.config, scheme.tables, scheme.plan
     thresholds, segments = RECALL_THRESHOLDS if config.bands else (), manifest.segments
     entries = {
@@ -140,13 +170,20 @@ def make_stats(path: str, scheme: Scheme, manifest: Manifest, figures: dict[str,
         file_bytes=figures["file_bytes"],
         used_bytes=used,
         bytes_per_document=used / manifest.num_documents if manifest.num_documents else None,
+        shingles=shingles,
         config=config,
         rows={t: rows_for(t, config.bands) for t in thresholds},
         compared_bits={t: compared_bits(t, config.bands) for t in thresholds},
         recall={t: expected_recall(t, config.bands) for t in thresholds},
-        found={t: {p: similarity_for(p, t, config) for p in FOUND_PROBABILITIES} for t in thresholds},
+        found={t: _found_at(t, config, shingles) for t in thresholds},
         permutation_tables=plan.num_tables,
         prefix_bits=plan.prefix_bits,
         permutation_bytes_per_document=sum(ENTRY_WIDTHS) * plan.num_tables,
         expected_candidates=plan.expected_candidates(manifest.num_documents),
     )
+
+
+def _found_at(threshold: float, config: Config, shingles: int | None) -> dict[float, float]:
+    """Return how similar documents of so many shingles are that a query with that threshold returns."""
+    both = None if shingles is None else union_size(shingles, shingles, threshold)
+    return {odds: similarity_for(odds, threshold, config, shingles=both) for odds in FOUND_PROBABILITIES}

@@ -123,5 +123,26 @@ def test_stats_count_what_each_table_holds_and_what_thresholds_give(tmp_path: Pa
         assert stats.rows[threshold] == rows_for(threshold, 8)
         assert stats.compared_bits[threshold] == compared_bits(threshold, 8)
         assert stats.recall[threshold] == expected_recall(threshold, 8)
-        odds = {share: similarity_for(share, threshold, config) for share in (0.5, 0.95, 0.99)}
+        both = max(3, round(2 * 3 / (1 + threshold)))
+        odds = {share: similarity_for(share, threshold, config, shingles=both) for share in (0.5, 0.95, 0.99)}
         assert stats.found[threshold] == odds
+
+
+def test_stats_say_how_many_shingles_documents_have_and_what_is_found_of_such(tmp_path: Path) -> None:
+    """The middle of lengths from 100 to 300 words, as rows estimate them: within a quarter."""
+    config = Config(simhash=None)
+    with simindex.open(tmp_path / "i", "x", config) as index:
+        assert index.stats().shingles is None
+        index.insert("brought in", simindex.Sketch.from_rows(range(128), config=config))
+        stats = index.stats()
+        assert stats.shingles is None
+        assert stats.found[0.8][0.95] == similarity_for(0.95, 0.8, config)
+        index.insert_many((n, " ".join(f"{n}x{word}" for word in range(100 + n))) for n in range(200))
+        stats = index.stats()
+        assert stats.shingles is not None
+        assert 150 <= stats.shingles <= 250
+        assert stats.shingles % 10 == 0
+        both = round(2 * stats.shingles / 1.8)
+        for odds, similarity in stats.found[0.8].items():
+            assert similarity == similarity_for(odds, 0.8, config, shingles=both)
+        assert stats.found[0.8][0.95] < similarity_for(0.95, 0.8, config) - 0.005

@@ -129,6 +129,7 @@ def _print(stats: Stats) -> None:
         ("MinHash rows", str(config.num_perm) if config.num_perm else "off"),
         ("MinHash bands", str(config.bands)),
         ("shingles", _shingles(config.shingles)),
+        ("shingles/document", figure(stats.shingles)),
         ("shingle hashes kept", figure(config.keep_shingles)),
         ("SimHash", f"up to {config.simhash.max_distance} bits" if config.simhash else "off"),
         *([("SimHash features", _shingles(config.simhash.shingles))] if config.simhash else []),
