@@ -49,56 +49,68 @@ static mapped_tree take_tree(buffers *held, PyObject *const *args) {
     return tree;
 }
 
-/* Put what was found of records into a list, with their numbers in front and without their seals, into the seals and
- * into the packed keys. NULL: an exception is set. */
-static PyObject *records_found(const uint64_t *numbers, const uint8_t *const *values, const size_t *bytes, size_t count) {
-    size_t num_found = 0, all_keys = 0;
-    for (size_t i = 0; i < count; i++)
-        if (values[i]) num_found++, all_keys += packed_key_bytes(values[i], bytes[i]);
-    PyObject *records = PyList_New((Py_ssize_t)count);
-    PyObject *seals = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(num_found * SEAL_BYTES));
-    PyObject *keys = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)all_keys);
-    int failed = !records || !seals || !keys;
-    char *seal = seals ? PyBytes_AsString(seals) : NULL, *key = keys ? PyBytes_AsString(keys) : NULL;
-    for (size_t i = 0; i < count && !failed; i++) {
-        size_t content = values[i] ? bytes[i] - SEAL_BYTES : 0;
-        PyObject *record = values[i] ? PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(sizeof *numbers + content)) : Py_NewRef(Py_None);
-        failed = !record || PyList_SetItem(records, (Py_ssize_t)i, record);
-        if (failed || !values[i]) continue;
-        uint64_t number = __builtin_bswap64(numbers[i]);
-        char *into = PyBytes_AsString(record);
-        size_t key_bytes = packed_key_bytes(values[i], bytes[i]);
-        memcpy(into, &number, sizeof number);
-        memcpy(into + sizeof number, values[i], content);
-        memcpy(seal, values[i] + content, SEAL_BYTES);
-        memcpy(key, values[i] + RECORD_HEAD, key_bytes);
-        seal += SEAL_BYTES, key += key_bytes;
-    }
-    PyObject *found = failed ? NULL : Py_BuildValue("OOO", records, seals, keys);
-    Py_XDECREF(records), Py_XDECREF(seals), Py_XDECREF(keys);
-    return found;
+/* A row as it stands before a record that was copied: without its number, for its database key follows. */
+enum { ROW_HEAD = sizeof(match) - sizeof(uint64_t), COPY_HEAD = ROW_HEAD + sizeof(uint64_t) };
+
+/* Copy a record without its seal, behind its row and its database key. None: it does not fit its seal. */
+static PyObject *copy_record(const match *row, const uint8_t *value, size_t bytes) {
+    size_t content = bytes - SEAL_BYTES;
+    uint64_t key = __builtin_bswap64(row->number), seal;
+    PyObject *copy = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(COPY_HEAD + content));
+    char *into = copy ? PyBytes_AsString(copy) : NULL;
+    if (!into) return NULL;
+    memcpy(into, (const char *)row + sizeof row->number, ROW_HEAD);
+    memcpy(into + ROW_HEAD, &key, sizeof key);
+    memcpy(into + COPY_HEAD, value, content);
+    memcpy(&seal, value + content, sizeof seal);
+    if (seal == __builtin_bswap64(xxh64(into + ROW_HEAD, sizeof key + content, 0))) return copy;
+    Py_DECREF(copy);
+    return Py_NewRef(Py_None);
 }
 
-/* As `find_number`, for the records of many; None for one that does not begin as records do, too. */
+/* A list of the records of rows, None where there is none that is sound; how many are; and their packed keys. */
+static PyObject *records_found(const match *rows, const uint8_t *const *values, const size_t *bytes, size_t count,
+                               uint8_t *keys) {
+    size_t num_found = 0, all_keys = 0;
+    PyObject *records = PyList_New((Py_ssize_t)count);
+    for (size_t i = 0; i < count && records; i++) {
+        PyObject *record = values[i] ? copy_record(rows + i, values[i], bytes[i]) : Py_NewRef(Py_None);
+        if (!record || PyList_SetItem(records, (Py_ssize_t)i, record)) {
+            Py_CLEAR(records);
+        } else if (record != Py_None) {
+            size_t key_bytes = packed_key_bytes(values[i], bytes[i]);
+            memcpy(keys + all_keys, values[i] + RECORD_HEAD, key_bytes);
+            num_found++, all_keys += key_bytes;
+        }
+    }
+    return records ? Py_BuildValue("Nny#", records, (Py_ssize_t)num_found, keys, (Py_ssize_t)all_keys) : NULL;
+}
+
+/* As `find_number`, for the records of many rows of match; None for one that does not begin as records do, too. */
 FUNCTION(find_records, 6) {
     mapped_tree in = take_tree(held, args);
-    size_t count = in.key_bytes / sizeof(uint64_t);
+    size_t count = in.key_bytes / sizeof(match), all_keys = 0;
     if (held->failed) return NULL;
     const uint8_t **values = malloc((count + 1) * sizeof *values);
     size_t *bytes = malloc((count + 1) * sizeof *bytes);
-    uint64_t *numbers = malloc((count + 1) * sizeof *numbers);
+    match *rows = malloc((count + 1) * sizeof *rows);
     PyObject *found = NULL;
-    if (values && bytes && numbers) {
-        memcpy(numbers, in.first, count * sizeof *numbers);
+    if (values && bytes && rows) {
+        memcpy(rows, in.first, count * sizeof *rows);
         Py_BEGIN_ALLOW_THREADS
         for (size_t i = 0; i < count; i++) {
-            values[i] = find_number(&in.file, in.root, in.depth, numbers[i], bytes + i);
-            if (values[i] && !packed_key_bytes(values[i], bytes[i])) values[i] = NULL;
+            values[i] = find_number(&in.file, in.root, in.depth, rows[i].number, bytes + i);
+            size_t key_bytes = values[i] ? packed_key_bytes(values[i], bytes[i]) : 0;
+            if (!key_bytes) values[i] = NULL;
+            all_keys += key_bytes;
         }
         Py_END_ALLOW_THREADS
-        found = records_found(numbers, values, bytes, count);
+        uint8_t *keys = malloc(all_keys + 1);
+        if (keys) found = records_found(rows, values, bytes, count, keys);
+        else refuse_memory(held);
+        free(keys);
     } else refuse_memory(held);
-    free(values), free(bytes), free(numbers);
+    free(values), free(bytes), free(rows);
     return found;
 }
 

@@ -191,9 +191,7 @@ class Batch:
         self._answers = answers
         self._starts = np.searchsorted(self._answers["query"], np.arange(len(self._documents) + 1)).tolist()
         self._numbers: list[int] = self._answers["number"].tolist()
-        of_one = self._answers.copy()
-        of_one["query"] = 0
-        self._raw = of_one.tobytes()  # each as the answer to a query of its own
+        self._raw = self._answers.tobytes()
         self._live = self._found_live()
         self._scanned = found.scanned
         hits = np.frombuffer(found.truncated, dtype=np.uint8)
@@ -206,8 +204,10 @@ class Batch:
         looks_again = isinstance(query, BandQuery) and (query.exact or query.max_distance is not None)
         if query.limit != 1 or looks_again or not self._numbers:
             return set()
-        numbers = sorted({number for number in self._numbers if number < self._first})
-        return {numbers[place] for place in self._view.live_records(numbers)[0]}
+        numbers = np.unique(self._answers["number"])
+        rows = np.zeros(np.searchsorted(numbers, np.uint64(self._first)), dtype=MATCHES)
+        rows["number"] = numbers[: len(rows)]
+        return set(rows["number"][self._view.live_records(rows.tobytes())[0]].tolist())
 
     def _has_match(self, place: int) -> bool:
         """Whether one of the answers to all is live, surely: its copies are not looked for."""
@@ -296,8 +296,7 @@ class Batch:
         size, raw = MATCHES.itemsize, self._raw
         answers = b"".join([raw[at * size : at * size + size] for at in counted])
         scanned = None if self._scanned is None else self._scanned[place : place + 1]
-        batch = self._documents.sketches.taken([place])  # kept shingles and the error are those of this one
-        found = Found(batch, answers, bytearray([is_crowded]), scanned)
+        found = Found(self._documents.sketches, answers, bytearray([is_crowded]), scanned)
         own = self._owners.get(self._documents.encoded_keys[place])
         return self._query.matches(self._view_of_all, found, without=own)[0]
 

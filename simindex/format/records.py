@@ -11,6 +11,7 @@ in the manifest, which every commit writes anyway, and is stored once it is long
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -139,16 +140,25 @@ def decode_record(number: int, value: bytes | memoryview) -> StoredRecord:
     return _record(number, _content(number, value))
 
 
-def are_sealed(records: Iterable[bytes], seals: bytes) -> bool:
-    """Whether these are the seals of records that have the database key in front, and no seal behind."""
-    return b"".join(map(xxhash.xxh64_digest, records)) == seals
+class FoundRecord(NamedTuple):
+    """A document that was found: its record, and what `MATCH` says of it besides its number."""
+
+    record: StoredRecord
+    query: int
+    agree: int
+    distance: int
 
 
-def decoded(record: bytes | StoredRecord) -> StoredRecord:
-    """Return a record with all of its fields: one as of `are_sealed`, or one that is decoded already."""
-    if not isinstance(record, bytes):
-        return record
-    return _record(int.from_bytes(record[:NUMBER_KEY_BYTES], "big"), record[NUMBER_KEY_BYTES:])
+def decode_found(found: bytes | FoundRecord) -> FoundRecord:
+    """Return what the kernel's `find_records` has copied with all of its fields, if it is not decoded yet."""
+    if not isinstance(found, bytes):
+        return found
+    query, agree, distance, key = _FOUND.unpack_from(found)
+    return FoundRecord(_record(int.from_bytes(key, "big"), found[_FOUND.size :]), query, agree, distance)
+
+
+_FOUND = struct.Struct(f"<IHH{NUMBER_KEY_BYTES}s")
+"""What stands before a copied record: the fields of `MATCH` but the first, and its database key."""
 
 
 def decode_record_of(number: int, value: bytes | memoryview, encoded_key: bytes) -> StoredRecord | None:

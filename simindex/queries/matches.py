@@ -14,24 +14,24 @@ from dataclasses import dataclass, field
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Self, SupportsIndex, TypeVar, overload
 
+import numpy as np
+
 from simindex.errors import optional_module
 from simindex.format.keys import Key
-from simindex.format.records import StoredRecord, decoded
+from simindex.format.records import FoundRecord, decode_found
 from simindex.format.rows import NO_VALUE
 from simindex.formulas.estimator import similarity_table, standard_error, union_size
 from simindex.html_table import table
 from simindex.jsonable import fields_of, plain
-from simindex.sketching.estimate import Estimate
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE
 
 _T = TypeVar("_T")
 
 
 class _Found:
-    """What a match was found by: stored record; estimate by kept shingles, if there is one; agreeing rows and
-    distance, or `NO_VALUE`; rows, and shingles of the query."""
+    """What a match was found by, for `decode_found`; rows of a sketch, and shingles of each query."""
 
-    __slots__ = ("_found",)
+    __slots__ = ("_asked", "_found")
 
     if not TYPE_CHECKING:
 
@@ -39,25 +39,26 @@ class _Found:
             """Read the record when one of its fields is asked for the first time."""
             if name not in Match.__slots__:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            record, by_kept, agree, distance, num_perm, num_shingles = self._found
-            record = decoded(record)
+            found = decode_found(self._found)
+            record, query, agree, distance = found
+            num_perm, num_shingles = self._asked
             # The sketch column holds zeros for the half that a sketch brought in may lack.
             has_rows = num_perm and agree != NO_VALUE and record.present & HAS_SIGNATURE
-            similarity, is_exact, error = by_kept or (None, False, None)
-            if has_rows and by_kept is None:
-                similarity = similarity_table(num_perm)[agree]
-                if name == "standard_error":
-                    union = union_size(num_shingles, record.num_shingles, similarity)
-                    error = standard_error(agree, num_perm, union)
+            similarity = similarity_table(num_perm)[agree] if has_rows else None
             if name == "standard_error":  # which costs as much as all others
+                error = None
+                if similarity is not None:
+                    union = union_size(int(num_shingles[query]), record.num_shingles, similarity)
+                    error = standard_error(agree, num_perm, union)
                 _set_error(self, error)
                 return error
             if distance == NO_VALUE or not record.present & HAS_FINGERPRINT:
                 distance = None
+            _set_found(self, found)
             _set_similarity(self, similarity)
             _set_distance(self, distance)
             _set_metadata(self, record.metadata)
-            _set_exact(self, is_exact)
+            _set_exact(self, False)
             return getattr(self, name)
 
 
@@ -100,27 +101,22 @@ class Match(_Found):
 
 
 def matches_found(
-    keys: list[Key],
-    records: Iterable[bytes | StoredRecord],
-    by_kept: Iterable[Estimate | None],
-    agreeing: Iterable[int],
-    distances: Iterable[int],
-    num_perm: int,
-    num_shingles: Iterable[int],
+    keys: list[Key], found: Iterable[bytes | FoundRecord], num_perm: int, num_shingles: np.ndarray
 ) -> list[Match]:
-    """Return matches whose keys are set and whose other fields are read from their records when they are
-    asked for, which is the larger part of what a match costs; `num_shingles`: of the query of each."""
+    """Return matches whose keys are set and whose other fields are read from what was found when they are
+    asked for, which is the larger part of what a match costs; `num_shingles`: of each query."""
     matches: list[Match] = list(map(object.__new__, repeat(Match, len(keys))))
     deque(map(_set_key, matches, keys), maxlen=0)
-    found = zip(records, by_kept, agreeing, distances, repeat(num_perm), num_shingles, strict=False)
     deque(map(_set_found, matches, found), maxlen=0)
+    deque(map(_set_asked, matches, repeat((num_perm, num_shingles))), maxlen=0)
     return matches
 
 
 _slots: Any = Match
-_set_key, _set_found, _set_metadata = _slots.key.__set__, _slots._found.__set__, _slots.metadata.__set__
+_set_key, _set_found, _set_asked = _slots.key.__set__, _slots._found.__set__, _slots._asked.__set__
 _set_similarity, _set_distance = _slots.similarity.__set__, _slots.distance.__set__
-_set_exact, _set_error = _slots.exact.__set__, _slots.standard_error.__set__
+_set_metadata, _set_exact = _slots.metadata.__set__, _slots.exact.__set__
+_set_error = _slots.standard_error.__set__
 
 
 class Results(list[_T]):
@@ -151,9 +147,10 @@ class Results(list[_T]):
 class Matches(Results[Match]):
     """The matches of one query, most similar first; a slice is `Matches`, too.
 
-    The query checks the seals of the records, reads their keys and copies the rest, which is read when it is
-    first looked at. So an answer is of the state that was asked, whatever becomes of the index, also when it
-    is closed.
+    A query checks the seals of the records that match, reads their keys, and copies the rest: similarity,
+    distance and metadata of a match are read from this copy when the first of them is asked for. So an answer
+    is of the state that was asked, whatever becomes of the index, also when it is closed; damage is an error
+    of the query.
 
     Attributes:
         truncated: True when a limit on candidates was hit, so that matches may be missing.

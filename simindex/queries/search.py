@@ -11,7 +11,8 @@ al. 2005). Every search is complete up to its stated odds: by bands with the pro
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import chain, islice, pairwise, repeat
+from dataclasses import replace
+from itertools import chain, islice, repeat
 from operator import attrgetter
 from typing import Literal, NamedTuple
 
@@ -23,7 +24,7 @@ from simindex.checks import require_int, require_share
 from simindex.config import Config
 from simindex.format.keys import Key
 from simindex.format.layout import FIRST_BAND_TABLE
-from simindex.format.records import StoredRecord, decode_kept, decoded
+from simindex.format.records import FoundRecord, decode_found, decode_kept
 from simindex.format.rows import MATCH, MATCHES, NO_VALUE
 from simindex.formulas.curve import (
     DEFAULT_RECALL,
@@ -285,12 +286,12 @@ def matches_of(
     results = list(map(Matches, repeat(()), map(bool, found.truncated)))
     if not found.matches:
         return results
-    rows = list(MATCH.iter_unpack(found.matches))
+    rows = found.matches
     room = EVERY if limit is None else min(limit, EVERY)  # beyond 64 bits the kernel would refuse it
     wanted = room + (without is not None)
     most, with_copies = wanted, view.has_copies and wanted > 1
     while rows:
-        later: _Rows = []
+        later = b""
         if limit is not None:
             now, behind = _first_rows(rows, results, room, most)
             # One is enough, and mostly the first is live: its copies are looked for only where it is not.
@@ -299,75 +300,75 @@ def matches_of(
         if with_copies:
             rows = _with_copies(view, rows, wanted)
         with_copies = view.has_copies
-        if without is not None:
-            rows = [row for row in rows if row[0] != without]
-        if rows:
-            _add_matches(view, found, rows, results, room, exact)
+        _add_matches(view, found.batch, rows, results, room, without, exact)
         rows = later
     return results
 
 
-_Rows = list[tuple[int, int, int, int]]
-"""Rows of `MATCH`: number, query, agreeing rows, distance."""
-
-
-def _first_rows(rows: _Rows, results: list[Matches], room: int, most: int) -> tuple[_Rows, _Rows]:
-    """Return the first `most` rows of each query that has room left, and its others."""
+def _first_rows(rows: bytes, results: list[Matches], room: int, most: int) -> tuple[bytes, bytes]:
+    """Return the first `most` rows of `MATCH` of each query that has room left, and its others."""
     if len(results) == 1:
-        return ([], []) if len(results[0]) >= room else (rows[:most], rows[most:])
-    now, later, taken = _Rows(), _Rows(), dict[int, int]()
-    for row in rows:
-        query = row[1]
-        if len(results[query]) < room:
-            count = taken.get(query, 0)
-            taken[query] = count + 1
-            (now if count < most else later).append(row)
-    return now, later
+        end = most * MATCH.size
+        return (b"", b"") if len(results[0]) >= room else (rows[:end], rows[end:])
+    found = np.frombuffer(rows, dtype=MATCHES)
+    has_room = np.array([len(matches) < room for matches in results])
+    found = found[has_room[found["query"]]]
+    before = np.searchsorted(found["query"], found["query"])
+    is_first = np.arange(len(found)) - before < min(most, len(found))
+    return found[is_first].tobytes(), found[~is_first].tobytes()
 
 
-def _with_copies(view: View, rows: _Rows, limit: int) -> _Rows:
+def _with_copies(view: View, rows: bytes, limit: int) -> bytes:
     """Return rows with those of copies behind each, as far as `limit` documents of it can be wanted."""
-    copies = view.copies_of_each(list({row[0] for row in rows}), limit)
+    found = np.frombuffer(rows, dtype=MATCHES)
+    numbers: list[int] = found["number"].tolist()
+    copies = view.copies_of_each(list(dict.fromkeys(numbers)), limit)
     if not copies:
         return rows
-    return [(number, *row[1:]) for row in rows for number in (row[0], *copies.get(row[0], ()))]
+    documents = [(number, *copies.get(number, ())) for number in numbers]
+    found = np.repeat(found, list(map(len, documents)))
+    found["number"] = list(chain(*documents))
+    return found.tobytes()
 
 
 def _add_matches(
-    view: View, found: Found, rows: _Rows, results: list[Matches], room: int, exact: bool
+    view: View,
+    asked: SketchBatch,
+    rows: bytes,
+    results: list[Matches],
+    room: int,
+    without: int | None,
+    exact: bool,
 ) -> None:
     """Add the matches of rows whose documents are live to the answers. Rows of a query lie side by side."""
     config = view.scheme.config
-    numbers, queries, agreeing, distances = zip(*rows, strict=True)
-    places, keys, records = view.live_records(numbers)
-    if len(places) < len(rows):
-        rows = [rows[place] for place in places]
-        if not rows:
-            return
-        numbers, queries, agreeing, distances = zip(*rows, strict=True)
-    by_kept: Iterable[Estimate | None] = repeat(None)
-    if exact and found.batch.kept is not None:
-        records = list(map(decoded, records))
-        kept = [found.batch.kept[query] for query in queries]
-        by_kept = map(_by_kept, agreeing, repeat(config), kept, records)
-    num_shingles = map(found.batch.num_shingles.tolist().__getitem__, queries)
-    matches = matches_found(keys, records, by_kept, agreeing, distances, config.num_perm, num_shingles)
-    if len(results) > 1:
-        ends = [at for at in range(1, len(queries)) if queries[at] != queries[at - 1]]
-        for begin, end in pairwise([0, *ends, len(queries)]):
-            answer = results[queries[begin]]
-            answer += matches[begin:end]
-            del answer[room:]
-    else:
+    places, keys, records = view.live_records(rows, without)
+    kept = (asked.kept if exact else None) or []
+    decoded = list(map(decode_found, records)) if kept else []
+    matches = matches_found(keys, decoded or records, config.num_perm, asked.num_shingles)
+    for place, found in enumerate(decoded):
+        by_kept = _by_kept(found, config, kept)
+        if by_kept is not None:
+            matches[place] = replace(matches[place], **by_kept._asdict())
+    if len(results) == 1:
         results[0] += matches
         del results[0][room:]
+    elif matches:
+        queries = np.frombuffer(rows, dtype=MATCHES)["query"][places]
+        begins = np.flatnonzero(np.diff(queries, prepend=queries[:1] + 1))
+        ends = [*begins[1:].tolist(), len(matches)]
+        for query, begin, end in zip(queries[begins].tolist(), begins.tolist(), ends, strict=True):
+            results[query] += matches[begin:end]
+            del results[query][room:]
 
 
-def _by_kept(agree: int, config: Config, query: np.ndarray | None, record: StoredRecord) -> Estimate | None:
+def _by_kept(found: FoundRecord, config: Config, asked: list[np.ndarray | None]) -> Estimate | None:
     """Return the best estimate; ``None`` where one side is a sketch without rows or kept shingles."""
-    if agree == NO_VALUE or query is None or record.kept is None or not record.present & HAS_SIGNATURE:
+    record, query, agree, _ = found
+    own = asked[query]
+    if agree == NO_VALUE or own is None or record.kept is None or not record.present & HAS_SIGNATURE:
         return None
-    return best_estimate(agree, config.num_perm, query, decode_kept(record.kept), config.keep_shingles)
+    return best_estimate(agree, config.num_perm, own, decode_kept(record.kept), config.keep_shingles)
 
 
 def nearest(view: View, batch: SketchBatch, query: BandQuery, threshold: float | None) -> Matches:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import takewhile
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -26,9 +26,9 @@ from simindex.format.meta import DONE_PREFIX, MANIFEST_KEY, Manifest, decode_man
 from simindex.format.packed import Packed
 from simindex.format.records import (
     REMOVED_SKETCH,
+    FoundRecord,
     Run,
     StoredRecord,
-    are_sealed,
     decode_flags,
     decode_group_size,
     decode_kept,
@@ -38,6 +38,7 @@ from simindex.format.records import (
     decode_runs,
     run_key,
 )
+from simindex.format.rows import MATCH
 from simindex.queries.scheme import Scheme
 from simindex.segments.directory import EVERY as EVERY
 from simindex.segments.directory import Directory, Segment, whole_form
@@ -249,8 +250,11 @@ class View:
         self._require_removed(number)
         return None
 
-    def live_records(self, numbers: Sequence[int]) -> tuple[Sequence[int], list[Key], list[Any]]:
-        """Return the places of live documents among numbers, their keys, and their records for `decoded`.
+    def live_records(
+        self, rows: bytes, without: int | None = None
+    ) -> tuple[Sequence[int], list[Key], Sequence[bytes | FoundRecord]]:
+        """Return the places of live documents among rows of `MATCH`, their keys, and their records for
+        `decode_found`; without that of one number.
 
         Seals are checked and bytes copied here; what else a record holds can be read when the snapshot is
         gone. Touches of an open transaction are not in them.
@@ -258,24 +262,22 @@ class View:
         snapshot, gone = self._snapshot, self.pending.gone
         if snapshot.records_tree is None:
             snapshot.records_tree = self._txn.tree("documents")
-        records, seals, packed = _kernel.find_records(*snapshot.records_tree, array("Q", numbers))
-        stored: list[Any] = [*filter(None, records)] if None in records else records
-        if not are_sealed(stored, seals):
-            records, stored, packed = [None] * len(numbers), [], b""  # the error below names the document
-        keys = decode_keys(len(stored), packed)
-        if len(stored) == len(numbers) and not gone and not snapshot.has_removed:
-            return range(len(numbers)), keys, stored
-        live, following = list[tuple[int, Key, Any]](), iter(keys)
-        for place, (number, found) in enumerate(zip(numbers, records, strict=True)):
+        records, num_stored, packed = _kernel.find_records(*snapshot.records_tree, rows)
+        keys = decode_keys(num_stored, packed)
+        if num_stored == len(records) and without is None and not gone and not snapshot.has_removed:
+            return range(num_stored), keys, records  # type: ignore[return-value] # none of them is None
+        live, following = list[tuple[int, Key, bytes | FoundRecord]](), iter(keys)
+        for place, (found, (number, *row)) in enumerate(zip(records, MATCH.iter_unpack(rows), strict=True)):
+            key = next(following) if found else ""
+            if number == without or number in gone:
+                continue
             if found is None:  # it is of an open transaction, or was removed, or is damaged
                 if (record := self.record(number)) is not None:
-                    live.append((place, record.key, record))
+                    live.append((place, record.key, FoundRecord(record, *row)))
                 continue
-            key = next(following)
-            if number not in gone:
-                if snapshot.has_removed and self.removed_flags(number):
-                    self._stored(number)  # raises
-                live.append((place, key, found))
+            if snapshot.has_removed and self.removed_flags(number):
+                self._stored(number)  # raises
+            live.append((place, key, found))
         return [row[0] for row in live], [row[1] for row in live], [row[2] for row in live]
 
     def _touched(self, number: int, record: StoredRecord) -> StoredRecord:

@@ -1,14 +1,16 @@
 """Records found by their numbers, against LMDB's own `get`."""
 
+import ctypes
 import tempfile
-from array import array
 
+import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import simindex
 from simindex import _kernel
 from simindex.format.keys import encode_key, number_key
+from simindex.format.rows import MATCH
 from simindex.storage.environment import ReadTransaction
 
 SEAL_BYTES = 8
@@ -22,12 +24,20 @@ KEYS = st.one_of(
 )
 
 
+def rows_of(numbers: list[int]) -> list[bytes]:
+    return [MATCH.pack(number, place, place % 7, place % 11) for place, number in enumerate(numbers)]
+
+
 def found_by_lmdb(txn: ReadTransaction, numbers: list[int], keys: dict[int, bytes]) -> tuple[object, ...]:
     """The plain twin of `find_records`."""
-    values = [(number, bytes(txn.get("documents", number_key(number)) or b"")) for number in numbers]
-    records = [number_key(number) + value[:-SEAL_BYTES] if value else None for number, value in values]
-    seals = b"".join(value[-SEAL_BYTES:] for _, value in values)
-    return records, seals, b"".join(keys[number] for number, value in values if value)
+    records, packed = list[bytes | None](), list[bytes]()
+    for number, row in zip(numbers, rows_of(numbers), strict=True):
+        value = bytes(txn.get("documents", number_key(number)) or b"")
+        content = number_key(number) + value[:-SEAL_BYTES]
+        is_sound = xxhash.xxh64_digest(content) == value[-SEAL_BYTES:]
+        records.append(row[8:] + content if is_sound else None)
+        packed += [keys[number]] if is_sound else []
+    return records, len(packed), b"".join(packed)
 
 
 @settings(max_examples=30, deadline=None)
@@ -42,7 +52,7 @@ def test_records_are_found_as_lmdb_finds_them(data: st.DataObject, keys: list[ob
         numbers = data.draw(st.lists(st.integers(0, len(keys) + 2), max_size=80))
         encoded = dict(enumerate(map(encode_key, keys)))
         with index._store.reading() as txn:
-            found = _kernel.find_records(*txn.tree("documents"), array("Q", numbers))
+            found = _kernel.find_records(*txn.tree("documents"), b"".join(rows_of(numbers)))
             assert found == found_by_lmdb(txn, numbers, encoded)
 
 
@@ -52,10 +62,32 @@ def test_record_of_another_form_is_left_to_the_library() -> None:
         index.insert("a", "a b c d e")
         with index._store.reading() as txn:
             base, num_pages, page_bytes, root, depth = txn.tree("documents")
-            numbers = array("Q", [0])
+            numbers = MATCH.pack(0, 0, 0, 0)
             for other in (0, num_pages, 2**63):
                 found = _kernel.find_records(base, num_pages, page_bytes, other, depth, numbers)
-                assert found == ([None], b"", b"")
+                assert found == ([None], 0, b"")
             marks = txn.tree("meta")
-            assert _kernel.find_records(*marks, numbers) == ([None], b"", b"")
-            assert _kernel.find_records(base, num_pages, page_bytes, root, 0, numbers) == ([None], b"", b"")
+            assert _kernel.find_records(*marks, numbers) == ([None], 0, b"")
+            assert _kernel.find_records(base, num_pages, page_bytes, root, 0, numbers) == ([None], 0, b"")
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 7), st.integers(0, 1), st.sampled_from([0, 3, 9_000]))
+def test_record_that_does_not_fit_its_seal_is_left_to_the_library(bit: int, at: int, size: int) -> None:
+    """Small ones and those that have pages of their own, whose other bytes are as they were written."""
+    with tempfile.TemporaryDirectory() as folder, simindex.open(f"{folder}/i", "x") as index:
+        index.insert_many((key, "a b c d e", "m" * size) for key in ("one", "two", "three"))
+        with index._store.reading() as txn:
+            base, num_pages, page_bytes, root, depth = txn.tree("documents")
+            pages = bytearray(ctypes.string_at(base, num_pages * page_bytes))
+            value = bytes(txn.get("documents", number_key(1)) or b"")
+        rows, tree = b"".join(rows_of([0, 1, 2])), (num_pages, page_bytes, root, depth)
+        address = _kernel.address(pages)
+        records, *_ = whole = _kernel.find_records(address, *tree, rows)
+        assert whole[1:] == (3, b"".join(map(encode_key, ("one", "two", "three"))))
+        place = pages.find(value)
+        while place >= 0:
+            pages[place + (len(value) - 1) * at] ^= 1 << bit
+            place = pages.find(value)
+        found = _kernel.find_records(address, *tree, rows)
+        assert found == ([records[0], None, records[2]], 2, encode_key("one") + encode_key("three"))

@@ -319,6 +319,17 @@ def test_limit_on_candidates_is_hit_as_one_by_one(tmp_path: Path, most: int) -> 
     assert any(truncated for _, _, truncated in outcomes[0][0]) == (most < 8)
 
 
+def test_error_of_a_match_is_that_of_the_document_that_was_asked(tmp_path: Path) -> None:
+    """Which is not the first of its batch: one of many shingles has a larger error."""
+    short, long = "a b c d e f g", " ".join(f"w{n}" for n in range(900))
+    told: dict[Key, Matches] = {}
+    with simindex.open(tmp_path / "i", "x") as index:
+        index.insert_many([("short", short), ("long", long)])
+        index.insert_many_if_new([(0, short), (1, long)], on_match=told.__setitem__)
+        assert told == {0: index.query(short), 1: index.query(long)}
+        assert told[0][0].standard_error != told[1][0].standard_error
+
+
 def test_match_is_told_when_its_batch_is_durable_and_may_use_the_index(tmp_path: Path) -> None:
     items = [("a", FOX), ("b", FOX), ("c", CAR), ("d", CAR), ("e", PLANE), ("f", PLANE)]
     events: list[object] = []
