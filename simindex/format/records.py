@@ -182,10 +182,10 @@ MAX_INSERTED_AT = 253_402_300_799_000_000 - 1
 
 def _record(number: int, content: bytes) -> StoredRecord:
     fields = unpack(content)
-    if type(fields) is list and len(fields) in _NUM_FIELDS:
-        record = StoredRecord(*fields)
-        key: Any = record.key
-        inserted_at, halves, num_sampled = record.inserted_at, fields[3], 0
+    if type(fields) is list and len(fields) in _NO_REST:
+        count = len(fields)
+        key, metadata, inserted_at, halves, leader, kept, seen_at = fields + _NO_REST[count]
+        num_sampled = 0
         if type(halves) is list and list(map(type, halves)) == _TWO_INTS and halves[1] > 0:
             halves, num_sampled = halves
         if (
@@ -201,12 +201,13 @@ def _record(number: int, content: bytes) -> StoredRecord:
                     and (len(key) <= MAX_KEY_BYTES // 4 or len(pack(key)) <= MAX_KEY_BYTES + 5)
                 )
             )
-            and (len(fields) == 4 or _are_rest(number, record.leader, record.kept))
-            and (len(fields) != 7 or _is_later(inserted_at, record.seen_at))
+            and (count == 4 or _are_rest(number, leader, kept))
+            and (count != 7 or _is_later(inserted_at, seen_at))
         ):
-            if not num_shingles:
-                return record
-            return record._replace(present=halves & 3, num_shingles=num_shingles, num_sampled=num_sampled)
+            present = halves & 3
+            return StoredRecord(
+                key, metadata, inserted_at, present, leader, kept, seen_at, num_shingles, num_sampled
+            )
     raise damaged(f"document {number}: expected a record, found {fields!r:.100}", key=number_key(number))
 
 
@@ -215,7 +216,9 @@ _TWO_INTS = [int, int]
 _MOST_HALVES = 2**34 - 1
 """Of 2**32 - 1 distinct shingles, more than a text of 1 GiB has."""
 
-_NUM_FIELDS = 4, 6, 7
+_NO_REST: dict[int, list[Any]] = {4: [None, None, None], 6: [None], 7: []}
+"""Fields that records of so many fields lack."""
+
 _KEY_TYPES = str, bytes
 
 
