@@ -11,11 +11,10 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from functools import partial
-from itertools import repeat
-from sys import getsizeof, maxsize
+from itertools import islice, repeat
+from sys import getsizeof
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
-from simindex import _kernel
 from simindex.checks import require_int
 
 T = TypeVar("T")
@@ -51,16 +50,18 @@ def in_parts(
     """Yield the values in parts of up to `size`, fewer where these take `most_bytes`. `num_bytes` must not
     raise; `keeps_rest`: values behind the last whole part are a part, too, where `values` raises then."""
     iterator, most_bytes = iter(values), PART_BYTES if most_bytes is None else most_bytes
-    counts = _COUNTS.get(num_bytes, 0)
     while True:
         part: list[T] = []
+        room = most_bytes
         try:
-            room = _kernel.take_part(
-                iterator, part, size or maxsize, most_bytes, counts, str.__sizeof__, num_bytes
-            )
+            for value in islice(iterator, size):
+                part.append(value)
+                room -= num_bytes(value)
+                if room <= 0:
+                    break
         except Exception:
             if part and keeps_rest:
-                yield Part(part, sum(map(num_bytes, part)), is_full=False)
+                yield Part(part, most_bytes - room, is_full=False)
             raise
         if not part:
             return
@@ -82,8 +83,7 @@ def bytes_of(value: object) -> int:
 def bytes_of_item(item: Any) -> int:
     """Return about what (key, document) or (key, document, metadata) takes; of anything else, 0."""
     try:
-        is_bare = len(item) == 3 and item[2] is None
-        return sum(map(bytes_of, item[1:2] if is_bare else item[1:3]))
+        return sum(map(bytes_of, item[1:3]))
     except (TypeError, LookupError):
         return 0
 
@@ -102,9 +102,6 @@ def _bytes_of_all(value: object) -> int:
             held += [inner for inner in values if type(inner) not in _PLAIN]
     return total
 
-
-_COUNTS: dict[object, int] = {bytes_of: 1, bytes_of_item: 2}
-"""What counts texts, or items of a key and a text: the kernel does that itself, and calls it for all else."""
 
 _CONTAINERS = dict, list, tuple, set, frozenset
 _PLAIN = {str, bytes, int, float, bool, type(None)}

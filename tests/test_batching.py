@@ -8,7 +8,7 @@ import textwrap
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
@@ -98,29 +98,6 @@ def test_bytes_of_what_contains_itself_or_goes_deep_are_counted_once() -> None:
     for _ in range(5_000):
         deep = [deep]
     assert bytes_of(deep) > 10_000
-
-
-VALUES = st.one_of(st.text(), st.binary(), st.integers(), st.none(), st.lists(st.text(), max_size=3))
-ITEMS = st.one_of(
-    st.tuples(st.text(max_size=2), VALUES), st.tuples(st.text(max_size=2), VALUES, VALUES), VALUES
-)
-
-
-@given(st.lists(ITEMS, max_size=12), st.integers(1, 15), st.integers(1, 2_000))
-@pytest.mark.parametrize("num_bytes", [bytes_of, bytes_of_item])
-def test_parts_end_where_the_counted_bytes_say(
-    num_bytes: Callable[[object], int], values: list[Any], size: int, most: int
-) -> None:
-    """`take_part` of the kernel, which counts texts itself, against the sum of a call for each value."""
-    expected: list[list[Any]] = []
-    for value in values:
-        last = expected[-1] if expected else []
-        if not last or len(last) == size or sum(map(num_bytes, last)) >= most:
-            expected.append([])
-        expected[-1].append(value)
-    parts = list(in_parts(values, size, num_bytes, most))
-    assert [part.values for part in parts] == expected
-    assert [part.num_bytes for part in parts] == [sum(map(num_bytes, part)) for part in expected]
 
 
 @pytest.mark.parametrize("item", [None, 7, "k", (), ("key",), {"a": 1}, object()])

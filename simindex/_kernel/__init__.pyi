@@ -56,17 +56,14 @@ def sketch_hashes(
     num_shingles: _Array,
     /,
 ) -> None: ...
-def take_part(
+def take_items(
     iterator: Iterator[object],
-    values: list[Any],
     size: int,
     room: int,
-    counts: int,
     text_bytes: Callable[[str], int],
-    num_bytes: Callable[[Any], int],
+    bytes_of: Callable[[Any], int],
     /,
-) -> int: ...
-def split_items(items: list[Any], /) -> tuple[list[Any], list[Any], list[Any] | None, set[type]] | None: ...
+) -> tuple[list[Any], list[Any], list[Any], set[type], int]: ...
 def pack_keys(
     keys: list[Any], encode_key: Callable[[object], bytes], ends: _Array, hashes: _Array, /
 ) -> bytes: ...

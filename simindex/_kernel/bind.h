@@ -74,7 +74,7 @@ PyObject *call(body *run, const char *name, Py_ssize_t expected, PyObject *const
     f(num_common)                                                                                                     \
     f(shingles) f(hash_texts) f(word_places) f(hash_ready) f(xxh64) f(xxh64_each) f(weighted_simhash) f(agreement) f(permute)                      \
     /* bind_documents.c */                                                                                            \
-    f(take_part) f(split_items) f(pack_keys) f(pack_records)                                                                       \
+    f(take_items) f(pack_keys) f(pack_records)                                                                       \
     /* bind_query.c */                                                                                                \
     f(query_bands) f(query_fingerprints) f(find_keys) f(count_keys) f(find_equal) f(read_sketches)     \
     /* bind_paging.c */                                                                                               \

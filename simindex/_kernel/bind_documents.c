@@ -1,65 +1,56 @@
 /* Documents on their way in: a caller's items -> columns. */
 #include "bind.h"
 
-/* Values of an iterator into a list, `size` at most, until they take `room` bytes; returns the room that is left, below 0
- * where the last one took more. What was taken before an error is in the list. A text takes what `text_bytes` says. */
-enum { COUNTS_OTHERS, COUNTS_TEXTS, COUNTS_ITEMS };
-
-/* The text that a value is, or an item of a key and a text alone; else NULL. */
-static PyObject *text_of(PyObject *value, uint64_t counts) {
-    if (counts == COUNTS_ITEMS) {
-        Py_ssize_t length = PyTuple_CheckExact(value) ? PyTuple_Size(value) : 0;
-        if (length != 2 && (length != 3 || PyTuple_GetItem(value, 2) != Py_None)) return NULL;
-        value = PyTuple_GetItem(value, 1);
-    }
-    return counts != COUNTS_OTHERS && PyUnicode_CheckExact(value) ? value : NULL;
+static void refuse_item(PyObject *item) {
+    PyObject *all = PyObject_Repr(item), *shown = all ? PyUnicode_Substring(all, 0, 80) : NULL;
+    if (shown)
+        PyErr_Format(PyExc_TypeError, "item: expected (key, document) or (key, document, metadata), found %U", shown);
+    Py_XDECREF(all), Py_XDECREF(shown);
 }
 
-/* iterator, values, size, room, counts, text_bytes, num_bytes */
-FUNCTION(take_part, 7) {
-    uint64_t size = take_u64(held, args[2]), counts = take_u64(held, args[4]);
-    long long room = held->failed ? -1 : PyLong_AsLongLong(args[3]);
-    if (held->failed || (room == -1 && PyErr_Occurred())) return NULL;
-    while (size-- && room > 0) {
-        PyObject *value = PyIter_Next(args[0]);
-        if (!value) break;
-        PyObject *text = text_of(value, counts);
-        PyObject *taken = PyList_Append(args[1], value) < 0 ? NULL
-                          : PyObject_CallFunctionObjArgs(args[text ? 5 : 6], text ? text : value, NULL);
-        Py_DECREF(value);
-        long long bytes = taken ? PyLong_AsLongLong(taken) : -1;
+/* Key, document and metadata (None) of an item to the ends of lists, the document's type to a set; returns about what these
+ * take, of which `bytes_of` says what is no text, or -1 with an exception set. */
+static long long take_item(PyObject *item, PyObject *const *columns, PyObject *types, PyObject **last,
+                           PyObject *text_bytes, PyObject *bytes_of) {
+    int is_tuple = PyTuple_Check(item);
+    Py_ssize_t length = is_tuple ? PyTuple_Size(item) : PyList_Check(item) ? PyList_Size(item) : 0;
+    if (length != 2 && length != 3) return refuse_item(item), -1;
+    long long bytes = 0;
+    for (Py_ssize_t at = 0; at < 3; at++) {
+        PyObject *value = at >= length ? Py_None : is_tuple ? PyTuple_GetItem(item, at) : PyList_GetItem(item, at);
+        if (!value || PyList_Append(columns[at], value) < 0) return -1;
+        if (at == 0 || (at == 2 && value == Py_None)) continue;
+        if (at == 1 && (PyObject *)Py_TYPE(value) != *last) {
+            *last = (PyObject *)Py_TYPE(value);
+            if (PySet_Add(types, *last) < 0) return -1;
+        }
+        PyObject *taken = PyObject_CallFunctionObjArgs(PyUnicode_CheckExact(value) ? text_bytes : bytes_of, value, NULL);
+        long long some = taken ? PyLong_AsLongLong(taken) : -1;
         Py_XDECREF(taken);
-        if (bytes == -1 && PyErr_Occurred()) return NULL;
+        if (some == -1 && PyErr_Occurred()) return -1;
+        bytes += some;
+    }
+    return bytes;
+}
+
+/* Lists of the keys, documents and metadata of an iterator's next items, the types of these documents, and what is left of
+ * `room`: `size` items at most, until they take so many bytes. An item is not held: zip gives the same tuple again then,
+ * and has nothing that Python's collector of cycles would walk through.
+ * iterator, size, room, text_bytes, bytes_of */
+FUNCTION(take_items, 5) {
+    uint64_t size = take_u64(held, args[1]);
+    long long room = held->failed ? -1 : PyLong_AsLongLong(args[2]);
+    if (held->failed || (room == -1 && PyErr_Occurred())) return NULL;
+    PyObject *columns[] = {PyList_New(0), PyList_New(0), PyList_New(0)}, *types = PySet_New(NULL), *last = NULL, *item;
+    PyObject *result = NULL;
+    int failed = !columns[0] || !columns[1] || !columns[2] || !types;
+    while (!failed && size-- && room > 0 && (item = PyIter_Next(args[0]))) {
+        long long bytes = take_item(item, columns, types, &last, args[3], args[4]);
+        Py_DECREF(item);
+        failed = bytes < 0;
         room -= bytes;
     }
-    return PyErr_Occurred() ? NULL : PyLong_FromLongLong(room);
-}
-
-/* Lists of the keys, documents and metadata of items, and the types of the documents; metadata is None where no item has
- * any, and all is None where one is no item. */
-FUNCTION(split_items, 1) {
-    Py_ssize_t count = PyList_Size(args[0]);
-    if (count < 0) held->failed = 1;
-    if (held->failed) return NULL;
-    PyObject *columns[] = {PyList_New(count), PyList_New(count), PyList_New(count)}, *types = PySet_New(NULL), *last = NULL;
-    PyObject *result = NULL;
-    int failed = !columns[0] || !columns[1] || !columns[2] || !types, has_metadata = 0, are_items = 1;
-    for (Py_ssize_t i = 0; i < count && are_items && !failed; i++) {
-        PyObject *item = PyList_GetItem(args[0], i);
-        int is_tuple = PyTuple_Check(item);
-        Py_ssize_t length = is_tuple ? PyTuple_Size(item) : PyList_Check(item) ? PyList_Size(item) : 0;
-        are_items = length == 2 || length == 3;
-        for (Py_ssize_t at = 0; at < 3 && are_items; at++) {
-            PyObject *value = at >= length ? Py_None : is_tuple ? PyTuple_GetItem(item, at) : PyList_GetItem(item, at);
-            PyList_SetItem(columns[at], i, Py_NewRef(value));
-            has_metadata |= at == 2 && value != Py_None;
-            if (at != 1 || (PyObject *)Py_TYPE(value) == last) continue;
-            last = (PyObject *)Py_TYPE(value);
-            failed |= PySet_Add(types, last) < 0;
-        }
-    }
-    if (!failed) result = are_items ? Py_BuildValue("OOOO", columns[0], columns[1], has_metadata ? columns[2] : Py_None, types)
-                                    : Py_NewRef(Py_None);
+    if (!failed && !PyErr_Occurred()) result = Py_BuildValue("OOOOL", columns[0], columns[1], columns[2], types, room);
     for (int i = 0; i < 3; i++) Py_XDECREF(columns[i]);
     Py_XDECREF(types);
     return result;

@@ -7,6 +7,7 @@ batch's turn and with its key; numbers ascend.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -15,8 +16,8 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
-from simindex import _kernel
-from simindex.batching import Part, bytes_of_item, in_order, in_parts, num_workers
+from simindex import _kernel, batching
+from simindex.batching import bytes_of, in_order, num_workers
 from simindex.errors import ClosedError, FormatError
 from simindex.format.chunks import shingle_keys
 from simindex.format.keys import Key, pack_keys
@@ -212,38 +213,64 @@ class InsertReport(NamedTuple):
     skipped: int
 
 
+class _Columns(NamedTuple):
+    """Items of one batch, in columns; `types` are those of the documents, `is_full` as in `Part`."""
+
+    keys: list[Any]
+    documents: list[Any]
+    metadata: list[Any]
+    types: set[type]
+    num_bytes: int
+    is_full: bool
+
+
+def _columns_of(
+    items: Iterable[tuple[Any, ...]], size: int, most_bytes: int = sys.maxsize
+) -> Iterator[_Columns]:
+    """Yield items in columns, a batch of up to `size` at a time, fewer where these take `most_bytes`."""
+    iterator = iter(items)
+    while True:
+        keys, documents, metadata, types, room = _kernel.take_items(
+            iterator, size, most_bytes, str.__sizeof__, bytes_of
+        )
+        if not keys:
+            return
+        is_full = len(keys) == size or room <= 0
+        yield _Columns(keys, documents, metadata, types, most_bytes - room, is_full)
+
+
 def prepare_documents(items: list[tuple[Any, ...]], sketcher: Sketcher, compares: int = 0) -> NewDocuments:
     """Check, encode and sketch items of (key, document[, metadata]); `compares`: the half of a sketch that is
     needed."""
-    columns = _kernel.split_items(items)
-    if columns is None:
-        raise _no_item(items)
-    keys, documents, metadata, types = columns
-    if not _REPEATABLE.issuperset(types):
+    columns = next(_columns_of(items, len(items)), _NO_COLUMNS)
+    return _prepared(columns, sketcher, compares)
+
+
+_NO_COLUMNS = _Columns([], [], [], set(), 0, False)
+
+
+def _prepared(columns: _Columns, sketcher: Sketcher, compares: int) -> NewDocuments:
+    keys, documents = columns.keys, columns.documents
+    if not _REPEATABLE.issuperset(columns.types):
         documents = list(map(repeatable, keys, documents))
     encoded, hashes = pack_keys(keys)
-    packed = _packed(keys, metadata)
+    packed = _packed(keys, columns.metadata)
     sketches = naming_keys(keys, documents, sketcher.sketch_list)
-    if compares and Sketch in types:
+    if compares and Sketch in columns.types:
         _require_half(keys, documents, sketches.present.tolist(), compares)
     if sketcher.config.containment and sketches.samples is None:
         _require_samples(keys, documents, sketcher.config.containment)
     return NewDocuments(encoded, hashes, packed, sketches)
 
 
-def _packed(keys: list[Any], values: list[Any] | None) -> Packed:
+def _packed(keys: list[Any], values: list[Any]) -> Packed:
     """Return the packed metadata of documents with these keys."""
-    if values is None:
+    if values.count(None) == len(values):
         return Packed(NIL * len(keys), np.arange(1, len(keys) + 1))
     packed = pack_all(values)
     if packed is None:
         packed = [_naming(key, pack_metadata, value) for key, value in zip(keys, values, strict=True)]
     return Packed.of(packed)
-
-
-def _no_item(items: list[Any]) -> TypeError:
-    item = next(item for item in items if not isinstance(item, tuple | list) or not 2 <= len(item) <= 3)
-    return TypeError(f"item: expected (key, document) or (key, document, metadata), found {item!r:.80}")
 
 
 def _require_half(keys: list[Any], documents: list[Any], present: list[int], compares: int) -> None:
@@ -316,7 +343,7 @@ def prepared_batches(
     """
     if workers is not None:
         num_workers(workers)  # refuses what is none, of an empty input, too
-    parts = in_parts(items, batch_size, bytes_of_item)
+    parts = _columns_of(items, batch_size, batching.PART_BYTES)
     begin = next(parts, None)
     if begin is None:
         return
@@ -324,8 +351,8 @@ def prepared_batches(
     parts = chain([begin], parts)
     del begin  # it would be held to the end
 
-    def prepare(part: Part[tuple[Any, ...]]) -> NewDocuments:
-        return prepare_documents(part.values, sketcher, compares)
+    def prepare(columns: _Columns) -> NewDocuments:
+        return _prepared(columns, sketcher, compares)
 
     if threads == 1:
         yield from map(prepare, parts)
@@ -334,7 +361,6 @@ def prepared_batches(
         yield from in_order(prepare, parts, threads, READY_BATCHES, num_bytes, _is_of_sketches)
 
 
-def _is_of_sketches(part: Part[tuple[Any, ...]]) -> bool:
-    """Whether nothing of a part is left to be sketched, as far as its ends say."""
-    ends = part.values[0], part.values[-1]
-    return all(type(item) is tuple and len(item) > 1 and isinstance(item[1], Sketch) for item in ends)
+def _is_of_sketches(columns: _Columns) -> bool:
+    """Whether nothing of a batch is left to be sketched."""
+    return columns.types == {Sketch}

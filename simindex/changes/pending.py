@@ -31,6 +31,7 @@ from operator import attrgetter
 
 import numpy as np
 
+from simindex import _kernel
 from simindex.changes.documents import NewDocuments
 from simindex.errors import CorruptIndexError, SimIndexError
 from simindex.format.chunks import shingle_keys
@@ -489,8 +490,11 @@ def _twins(
     words: np.ndarray, fingerprints: np.ndarray, places: Sequence[int], samples: _Samples | None
 ) -> list[tuple[int, int]]:
     """Return (row, earlier row) of rows that equal an earlier one, samples of their places included."""
-    # Rows that share neither fingerprint nor first word with another one are no twins, and nearly all do not.
-    parts = words[:, 0] if words.shape[1] and not fingerprints.any() else fingerprints
+    if len(fingerprints) < 2:
+        return []
+    # Rows whose hash no other one has are no twins, and nearly all are none; near copies share a fingerprint.
+    rows, parts = np.column_stack([words, fingerprints]), np.empty(len(fingerprints), np.uint64)
+    _kernel.xxh64_each(rows, rows.shape[1] * rows.itemsize, 0, parts)
     ordered = np.sort(parts)
     shared = ordered[1:][ordered[1:] == ordered[:-1]]
     if not len(shared):
@@ -499,7 +503,7 @@ def _twins(
     twins: list[tuple[int, int]] = []
     for row in np.flatnonzero(np.isin(parts, shared)).tolist():
         sample = b"" if samples is None else samples.of(places[row])
-        first = firsts.setdefault(words[row].tobytes() + fingerprints[row].tobytes() + sample, row)
+        first = firsts.setdefault(rows[row].tobytes() + sample, row)
         if first != row:
             twins.append((row, first))
     return twins

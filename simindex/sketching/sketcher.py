@@ -232,41 +232,51 @@ class Sketcher:
     def _of_sketches(self, sketches: list[Sketch]) -> SketchBatch:
         """Take ready sketches into a batch, as far as this configuration has use for them."""
         config, batch = self.config, self._empty(len(sketches), 0)
-        for place, sketch in enumerate(sketches):
-            present, fingerprint = 0, sketch.fingerprint if config.simhash else None
-            if sketch.origin is not None:
-                if sketch.origin != self.origin:
-                    raise ConfigMismatchError(
-                        "sketch: expected one made with this index's settings, found one made with others; "
-                        "sketch the document again, or use Sketch.from_rows for signatures made elsewhere"
-                    )
-                batch.sources |= OF_DOCUMENTS
-            elif config.num_perm and sketch.num_perm:
+        origins = {sketch.origin for sketch in sketches}
+        if origins - {None, self.origin}:
+            raise ConfigMismatchError(
+                "sketch: expected one made with this index's settings, found one made with others; "
+                "sketch the document again, or use Sketch.from_rows for signatures made elsewhere"
+            )
+        batch.sources = OF_DOCUMENTS if self.origin in origins else 0
+        if None in origins:
+            self._take_brought([sketch for sketch in sketches if sketch.origin is None], batch)
+        if config.num_perm:
+            found = [sketch.words for sketch in sketches]
+            has_rows = np.array([words is not None for words in found], dtype=bool)
+            for sketch in sketches:
+                if sketch.num_perm != config.num_perm and sketch.words is not None:
+                    raise ValueError(f"sketch: expected num_perm {config.num_perm}, found {sketch.num_perm}")
+            if has_rows.any():
+                joined = np.concatenate([words for words in found if words is not None])
+                batch.words[has_rows] = joined.reshape(-1, config.num_perm // 8)
+            batch.num_shingles[:] = [sketch.num_shingles for sketch in sketches]
+            batch.present[has_rows] = HAS_SIGNATURE
+        if config.simhash:
+            prints = [sketch.fingerprint for sketch in sketches]
+            batch.fingerprints[:] = [value or 0 for value in prints]
+            batch.present[[value is not None for value in prints]] |= HAS_FINGERPRINT
+        if batch.kept is not None:
+            batch.kept = [sketch.kept for sketch in sketches]
+        one_in = config.containment
+        samples = [sketch.sample for sketch in sketches if sketch.sample] if one_in else []
+        if one_in and len(samples) == len(sketches) and all(sample.one_in <= one_in for sample in samples):
+            batch.samples = Samples.of(samples, one_in)
+        return batch
+
+    def _take_brought(self, sketches: list[Sketch], batch: SketchBatch) -> None:
+        """Take note of sketches that were made elsewhere, which must have what is compared."""
+        config = self.config
+        for sketch in sketches:
+            if config.num_perm and sketch.num_perm:
                 batch.sources |= OF_ROWS
                 batch.origin = None
-            elif fingerprint is None:
+            elif not config.simhash or sketch.fingerprint is None:
                 named = {"MinHash rows": config.num_perm, "a fingerprint": config.simhash}
                 wanted = " or ".join(name for name, is_on in named.items() if is_on)
                 raise ValueError(
                     f"sketch: expected {wanted}, which this configuration compares, found {sketch!r}"
                 )
-            if config.num_perm and sketch.words is not None:
-                if sketch.num_perm != config.num_perm:
-                    raise ValueError(f"sketch: expected num_perm {config.num_perm}, found {sketch.num_perm}")
-                batch.words[place] = sketch.words
-                batch.num_shingles[place] = sketch.num_shingles
-                present = HAS_SIGNATURE
-            if fingerprint is not None:
-                batch.fingerprints[place] = fingerprint
-                present |= HAS_FINGERPRINT
-            batch.present[place] = present
-            if batch.kept is not None:
-                batch.kept[place] = sketch.kept
-        one_in = config.containment
-        samples = [sketch.sample for sketch in sketches if sketch.sample]
-        if one_in and len(samples) == len(sketches) and all(sample.one_in <= one_in for sample in samples):
-            batch.samples = Samples.of(samples, one_in)
-        return batch
 
 
 def all_shingles(config: Config, texts: list[Any]) -> Samples:

@@ -8,32 +8,41 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simindex import _kernel
+from simindex.batching import bytes_of
 from simindex.format.keys import encode_key, key_hashes, pack_keys
 
-TUPLES = st.one_of(
-    st.tuples(st.integers(), st.text()),
-    st.tuples(st.text(), st.sampled_from(["a", b"b", 3]), st.sampled_from([None, {"m": 1}])),
-)
+VALUES = st.one_of(st.text(), st.binary(), st.none(), st.integers(), st.lists(st.text(), max_size=3))
+ITEMS = st.one_of(st.tuples(st.integers(), VALUES), st.tuples(st.text(), VALUES, st.none() | VALUES))
 NO_ITEMS: list[Any] = [(), ("k",), (1, 2, 3, 4), "ab", None, {"k": "text", "l": "m"}]
 
 
-def split(items: list[Any]) -> Any:
-    """The plain twin of `split_items`."""
-    if not all(isinstance(item, tuple | list) and 2 <= len(item) <= 3 for item in items):
-        return None
-    metadata = [item[2] if len(item) == 3 else None for item in items]
-    return (
-        [item[0] for item in items],
-        [item[1] for item in items],
-        metadata if any(one is not None for one in metadata) else None,
-        {type(item[1]) for item in items},
+def taken(items: list[Any], size: int, room: int) -> tuple[list[Any], list[Any], list[Any], set[type], int]:
+    """The plain twin of `take_items`."""
+    some: list[Any] = []
+    for item in items[:size]:
+        some.append([*item, None][:3])
+        room -= bytes_of(some[-1][1]) + (0 if some[-1][2] is None else bytes_of(some[-1][2]))
+        if room <= 0:
+            break
+    keys, documents, metadata = map(list, zip(*some, strict=True)) if some else ([], [], [])
+    return keys, documents, metadata, set(map(type, documents)), room
+
+
+@given(st.lists(ITEMS | ITEMS.map(list), max_size=12), st.integers(0, 15), st.integers(1, 2_000))
+def test_items_are_taken_apart_and_counted_as_in_plain_python(items: list[Any], size: int, room: int) -> None:
+    iterator = iter(items)
+    found = _kernel.take_items(iterator, size, room, str.__sizeof__, bytes_of)
+    assert found == taken(items, size, room)
+    assert list(iterator) == items[len(found[0]) :]
+
+
+@pytest.mark.parametrize("bad", [*NO_ITEMS, "x" * 200])
+def test_what_is_no_item_is_named(bad: Any) -> None:
+    with pytest.raises(TypeError) as error:
+        _kernel.take_items(iter([("k", "text"), bad]), 5, 1_000, str.__sizeof__, bytes_of)
+    assert (
+        str(error.value) == f"item: expected (key, document) or (key, document, metadata), found {bad!r:.80}"
     )
-
-
-@given(st.lists(st.one_of(TUPLES, TUPLES.map(list)), max_size=20), st.booleans(), st.sampled_from(NO_ITEMS))
-def test_items_are_split_as_in_plain_python(items: list[Any], is_bad: bool, bad: Any) -> None:
-    some = [*items, bad] if is_bad else items
-    assert _kernel.split_items(some) == split(some)
 
 
 LIMITS = [2**bits + more for bits in (0, 5, 7, 8, 15, 16, 31, 32, 63) for more in (-1, 0, 1)]
