@@ -467,10 +467,6 @@ def test_path_of_the_home_folder_is_expanded(tmp_path: Path, monkeypatch: pytest
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        (
-            ":memory:",
-            "expected a folder, found ':memory:'; an index in memory is made by simindex.open",
-        ),
         ("", "expected a folder, found ''"),
         ("s3://bucket/i", "expected a folder of this machine, found an address, 's3://bucket/i'"),
         ("ind\udce9x", r"expected a folder whose name is UTF-8, as LMDB needs it, found 'ind\\udce9x'"),
