@@ -6,6 +6,7 @@ It checks arguments and delegates; it does nothing itself.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import (
     Callable,
     ItemsView,
@@ -48,6 +49,7 @@ from simindex.checks import (
 )
 from simindex.config import Config
 from simindex.errors import ClosedError, SimIndexError
+from simindex.events import event
 from simindex.format.keys import Key, encode_key
 from simindex.format.layout import Layout
 from simindex.formulas.curve import DEFAULT_THRESHOLD
@@ -153,6 +155,7 @@ class Index:
         untrusted: bool = False,
         warm: bool = False,
     ) -> None:
+        started = time.monotonic()
         if refresh not in ("auto", "manual"):
             raise ValueError(f'refresh: expected "auto" or "manual", found {refresh!r}')
         if refresh == "manual" and mode != "r":
@@ -189,6 +192,7 @@ class Index:
             if warm:
                 with store.reading() as txn:
                     self._reader.current(txn).directory.warm()
+            event("opened", store.path, mode=mode, seconds=time.monotonic() - started)
         except BaseException as exc:
             store.close()
             if isinstance(exc, SimIndexError):

@@ -6,12 +6,15 @@ index was not changed meanwhile.
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from simindex.changes.merges import runs_to_compact
 from simindex.changes.session import Session, Writer
 from simindex.errors import damaged
+from simindex.events import event
 from simindex.format.keys import number_key, segment_prefix
 from simindex.format.layout import SegmentEntry
 from simindex.format.meta import MANIFEST_KEY, encode_manifest
@@ -39,7 +42,8 @@ class _Changed(Exception):  # noqa: N818 # it is no error
 def compact(session: Session, progress: Progress | None) -> None:
     """Merge everything into one segment and give the space back; see `Index.compact`."""
     with session.alone("compact") as writer:
-        done = 0
+        done, started = 0, time.monotonic()
+        before = os.stat(session.store.data).st_size
         while True:
             compaction = _Compaction(session, writer, progress, done)
             needed = compaction.needed_bytes()
@@ -50,6 +54,13 @@ def compact(session: Session, progress: Progress | None) -> None:
                 writer.take_over(compaction.manifest)
                 if not compaction.leaves_more:
                     break
+        event(
+            "compacted",
+            session.store.path,
+            bytes_before=before,
+            bytes_after=os.stat(session.store.data).st_size,
+            seconds=time.monotonic() - started,
+        )
         # What was written last has pushed them out of a small memory.
         with session.store.reading() as txn:
             session.reader.current(txn).directory.warm()

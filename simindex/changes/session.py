@@ -19,6 +19,7 @@ from __future__ import annotations
 import shutil
 import sys
 import threading
+import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -40,6 +41,7 @@ from simindex.errors import (
     SimIndexError,
     TransactionOpenError,
 )
+from simindex.events import event
 from simindex.format.keys import key_hashes, number_key, numbered, segment_of, segment_prefix
 from simindex.format.meta import (
     MANIFEST_KEY,
@@ -72,6 +74,9 @@ from simindex.storage.environment import ReadTransaction, WriteTransaction
 from simindex.storage.folder import COMPACT_FOLDER
 from simindex.storage.lmdb_file import closed, read_only
 from simindex.storage.store import MOVED_KEY, Store
+
+_LONG_SECONDS = 1.0
+"""Merging that keeps a commit for so long is logged."""
 
 Result = TypeVar("Result")
 
@@ -290,7 +295,10 @@ class Writer:
             written = num_bytes([*puts, *records, *touched])
             return step_budget(scheme.tables.layout.tier_factor, manifest, pending.size, written)
 
+        started = time.monotonic()
         merged = self.merges.advance(manifest, committed.segments, budget if merging else None, view)
+        if (seconds := time.monotonic() - started) > _LONG_SECONDS:
+            event("merged", self._store.path, seconds=seconds, segments=len(merged.manifest.segments))
         if flags:
             merged.count_dead(number for number, flag in flags.items() if flag & REMOVED_SKETCH)
         # What a merge has put among the segments is read anew.

@@ -18,6 +18,7 @@ from typing import Any
 
 from simindex.checks import require_callable
 from simindex.errors import BackupTargetError
+from simindex.events import event
 from simindex.format.layout import SegmentEntry
 from simindex.format.meta import CONFIG_KEY, Manifest, decode_manifest
 from simindex.maintenance.backup_folder import FolderTarget, open_folder
@@ -68,6 +69,7 @@ def backup(
             copied = _Copying(source, scheme, target, counter).run()
     counter.end()
     seconds = time.monotonic() - started
+    event("backup done", source.path, target=target.name, copied_bytes=target.copied_bytes, seconds=seconds)
     return BackupReport(
         path=target.name, created=target.is_new, copied_bytes=target.copied_bytes, seconds=seconds, **copied
     )

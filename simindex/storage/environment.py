@@ -22,6 +22,7 @@ import lmdb
 
 from simindex import _kernel
 from simindex.errors import CorruptIndexError, SimIndexError, damaged
+from simindex.events import event
 from simindex.storage.check_at_open import RECORDS, prove_records
 from simindex.storage.folder import DATA_FILE, LMDB_LOCK_FILE
 from simindex.storage.lmdb_file import translated
@@ -481,6 +482,8 @@ class ReadTransaction(Visitor):
             if isinstance(error, lmdb.Error):
                 raise translated(error, self._path) from error
             if isinstance(error, SimIndexError):
+                if isinstance(error, CorruptIndexError) and error.path is None:
+                    event("damage met", self._path, damage=str(error))
                 error.located(self._path)
 
     def get(self, database: str, key: bytes) -> memoryview | None:

@@ -30,6 +30,7 @@ import lmdb
 
 from simindex.checks import local_path, require_int, require_seconds
 from simindex.errors import ClosedError, FormatError, IndexFullError, IndexLockedError, SimIndexError
+from simindex.events import event
 from simindex.storage.check_at_open import is_unfinished, open_proven
 from simindex.storage.environment import (
     BETWEEN_FILES,
@@ -84,6 +85,9 @@ _READER_CHECK_SECONDS = 60.0
 
 _HELD_BACK = 10
 """Times the live bytes by which a file grows beside an old snapshot before a writer warns of it."""
+
+_NEARLY_FULL_BYTES = 1 << 26
+"""Less free disk, or a twentieth of the file, is little."""
 
 _LOOK_AGAIN_SECONDS = 1.0
 """A reader looks that often whether its file is still in its place."""
@@ -142,7 +146,7 @@ class Store:
         self._checked_readers = time.monotonic()
         self._oldest_snapshot: tuple[int, int] | None = None
         """The oldest at the last look at readers; `_bytes_then` is how long the file was when it was met."""
-        self._bytes_then, self._has_warned = 0, False
+        self._bytes_then, self._has_warned, self._is_short = 0, False, False
         require_seconds("timeout", timeout)
         require_permissions(permissions)
         self._permissions = permissions
@@ -154,12 +158,14 @@ class Store:
             registry.on_fork.add(weakref.WeakMethod(self._abandon))
             if self.writable:
                 self._lock = WriterLock(self.path, permissions_of(Path(self.path), permissions), timeout)
-                if self._lock.waited_seconds:
+                if waited := self._lock.waited_seconds:
+                    event("waited for the writer", self.path, waited_seconds=waited)
                     require_place(Path(self.path), mode, permissions)  # it may have been made meanwhile
             if is_unfinished(self.path):
                 if mode != "a":
                     raise never_completed(self.path)
                 os.truncate(self.data, 0)
+                event("recovered", self.path, dropped="an index that was never completed")
             self._environment = self._open_environment()
             self._keep_limit()
             self.is_new = not self._open_databases(self._environment, mode)
@@ -517,6 +523,8 @@ class Store:
             except IndexFullError:
                 if not remedies:
                     raise
+                if len(remedies) == 2:
+                    event("ballast used", self.path, ballast_bytes=self._space.held)
                 remedies.pop()()
         if self._space.is_lifted and not self._is_compacting:
             with contextlib.suppress(OSError):  # the commit is durable all the same
@@ -563,7 +571,8 @@ class Store:
                 size, limit = environment.info("map_size"), self._space.map_limit
                 if size >= limit:
                     raise self._space.full(limit) from None
-                environment.move_map(min(max(2 * size, size + (1 << 20)), limit))
+                environment.move_map(larger := min(max(2 * size, size + (1 << 20)), limit))
+                event("map grown", self.path, map_bytes=larger)
             except lmdb.MapResizedError:
                 environment.move_map(0)
             except lmdb.Error as exc:
@@ -575,15 +584,19 @@ class Store:
         """Free the slots of killed readers, and warn of a snapshot beside which the file grows and grows."""
         with Visit(environment.gate) as _visit:
             # They pin pages until LMDB is made to look for them.
-            environment.env.reader_check()
+            freed = environment.env.reader_check()
             oldest = oldest_snapshot(environment.env)
             with environment.env.begin() as txn:
                 live = used_bytes(environment.env, txn, environment.databases)
+        if freed:
+            event("readers freed", self.path, readers=freed)
+        self._look_at_disk(file_bytes)
         if oldest is None or oldest != self._oldest_snapshot:
             self._oldest_snapshot, self._bytes_then = oldest, file_bytes
         elif file_bytes - self._bytes_then > _HELD_BACK * max(live, 1 << 20) and not self._has_warned:
             self._has_warned = True
             grown = file_bytes - self._bytes_then
+            event("snapshot held", self.path, reader=oldest[1], grown_bytes=grown, live_bytes=live)
             warnings.warn(
                 f"{self.path}: a snapshot of process {oldest[1]}, older than {_READER_CHECK_SECONDS:.0f} "
                 f"seconds, keeps the space of every change since: beside it the file has grown by {grown:,} "
@@ -592,6 +605,15 @@ class Store:
                 RuntimeWarning,
                 stacklevel=2,
             )
+
+    def _look_at_disk(self, file_bytes: int) -> None:
+        """Log that the disk is nearly full, once until there is room again."""
+        with contextlib.suppress(OSError):
+            free = self._space.available()
+            is_short = free < max(_NEARLY_FULL_BYTES, file_bytes // 20)
+            if is_short and not self._is_short:
+                event("disk nearly full", self.path, free_bytes=free, file_bytes=file_bytes)
+            self._is_short = is_short
 
     def _put_back(self, at: int, older: bytes) -> None:
         """Write the meta page that a failed commit was about to write over as it was before."""

@@ -1,0 +1,211 @@
+"""The log "simindex": each event with its figures, and the table of them in the docs."""
+
+import logging
+import random
+import re
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+from warnings import catch_warnings
+
+import pytest
+from support.faults import set_bound
+from support.stored import flipped, store_values, stored_values
+
+import simindex
+from simindex import Config, CorruptIndexError, IndexFullError, Layout
+from simindex.events import EVENTS
+
+SMALL, TINY = Config(num_perm=64), Layout(2, 64, 4096)
+
+
+class Log(logging.Handler):
+    """The records of the log, oldest first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: list[Any] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record)
+
+    def of(self, name: str) -> list[Any]:
+        return [record for record in self.records if record.event == name]
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> Log:
+    handler, logger = Log(), logging.getLogger("simindex")
+    monkeypatch.setattr(logger, "handlers", [handler])
+    monkeypatch.setattr(logger, "level", logging.DEBUG)
+    monkeypatch.setattr(logger, "propagate", False)
+    monkeypatch.setattr(logger, "_cache", {})
+    return handler
+
+
+def text(number: int) -> list[str]:
+    return [f"{number} {letter}" for letter in "abcde"]
+
+
+def test_opening_compaction_and_backup_are_logged_with_their_figures(tmp_path: Path, log: Log) -> None:
+    with simindex.open(tmp_path / "i", "x", SMALL) as index:
+        index.insert_many([(number, text(number), bytes(3000)) for number in range(500)])
+        index.remove_many(range(400))
+        index.compact()
+        index.backup(tmp_path / "b")
+    (opened,) = log.of("opened")
+    assert (opened.index, opened.mode, opened.levelname) == (str(tmp_path / "i"), "x", "DEBUG")
+    (compacted,) = log.of("compacted")
+    assert compacted.bytes_after == (tmp_path / "i" / "data.mdb").stat().st_size < compacted.bytes_before
+    assert compacted.getMessage().startswith(
+        f"{tmp_path / 'i'}: compacted: bytes_before {compacted.bytes_before}, "
+    )
+    (done,) = log.of("backup done")
+    assert done.target == str(tmp_path / "b")
+    assert done.copied_bytes > 0
+    assert not any(log.of(name) for name in EVENTS if EVENTS[name] >= logging.WARNING)
+
+
+def test_index_that_was_never_completed_is_logged_as_recovered(tmp_path: Path, log: Log) -> None:
+    (tmp_path / "i").mkdir()
+    with simindex.open(tmp_path / "other", "x", SMALL) as index:
+        index.insert("a", text(1))
+    whole = (tmp_path / "other" / "data.mdb").read_bytes()
+    (tmp_path / "i" / "data.mdb").write_bytes(whole[:100])
+    simindex.open(tmp_path / "i", config=SMALL).close()
+    assert len(log.of("recovered")) == 1
+
+
+def test_wait_for_the_writer_is_logged(tmp_path: Path, log: Log) -> None:
+    first = simindex.open(tmp_path / "i")
+    ending = threading.Timer(0.2, first.close)
+    ending.start()
+    with simindex.open(tmp_path / "i", timeout=60):
+        ending.join()
+    (waited,) = log.of("waited for the writer")
+    assert waited.waited_seconds > 0
+
+
+def test_map_that_grows_and_ballast_that_is_used_are_logged(tmp_path: Path, log: Log) -> None:
+    path, most = tmp_path / "i", 4 << 20
+    with simindex.open(path, "x", SMALL, layout=TINY, map_bytes=1 << 20, max_bytes=most) as index:
+        items = ((number, text(number), bytes(2500)) for number in range(10_000))
+        with pytest.raises(IndexFullError):
+            index.insert_many(items, batch_size=20)
+        with pytest.raises(IndexFullError):  # what is left takes some more
+            index.insert_many(((number, text(number)) for number in range(10_000, 20_000)), batch_size=1)
+        stored = [key for key in index if isinstance(key, int)]
+        assert log.of("map grown")[-1].map_bytes > 1 << 20
+        assert not log.of("ballast used")
+        index.remove_many(random.Random(3).sample(stored, len(stored) // 2))
+    used = log.of("ballast used")
+    assert used
+    assert all(record.ballast_bytes > 0 for record in used)
+
+
+def test_snapshot_that_holds_space_back_and_a_short_disk_are_logged_once(
+    tmp_path: Path, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_bound(monkeypatch, "seconds between looks for dead readers", 0.0)
+    with simindex.open(tmp_path / "i", "x", SMALL) as index:
+        index.insert(1, text(1))
+        with simindex.open(tmp_path / "i", "r", refresh="manual") as pinned:
+            assert len(pinned) == 1
+            for number in range(80):
+                with catch_warnings(action="ignore"):
+                    index.replace(1, text(1), bytes(200_000) + bytes([number]))
+        (held,) = log.of("snapshot held")
+        assert held.grown_bytes > 10 << 20
+        assert not log.of("disk nearly full")
+        monkeypatch.setattr("simindex.storage.folder.Space.available", lambda _: 1 << 25)
+        for number in range(3):
+            index.replace(1, text(1), number)
+    (short,) = log.of("disk nearly full")
+    assert short.free_bytes == 1 << 25
+
+
+def test_slots_of_killed_readers_that_are_freed_are_logged(
+    tmp_path: Path, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_bound(monkeypatch, "seconds between looks for dead readers", 0.0)
+    script = (
+        "import os, signal, sys, simindex; index = simindex.open(sys.argv[1], 'r', refresh='manual'); "
+        "len(index); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    with simindex.open(tmp_path / "i", "x", SMALL) as index:
+        index.insert(1, text(1))
+        subprocess.run([sys.executable, "-c", script, tmp_path / "i"], check=False)
+        for number in range(3):
+            index.replace(1, text(1), number)
+    assert [record.readers for record in log.of("readers freed")] == [1]
+
+
+def test_damage_that_a_call_meets_is_logged_once(tmp_path: Path, log: Log) -> None:
+    path = tmp_path / "i"
+    with simindex.open(path, "x", SMALL) as index:
+        index.insert(1, text(1))
+    (name, key, value), *_ = [stored for stored in stored_values(path) if stored[0] == "documents"]
+    store_values(path, [(name, key, flipped(value, 40))])
+    with simindex.open(path) as index, pytest.raises(CorruptIndexError):
+        index[1]
+    (met,) = log.of("damage met")
+    assert (met.index, met.levelname) == (str(path), "ERROR")
+
+
+def test_merge_that_keeps_a_commit_waiting_is_logged(
+    tmp_path: Path, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter(range(0, 10**6, 5))
+    with simindex.open(tmp_path / "i", "x", SMALL) as index:
+        index.insert(1, text(1))
+        monkeypatch.setattr(
+            "simindex.changes.session.time", type("Time", (), {"monotonic": lambda: next(clock)})
+        )
+        index.insert(2, text(2))
+    (merged,) = log.of("merged")
+    assert merged.seconds == 5
+
+
+def test_ten_thousand_events_of_many_threads_are_each_logged_once(tmp_path: Path, log: Log) -> None:
+    simindex.open(tmp_path / "i").close()
+    log.records.clear()
+
+    def work() -> None:
+        for _ in range(1_000):
+            simindex.events.event("merged", "i", seconds=time.monotonic(), segments=1)
+
+    threads = [threading.Thread(target=work) for _ in range(10)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(log.of("merged")) == 10_000
+
+
+def test_nothing_is_printed_where_no_log_is_configured(tmp_path: Path) -> None:
+    script = (
+        "import sys, simindex.events; "
+        "[simindex.events.event(name, sys.argv[1], figure=1) for name in simindex.events.EVENTS]"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, tmp_path], capture_output=True, text=True, check=True
+    )
+    assert (done.stdout, done.stderr) == ("", "")
+
+
+def test_page_names_every_event_with_its_level_and_its_figures() -> None:
+    root = Path(__file__).parents[1]
+    page = (root / "docs" / "howto" / "in-production.md").read_text()
+    rows = dict(re.findall(r"^\| `([\w ]+)` \| (\w+) \|", page, re.MULTILINE))
+    assert rows == {name: logging.getLevelName(level).lower() for name, level in EVENTS.items()}
+    sources = "".join(file.read_text() for file in (root / "simindex").rglob("*.py"))
+    calls = dict(re.findall(r'\bevent\(\s*"([\w ]+)",\s*[\w.]+,\s*([^"]*?)\)\n', sources))
+    for name in EVENTS:
+        row = next(line for line in page.splitlines() if line.startswith(f"| `{name}` |"))
+        if name in calls:
+            assert set(re.findall(r"(\w+)=", calls[name])) == set(
+                re.findall(r"`(\w+)`", row.split("|")[3])
+            ), name
