@@ -157,10 +157,7 @@ class Store:
             self._space.look()
             registry.on_fork.add(weakref.WeakMethod(self._abandon))
             if self.writable:
-                self._lock = WriterLock(self.path, permissions_of(Path(self.path), permissions), timeout)
-                if waited := self._lock.waited_seconds:
-                    event("waited for the writer", self.path, waited_seconds=waited)
-                    require_place(Path(self.path), mode, permissions)  # it may have been made meanwhile
+                self._take_lock(mode, permissions, timeout)
             if is_unfinished(self.path):
                 if mode != "a":
                     raise never_completed(self.path)
@@ -176,6 +173,12 @@ class Store:
             raise
 
     # ---- opening ----
+
+    def _take_lock(self, mode: Mode, permissions: int | None, timeout: float | None) -> None:
+        self._lock = WriterLock(self.path, permissions_of(Path(self.path), permissions), timeout)
+        if waited := self._lock.waited_seconds:
+            event("waited for the writer", self.path, waited_seconds=waited)
+            require_place(Path(self.path), mode, permissions)  # it may have been made meanwhile
 
     def _open_environment(self) -> Environment:
         folder = os.path.realpath(self.path)
