@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from simindex.config import Config, Shingles
-from simindex.sketching.common_runs import CommonRun, common_runs
+from simindex.sketching.common_runs import CommonRun, ShingleRow, common_runs
 from simindex.sketching.spans import Tokens, shingle_numbers, tokens_of
 
 
@@ -101,7 +101,7 @@ def explain(a: str, b: str, config: Config | None = None) -> Explanation:
     set_a, set_b = np.unique(of_a), np.unique(of_b)
     common = len(np.intersect1d(set_a, set_b, assume_unique=True))
     union = len(set_a) + len(set_b) - common
-    runs = common_runs(of_a, of_b)
+    runs = common_runs(ShingleRow(of_a), ShingleRow(of_b))
     return Explanation(
         similarity=common / union if union else 0.0,
         passages=sorted(_passage(run, in_a, in_b, shingles.size) for run in runs),

@@ -8,7 +8,7 @@ of n distinct shingles is missed only where none of them is sampled, whose chanc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -22,11 +22,11 @@ from simindex.jsonable import fields_of
 from simindex.queries.containment import meeting_probability, places_of_rarest, require_samples
 from simindex.queries.matches import Results
 from simindex.queries.view import EVERY, View
-from simindex.sketching.common_runs import common_runs
+from simindex.sketching.common_runs import CommonRun, ShingleRow, common_runs
 from simindex.sketching.document import Texts, document_under
 from simindex.sketching.sample import mixed_hashes, sample_top
 from simindex.sketching.shingles import document_hashes
-from simindex.sketching.spans import Tokens, shingle_numbers, tokens_of
+from simindex.sketching.spans import ShingleNumbers, Tokens, shingle_numbers, tokens_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +130,7 @@ def passages(
     best = np.sort(np.argsort(-hits, kind="stable")[:max_candidates])
     found.truncated = len(asked) < len(keys) or len(best) < len(numbers)
     by_owner = np.split(asked[met["query"]][np.argsort(owners, kind="stable")], np.cumsum(hits)[:-1])
+    runs_with = _comparing(own)
     for place, _, record in view.all_with(numbers[best]):
         if texts is None:
             found += _estimated(record.key, own, sampled, np.isin(places, by_owner[best[place]]), least)
@@ -137,7 +138,7 @@ def passages(
         stored = document_under(texts, record.key)
         _require_text(f"texts: {record.key!r}", stored)
         other = _Text(tokens_of(stored, config.shingles, names), own.size)
-        found += _compared(record.key, own, other, least)
+        found += _compared(record.key, own, other, runs_with(other), least)
     found.sort(key=lambda passage: (-passage.words, passage.start))  # stable: then in stored order
     del found[limit or len(found) :]
     return found
@@ -169,10 +170,28 @@ class _Text(NamedTuple):
         return int(self.tokens.starts[first]), int(self.tokens.ends[last - 1]), last - first
 
 
-def _compared(key: Key, own: _Text, other: _Text, least: int) -> Iterator[StoredPassage]:
-    """Yield the runs of at least so many words that two texts have in common."""
-    of_own, of_other = shingle_numbers([own.tokens.numbers, other.tokens.numbers], own.size)
-    for run in common_runs(of_own, of_other):
+def _comparing(own: _Text) -> Callable[[_Text], list[CommonRun]]:
+    """Return what returns the runs that a text has in common with another; its own part is done once."""
+    tokens, size = own.tokens.numbers, own.size
+    if len(tokens) < size:  # it is one run, of fewer tokens
+        return lambda other: common_runs(
+            *map(ShingleRow, shingle_numbers([tokens, other.tokens.numbers], size))
+        )
+    numbers = ShingleNumbers(tokens, size)
+    row = ShingleRow(numbers.own)
+
+    def runs_with(other: _Text) -> list[CommonRun]:
+        is_shorter = len(other.tokens.numbers) < size  # such a one is a run that no longer text has
+        return [] if is_shorter else common_runs(row, ShingleRow(numbers.of(other.tokens.numbers)))
+
+    return runs_with
+
+
+def _compared(
+    key: Key, own: _Text, other: _Text, runs: Iterable[CommonRun], least: int
+) -> Iterator[StoredPassage]:
+    """Yield the runs that two texts have in common, of at least so many words."""
+    for run in runs:
         start, end, words = own.span(run.first_a, run.first_a + run.length)
         if words >= least:
             stored_start, stored_end, _ = other.span(run.first_b, run.first_b + run.length)

@@ -3,8 +3,9 @@
 Invariant: every occurrence of a shared shingle, in both rows, is in a run.
 
 A run is maximal at its end; at its beginning, too, but where it would reach back over more than
-`_LONGEST_REACH` shingles of an earlier one. Of many occurrences a few are tried, so the time is linear in
-both rows and the longest possible run may be missed among more than `_TRIED` occurrences.
+`_LONGEST_REACH` shingles of an earlier one. Of many occurrences a few are tried, so the time is linear in the
+second row and in what the two share, and the longest possible run may be missed among more than `_TRIED`
+occurrences. The first row is sorted once, however many others it is compared with.
 """
 
 from __future__ import annotations
@@ -26,57 +27,87 @@ class CommonRun(NamedTuple):
     length: int
 
 
-def common_runs(a: np.ndarray, b: np.ndarray) -> list[CommonRun]:
+class ShingleRow:
+    """A row of shingle numbers, sorted for comparisons with others; -1 is a shingle that no other row has."""
+
+    def __init__(self, numbers: np.ndarray) -> None:
+        self.array, self.numbers = numbers, numbers.tolist()
+        self.order = np.argsort(numbers, kind="stable")
+        self.ascending = numbers[self.order]
+
+    def places_of(self, ascending: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return where the occurrences of numbers begin in `order`, and where they end."""
+        return self.ascending.searchsorted(ascending), self.ascending.searchsorted(ascending, "right")
+
+    def shared_with(self, other: ShingleRow) -> np.ndarray:
+        """Return the places, ascending, of the numbers that the other row, a short one, has, too."""
+        is_first = np.diff(other.ascending, prepend=-1) != 0
+        firsts, behinds = self.places_of(other.ascending[is_first])
+        counts = behinds - firsts
+        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        return np.sort(self.order[np.repeat(firsts, counts) + within])
+
+
+def common_runs(a: ShingleRow, b: ShingleRow) -> list[CommonRun]:
     """Return the runs that two rows have in common, by their place in `a`.
 
     The first row is walked; each of its shared shingles that is in no run yet begins one, at the occurrence
     in the second that makes it longest, and of equal ones at the next behind the run before. What of the
     second row is then in no run is walked in the same way.
 
-    >>> common_runs(np.array([1, 2, 3, 4, 5]), np.array([3, 4, 9, 1, 2]))
+    >>> common_runs(ShingleRow(np.array([1, 2, 3, 4, 5])), ShingleRow(np.array([3, 4, 9, 1, 2])))
     [CommonRun(first_a=0, first_b=3, length=2), CommonRun(first_a=2, first_b=0, length=2)]
     """
-    left = np.flatnonzero(np.isin(a, b))
-    found = _walk(a, b, left)
-    covered = np.zeros(len(b) + 1, np.int64)
+    found = _walk(a, b, a.shared_with(b))
+    covered = np.zeros(len(b.numbers) + 1, np.int64)
     for run in found:
         covered[run.first_b] += 1
         covered[run.first_b + run.length] -= 1
-    rest = np.flatnonzero(np.isin(b, a) & (np.cumsum(covered[:-1]) == 0))
+    rest = np.flatnonzero(np.cumsum(covered[:-1]) == 0)
+    firsts, behinds = a.places_of(b.array[rest])
+    rest = rest[(firsts < behinds) & (b.array[rest] >= 0)]
     found += [CommonRun(run.first_b, run.first_a, run.length) for run in _walk(b, a, rest)]
     return sorted(found)
 
 
-def _walk(a: np.ndarray, b: np.ndarray, shared: np.ndarray) -> list[CommonRun]:
+def _walk(a: ShingleRow, b: ShingleRow, shared: np.ndarray) -> list[CommonRun]:
     """Return the runs that begin at the places `shared` of `a`, those left out that are in one already."""
-    order = np.argsort(b, kind="stable")
-    ascending = b[order]
+    places, few = shared.tolist(), _TRIED // 2
+    firsts, behinds = map(np.ndarray.tolist, b.places_of(a.array[shared]))
     runs: list[CommonRun] = []
     done, behind = 0, 0  # where the run before ends, in both
-    while (at := int(shared.searchsorted(done))) < len(shared):
-        place = int(shared[at])
-        occurrences = order[ascending.searchsorted(a[place]) : ascending.searchsorted(a[place], "right")]
+    for place, first, end in zip(places, firsts, behinds, strict=True):
+        if place < done:
+            continue
+        occurrences = b.order[first:end]
         at = int(occurrences.searchsorted(behind))
-        few = _TRIED // 2
         candidates = [*occurrences[at : at + few].tolist(), *occurrences[: min(at, few)].tolist()]
         length, start = max(
-            ((_reach(a, place, b, candidate), candidate) for candidate in candidates), key=itemgetter(0)
+            ((_reach(a.numbers, place, b.numbers, candidate), candidate) for candidate in candidates),
+            key=itemgetter(0),
         )
-        back = _reach(a[:place][::-1], 0, b[:start][::-1], 0, _LONGEST_REACH)
+        back = _reach_back(a.numbers, place, b.numbers, start)
         runs.append(CommonRun(place - back, start - back, length + back))
         done, behind = place + length, start + length
     return runs
 
 
-def _reach(a: np.ndarray, at_a: int, b: np.ndarray, at_b: int, most: int | None = None) -> int:
-    """Return how many shingles agree from two places on, at most `most`."""
-    end = min(len(a) - at_a, len(b) - at_b)
-    end = end if most is None else min(end, most)
-    reached, step = 0, 16
+def _reach(a: list[int], at_a: int, b: list[int], at_b: int) -> int:
+    """Return how many shingles agree from two places on."""
+    end, reached, step = min(len(a) - at_a, len(b) - at_b), 0, 16
     while reached < end:
         stop = min(reached + step, end)
-        differ = a[at_a + reached : at_a + stop] != b[at_b + reached : at_b + stop]
-        if differ.any():
-            return reached + int(differ.argmax())
+        if a[at_a + reached : at_a + stop] != b[at_b + reached : at_b + stop]:
+            while a[at_a + reached] == b[at_b + reached]:
+                reached += 1
+            return reached
         reached, step = stop, step * 2
     return reached
+
+
+def _reach_back(a: list[int], at_a: int, b: list[int], at_b: int) -> int:
+    """Return how many shingles agree before two places, at most `_LONGEST_REACH`."""
+    most, back = min(at_a, at_b, _LONGEST_REACH), 0
+    while back < most and a[at_a - back - 1] == b[at_b - back - 1]:
+        back += 1
+    return back

@@ -11,7 +11,7 @@ strings, trees and arrays, 1972.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -127,6 +127,51 @@ def _followed_by(left: np.ndarray, most: int, right: np.ndarray, bound: int) -> 
         )
         most = bound = len(left) + 1
     return left * bound + right, most * bound
+
+
+class ShingleNumbers:
+    """A number for each run of `size` tokens of one text, and for equal ones of other texts, for others -1.
+    What is of the one text alone is done once. No text may be shorter than a run.
+
+    >>> numbers = ShingleNumbers(np.array([1, 2, 1, 2]), 2)
+    >>> numbers.own.tolist(), numbers.of(np.array([2, 1, 3, 1, 2])).tolist()
+    ([0, 1, 0], [1, -1, -1, 0])
+    """
+
+    def __init__(self, tokens: np.ndarray, size: int) -> None:
+        self._size, self._known = size, list[np.ndarray]()
+        self.own = self._numbered(tokens, self._learn)
+
+    def of(self, tokens: np.ndarray) -> np.ndarray:
+        """Return the numbers of the runs of another text."""
+        known = iter(self._known)
+        return self._numbered(tokens, lambda values: _places_in(next(known), values))
+
+    def _learn(self, values: np.ndarray) -> np.ndarray:
+        known, numbers = np.unique(values, return_inverse=True)
+        self._known.append(known)
+        return numbers
+
+    def _numbered(self, tokens: np.ndarray, name: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        singles = numbers = name(tokens)
+        length = 1
+        for bit in f"{self._size:b}"[1:]:
+            numbers = name(_pairs(numbers[:-length], numbers[length:]))
+            length *= 2
+            if bit == "1":
+                numbers = name(_pairs(numbers[:-1], singles[length:]))
+                length += 1
+        return numbers
+
+
+def _pairs(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    return np.where((left < 0) | (right < 0), -1, left << 32 | right)
+
+
+def _places_in(known: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return the place of each value among ascending ones; -1: it is not there."""
+    places = np.minimum(known.searchsorted(values), len(known) - 1)
+    return np.where(known[places] == values, places, -1)
 
 
 # ---- normalised code points, with where they come from ----
