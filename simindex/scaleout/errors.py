@@ -10,7 +10,10 @@ Invariant: all of them survive a pickle, for they come from other processes.
 
 from __future__ import annotations
 
-from simindex.errors import SimIndexError
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from simindex.errors import ConfigMismatchError, SimIndexError
 
 
 class ScaleOutError(SimIndexError):
@@ -23,3 +26,12 @@ class PlaceMissingError(ScaleOutError, TimeoutError):
 
 class UnsupportedError(ScaleOutError, TypeError):
     """Sources or sinks that only the calling process has, where other machines read or write them."""
+
+
+@contextmanager
+def naming_index(path: str) -> Iterator[None]:
+    """Say of several indexes which one has another configuration."""
+    try:
+        yield
+    except ConfigMismatchError as exc:
+        raise ConfigMismatchError(f"{path}: {exc}", exc.fields).located(path) from None

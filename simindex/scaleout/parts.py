@@ -30,7 +30,7 @@ from simindex.queries.containment import ContainmentMatches, Direction
 from simindex.queries.matches import Answers, Match, Matches
 from simindex.queries.search import Method
 from simindex.remote import is_remote
-from simindex.scaleout.errors import ScaleOutError
+from simindex.scaleout.errors import ScaleOutError, naming_index
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 """A folder of an index or the uri of a backup, or several."""
@@ -67,7 +67,8 @@ class Parts:
             indexes = list[Index]()
             for path in self._fetched:
                 indexes.append(stack.enter_context(Index(path, "r")))
-                require_equal(indexes[0].config, indexes[-1].config)
+                with naming_index(path):
+                    require_equal(indexes[-1].config, indexes[0].config)
             yield indexes
 
 

@@ -39,7 +39,7 @@ from simindex.pairs.plan import HandsOn, PairPlan, WalkPlan
 from simindex.pairs.ranges import Edges, scheme_of_config, walk_range
 from simindex.pairs.tables import Document, DocumentTables, MergedTables, Piece, PinnedTables, merged
 from simindex.queries.scheme import Scheme
-from simindex.scaleout.errors import ScaleOutError
+from simindex.scaleout.errors import ScaleOutError, naming_index
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE
 from simindex.sketching.sketcher import Sketcher
 
@@ -154,7 +154,9 @@ class Stages(NamedTuple):
 
     def _tables(self) -> Iterator[DocumentTables]:
         for folder in self.indexes:
-            yield PinnedTables(folder, self.config)
+            with naming_index(folder):
+                tables = PinnedTables(folder, self.config)
+            yield tables
         for number in range(len(self.parts)):
             if not os.path.isdir(self.partition(number)):
                 what = f"the sketches of part {number + 1} of {len(self.parts)}"

@@ -127,7 +127,7 @@ def test_indexes_keep_their_configuration(tmp_path: Path) -> None:
         plan_pairs(paths, tmp_path / "out.jsonl", config=Config(), **given)
     with simindex.open(tmp_path / "other", config=Config(num_perm=8)):
         pass
-    with pytest.raises(ConfigMismatchError, match="stored 8, asked for 64"):
+    with pytest.raises(ConfigMismatchError, match=r"/other: .*num_perm: stored 8, asked for 64"):
         plan_pairs([*paths, tmp_path / "other"], tmp_path / "out.jsonl", **given)
     with pytest.raises(UnsupportedError, match="expected files, or indexes alone, found both"):
         plan_pairs([*paths, written(tmp_path / "1.jsonl", rows())], tmp_path / "out.jsonl", **given)
