@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from operator import attrgetter
+from types import NoneType
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -265,7 +266,7 @@ def _prepared(columns: _Columns, sketcher: Sketcher, compares: int) -> NewDocume
 
 def _packed(keys: list[Any], values: list[Any]) -> Packed:
     """Return the packed metadata of documents with these keys."""
-    if values.count(None) == len(values):
+    if set(map(type, values)) <= {NoneType}:
         return Packed(NIL * len(keys), np.arange(1, len(keys) + 1))
     packed = pack_all(values)
     if packed is None:
