@@ -30,6 +30,7 @@ from simindex.arrow import Table, documents_of, keyed_documents, keys_of
 from simindex.changes.compaction import compact
 from simindex.changes.documents import (
     DEFAULT_BATCH_SIZE,
+    INSERT_BATCH,
     Conflict,
     InsertReport,
     prepare_documents,
@@ -330,7 +331,7 @@ class Index:
         items: Iterable[tuple[Any, ...]] | Table,
         *,
         on_conflict: Conflict = "error",
-        batch_size: int = DEFAULT_BATCH_SIZE,
+        batch_size: int = INSERT_BATCH,
         progress: Callable[[int], object] | None = None,
         workers: int | None = None,
         id: str | None = None,  # noqa: A002 - the column's usual name

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import simindex
-from simindex.changes.documents import DEFAULT_BATCH_SIZE
+from simindex.changes.documents import INSERT_BATCH
 from simindex.format.keys import MAX_KEY_BYTES
 from simindex.format.layout import MAX_SPAN, MAX_SPAN_WITH_SHINGLES
 from simindex.format.meta import MAX_NUMBER
@@ -68,7 +68,7 @@ FIGURES = {
     "MAX_KEY_BYTES": (MAX_KEY_BYTES, "65,536"),
     "MAX_METADATA_BYTES": (MAX_METADATA_BYTES, "1 GiB"),
     "MAX_METADATA_DEPTH": (MAX_METADATA_DEPTH, "1,023"),
-    "DEFAULT_BATCH_SIZE": (DEFAULT_BATCH_SIZE, "4,000"),
+    "INSERT_BATCH": (INSERT_BATCH, "16,000"),
     "MAX_MAP_BYTES": (MAX_MAP_BYTES, "16 TiB"),
     "MAX_READERS": (MAX_READERS, "1,024"),
     "MAX_NUMBER": (MAX_NUMBER, "2^63 - 1"),

@@ -88,6 +88,12 @@ class NewDocuments:
             None if parts[0].seen_at is None else [seen for part in parts for seen in part.seen_at or ()],
         )
 
+    @property
+    def has_distinct_keys(self) -> bool:
+        """Whether no key comes twice."""
+        hashes = np.sort(self.key_hashes)
+        return bool((hashes[1:] > hashes[:-1]).all()) or len(set(self.encoded_keys)) == len(self)
+
     def record(self, place: int, inserted_at: int) -> StoredRecord:
         """Return the record of one of them, before it may get a leader."""
         samples, all_kept = self.sketches.samples, self.sketches.kept
@@ -195,6 +201,11 @@ Conflict = Literal["error", "skip", "replace"]
 """What to do with a key that is stored already."""
 
 DEFAULT_BATCH_SIZE = 4_000
+
+INSERT_BATCH = 16_000
+"""Documents that `insert_many` commits at once; so many texts of 1,000 bytes end a batch by their size.
+Commits of 4,000 write 1.3 times the bytes, for their segments are merged once more, and take 1.27 times the
+processor time (300,000 texts of 150 words)."""
 
 READY_BATCHES = 4
 """Sketched batches that may wait beside those in the making. A thread that wants Python's global lock can

@@ -154,11 +154,19 @@ class Batch:
             self._alone.update(alike.tolist())
             alike = alike[:0]
         self._ask_all(alike)
-        answered = self._answers["query"].tolist()
-        open_places = sorted({*answered, *self._alone, *self._crowded, *self._with_known_keys()})
-        self._stored[open_places] = False
-        decisions.inserted = len(self._documents) - len(open_places)
-        for place in open_places:
+        is_open = np.zeros(len(self._documents), dtype=bool)
+        is_open[self._answers["query"]] = True
+        known = self._with_known_keys()
+        is_open[[*self._alone, *self._crowded, *known]] = True
+        self._stored[is_open] = False
+        decisions.inserted = len(self._documents) - int(is_open.sum())
+        if not known:  # else a match may be the document's own older version, or be replaced before its turn
+            is_like = np.zeros(len(self._documents), dtype=bool)
+            is_like[self._answers["query"][self._is_live]] = True
+            is_like[[*self._alone, *self._crowded]] = False
+            decisions.skipped = int(is_like.sum())
+            is_open &= ~is_like
+        for place in np.flatnonzero(is_open).tolist():
             self._settle(place)
         decisions.places = np.flatnonzero(self._stored).tolist()
         return decisions
@@ -167,7 +175,7 @@ class Batch:
         """Return the places of the keys that are stored or come more than once."""
         encoded = self._documents.encoded_keys
         known = list(self._own)
-        if len(set(encoded)) < len(encoded):
+        if not self._documents.has_distinct_keys:
             times: dict[bytes, int] = {}
             for key in encoded:
                 times[key] = times.get(key, 0) + 1
@@ -192,28 +200,28 @@ class Batch:
         self._starts = np.searchsorted(self._answers["query"], np.arange(len(self._documents) + 1)).tolist()
         self._numbers: list[int] = self._answers["number"].tolist()
         self._raw = self._answers.tobytes()
-        self._live = self._found_live()
+        self._is_live = self._found_live()
         self._scanned = found.scanned
         hits = np.frombuffer(found.truncated, dtype=np.uint8)
         self._alone.update(np.flatnonzero(hits & _kernel.CUT_CANDIDATES).tolist())
         self._crowded = set(np.flatnonzero(hits).tolist()) - self._alone
 
-    def _found_live(self) -> set[int]:
-        """Return the live ones of all committed documents in answers, where that there is one is enough."""
-        query = self._query
+    def _found_live(self) -> np.ndarray:
+        """Return which answers are live committed documents, where that there is one is enough."""
+        query, numbers = self._query, self._answers["number"]
         looks_again = isinstance(query, BandQuery) and (query.exact or query.max_distance is not None)
-        if query.limit != 1 or looks_again or not self._numbers:
-            return set()
-        numbers = np.unique(self._answers["number"])
-        rows = np.zeros(np.searchsorted(numbers, np.uint64(self._first)), dtype=MATCHES)
-        rows["number"] = numbers[: len(rows)]
-        return set(rows["number"][self._view.live_records(rows.tobytes())[0]].tolist())
+        if query.limit != 1 or looks_again:
+            return np.zeros(len(numbers), dtype=bool)
+        is_live: np.ndarray = (numbers < self._first) & self._view.have_no_mark(numbers)
+        if self._gone:
+            is_live &= ~np.isin(numbers, np.array([*self._gone], np.uint64))
+        return is_live
 
     def _has_match(self, place: int) -> bool:
         """Whether one of the answers to all is live, surely: its copies are not looked for."""
         own = self._owners.get(self._documents.encoded_keys[place])
-        found = self._numbers[self._starts[place] : self._starts[place + 1]]
-        return any(number in self._live and number != own and number not in self._gone for number in found)
+        numbers, some = self._numbers, range(self._starts[place], self._starts[place + 1])
+        return any(self._is_live[at] and numbers[at] != own and numbers[at] not in self._gone for at in some)
 
     def _found_by_all(self) -> tuple[Found, np.ndarray]:
         """Return what was found, and which rows of it only say what a document was compared with."""

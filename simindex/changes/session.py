@@ -28,8 +28,6 @@ from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-
 from simindex.changes.documents import NewDocuments
 from simindex.changes.merges import Merged, Merges, step_budget
 from simindex.changes.pending import Pending, change_of_ages, current_time, fold_copies, removal_marks
@@ -215,11 +213,10 @@ class Writer:
         """Add documents to a change; returns (inserted, replaced, skipped)."""
         encoded_keys = documents.encoded_keys
         committed = view.find_keys(encoded_keys, documents.key_hashes)
-        if not committed and (not pending.count or pending.by_key.keys().isdisjoint(encoded_keys)):
-            hashes = np.sort(documents.key_hashes)
-            if (hashes[1:] > hashes[:-1]).all() or len(set(encoded_keys)) == len(documents):
-                pending.add(documents)
-                return len(documents), 0, 0
+        all_new = not committed and (not pending.count or pending.by_key.keys().isdisjoint(encoded_keys))
+        if all_new and documents.has_distinct_keys:
+            pending.add(documents)
+            return len(documents), 0, 0
         places: list[int] = []
         new: dict[bytes, int] = {}
         replaced: list[int] = []

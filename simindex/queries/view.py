@@ -318,6 +318,13 @@ class View:
         value = self._txn.get("removed", number_key(number))
         return 0 if value is None else decode_flags(number, value)
 
+    def have_no_mark(self, numbers: np.ndarray) -> np.ndarray:
+        """Return which committed numbers are not removed."""
+        if not self._snapshot.has_removed:
+            return np.ones(len(numbers), dtype=bool)
+        each, places = np.unique(numbers, return_inverse=True)
+        return np.array([not self.removed_flags(number) for number in each.tolist()], dtype=bool)[places]
+
     def removed_between(self, first: int, behind: int) -> dict[int, int]:
         """Return number -> REMOVED flags of first..behind-1."""
         removed: dict[int, int] = {}
