@@ -189,8 +189,8 @@ def test_shared_boilerplate_gives_what_queries_and_passages_say(
         with simindex.open(folder, "r") as index:
             for key, document in rows:
                 held = []
+                found = index.passages(document, min_words=1) if isinstance(document, str) else []
                 for match in index.query_containment(document, threshold, direction="in_query"):
-                    found = index.passages(document, min_words=1) if isinstance(document, str) else []
                     spans = sorted([p.start, p.end] for p in found if p.key == match.key)
                     held.append((match.key, match.in_query, spans))
                 expected += [(key, held)] * bool(held)

@@ -109,7 +109,7 @@ def test_killed_at_random_gives_the_bytes_of_one_run(tmp_path: Path, named: dict
     expected = outputs(tmp_path)
     forget(tmp_path)
     dice, kills, rounds = random.Random(5), 0, 0
-    while kills < 8 or rounds < 2:
+    while kills < 5 or rounds < 2:
         calls = dice.randrange(num_calls)
 
         def work(calls: int = calls) -> None:
