@@ -49,21 +49,19 @@ static mapped_tree take_tree(buffers *held, PyObject *const *args) {
     return tree;
 }
 
-/* A row as it stands before a record that was copied: without its number, for its database key follows. */
-enum { ROW_HEAD = sizeof(match) - sizeof(uint64_t), COPY_HEAD = ROW_HEAD + sizeof(uint64_t) };
-
-/* Copy a record without its seal, behind its row and its database key. None: it does not fit its seal. */
+/* Copy a record without its seal, behind its row: big-endian, with the number at the end, where it is the database key.
+ * None: it does not fit its seal. */
 static PyObject *copy_record(const match *row, const uint8_t *value, size_t bytes) {
     size_t content = bytes - SEAL_BYTES;
-    uint64_t key = __builtin_bswap64(row->number), seal;
-    PyObject *copy = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(COPY_HEAD + content));
+    uint64_t figures = (uint64_t)row->query << 32 | (uint64_t)row->agree << 16 | row->distance, seal;
+    uint64_t head[2] = {__builtin_bswap64(figures), __builtin_bswap64(row->number)};
+    PyObject *copy = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(sizeof head + content));
     char *into = copy ? PyBytes_AsString(copy) : NULL;
     if (!into) return NULL;
-    memcpy(into, (const char *)row + sizeof row->number, ROW_HEAD);
-    memcpy(into + ROW_HEAD, &key, sizeof key);
-    memcpy(into + COPY_HEAD, value, content);
+    memcpy(into, head, sizeof head);
+    memcpy(into + sizeof head, value, content);
     memcpy(&seal, value + content, sizeof seal);
-    if (seal == __builtin_bswap64(xxh64(into + ROW_HEAD, sizeof key + content, 0))) return copy;
+    if (seal == __builtin_bswap64(xxh64(into + sizeof head[0], sizeof head[1] + content, 0))) return copy;
     Py_DECREF(copy);
     return Py_NewRef(Py_None);
 }

@@ -22,7 +22,7 @@ import xxhash
 
 from simindex import _kernel
 from simindex.errors import CorruptIndexError, damaged
-from simindex.format.keys import MAX_KEY_BYTES, NUMBER_KEY_BYTES, Key, number_key
+from simindex.format.keys import MAX_KEY_BYTES, Key, number_key
 from simindex.format.packed import Packed
 from simindex.format.seals import MAX_DEPTH, SEAL_BYTES, pack, seal, unpack, unseal
 
@@ -140,25 +140,20 @@ def decode_record(number: int, value: bytes | memoryview) -> StoredRecord:
     return _record(number, _content(number, value))
 
 
-class FoundRecord(NamedTuple):
-    """A document that was found: its record, and what `MATCH` says of it besides its number."""
-
-    record: StoredRecord
-    query: int
-    agree: int
-    distance: int
+FoundRecord = tuple[StoredRecord, int, int, int]
+"""A document that was found: its record, and what `MATCH` says of it besides its number."""
 
 
 def decode_found(found: bytes | FoundRecord) -> FoundRecord:
     """Return what the kernel's `find_records` has copied with all of its fields, if it is not decoded yet."""
     if not isinstance(found, bytes):
         return found
-    query, agree, distance, key = _FOUND.unpack_from(found)
-    return FoundRecord(_record(int.from_bytes(key, "big"), found[_FOUND.size :]), query, agree, distance)
+    query, agree, distance, number = _FOUND.unpack_from(found)
+    return _record(number, found[_FOUND.size :]), query, agree, distance
 
 
-_FOUND = struct.Struct(f"<IHH{NUMBER_KEY_BYTES}s")
-"""What stands before a copied record: the fields of `MATCH` but the first, and its database key."""
+_FOUND = struct.Struct(">IHHQ")
+"""What stands before a copied record: the fields of `MATCH`, the first one, its database key, at the end."""
 
 
 def decode_record_of(number: int, value: bytes | memoryview, encoded_key: bytes) -> StoredRecord | None:

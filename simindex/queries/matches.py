@@ -29,9 +29,10 @@ _T = TypeVar("_T")
 
 
 class _Found:
-    """What a match was found by, for `decode_found`; rows of a sketch, and shingles of each query."""
+    """What a match was found by: (as of `decode_found`, (rows of a sketch, shingles of each query)); when the
+    record was read, (``None``, what its standard error follows from)."""
 
-    __slots__ = ("_asked", "_found")
+    __slots__ = ("_found",)
 
     if not TYPE_CHECKING:
 
@@ -39,27 +40,34 @@ class _Found:
             """Read the record when one of its fields is asked for the first time."""
             if name not in Match.__slots__:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            found = decode_found(self._found)
-            record, query, agree, distance = found
-            num_perm, num_shingles = self._asked
+            found, more = self._found  # as one value, which another thread may replace meanwhile
+            if found is None:
+                _set_error(self, _error_of(*more))  # which costs as much as all other fields
+                return self.standard_error
+            record, query, agree, distance = decode_found(found)
+            num_perm, num_shingles = more
+            similarity = None
             # The sketch column holds zeros for the half that a sketch brought in may lack.
-            has_rows = num_perm and agree != NO_VALUE and record.present & HAS_SIGNATURE
-            similarity = similarity_table(num_perm)[agree] if has_rows else None
-            if name == "standard_error":  # which costs as much as all others
-                error = None
-                if similarity is not None:
-                    union = union_size(int(num_shingles[query]), record.num_shingles, similarity)
-                    error = standard_error(agree, num_perm, union)
-                _set_error(self, error)
-                return error
+            if num_perm and agree != NO_VALUE and record.present & HAS_SIGNATURE:
+                similarity = similarity_table(num_perm)[agree]
             if distance == NO_VALUE or not record.present & HAS_FINGERPRINT:
                 distance = None
-            _set_found(self, found)
             _set_similarity(self, similarity)
             _set_distance(self, distance)
             _set_metadata(self, record.metadata)
             _set_exact(self, False)
+            more = similarity, agree, num_perm, num_shingles, query, record.num_shingles
+            _set_found(self, (None, more))
             return getattr(self, name)
+
+
+def _error_of(
+    similarity: float | None, agree: int, num_perm: int, num_shingles: np.ndarray, query: int, stored: int
+) -> float | None:
+    """Return the standard error of a similarity that is estimated from agreeing rows."""
+    if similarity is None:
+        return None
+    return standard_error(agree, num_perm, union_size(int(num_shingles[query]), stored, similarity))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +115,12 @@ def matches_found(
     asked for, which is the larger part of what a match costs; `num_shingles`: of each query."""
     matches: list[Match] = list(map(object.__new__, repeat(Match, len(keys))))
     deque(map(_set_key, matches, keys), maxlen=0)
-    deque(map(_set_found, matches, found), maxlen=0)
-    deque(map(_set_asked, matches, repeat((num_perm, num_shingles))), maxlen=0)
+    deque(map(_set_found, matches, zip(found, repeat((num_perm, num_shingles)), strict=False)), maxlen=0)
     return matches
 
 
 _slots: Any = Match
-_set_key, _set_found, _set_asked = _slots.key.__set__, _slots._found.__set__, _slots._asked.__set__
+_set_key, _set_found = _slots.key.__set__, _slots._found.__set__
 _set_similarity, _set_distance = _slots.similarity.__set__, _slots.distance.__set__
 _set_metadata, _set_exact = _slots.metadata.__set__, _slots.exact.__set__
 _set_error = _slots.standard_error.__set__

@@ -273,7 +273,7 @@ class View:
                 continue
             if found is None:  # it is of an open transaction, or was removed, or is damaged
                 if (record := self.record(number)) is not None:
-                    live.append((place, record.key, FoundRecord(record, *row)))
+                    live.append((place, record.key, (record, *row)))
                 continue
             if snapshot.has_removed and self.removed_flags(number):
                 self._stored(number)  # raises

@@ -1,6 +1,7 @@
 """Records found by their numbers, against LMDB's own `get`."""
 
 import ctypes
+import struct
 import tempfile
 
 import xxhash
@@ -35,7 +36,7 @@ def found_by_lmdb(txn: ReadTransaction, numbers: list[int], keys: dict[int, byte
         value = bytes(txn.get("documents", number_key(number)) or b"")
         content = number_key(number) + value[:-SEAL_BYTES]
         is_sound = xxhash.xxh64_digest(content) == value[-SEAL_BYTES:]
-        records.append(row[8:] + content if is_sound else None)
+        records.append(struct.pack(">IHH", *MATCH.unpack(row)[1:]) + content if is_sound else None)
         packed += [keys[number]] if is_sound else []
     return records, len(packed), b"".join(packed)
 

@@ -5,6 +5,7 @@ import json
 import pickle
 from dataclasses import FrozenInstanceError, fields
 from datetime import UTC, datetime
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,17 @@ def test_matches_stay_matches_in_slices_copies_and_pickles() -> None:
     assert (Matches(), Matches().truncated, Matches().candidates) == ([], False, None)
     with pytest.raises(AttributeError):
         matches.truncatd = True  # type: ignore[attr-defined] # that is what is refused
+
+
+@pytest.mark.parametrize("order", [*permutations(["metadata", "similarity", "standard_error", "distance"])])
+def test_fields_of_a_match_can_be_read_in_any_order(tmp_path: Path, order: tuple[str, ...]) -> None:
+    with simindex.open(tmp_path / "i", "x", BOTH) as index:
+        index.insert("a", FOX, {"n": 1})
+        by_order, by_fields = index.query(FOX)[0], index.query(FOX)[0]
+    read = {name: getattr(by_order, name) for name in order}
+    assert read == {name: getattr(by_fields, name) for name in read}
+    assert by_order == by_fields
+    assert 0 < read["standard_error"] < 1
 
 
 def test_estimate_of_one_has_an_error_and_no_claim_to_be_exact(tmp_path: Path) -> None:
