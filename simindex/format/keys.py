@@ -35,7 +35,7 @@ def encode_key(key: object) -> bytes:
     if isinstance(key, int):
         if not -(2**63) <= key < 2**64:
             raise ValueError(f"key: expected an int of 64 bits, found {key}")
-    elif len(key) > MAX_KEY_BYTES or len(pack(key)) > MAX_KEY_BYTES + 5:
+    elif len(key) > MAX_KEY_BYTES // 4 and len(pack(key)) > MAX_KEY_BYTES + 5:
         found = len(key if isinstance(key, bytes) else key.encode("utf-8", "surrogatepass"))
         raise ValueError(f"key: expected at most {MAX_KEY_BYTES} bytes, found {found}")
     return pack(key)

@@ -43,7 +43,7 @@ from simindex.queries.scheme import Scheme
 from simindex.segments.directory import EVERY as EVERY
 from simindex.segments.directory import Directory, Segment, whole_form
 from simindex.segments.memory import MemorySegment
-from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, OF_ROWS, SketchBatch
+from simindex.sketching.sketch import HAS_FINGERPRINT, OF_ROWS, SketchBatch
 from simindex.storage.environment import ReadTransaction
 
 
@@ -528,12 +528,7 @@ class View:
             batch.kept[0] = decode_kept(record.kept)
         if not record.present:
             return batch
-        found = self.directory.read_sketch(number if record.leader is None else record.leader)
-        if found is None:
-            raise damaged(f"document {number}: expected a stored sketch, found none")
-        batch.present[0] = record.present
-        if record.present & HAS_SIGNATURE:
-            batch.words[0], batch.num_shingles[0] = found[0], record.num_shingles
-        if record.present & HAS_FINGERPRINT:
-            batch.fingerprints[0] = found[1]
+        owner = np.array([number if record.leader is None else record.leader], dtype=np.uint64)
+        batch.words, batch.fingerprints = self.directory.read_sketches(owner)
+        batch.present[0], batch.num_shingles[0] = record.present, record.num_shingles
         return batch

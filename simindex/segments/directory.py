@@ -370,12 +370,6 @@ class Directory:
         found = self.run(_kernel.find_equal, table, keys, next_keys, words, fingerprints, most)
         return [(place, number) for number, place, _, _ in MATCH.iter_unpack(found)] if found else []
 
-    def read_sketch(self, number: int) -> tuple[np.ndarray, int] | None:
-        """Return (words, fingerprint) of a number's stored sketch, or ``None``."""
-        words, fingerprint = np.empty(self.geometry.bands, dtype=np.uint64), np.empty(1, dtype=np.uint64)
-        found = self.run(_kernel.read_sketches, np.array([number], dtype=np.uint64), words, fingerprint)
-        return (words, int(fingerprint[0])) if found else None
-
     def read_sketches(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the stored sketches of many numbers, uint64: words, a row each, and fingerprints."""
         words = np.empty((len(numbers), self.geometry.bands), dtype=np.uint64)

@@ -192,8 +192,8 @@ def test_sketches_of_many_are_those_of_each() -> None:
         ranks = np.arange(0, 50, 3, dtype=np.uint32)
         words, fingerprints = pinned.sketches(ranks)
         for rank, row, bits in zip(pinned.ranks.numbers(ranks).tolist(), words, fingerprints, strict=True):
-            alone = pinned.read(lambda view, number=rank: view.directory.read_sketch(number))  # type: ignore[misc]
-            assert np.array_equal(alone[0], row)
-            assert alone[1] == int(bits)
+            alone = pinned.read(lambda view, number=rank: view.directory.read_sketches(np.array([number])))  # type: ignore[misc]
+            assert np.array_equal(alone[0], [row])
+            assert alone[1] == [bits]
         with pytest.raises(CorruptIndexError, match="expected a stored sketch"):
             pinned.read(lambda view: view.directory.read_sketches(np.array([3, 10**6])))

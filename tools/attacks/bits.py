@@ -128,8 +128,8 @@ def questions_of(directory: Directory, data: SegmentData, number: int) -> list[Q
         return list(directory.find_keys(table, wanted, ALL))
 
     def sketch() -> Any:
-        found = directory.read_sketch(data.base + number)
-        return None if found is None else (found[0].tolist(), found[1])
+        words, fingerprints = directory.read_sketches(np.array([data.base + number]))
+        return words.tolist(), fingerprints.tolist()
 
     asked: list[Question] = [
         partial(keys, KEY_TABLE, key),
