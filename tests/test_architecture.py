@@ -152,8 +152,24 @@ def test_only_the_command_line_prints() -> None:
         assert not calls & {"print", "input", "breakpoint"}, path
         assert not attributes_of(path) & {"stdout", "stderr"}, path
         assert "stdin" not in attributes_of(path) or room_of(path) == "inputs", path
-        assert not roots(path) & {"rich", "typer"}, path
+        assert not roots(path) & {"click", "rich"}, path
         assert "logging" not in roots(path) or path.name == "events.py", path
+
+
+def test_the_command_line_uses_click_as_it_is_documented() -> None:
+    """No private name of another package, nor of an object that is not the file's own."""
+    for path in FILES:
+        assert not roots(path) & {"typer", "typer_slim"}, path
+        if room_of(path) != "cli":
+            continue
+        private = [
+            node.attr
+            for node in nodes_of(path)
+            if isinstance(node, ast.Attribute) and re.match(r"_[a-z]", node.attr)
+            if not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"))
+        ]
+        assert set(private) <= {"_asdict", "_replace", "_fields"}, path  # which NamedTuple documents
+        assert not [name for name in imported(path) if not is_own(name) and "._" in name], path
 
 
 def loaded_by(code: str) -> set[str]:
@@ -168,7 +184,7 @@ def test_library_loads_nothing_of_the_command_line() -> None:
     assert "numpy" not in loaded_by("import simindex")
     loaded = loaded_by("import simindex; simindex.open")
     assert {"simindex.storage.store", "lmdb", "msgpack", "numpy", "xxhash"} <= loaded
-    assert not loaded & {"simindex.cli", "simindex.inputs", "typer", "click", "rich", "orjson"}
+    assert not loaded & {"simindex.cli", "simindex.inputs", "click", "rich", "orjson"}
 
 
 def test_library_imports_the_four_packages_and_no_other() -> None:

@@ -9,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import pytest
 import xxhash
@@ -16,7 +17,6 @@ from support.command_server import run_block
 from support.commands import COMMANDS
 from support.pages import ROOT, of_language, text_of
 from support.stored import DATABASES, octets, places_in_filter
-from typer.core import TyperOption
 
 import simindex
 from simindex import (
@@ -126,7 +126,7 @@ def commands() -> dict[str, set[str]]:
     """The options of every command; those of `scaleout` together."""
     options: dict[str, set[str]] = {}
     for name, command in COMMANDS.items():
-        own = {opt for p in command.params if isinstance(p, TyperOption) for opt in p.opts}
+        own = {opt for p in command.params if isinstance(p, click.Option) for opt in p.opts}
         options.setdefault(name.split()[0], set()).update(own)
     return options
 

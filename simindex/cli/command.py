@@ -1,384 +1,255 @@
-"""The commands, how they are found and parsed, how their help looks, and `main`, which runs one.
+"""How a command is declared: a function, click's decorators, and an option's help beside its name.
 
-Arguments and options stand in the help by the names that a person knows, without the types of Python, and
-examples as they are typed.
+Options that several commands share are values of `Declared`, used as decorators. Options that belong together
+are the fields of a frozen dataclass: `takes` adds them to a command, which gets one value of the class.
 """
 
 from __future__ import annotations
 
-import ast
-import copy
 import dataclasses
 import difflib
 import functools
-import importlib.util
-import inspect
-import io
-import itertools
-import os
+import importlib
 import re
-import sys
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from operator import attrgetter
-from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar
 
-import typer
-import typer.core
-import typer.main
-import typer.models
+import click
 
-from simindex.cli.failures import INTERRUPTED, REPORTED, describe, wrong_option
-from simindex.cli.output import note, printable
+Run = TypeVar("Run", bound=Callable[..., Any])
+
+# ---- types of values ----
 
 
-class LazyGroup(typer.core.TyperGroup):
+class Parsed(click.ParamType):  # type: ignore[type-arg] # generic from click 8.4 on
+    """What a function makes of the text on the command line; it raises BadParameter."""
+
+    def __init__(self, parse: Callable[[str], Any]) -> None:
+        self.parse, self.name = parse, parse.__name__
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:  # noqa: ARG002 - as click calls it
+        """Return the value of a text; a default is a value already."""
+        return self.parse(value) if isinstance(value, str) else value
+
+
+class Words(click.Choice):  # type: ignore[type-arg] # generic from click 8.4 on
+    """One of some words."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Return the word, or say which ones there are."""
+        if value not in self.choices:
+            self.fail(f"expected one of {', '.join(self.choices)}; found {value!r}", param, ctx)
+        return value
+
+
+def whole(least: int = 0) -> Callable[[str], int]:
+    """Return what reads an integer of at least so much from the command line."""
+
+    def parse(text: str) -> int:
+        if not re.fullmatch(r"[-+]?[0-9]{1,25}", text.strip()) or int(text) < least:
+            raise click.BadParameter(f"expected an integer of at least {least}, found {text!r}")
+        return int(text)
+
+    return parse
+
+
+def _share(text: str) -> float:
+    """Return the number between 0 and 1 that was written on the command line; its range is the library's."""
+    try:
+        return float(text)
+    except ValueError:
+        raise click.BadParameter(
+            f"expected a number from 0 to 1, like 0.8 for 80 %, found {text!r}"
+        ) from None
+
+
+# ---- options and arguments ----
+
+
+class Option(click.Option):
+    """An option, below a heading of the help."""
+
+    def __init__(self, *names: Any, heading: str = "Options", **how: Any) -> None:
+        super().__init__(*names, **how)
+        self.heading = heading
+
+
+class Argument(click.Argument):
+    """An argument with a line in the help."""
+
+    def __init__(self, *names: Any, metavar: str, about: str, **how: Any) -> None:
+        super().__init__(*names, metavar=metavar, **how)
+        self.title, self.about = metavar, about
+
+    def get_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ARG002 - as click calls it
+        """Return how it stands in the usage line."""
+        return [self.title if self.required else f"[{self.title}]"]
+
+
+class OneField(Option):
+    """The name of a field or column. Given twice it is refused: only the last one would count."""
+
+    def __init__(self, *names: Any, default: str | None = None, **how: Any) -> None:
+        given = None if default is None else (default,)
+        super().__init__(*names, default=given, multiple=True, callback=self._only, metavar="NAME", **how)
+
+    @staticmethod
+    def _only(_ctx: click.Context, _param: click.Parameter, values: Sequence[str]) -> str | None:
+        if len(values) > 1:
+            raise click.BadParameter("expected one field, found several")
+        return values[0] if values else None
+
+
+@dataclasses.dataclass(frozen=True)
+class Declared:
+    """An option or an argument of a command, to be used as a decorator or as the field of a dataclass."""
+
+    names: tuple[str, ...]
+    how: dict[str, Any]
+
+    def __call__(self, run: Run, heading: str = "Options") -> Run:
+        """Add it to a command."""
+        if self.how.get("cls") is Argument:
+            return click.argument(*self.names, **self.how)(run)
+        how: dict[str, Any] = {"cls": Option, "heading": heading} | self.how
+        return click.option(*self.names, **how)(run)
+
+    def but(self, **how: Any) -> Declared:
+        """Return the same with some changes, as another default."""
+        return Declared(self.names, self.how | how)
+
+    def field(self) -> Any:
+        """Return the field of a dataclass that it sets."""
+        default = self.how.get("default", () if self.how.get("multiple") else None)
+        default = False if self.how.get("is_flag") else default
+        return dataclasses.field(default=default, metadata={"option": self})
+
+
+def option(*names: str, **how: Any) -> Declared:
+    """Declare an option, as `click.option` does."""
+    return Declared(names, how)
+
+
+def flag(*names: str, **how: Any) -> Declared:
+    """Declare an option without a value."""
+    return Declared(names, {"is_flag": True} | how)
+
+
+def word(*names: str, words: Sequence[str], **how: Any) -> Declared:
+    """Declare an option that takes one of some words."""
+    return Declared(names, {"type": Words(words), "metavar": "|".join(words)} | how)
+
+
+def number(name: str, *names: str, least: int = 1, metavar: str = "N", **how: Any) -> Declared:
+    """Declare an option that takes an integer of at least so much."""
+    return option(name, *names, type=Parsed(whole(least)), metavar=metavar, **how)
+
+
+def share(name: str, metavar: str = "S", **how: Any) -> Declared:
+    """Declare an option that takes a number between 0 and 1."""
+    return option(name, type=Parsed(_share), metavar=metavar, **how)
+
+
+def argument(name: str, metavar: str, about: str, **how: Any) -> Declared:
+    """Declare an argument; `metavar` stands for it in the help."""
+    return Declared((name,), {"cls": Argument, "metavar": metavar, "about": about} | how)
+
+
+def takes(name: str, kind: type) -> Callable[[Run], Run]:
+    """Return what adds options to a command: those of the fields of a dataclass, of which it gets a value by
+    this name. They stand below the `heading` of the class."""
+    fields = dataclasses.fields(kind)
+    heading = getattr(kind, "heading", "Options")
+
+    def decorate(run: Run) -> Run:
+        @functools.wraps(run)
+        def call(**values: Any) -> Any:
+            own = {field.name: values.pop(field.name) for field in fields}
+            return run(**values, **{name: kind(**own)})
+
+        for field in reversed(fields):
+            field.metadata["option"](call, heading)
+        return call  # type: ignore[return-value] # the same but for its arguments
+
+    return decorate
+
+
+# ---- commands ----
+
+
+class Command(click.Command):
+    """A command, whose options stand below their headings, and its examples as they are typed."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments and the options."""
+        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+        for parameter in self.get_params(ctx):
+            if isinstance(parameter, Argument):
+                sections["Arguments"].append((parameter.title, parameter.about))
+            elif (record := parameter.get_help_record(ctx)) is not None:
+                sections.setdefault(getattr(parameter, "heading", "Options"), []).append(record)
+        for heading, records in sections.items():
+            if records:
+                with formatter.section(heading):
+                    formatter.write_dl(records)
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - as click calls it
+        """Write the examples, line by line."""
+        with formatter.section("Examples"):
+            for line in (self.epilog or "").strip().splitlines():
+                formatter.write(f"{'':{formatter.current_indent}}{line}\n")
+
+
+def command(
+    name: str, examples: str, cls: type[Command] = Command
+) -> Callable[[Callable[..., Any]], Command]:
+    """Return what makes a command of a function."""
+    return click.command(name, cls=cls, epilog=examples)
+
+
+class LazyGroup(click.Group):
     """Commands that are imported when they are named: a shell waits for one of them, not for all.
 
     Attributes:
-        package: whose modules they are: one has functions of the names of commands, and `EXAMPLES` of the one
-            or by their names; one with `app` is a group.
-        groups: heading of the help -> module -> its commands.
-        modules: command -> its module.
+        package: where the modules lie.
+        sections: heading of the help -> command -> its module, and a sentence for the list of commands. The
+            module calls it as the shell does, or with `_` behind its name.
     """
 
-    package: str
-    groups: ClassVar[dict[str, dict[str, tuple[str, ...]]]]
-    modules: ClassVar[dict[str, str]]
+    def __init__(
+        self, *, package: str, sections: Mapping[str, Mapping[str, tuple[str, str]]], **how: Any
+    ) -> None:
+        super().__init__(**how)
+        self.package, self.sections = package, sections
+        self._modules = {name: of[0] for section in sections.values() for name, of in section.items()}
 
-    def __init_subclass__(cls) -> None:
-        found = itertools.chain.from_iterable(modules.items() for modules in cls.groups.values())
-        cls.modules = {command: module for module, commands in found for command in commands}
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the options before the command."""
-        if not args:
-            return super().parse_args(ctx, args)  # shows the help
-        rest = _parse(self, ctx, args, {})
-        ctx._protected_args, ctx.args = rest[:1], rest[1:]
-        return rest
-
-    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - as typer calls it
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - as click calls it
         """Return the names of all commands."""
-        return [*self.modules]
+        return [*self._modules]
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - as typer calls it
+    def get_command(self, ctx: Any, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - as click calls it
         """Return a command by its name, or `None`."""
-        if cmd_name not in self.commands and cmd_name in self.modules:
-            module = importlib.import_module(f"{self.package}.{self.modules[cmd_name]}")
-            app = getattr(module, "app", None)
-            if app is None:
-                app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-                kind = getattr(module, "OwnCommand", Command)
-                examples = module.EXAMPLES if isinstance(module.EXAMPLES, str) else module.EXAMPLES[cmd_name]
-                app.command(cmd_name, cls=kind, epilog=examples)(with_options(getattr(module, cmd_name)))
-            self.commands[cmd_name] = typer.main.get_command(app)
-        return self.commands.get(cmd_name)
+        if cmd_name not in self._modules:
+            return None
+        module = importlib.import_module(f"{self.package}.{self._modules[cmd_name]}")
+        found = getattr(module, f"{cmd_name}_", None) or getattr(module, cmd_name)
+        assert isinstance(found, click.Command)
+        return found
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find a command; in the place of one that is none, name what may be meant."""
         name = args[0]
-        command = self.get_command(ctx, name)
-        if command is not None:
-            return name, command, args[1:]
-        if any(f"--{name}" in parameter.opts for parameter in self.get_params(ctx)):
-            of_command = f", or {ctx.command_path} COMMAND --help" if name == "help" else ""
-            ctx.fail(f"{name!r} is an option: {ctx.command_path} --{name}{of_command}")
-        if alike := difflib.get_close_matches(name, self.list_commands(ctx)):
-            ctx.fail(f"No such command {name!r}. Did you mean {' or '.join(alike)}?")
+        if name not in self._modules:
+            if any(f"--{name}" in parameter.opts for parameter in self.get_params(ctx)):
+                of_command = f", or {ctx.command_path} COMMAND --help" if name == "help" else ""
+                ctx.fail(f"{name!r} is an option: {ctx.command_path} --{name}{of_command}")
+            if alike := difflib.get_close_matches(name, self.list_commands(ctx)):
+                ctx.fail(f"No such command {name!r}. Did you mean {' or '.join(alike)}?")
         return super().resolve_command(ctx, args)
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - as typer calls it
-        """Write the commands under their headings."""
-        width = max(map(len, self.modules))
-        for heading, modules in self.groups.items():
-            names = itertools.chain.from_iterable(modules.values())
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - as click calls it
+        """Write the commands under their headings, without importing them."""
+        width = max(map(len, self._modules))
+        for heading, section in self.sections.items():
             with formatter.section(heading):
-                formatter.write_dl([(name.ljust(width), self._about(name)) for name in names])
-
-    def _about(self, command: str) -> str:
-        """Return the first sentence of a command's help, without importing it."""
-        found = importlib.util.find_spec(f"{self.package}.{self.modules[command]}")
-        assert found is not None
-        assert found.origin is not None
-        with open(found.origin, encoding="utf-8") as file:
-            _, _, run = file.read().partition(f"\ndef {command}(")
-        first = " ".join(run.split('"""')[1].split("\n\n")[0].split())
-        return re.split(r"(?<=[.;:]) ", first)[0].rstrip(";:.") + "."
-
-
-_SECTION = re.compile(r"^([A-Z][a-z ]+):\n((?:(?: {4}.*)?\n)+)", re.MULTILINE)
-_ENTRY = re.compile(r"^ {4}(\w+)(?: (\S+))?: (.+(?:\n {8}.+)*)", re.MULTILINE)
-
-
-def _docstring(documented: Any) -> str:
-    """Return a docstring; where Python has stripped it (-OO) that of the source."""
-    text = documented.__doc__ or ""
-    if sys.flags.optimize > 1:
-        (node,) = ast.parse(textwrap.dedent(inspect.getsource(documented))).body
-        text = ast.get_docstring(node) or ""  # type: ignore[arg-type] # a function or a class
-    return f"{inspect.cleandoc(text)}\n"
-
-
-def _described(docstring: str) -> dict[str, tuple[str, str, str]]:
-    """Return option -> (heading, metavar, help) as a docstring has them, below `Options:` and others."""
-    return {
-        name: (heading, metavar, " ".join(text.split()))
-        for heading, entries in _SECTION.findall(docstring)
-        for name, metavar, text in _ENTRY.findall(entries)
-    }
-
-
-def word(words: Sequence[str], help_: str = "") -> Any:
-    """Return an option that takes one of some words."""
-
-    def parse(text: str) -> str:
-        if text not in words:
-            raise typer.BadParameter(f"expected one of {', '.join(words)}; found {text!r}")
-        return text
-
-    def complete(incomplete: str) -> list[str]:
-        return [name for name in words if name.startswith(incomplete)]
-
-    return typer.Option(metavar="|".join(words), parser=parse, autocompletion=complete, help=help_)
-
-
-def _declared(name: str, kind: Any, described: Mapping[str, tuple[str, str, str]], panel: str | None) -> Any:
-    """Return the type of an option with its declaration: of its type, and of the docstring beside it."""
-    parts = kind, *get_args(kind)
-    shared = next((part for part in parts if get_origin(part) is Annotated), None)
-    words = next((get_args(part) for part in parts if get_origin(part) is Literal), ())
-    heading, metavar, text = described.get(name, ("Options", "", ""))
-    new = typer.Argument if heading == "Arguments" else typer.Option
-    option = copy.copy(shared.__metadata__[0]) if shared else word(words) if words else new()
-    option.metavar, option.help = metavar or option.metavar, text or option.help
-    if heading in ("Options", "Arguments"):
-        option.rich_help_panel = option.rich_help_panel or panel
-    else:
-        option.rich_help_panel = heading
-    if isinstance(option, typer.models.OptionInfo) and not isinstance(option.default, str):  # its name
-        short = ["-o"] if name == "output" else []
-        option.param_decls = [*short, f"--{name.rstrip('_').replace('_', '-')}"]
-    return Annotated[shared.__origin__ if shared else kind, option]
-
-
-@functools.cache
-def with_options(run: Callable[..., None]) -> Callable[..., None]:
-    """Return a command's function for typer, with an option for each field of its dataclasses.
-
-    An option's help stands in the docstring of its function or class, or in the type that commands share; the
-    fields of a class stand below its `heading`.
-    """
-    docstring, hints = _docstring(run), get_type_hints(run, include_extras=True)
-    described = _described(docstring)
-    made: dict[str, list[str]] = {}
-    kinds: dict[str, Any] = {}
-    parameters: list[inspect.Parameter] = []
-    for name, parameter in inspect.signature(run).parameters.items():
-        kind, panel = hints[name], None
-        own = {name: (kind, parameter.default)}
-        if dataclasses.is_dataclass(kind):
-            types, panel = get_type_hints(kind, include_extras=True), getattr(kind, "heading", None)
-            own = {field.name: (types[field.name], field.default) for field in dataclasses.fields(kind)}
-            made[name] = [*own]
-            for base in reversed(kind.__mro__[:-1]):  # type: ignore[union-attr] # a class
-                described |= _described(_docstring(base))
-        for option, (type_, default) in own.items():
-            kinds[option] = _declared(option, type_, described, panel)
-            how: dict[str, Any] = {"default": default, "annotation": kinds[option]}
-            parameters.append(inspect.Parameter(option, inspect.Parameter.KEYWORD_ONLY, **how))
-    if unknown := described.keys() - kinds.keys():
-        raise TypeError(f"{run.__name__}: docstrings describe options that it lacks: {sorted(unknown)}")
-
-    @functools.wraps(run)
-    def call(**values: Any) -> None:
-        for name, own in made.items():
-            values[name] = hints[name](**{option: values.pop(option) for option in own})
-        run(**values)
-
-    call.__doc__ = _SECTION.sub("", docstring).strip()
-    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined] # what inspect looks for
-    call.__annotations__ = kinds
-    # Texts and flags have no parser, and stay as they are.
-    call.parsers = {name: kind.__metadata__[0].parser for name, kind in kinds.items()}  # type: ignore[attr-defined] # for `Command.parse_args`
-    return call
-
-
-def _parse(command: Any, ctx: Any, args: list[str], parsers: Mapping[str, Any]) -> list[str]:
-    """Set the parameters of a command: those that were typed by their parsers, others to their defaults.
-
-    Typer would import pydantic, for as long as a query takes. A field that is named twice is refused: only
-    the last one would count.
-
-    Returns:
-        The arguments that are left.
-    """
-    parser = command.make_parser(ctx)
-    values, rest, typed = parser.parse_args(args=args)
-    for parameter in command.get_params(ctx):
-        if parameter.required and parameter not in typed:
-            typed.append(parameter)
-        elif parameter.expose_value:
-            ctx.params[parameter.name] = parameter.default
-    for parameter in sorted(dict.fromkeys(typed), key=attrgetter("is_eager"), reverse=True):
-        if parameter.name.endswith("_field") and typed.count(parameter) > 1:
-            wrong = "expected one field, found several"
-            raise typer.BadParameter(wrong, ctx=ctx, param_hint=f"'{parameter.opts[0]}'")
-        by_typer = parameter.process_value
-        parameter.process_value = functools.partial(_value, parameter, parsers.get(parameter.name), by_typer)
-        parameter.handle_parse_result(ctx, values, rest)
-    ctx._opt_prefixes.update(parser._opt_prefixes)
-    return list(rest)
-
-
-def _value(
-    parameter: Any, parse: Callable[[str], Any] | None, by_typer: Callable[..., Any], ctx: Any, value: Any
-) -> Any:
-    """Return the value of a parameter, as `process_value` of typer's own does."""
-    if parameter.required and not value:
-        return by_typer(ctx, value)  # says that it is missing
-    if parse is not None and isinstance(value, str):
-        value = parse(value)
-    return value if parameter.callback is None else parameter.callback(ctx, parameter, value)
-
-
-class Command(typer.core.TyperCommand):
-    """A command, whose help is for people."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the options and arguments; none may be left."""
-        parsers = self.callback.parsers  # type: ignore[union-attr] # of `with_options`
-        ctx.args = _parse(self, ctx, args, parsers)
-        if ctx.args and not ctx.resilient_parsing:
-            ctx.fail(f"Got unexpected extra argument(s) ({' '.join(map(printable, ctx.args))})")
-        return ctx.args  # type: ignore[no-any-return]
-
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Return what stands behind the name of the command in the usage line."""
-        return ["[OPTIONS]", *(_in_usage(argument) for argument in _arguments(self, ctx))]
-
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the arguments and the options."""
-        shown = [(_name(argument), argument.help or "") for argument in _arguments(self, ctx)]
-        if shown:
-            with formatter.section("Arguments"):
-                formatter.write_dl(shown)
-        sections: dict[str, list[tuple[str, str]]] = {"Options": []}
-        for parameter in self.get_params(ctx):
-            record = None if _is_argument(parameter) else parameter.get_help_record(ctx)
-            if record is not None:
-                heading = getattr(parameter, "rich_help_panel", None) or "Options"
-                sections.setdefault(heading, []).append(record)
-        for heading, records in sections.items():
-            with formatter.section(heading):
-                formatter.write_dl(records)
-
-    def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - as typer calls it
-        """Write the examples, line by line."""
-        if self.epilog:
-            with formatter.section("Examples"):
-                for line in self.epilog.strip().splitlines():
-                    formatter.write(f"{'':{formatter.current_indent}}{line}\n")
-
-
-def _is_argument(parameter: Any) -> bool:
-    return isinstance(parameter, typer.core.TyperArgument)
-
-
-def _arguments(command: Command, ctx: Any) -> list[Any]:
-    return [parameter for parameter in command.get_params(ctx) if _is_argument(parameter)]
-
-
-def _name(argument: Any) -> str:
-    return str(argument.metavar or argument.name.upper())
-
-
-def _in_usage(argument: Any) -> str:
-    return _name(argument) if argument.required else f"[{_name(argument)}]"
-
-
-class Commands(LazyGroup):
-    """The commands, with their errors in one line."""
-
-    package = "simindex.cli.commands"
-    groups: ClassVar = {
-        "Build": {"insert": ("insert",), "removal": ("remove", "expire")},
-        "Ask": {
-            "query": ("query",),
-            "contained": ("find", "passages"),
-            "pairs": ("pairs", "clusters", "join"),
-            "explain": ("explain",),
-            "records": ("get", "list", "export"),
-            "stats": ("stats",),
-        },
-        "Deduplicate a corpus": {
-            "dedup": ("dedup",),
-            "decontaminate": ("decontaminate",),
-            "report": ("report",),
-        },
-        "Choose settings": {"tune": ("tune",), "curve": ("curve",), "care": ("resketch",)},
-        "Look after": {"care": ("check", "repair", "compact", "backup", "restore", "merge")},
-        "Many machines": {"scaleout": ("scaleout",)},
-    }
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run a command; see `typer.core.TyperGroup`."""
-        try:
-            result = super().invoke(ctx)
-            sys.stdout.flush()
-        except BrokenPipeError:
-            # The reader (`| head`) has what it wanted. Without this, Python would complain at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(0) from None
-        except KeyboardInterrupt:
-            note("simindex: interrupted")
-            raise typer.Exit(INTERRUPTED) from None
-        except REPORTED as exc:
-            wrong = wrong_option(exc)
-            if wrong is not None:
-                raise typer.BadParameter(wrong[1], param_hint=f"'{wrong[0]}'") from exc
-            note(f"simindex: {describe(exc)}")
-            raise typer.Exit(getattr(exc, "exit_code", 1)) from exc
-        return result
-
-
-app = typer.Typer(
-    name="simindex",
-    cls=Commands,
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        from simindex import __version__
-
-        sys.stdout.write(f"simindex {__version__}\n")
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    _version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None:
-    """A persistent similarity index: which stored documents are nearly the same as this one?
-
-    An index is a folder; insert makes one. `simindex COMMAND --help` shows the options of a command, with
-    examples.
-    """
-
-
-def main() -> None:
-    """Run the command that the arguments of the process name, and exit with its code."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            # A key that the terminal's encoding lacks is shown escaped; it is no reason to stop.
-            stream.reconfigure(errors="backslashreplace")
-    # NumPy's BLAS has little to multiply here; its threads would cost each command 0.1 s of processor time.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    app(prog_name="simindex")
+                formatter.write_dl([(name.ljust(width), about) for name, (_, about) in section.items()])

@@ -10,10 +10,11 @@ import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+from click import BadParameter
 
+from simindex.cli.command import option
 from simindex.cli.output import figure, print_table, whole_file
 from simindex.inputs import optional_module
 
@@ -26,9 +27,9 @@ _TICKS = 12
 _LONG = 8
 """Characters of a label that has no room beside others."""
 
-PictureFile = Annotated[
-    str | None, typer.Option(metavar="FILE", help="Draw it to this file, .svg or .png (needs matplotlib).")
-]
+picture_file = option(
+    "-o", "--output", metavar="FILE", help="Draw it to this file, .svg or .png (needs matplotlib)."
+)
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def picture_writer(path: str | None, or_page: bool = False) -> Callable[[Sequenc
     kind = Path(path).suffix.lower().removeprefix(".")
     if kind not in ("svg", "png"):
         endings = ".html, .svg or .png" if or_page else ".svg or .png"
-        raise typer.BadParameter(f"--output: expected a file with the ending {endings}, found {path!r}")
+        raise BadParameter(f"--output: expected a file with the ending {endings}, found {path!r}")
     matplotlib = optional_module("matplotlib", "--output")
     figures = optional_module("matplotlib.figure", "--output")
 

@@ -1,4 +1,4 @@
-"""Options: types of them, what they read, and those that several commands share, with their help.
+"""Options: what they read, those that several commands share, and the settings of a new index.
 
 What an option of a new index left out means: the default when the index is created, the stored value when it
 is there. So an option given for an existing index is compared with what is stored, and only that one.
@@ -9,14 +9,26 @@ from __future__ import annotations
 import codecs
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, get_args
+from typing import Any, ClassVar, get_args
 
-import typer
+from click import BadParameter
 
-from simindex.cli.command import word
+from simindex.changes.documents import DEFAULT_BATCH_SIZE
+from simindex.cli.command import (
+    Declared,
+    OneField,
+    Parsed,
+    argument,
+    flag,
+    number,
+    option,
+    share,
+    whole,
+    word,
+)
 from simindex.cli.output import report_skipped, unlisted
 from simindex.config import (
     NORMALIZE_STEPS,
@@ -31,41 +43,20 @@ from simindex.format.keys import Key
 from simindex.index import Index
 from simindex.index import open as open_index
 from simindex.inputs import FORMATS, Fields, Inputs, KeyFrom, Limits, OnBadRow, Reading
-from simindex.queries.search import Method
+from simindex.queries.search import DEFAULT_MAX_CANDIDATES, Method
 from simindex.storage.folder import is_index
 
-# ---- numbers ----
+# ---- numbers with a unit ----
 
 
-def whole(least: int = 0) -> Callable[[str], int]:
-    """Return what reads an integer of at least so much from the command line."""
-
-    def parse(text: str) -> int:
-        if not re.fullmatch(r"[-+]?[0-9]{1,25}", text.strip()) or int(text) < least:
-            raise typer.BadParameter(f"expected an integer of at least {least}, found {text!r}")
-        return int(text)
-
-    return parse
-
-
-def share(text: str) -> float:
-    """Return the number between 0 and 1 that was written on the command line; its range is the library's."""
-    try:
-        return float(text)
-    except ValueError:
-        raise typer.BadParameter(
-            f"expected a number from 0 to 1, like 0.8 for 80 %, found {text!r}"
-        ) from None
-
-
-def seconds(text: str) -> float:
+def _seconds(text: str) -> float:
     """Return the seconds that were written on the command line."""
     try:
         found = float(text)
     except ValueError:
         found = -1.0
     if not 0 <= found < math.inf:
-        raise typer.BadParameter(f"expected a number of seconds, like 30, found {text!r}")
+        raise BadParameter(f"expected a number of seconds, like 30, found {text!r}")
     return found
 
 
@@ -77,24 +68,10 @@ def size(text: str) -> int:
     """
     match = re.fullmatch(r"(\d{1,18}) *(?:([kmgt])(i?))?b?", text.strip().lower(), re.ASCII)
     if match is None or not int(match[1]):
-        raise typer.BadParameter(f"expected a size of 1 byte or more, like 256MiB, found {text!r}")
+        raise BadParameter(f"expected a size of 1 byte or more, like 256MiB, found {text!r}")
     unit: int = (1024 if match[3] else 1000) ** " kmgt".index(match[2] or " ")
     return int(match[1]) * unit
 
-
-def number(help_: str = "", least: int = 1, *names: str, panel: str | None = None) -> Any:
-    """Return an option that takes an integer of at least so much."""
-    return typer.Option(*names, metavar="N", parser=whole(least), rich_help_panel=panel, help=help_)
-
-
-def fraction(help_: str = "", metavar: str = "S") -> Any:
-    """Return an option that takes a number between 0 and 1."""
-    return typer.Option(metavar=metavar, parser=share, help=help_)
-
-
-AtLeast0 = Annotated[int, number("", 0)]
-AtLeast1 = Annotated[int, number()]
-Share = Annotated[float, fraction()]
 
 # ---- which go together ----
 
@@ -103,7 +80,7 @@ def refuse_with(option: str, **others: object) -> None:
     """Raise BadParameter where one of some other options was given, too; False and ``None`` were not."""
     for name, value in others.items():
         if value is not None and value is not False:
-            raise typer.BadParameter(f"--{name.replace('_', '-')} does not go with --{option}")
+            raise BadParameter(f"--{name.replace('_', '-')} does not go with --{option}")
 
 
 def require_of_method(by: str | None, max_distance: int | None, **of_minhash: object) -> None:
@@ -111,63 +88,64 @@ def require_of_method(by: str | None, max_distance: int | None, **of_minhash: ob
     if by == "simhash":
         refuse_with("by simhash", **of_minhash)
     elif max_distance is not None:
-        raise typer.BadParameter("--max-distance goes with --by simhash")
+        raise BadParameter("--max-distance goes with --by simhash")
 
 
 # ---- shared by commands ----
 
-IndexFolder = Annotated[str, typer.Argument(metavar="INDEX", help="The folder of the index.")]
-JsonLines = Annotated[bool, typer.Option("--json", help="Print JSON lines.")]
-JsonObject = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-JsonSummary = Annotated[bool, typer.Option("--json", help="Print the summary as one JSON line.")]
+index_folder = argument("index", "INDEX", "The folder of the index.")
+input_paths = argument("inputs", "INPUT...", "Files, folders, or - for stdin.", nargs=-1, required=True)
+json_lines = flag("--json", "as_json", help="Print JSON lines.")
+json_object = flag("--json", "as_json", help="Print one JSON object.")
+json_summary = flag("--json", "as_json", help="Print the summary as one JSON line.")
+wait = option(
+    "--wait",
+    type=Parsed(_seconds),
+    metavar="SECONDS",
+    default=0.0,
+    show_default=False,
+    help="Wait up to this long while another process writes to the index (default: not at all).",
+)
+batch_size = number(
+    "--batch-size",
+    default=DEFAULT_BATCH_SIZE,
+    heading="Running",
+    help="Documents per batch; insert commits after each batch.",
+)
+workers = number("--workers", heading="Running", help="Threads that make sketches (default: one per core).")
 
-InputPaths = Annotated[list[str], typer.Argument(metavar="INPUT...", help="Files, folders, or - for stdin.")]
-MaxRow = Annotated[
-    int,
-    typer.Option(
-        metavar="SIZE",
-        parser=size,
-        show_default=False,
-        help="Refuse a longer line, cell or text file, a .zst with a larger window, and a page of a .warc "
-        "over a 32nd of it (default 256MiB).",
-    ),
-]
+threshold = share("--threshold", help="Least similarity, above 0 up to 1 (default 0.8).")
+limit = number("--limit", help="Show at most N matches.")
+first_pairs = number("--limit", help="Show the first N pairs only.")
+first_clusters = number("--limit", help="Show the first N clusters only.")
+recall = share(
+    "--recall",
+    metavar="P",
+    help="Find this share of the documents whose similarity is right at the threshold (default: about half), "
+    "and some less similar ones.",
+)
+exact = flag("--exact", help="Compare kept shingles: exact where all shingles of both documents are kept.")
+by = word(
+    "--by",
+    words=get_args(Method),
+    help="Compare by MinHash or SimHash (default: MinHash, unless the index has none).",
+)
+max_candidates = number(
+    "--max-candidates",
+    default=DEFAULT_MAX_CANDIDATES,
+    help="Compare each query with at most N stored documents.",
+)
+address = option(
+    "--address",
+    metavar="HOST:PORT",
+    help="The Ray cluster; default: RAY_ADDRESS, one that runs on this machine, or a new one.",
+)
 
-_RUNNING = "Running"
-"""A heading of the help: options that change no result."""
 
-BatchSize = Annotated[int, number("Documents per batch; insert commits after each batch.", panel=_RUNNING)]
-Workers = Annotated[int | None, number("Threads that make sketches (default: one per core).", panel=_RUNNING)]
-Wait = Annotated[
-    float,
-    typer.Option(
-        metavar="SECONDS",
-        parser=seconds,
-        show_default=False,
-        help="Wait up to this long while another process writes to the index (default: not at all).",
-    ),
-]
+def inputs_of(name: str, help_: str, metavar: str = "INPUT") -> Declared:
+    """Declare an option that names inputs, and may be repeated."""
+    return option(name, multiple=True, metavar=metavar, help=help_)
 
-Threshold = Annotated[float | None, fraction("Least similarity, above 0 up to 1 (default 0.8).")]
-Limit = Annotated[int | None, number("Show at most N matches.")]
-Recall = Annotated[
-    float | None,
-    fraction(
-        "Find this share of the documents whose similarity is right at the threshold (default: about half), "
-        "and some less similar ones.",
-        metavar="P",
-    ),
-]
-Exact = Annotated[
-    bool, typer.Option(help="Compare kept shingles: exact where all shingles of both documents are kept.")
-]
-By = Annotated[
-    Method | None,
-    word(get_args(Method), "Compare by MinHash or SimHash (default: MinHash, unless the index has none)."),
-]
-MaxCandidates = Annotated[int, number("Compare each query with at most N stored documents.")]
-FirstPairs = Annotated[int | None, number("Show the first N pairs only.")]
-FirstClusters = Annotated[int | None, number("Show the first N clusters only.")]
 
 # ---- keys ----
 
@@ -179,7 +157,7 @@ def parse_key(text: str, int_keys: bool) -> Key:
     try:
         return int(text)
     except ValueError:
-        raise typer.BadParameter(f"--int: expected an integer, found {text!r}") from None
+        raise BadParameter(f"--int: expected an integer, found {text!r}") from None
 
 
 def stored_key(index: Index, key: Key) -> Key:
@@ -199,16 +177,6 @@ def missing_key(index: Index, key: Key) -> str:
     return text
 
 
-# ---- many machines ----
-
-Address = Annotated[
-    str | None,
-    typer.Option(
-        metavar="HOST:PORT",
-        help="The Ray cluster; default: RAY_ADDRESS, one that runs on this machine, or a new one.",
-    ),
-]
-
 # ---- how files are read ----
 
 
@@ -218,7 +186,7 @@ def parse_encoding(text: str) -> str:
         "".encode(text)
         codecs.getincrementaldecoder(text)
     except (LookupError, ValueError):  # ValueError: a zero byte in the name
-        raise typer.BadParameter(f"expected an encoding, like latin-1 or utf-16, found {text!r}") from None
+        raise BadParameter(f"expected an encoding, like latin-1 or utf-16, found {text!r}") from None
     return text
 
 
@@ -226,21 +194,39 @@ def parse_delimiter(text: str) -> str:
     """Return a delimiter: one character, or the word tab."""
     delimiter = "\t" if text in ("tab", "\\t") else text
     if len(delimiter) != 1 or delimiter in '"\r\n':
-        raise typer.BadParameter(f"expected one character, like ';', or tab; found {text!r}")
+        raise BadParameter(f"expected one character, like ';', or tab; found {text!r}")
     return delimiter
 
 
 def parse_base(text: str) -> int:
     """Return the base of digits, 16 or 10."""
     if text not in ("10", "16"):
-        raise typer.BadParameter(f"expected 16 or 10, found {text!r}")
+        raise BadParameter(f"expected 16 or 10, found {text!r}")
     return int(text)
 
 
-Encoding = Annotated[
-    str,
-    typer.Option(metavar="NAME", parser=parse_encoding, help="Encoding of text, CSV and JSON, like latin-1."),
-]
+encoding = option(
+    "--encoding",
+    type=Parsed(parse_encoding),
+    metavar="NAME",
+    default="utf-8",
+    help="Encoding of text, CSV and JSON, like latin-1.",
+)
+max_row = option(
+    "--max-row",
+    type=Parsed(size),
+    metavar="SIZE",
+    default=Limits.row,
+    show_default=False,
+    help="Refuse a longer line, cell or text file, a .zst with a larger window, and a page of a .warc over a "
+    "32nd of it (default 256MiB).",
+)
+_key_from = word(
+    "--key-from",
+    words=get_args(KeyFrom),
+    help="Make a key for rows without one: from the content, so that equal rows are one document; or from "
+    "the line, as FILE:LINE.",
+)
 
 _FIELDS = {
     "id_field": "id",
@@ -256,30 +242,44 @@ _FIELDS = {
 
 @dataclass(frozen=True)
 class FileOptions:
-    """How the rows of files are read.
-
-    Options:
-        id_field NAME: The field or column of a row's key.
-        text_field NAME: The field or column of its text, or of a list of ready shingles.
-        format_: Format of the inputs (default: by suffix; stdin: jsonl).
-        delimiter CHAR: Delimiter of CSV cells, like ';' (default comma; .tsv: tab).
-        glob PATTERN: In folders, read only files of this name, like '*.py'. May be repeated.
-        hidden: In folders, also read hidden files and folders, except .git.
-        skip_bad_rows: Report, count and skip bad rows, and files that cannot be read on, instead of stopping
-            at the first.
-    """
+    """How the rows of files are read."""
 
     heading: ClassVar = "Inputs"
 
-    id_field: str = "id"
-    text_field: str = "text"
-    format_: Annotated[str, word(tuple(FORMATS))] | None = None
-    encoding: Encoding = "utf-8"
-    delimiter: Annotated[str, typer.Option(parser=parse_delimiter)] | None = None
-    glob: list[str] | None = None
-    hidden: bool = False
-    skip_bad_rows: bool = False
-    max_row: MaxRow = Limits.row
+    id_field: str = option(
+        "--id-field", cls=OneField, default="id", help="The field or column of a row's key."
+    ).field()
+    text_field: str = option(
+        "--text-field",
+        cls=OneField,
+        default="text",
+        help="The field or column of its text, or of a list of ready shingles.",
+    ).field()
+    format_: str | None = word(
+        "--format",
+        "format_",
+        words=tuple(FORMATS),
+        help="Format of the inputs (default: by suffix; stdin: jsonl).",
+    ).field()
+    encoding: str = encoding.field()
+    delimiter: str | None = option(
+        "--delimiter",
+        type=Parsed(parse_delimiter),
+        metavar="CHAR",
+        help="Delimiter of CSV cells, like ';' (default comma; .tsv: tab).",
+    ).field()
+    glob: Sequence[str] = inputs_of(
+        "--glob", "In folders, read only files of this name, like '*.py'. May be repeated.", "PATTERN"
+    ).field()
+    hidden: bool = flag(
+        "--hidden", help="In folders, also read hidden files and folders, except .git."
+    ).field()
+    skip_bad_rows: bool = flag(
+        "--skip-bad-rows",
+        help="Report, count and skip bad rows, and files that cannot be read on, instead of stopping at the "
+        "first.",
+    ).field()
+    max_row: int = max_row.field()
 
     @property
     def limits(self) -> Limits:
@@ -295,7 +295,7 @@ class FileOptions:
     ) -> Inputs:
         """Return the inputs at some paths; `fields` are of `Fields`, in place of what the options say, and
         `on_bad_row` in place of what reports bad rows."""
-        reading = Reading(self.format_, self.encoding, self.delimiter, tuple(self.glob or ()), self.hidden)
+        reading = Reading(self.format_, self.encoding, self.delimiter, tuple(self.glob), self.hidden)
         given = {_FIELDS[option]: value for option, value in vars(self).items() if option in _FIELDS}
         if on_bad_row is None and self.skip_bad_rows:
             on_bad_row = report_skipped()
@@ -305,39 +305,39 @@ class FileOptions:
 
 @dataclass(frozen=True)
 class KeyOptions(FileOptions):
-    """Also what stands for a missing key, or for a text.
+    """Also what stands for a missing key, or for a text."""
 
-    Options:
-        key_from: Make a key for rows without one: from the content, so that equal rows are one document; or
-            from the line, as FILE:LINE.
-        fingerprint_field NAME: Read a 64-bit SimHash fingerprint from this field or column instead of a text:
-            an integer, signed or not, or its digits.
-        fingerprint_base 16|10: Base of fingerprints that are written as digits.
-    """
-
-    key_from: KeyFrom | None = None
-    fingerprint_field: str | None = None
-    fingerprint_base: Annotated[int, typer.Option(parser=parse_base)] = 16
+    key_from: str | None = _key_from.field()
+    fingerprint_field: str | None = option(
+        "--fingerprint-field",
+        cls=OneField,
+        help="Read a 64-bit SimHash fingerprint from this field or column instead of a text: an integer, "
+        "signed or not, or its digits.",
+    ).field()
+    fingerprint_base: int = option(
+        "--fingerprint-base",
+        type=Parsed(parse_base),
+        metavar="16|10",
+        default=16,
+        help="Base of fingerprints that are written as digits.",
+    ).field()
 
 
 @dataclass(frozen=True)
 class ComparedOptions(KeyOptions):
-    """The same of rows that are looked up: one without a key has its place."""
+    """Input options of query commands; a row without an id is called FILE:LINE."""
 
-    key_from: KeyFrom | None = "line"
+    key_from: str | None = _key_from.but(default="line").field()
 
 
 @dataclass(frozen=True)
 class InsertOptions(KeyOptions):
-    """Also what is kept of a row beside its text.
+    """Also what is kept of a row beside its text."""
 
-    Options:
-        metadata: Keep the other fields of a row as its metadata.
-        metadata_field NAME: Keep the value of this field as a row's metadata.
-    """
-
-    metadata: bool = False
-    metadata_field: str | None = None
+    metadata: bool = flag("--metadata", help="Keep the other fields of a row as its metadata.").field()
+    metadata_field: str | None = option(
+        "--metadata-field", cls=OneField, help="Keep the value of this field as a row's metadata."
+    ).field()
 
 
 # ---- a new index ----
@@ -347,19 +347,13 @@ def seed_of(text: str) -> int | str:
     """Return the seed that was written on the command line: an integer, or "random"."""
     try:
         return text if text == "random" else whole()(text)
-    except typer.BadParameter:
-        raise typer.BadParameter(f'expected "random" or an integer of at least 0, found {text!r}') from None
+    except BadParameter:
+        raise BadParameter(f'expected "random" or an integer of at least 0, found {text!r}') from None
 
 
 @dataclass(frozen=True)
 class ShingleOptions:
-    """How texts are cut; ``None``: not given.
-
-    Options:
-        words N: Shingles of N words (default 3).
-        chars N: Shingles of N characters.
-        short_texts: The settings for titles, questions, records, notes: texts of three to forty words.
-    """
+    """How texts are cut; ``None``: not given."""
 
     heading: ClassVar = "Options"
     exclusive: ClassVar[tuple[tuple[str, str], ...]] = (
@@ -368,23 +362,23 @@ class ShingleOptions:
         ("short_texts", "chars"),
     )
 
-    words: AtLeast1 | None = None
-    chars: AtLeast1 | None = None
-    short_texts: bool = False
-    normalize: Annotated[
-        str | None,
-        typer.Option(
-            metavar="STEPS",
-            help=f"Steps of normalisation out of '{' '.join(NORMALIZE_STEPS)}'; or none (default: the last "
-            "two).",
-        ),
-    ] = None
+    words: int | None = number("--words", help="Shingles of N words (default 3).").field()
+    chars: int | None = number("--chars", help="Shingles of N characters.").field()
+    short_texts: bool = flag(
+        "--short-texts",
+        help="The settings for titles, questions, records, notes: texts of three to forty words.",
+    ).field()
+    normalize: str | None = option(
+        "--normalize",
+        metavar="STEPS",
+        help=f"Steps of normalisation out of '{' '.join(NORMALIZE_STEPS)}'; or none (default: the last two).",
+    ).field()
 
     def __post_init__(self) -> None:
         for pair in self.exclusive:
             if self.given.issuperset(pair):
                 first, second = (f"--{name.replace('_', '-')}" for name in pair)
-                raise typer.BadParameter(f"{first} and {second} exclude each other")
+                raise BadParameter(f"{first} and {second} exclude each other")
 
     @cached_property
     def given(self) -> set[str]:
@@ -410,31 +404,22 @@ class ShingleOptions:
 
 @dataclass(frozen=True)
 class SketchOptions(ShingleOptions):
-    """Also what sketches are like; ``None`` or False: not given.
-
-    Options:
-        num_perm N: MinHash rows (default 128).
-        seed N|random: Seed of the hash functions (default 1); random: one that cannot be guessed.
-    """
+    """Also what sketches are like; ``None`` or False: not given."""
 
     heading: ClassVar = "Sketches"
 
-    num_perm: AtLeast0 | None = None
-    seed: Annotated[int, typer.Option(parser=seed_of)] | None = None
+    num_perm: int | None = number("--num-perm", least=0, help="MinHash rows (default 128).").field()
+    seed: int | str | None = option(
+        "--seed",
+        type=Parsed(seed_of),
+        metavar="N|random",
+        help="Seed of the hash functions (default 1); random: one that cannot be guessed.",
+    ).field()
 
 
 @dataclass(frozen=True)
 class CreationOptions(SketchOptions):
-    """What a new index is like; ``None`` or False: not given.
-
-    Options:
-        max_distance N: Distance in bits up to which SimHash search finds everything (default 3).
-        no_minhash: Store no MinHash rows.
-        no_simhash: Store no SimHash fingerprint.
-        keep_shingles N: Keep N shingle hashes of each document, for query --exact (default 0).
-        containment N: Sample one in N shingles, for find, passages, query --contained: 1, 2, 4 .. 64 (default
-            0: none).
-    """
+    """What a new index is like; ``None`` or False: not given."""
 
     heading: ClassVar = "New index"
     exclusive: ClassVar = (
@@ -447,11 +432,24 @@ class CreationOptions(SketchOptions):
         ("no_minhash", "no_simhash"),
     )
 
-    max_distance: AtLeast0 | None = None
-    no_minhash: bool = False
-    no_simhash: bool = False
-    keep_shingles: AtLeast0 | None = None
-    containment: AtLeast0 | None = None
+    max_distance: int | None = number(
+        "--max-distance",
+        least=0,
+        help="Distance in bits up to which SimHash search finds everything (default 3).",
+    ).field()
+    no_minhash: bool = flag("--no-minhash", help="Store no MinHash rows.").field()
+    no_simhash: bool = flag("--no-simhash", help="Store no SimHash fingerprint.").field()
+    keep_shingles: int | None = number(
+        "--keep-shingles",
+        least=0,
+        help="Keep N shingle hashes of each document, for query --exact (default 0).",
+    ).field()
+    containment: int | None = number(
+        "--containment",
+        least=0,
+        help="Sample one in N shingles, for find, passages, query --contained: 1, 2, 4 .. 64 (default 0: "
+        "none).",
+    ).field()
 
     def config(self, base: Config) -> Config:
         """Return `base` with what was given in place of its values."""

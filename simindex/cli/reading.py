@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Annotated, TypeVar
+from typing import TypeVar
 
 import numpy as np
-import typer
+from click import BadParameter
 
 from simindex.batching import bytes_of_item, in_parts
+from simindex.cli.command import argument, flag, option
 from simindex.cli.options import FileOptions, parse_key
 from simindex.cli.output import Advance, counted, note
 from simindex.config import FEW_SHINGLES, WordShingles
@@ -30,7 +31,7 @@ def parse_fingerprint(text: str, base: int) -> Sketch:
     try:
         return Sketch.from_fingerprint(rows.parse_fingerprint(text, base))
     except ValueError as exc:
-        raise typer.BadParameter(f"--fingerprint: {exc}") from None
+        raise BadParameter(f"--fingerprint: {exc}") from None
 
 
 def require_ids(paths: Sequence[str], reads: FileOptions) -> None:
@@ -50,7 +51,7 @@ def require_ids(paths: Sequence[str], reads: FileOptions) -> None:
             return
     if bad and bad[0].reason.startswith("expected a key in the field"):
         reason = bad[0].reason.partition(";")[0]
-        raise typer.BadParameter(f"--id-field: {reason}, and none of the first {_LOOKED_AT:,} rows has it")
+        raise BadParameter(f"--id-field: {reason}, and none of the first {_LOOKED_AT:,} rows has it")
 
 
 _SHORT_LEAST = 20
@@ -88,21 +89,17 @@ def answers(
             advance(done, inputs.bytes_read)
 
 
-Keys = Annotated[
-    list[str] | None, typer.Argument(metavar="KEY...", help="Keys; - reads them from stdin, one per line.")
-]
-KeysFile = Annotated[
-    str | None, typer.Option("--input", metavar="FILE", help="A file with one key per line; - for stdin.")
-]
-IntKeys = Annotated[bool, typer.Option("--int", help="Keys are integers.")]
+keys_argument = argument("keys", "KEY...", "Keys; - reads them from stdin, one per line.", nargs=-1)
+keys_file = option("--input", "input_", metavar="FILE", help="A file with one key per line; - for stdin.")
+int_keys = flag("--int", "int_keys", help="Keys are integers.")
 
 
-def given_keys(keys: Sequence[str] | None, file: str | None, int_keys: bool, limits: Limits) -> list[Key]:
+def given_keys(keys: Sequence[str], file: str | None, int_keys: bool, limits: Limits) -> list[Key]:
     """Return the keys that were asked for, by arguments and by the lines of a file, each once, in order."""
     if not keys and file is None:
-        raise typer.BadParameter("expected KEY... or --input")
+        raise BadParameter("expected KEY... or --input")
     wanted: list[Key] = []
-    for key in keys or ():
+    for key in keys:
         wanted += _lines_of("-", int_keys, limits) if key == "-" else [parse_key(key, int_keys)]
     if file is not None:
         wanted += _lines_of(file, int_keys, limits)

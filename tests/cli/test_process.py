@@ -1,8 +1,10 @@
 """The command as a process: its arguments, its extra, its imports, pipes and encodings."""
 
+import compileall
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -17,8 +19,8 @@ from support.texts import FOX, json_lines
 import simindex
 
 
-def test_help_and_arguments_are_the_same_without_docstrings() -> None:
-    """Python with -OO strips docstrings, in which options are declared."""
+def test_options_are_the_same_without_docstrings() -> None:
+    """Python with -OO strips docstrings, of which the help has its description."""
     shown = [
         subprocess.run(
             [sys.executable, *flags, "-m", "simindex.cli", "insert", "--help"],
@@ -27,12 +29,27 @@ def test_help_and_arguments_are_the_same_without_docstrings() -> None:
         )
         for flags in ([], ["-OO"])
     ]
-    assert b"INDEX INPUT..." in shown[0].stdout
-    assert shown[0].stdout == shown[1].stdout
+    usage, _, options = shown[0].stdout.partition(b"\nArguments:")
+    assert usage.startswith(b"Usage: simindex insert [OPTIONS] INDEX INPUT...\n")
+    assert shown[1].stdout.partition(b"\nArguments:")[2] == options
+
+
+def test_help_needs_no_source(tmp_path: Path) -> None:
+    """Where only compiled files are installed, the list of commands stands there, too."""
+    package = Path(simindex.__file__).parent
+    shutil.copytree(package, tmp_path / "simindex", ignore=shutil.ignore_patterns("__pycache__"))
+    compileall.compile_dir(tmp_path / "simindex", quiet=1, legacy=True)
+    for source in (tmp_path / "simindex").rglob("*.py"):
+        source.unlink()
+    code = "import sys; sys.path.insert(0, '.'); import simindex.cli; simindex.cli.main()"
+    for command in ([], ["insert"]):
+        call = [sys.executable, "-I", "-c", code, *command, "--help"]
+        done = subprocess.run(call, cwd=tmp_path, capture_output=True, check=True)
+        assert done.stdout == process(*command, "--help").stdout
 
 
 def test_cli_without_its_extra_says_what_to_install() -> None:
-    for name in ("typer", "rich", "orjson"):
+    for name in ("click", "rich", "orjson"):
         code = f"import sys; sys.modules[{name!r}] = None; import simindex.cli"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
         assert done.returncode == 1
@@ -44,7 +61,7 @@ def test_extra_of_the_command_line_brings_all_but_parquet() -> None:
     with open(Path(__file__).parents[2] / "pyproject.toml", "rb") as file:
         extras = tomllib.load(file)["project"]["optional-dependencies"]
     packages = {re.split(r"[><=; ]", package)[0] for package in extras["cli"]}
-    assert packages == {"typer", "rich", "orjson", "backports.zstd"}
+    assert packages == {"click", "rich", "orjson", "backports.zstd"}
 
 
 UNUSED = {"rich", "orjson", "backports", "compression.zstd", "pyarrow", "matplotlib", "pydantic"}

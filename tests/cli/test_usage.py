@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.command_server import command_server
@@ -28,18 +29,23 @@ def test_help_speaks_of_no_types_of_python(run: Run, command: str) -> None:
     assert "\nExamples:\n" in result.out
 
 
+def _help_of(parameter: Any) -> str:
+    """The help of an option, or the line on an argument."""
+    return getattr(parameter, "about", "") or parameter.help or ""
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_says_what_every_option_is(command: str) -> None:
-    assert [parameter.name for parameter in COMMANDS[command].params if not parameter.help] == []
+    assert [parameter.name for parameter in COMMANDS[command].params if not _help_of(parameter)] == []
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_speaks_of_options_that_the_command_has(command: str) -> None:
     found = COMMANDS[command]
     own = {option for parameter in found.params for option in parameter.opts} | {"--help"}
-    help_texts = [found.help or "", *(getattr(parameter, "help", None) or "" for parameter in found.params)]
+    help_texts = [found.help or "", *map(_help_of, found.params)]
     others = rf"`[^`]*`|zstd --long|\b({'|'.join(COMMANDS)}|init)(\s--[a-z-]+(\s[a-z]+)?)+"
-    plain = re.sub(others, "", " ".join(help_texts))
+    plain = re.sub(others, "", " ".join(" ".join(help_texts).split()))
     assert set(re.findall(r"--[a-z][a-z-]*", plain)) <= own
 
 
@@ -353,9 +359,9 @@ def test_completion_is_on(tmp_path: Path, shell: str) -> None:
 
 def test_completion_knows_the_values_of_an_option(tmp_path: Path) -> None:
     environment = os.environ | {
-        "_SIMINDEX_COMPLETE": "complete_bash",
+        "_SIMINDEX_COMPLETE": "bash_complete",
         "COMP_WORDS": "simindex insert ix a --on-conflict s",
         "COMP_CWORD": "5",
     }
     done = process(cwd=tmp_path, env=environment)
-    assert done.stdout.decode().split() == ["skip"]
+    assert done.stdout.decode().split() == ["plain,skip"]

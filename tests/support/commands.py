@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import pytest
-import typer
+from click import Context
 
 import simindex
 from simindex import Key
@@ -25,13 +25,11 @@ from support.texts import rows_of as rows_of
 
 # ---- commandline ----
 
-_COMMAND: Any = typer.main.get_command(app)
-"""Made once: the app makes each command anew when it is called, which takes some milliseconds."""
-
-_SCALEOUT: Any = _COMMAND.get_command(None, "scaleout")
+_CONTEXT = Context(app)
+_SCALEOUT: Any = app.get_command(_CONTEXT, "scaleout")
 COMMANDS: dict[str, Any] = {
-    name: _COMMAND.get_command(None, name) for name in _COMMAND.list_commands(None) if name != "scaleout"
-} | {f"scaleout {name}": _SCALEOUT.get_command(None, name) for name in _SCALEOUT.list_commands(None)}
+    name: app.get_command(_CONTEXT, name) for name in app.list_commands(_CONTEXT) if name != "scaleout"
+} | {f"scaleout {name}": _SCALEOUT.get_command(_CONTEXT, name) for name in _SCALEOUT.list_commands(_CONTEXT)}
 """Every command, by its name behind `simindex`."""
 
 
@@ -58,7 +56,7 @@ def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
         capfd.readouterr()
         with pytest.raises(SystemExit) as exit_:
-            _COMMAND(list(map(str, arguments)), prog_name="simindex")
+            app(list(map(str, arguments)), prog_name="simindex")
         captured = capfd.readouterr()
         return Ran(int(exit_.value.code or 0), captured.out, captured.err)
 

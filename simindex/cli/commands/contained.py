@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Annotated
+from typing import get_args
 
-import typer
+from click import BadParameter
 
 from simindex.cli import options, reading
+from simindex.cli.command import argument, command, flag, number, option, takes, word
 from simindex.cli.commands.explain import shortened
 from simindex.cli.failures import CommandError
 from simindex.cli.output import (
@@ -31,40 +32,64 @@ from simindex.inputs import Inputs, read_text, sound
 from simindex.jsonable import plain
 from simindex.queries.containment import ContainmentMatch, ContainmentMatches, Direction, deciding_sample
 from simindex.queries.passages import StoredPassages
-from simindex.queries.search import DEFAULT_MAX_CANDIDATES
 
 _COLUMNS = ("key", "in stored", "in query", "error", "relation")
 
-EXAMPLES = {
-    "find": r"""
+
+@command(
+    "find",
+    """
 simindex insert pages.simindex news.jsonl --containment 1
 simindex find page.txt --in pages.simindex
 simindex find sample.jsonl --in pages.simindex --threshold 0.5 --json
 simindex find sample.jsonl --in pages.simindex --texts news.jsonl
 """,
-    "passages": r"""
-simindex insert pages.simindex news.jsonl --containment 1
-simindex passages pages.simindex --file page.txt --texts news.jsonl
-simindex passages pages.simindex --file page.txt --texts news.jsonl -o page.html
-simindex passages pages.simindex --file page.txt --json
-""",
-}
-
-
+)
+@argument(
+    "items",
+    "ITEMS...",
+    "Inputs with the rows to look for, read as insert reads them.",
+    nargs=-1,
+    required=True,
+)
+@option("--in", "index", metavar="INDEX", required=True, help="The index to search.")
+@options.threshold.but(default=DEFAULT_THRESHOLD, help="Least share of shingles, above 0 up to 1.")
+@word(
+    "--direction",
+    words=get_args(Direction),
+    default="in_stored",
+    help="Which share must reach the threshold: that of the query in the stored document (in_stored), that "
+    "of the stored document in the query (in_query), or either.",
+)
+@options.limit
+@options.exact.but(help="Require an index with kept shingles, by which they are counted.")
+@number(
+    "--sample",
+    help="Look up one in N shingles of a row, fewer than the index keeps, in less time and with less recall: "
+    "a power of two up to 64.",
+)
+@options.inputs_of(
+    "--texts",
+    "An input with the stored texts, by key, read as insert reads it: shares are counted in them. May be "
+    "repeated. The rows, and the texts that may contain one, are held in memory.",
+)
+@flag("--candidates", help="Print documents of which an estimate does not decide, too, behind the others.")
+@options.max_candidates
+@takes("reads", options.ComparedOptions)
+@options.json_lines
 def find(
-    items: list[str],
-    index: Annotated[str, typer.Option("--in", metavar="INDEX", help="The index to search.")],
-    threshold: options.Share = DEFAULT_THRESHOLD,
-    direction: Direction = "in_stored",
-    limit: options.Limit = None,
-    exact: bool = False,
-    sample: options.AtLeast1 | None = None,
-    texts: list[str] | None = None,
-    candidates: bool = False,
-    max_candidates: options.MaxCandidates = DEFAULT_MAX_CANDIDATES,
-    *,
+    items: tuple[str, ...],
+    index: str,
+    threshold: float,
+    direction: Direction,
+    limit: int | None,
+    exact: bool,
+    sample: int | None,
+    texts: tuple[str, ...],
+    candidates: bool,
+    max_candidates: int,
     reads: options.ComparedOptions,
-    as_json: options.JsonLines = False,
+    as_json: bool,
 ) -> None:
     """Find the stored documents that contain the rows of an input.
 
@@ -73,20 +98,6 @@ def find(
     "relation", "exact", "standard_error", "is_candidate", "expected_recall", "metadata", "truncated"}.
     Shares are counted in an index with all shingles (insert --containment 1), or with --texts. Elsewhere they
     are estimates: of short rows too coarse to decide, and only --candidates prints what they leave open.
-
-    Arguments:
-        items ITEMS...: Inputs with the rows to look for, read as insert reads them.
-
-    Options:
-        threshold S: Least share of shingles, above 0 up to 1.
-        direction: Which share must reach the threshold: that of the query in the stored document (in_stored),
-            that of the stored document in the query (in_query), or either.
-        exact: Require an index with kept shingles, by which they are counted.
-        sample N: Look up one in N shingles of a row, fewer than the index keeps, in less time and with less
-            recall: a power of two up to 64.
-        texts INPUT: An input with the stored texts, by key, read as insert reads it: shares are counted in
-            them. May be repeated. The rows, and the texts that may contain one, are held in memory.
-        candidates: Print documents of which an estimate does not decide, too, behind the others.
     """
     inputs = reads.inputs(items)
     with open_index(index, "r", max_candidates=max_candidates) as stored:
@@ -124,18 +135,46 @@ def _answers_by_texts(
     yield list(zip([row.key for row in rows], found, strict=True))
 
 
+@command(
+    "passages",
+    """
+simindex insert pages.simindex news.jsonl --containment 1
+simindex passages pages.simindex --file page.txt --texts news.jsonl
+simindex passages pages.simindex --file page.txt --texts news.jsonl -o page.html
+simindex passages pages.simindex --file page.txt --json
+""",
+)
+@options.index_folder
+@option("--file", metavar="FILE", required=True, help="The text whose passages are found; - for stdin.")
+@options.inputs_of(
+    "--texts",
+    "An input with the stored texts, by key, read as insert reads it: for exact places and both sides. May "
+    "be repeated.",
+)
+@number("--min-words", default=8, help="Leave out passages of fewer words.")
+@options.limit
+@flag("--full", help="Print passages as a whole, however long they are.")
+@option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    help="Write a page that shows the text beside each document, the passages marked, in place of a table; "
+    "takes --texts.",
+)
+@options.max_candidates
+@takes("reads", options.ComparedOptions)
+@options.json_lines
 def passages(
-    index: options.IndexFolder,
+    index: str,
     file: str,
-    texts: list[str] | None = None,
-    min_words: options.AtLeast1 = 8,
-    limit: options.Limit = None,
-    full: bool = False,
-    output: str | None = None,
-    max_candidates: options.MaxCandidates = DEFAULT_MAX_CANDIDATES,
-    *,
+    texts: tuple[str, ...],
+    min_words: int,
+    limit: int | None,
+    full: bool,
+    output: str | None,
+    max_candidates: int,
     reads: options.ComparedOptions,
-    as_json: options.JsonLines = False,
+    as_json: bool,
 ) -> None:
     """Find the passages of a text that stand in stored documents.
 
@@ -143,18 +182,9 @@ def passages(
     "start", "end", "stored_start", "stored_end", "words", "exact", "truncated"}; places in code points.
     Without --texts a passage spans the sampled shingles alone, and has no place in the stored document. Where
     all words of a passage occur more than eight times in a document, a longer one may be missed.
-
-    Options:
-        file FILE: The text whose passages are found; - for stdin.
-        texts INPUT: An input with the stored texts, by key, read as insert reads it: for exact places and
-            both sides. May be repeated.
-        min_words N: Leave out passages of fewer words.
-        full: Print passages as a whole, however long they are.
-        output FILE: Write a page that shows the text beside each document, the passages marked, in place of a
-            table; takes --texts.
     """
     if output is not None and (not texts or as_json):
-        raise typer.BadParameter("--output takes --texts, and does not go with --json")
+        raise BadParameter("--output takes --texts, and does not go with --json")
     text = read_text(file, reads.limits, reads.encoding)
     with open_index(index, "r", max_candidates=max_candidates) as stored:
         by_key: dict[Key, str] = {}

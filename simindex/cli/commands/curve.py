@@ -5,11 +5,12 @@ The formulas are `tuning.candidate_probability` and `tuning.match_probability`.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+from click import BadParameter
 
 from simindex.cli import drawing, options
+from simindex.cli.command import command, number
 from simindex.cli.output import counted, print_json, print_table
 from simindex.config import Config
 from simindex.formulas.curve import DEFAULT_THRESHOLD, MAX_ROWS, ROW_BITS, candidate_probability
@@ -23,19 +24,23 @@ from simindex.formulas.match_odds import (
 _STEPS, _HUNDREDTHS = 20, 100
 """Of similarity, that the table has, and that the JSON and the picture have."""
 
-EXAMPLES = r"""
-simindex curve --num-perm 256 --threshold 0.7
-"""
 
-
+@command("curve", "simindex curve --num-perm 256 --threshold 0.7")
+@number("--num-perm", least=8, help="MinHash rows of the index, eight a band (default 128).")
+@number("--bands", help="Number of bands instead.")
+@number("--rows", help="Rows that must agree in a band.")
+@options.threshold.but(help="Threshold of the query (default 0.8).")
+@options.recall.but(help="Recall of the query: the probability to return a document right at the threshold.")
+@drawing.picture_file
+@options.json_lines
 def curve(
-    num_perm: Annotated[int, options.number("", 8)] | None = None,
-    bands: options.AtLeast1 | None = None,
-    rows: options.AtLeast1 | None = None,
-    threshold: options.Share | None = None,
-    recall: options.Share | None = None,
-    output: drawing.PictureFile = None,
-    as_json: options.JsonLines = False,
+    num_perm: int | None,
+    bands: int | None,
+    rows: int | None,
+    threshold: float | None,
+    recall: float | None,
+    output: str | None,
+    as_json: bool,
 ) -> None:
     """Show how likely documents of each similarity are found.
 
@@ -47,18 +52,11 @@ def curve(
     "threshold", "found", "found_at"}: the leading bits of a band that are compared, of which "rows" counts
     the whole rows, the probability of being returned, and the similarities that are returned with the
     probabilities in it.
-
-    Options:
-        num_perm N: MinHash rows of the index, eight a band (default 128).
-        bands N: Number of bands instead.
-        rows N: Rows that must agree in a band.
-        threshold S: Threshold of the query (default 0.8).
-        recall P: Recall of the query: the probability to return a document right at the threshold.
     """
     if num_perm is not None and bands is not None:
-        raise typer.BadParameter("--num-perm and --bands exclude each other")
+        raise BadParameter("--num-perm and --bands exclude each other")
     if rows is not None and (threshold is not None or recall is not None):
-        raise typer.BadParameter("--rows does not go with --threshold or --recall")
+        raise BadParameter("--rows does not go with --threshold or --recall")
     if bands is None:
         bands = Config().bands if num_perm is None else Config(num_perm=num_perm).bands
     threshold = DEFAULT_THRESHOLD if threshold is None else threshold

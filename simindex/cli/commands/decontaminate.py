@@ -6,17 +6,17 @@ The job is `corpus.decontaminate`.
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, get_args
 
-from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.cli import options
+from simindex.cli.command import OneField, command, number, option, takes, word
 from simindex.cli.commands.dedup import (
-    Force,
-    JsonProgress,
-    OutputFile,
     Progress,
-    RemovedFile,
+    force_option,
+    json_progress_option,
     note_rows,
+    output_file,
+    removed_file,
     run_job,
 )
 from simindex.cli.output import (
@@ -42,29 +42,66 @@ from simindex.storage.folder import is_index
 
 _MOST_SHOWN = 20
 
-EXAMPLES = r"""
+
+@command(
+    "decontaminate",
+    """
 simindex decontaminate news.jsonl --against sample.jsonl -o clean.jsonl
 simindex decontaminate news.jsonl --against sample.jsonl -o held.jsonl --mode report-only --threshold 0.8
-"""
-
-
+""",
+)
+@options.input_paths
+@output_file
+@options.inputs_of(
+    "--against",
+    "Items that no row may contain: inputs, read as insert reads them, an item per row; may be repeated. Or "
+    "an index of items (`insert --words 8 --containment 1`).",
+    "ITEMS",
+).but(required=True)
+@options.threshold.but(
+    default=DEFAULT_SHARE,
+    help="Least share of an item's shingles that a row must contain, above 0 up to 1.",
+)
+@number("--words", help="Shingles of N words (default 8).")
+@option(
+    "--against-id-field",
+    cls=OneField,
+    help="The field or column of an item's id (default: that of --id-field).",
+)
+@option(
+    "--against-text-field",
+    cls=OneField,
+    help="The field or column of an item's text (default: that of --text-field).",
+)
+@word(
+    "--mode",
+    words=get_args(Mode),
+    default="remove",
+    help="Write the rows without items; all rows, with contamination and items; or only the report.",
+)
+@removed_file
+@force_option
+@takes("reads", options.FileOptions)
+@options.batch_size
+@options.workers
+@json_progress_option
+@options.json_summary
 def decontaminate(
-    inputs: options.InputPaths,
-    output: OutputFile,
-    against: list[str],
-    threshold: options.Share = DEFAULT_SHARE,
-    words: options.AtLeast1 | None = None,
-    against_id_field: str | None = None,
-    against_text_field: str | None = None,
-    mode: Mode = "remove",
-    removed: RemovedFile = None,
-    force: Force = False,
-    *,
+    inputs: tuple[str, ...],
+    output: str,
+    against: tuple[str, ...],
+    threshold: float,
+    words: int | None,
+    against_id_field: str | None,
+    against_text_field: str | None,
+    mode: Mode,
+    removed: str | None,
+    force: bool,
     reads: options.FileOptions,
-    batch_size: options.BatchSize = DEFAULT_BATCH_SIZE,
-    workers: options.Workers = None,
-    json_progress: JsonProgress = False,
-    as_json: options.JsonSummary = False,
+    batch_size: int,
+    workers: int | None,
+    json_progress: bool,
+    as_json: bool,
 ) -> None:
     """Write a corpus without the rows that contain given items.
 
@@ -74,15 +111,6 @@ def decontaminate(
 
     Inputs, outputs, the journal and resuming are those of dedup. `simindex find ITEMS --in INDEX` searches
     stored pages.
-
-    Options:
-        against ITEMS: Items that no row may contain: inputs, read as insert reads them, an item per row; may
-            be repeated. Or an index of items (`insert --words 8 --containment 1`).
-        threshold S: Least share of an item's shingles that a row must contain, above 0 up to 1.
-        words N: Shingles of N words (default 8).
-        against_id_field NAME: The field or column of an item's id (default: that of --id-field).
-        against_text_field NAME: The field or column of an item's text (default: that of --text-field).
-        mode: Write the rows without items; all rows, with contamination and items; or only the report.
     """
     rows = reads.inputs(inputs, key_from="line", whole_rows=True)
     items: Any = against[0]

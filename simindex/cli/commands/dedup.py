@@ -10,14 +10,11 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any
+from typing import Any, get_args
 
-import typer
-
-from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.cli import options, reading
+from simindex.cli.command import command, flag, number, option, share, takes, word
 from simindex.cli.failures import INTERRUPTED, REPORTED, CommandError, describe
-from simindex.cli.options import AtLeast0, AtLeast1, Share
 from simindex.cli.output import (
     counted,
     counted_bad,
@@ -45,61 +42,65 @@ _ADVISED_RECALL = 0.95
 _SECONDS_A_LINE = 1.0
 """Between two JSON lines of progress."""
 
-OutputFile = Annotated[
-    str,
-    typer.Option(
-        metavar="OUTPUT",
-        help="The file to write: .jsonl, .csv, .tsv, .parquet, or .txt for a list of paths; all but .parquet "
-        "may end in .gz, .xz or .zst.",
-    ),
-]
-RemovedFile = Annotated[
-    str | None,
-    typer.Option(
-        rich_help_panel="Report",
-        metavar="FILE",
-        help="Write a JSON line for each removed row to FILE (default: OUTPUT.dedup/removed.jsonl).",
-    ),
-]
-JsonProgress = Annotated[
-    bool,
-    typer.Option(
-        rich_help_panel="Running",
-        help="Print the progress as JSON lines on stderr, one per second, instead of a bar.",
-    ),
-]
-Force = Annotated[
-    bool,
-    typer.Option(
-        rich_help_panel="Running", help="Discard the journal of another job there, and replace the output."
-    ),
-]
+output_file = option(
+    "-o",
+    "--output",
+    metavar="OUTPUT",
+    required=True,
+    help="The file to write: .jsonl, .csv, .tsv, .parquet, or .txt for a list of paths; all but .parquet may "
+    "end in .gz, .xz or .zst.",
+)
+removed_file = option(
+    "--removed",
+    heading="Report",
+    metavar="FILE",
+    help="Write a JSON line for each removed row to FILE (default: OUTPUT.dedup/removed.jsonl).",
+)
+json_progress_option = flag(
+    "--json-progress",
+    heading="Running",
+    help="Print the progress as JSON lines on stderr, one per second, instead of a bar.",
+)
+force_option = flag(
+    "--force", heading="Running", help="Discard the journal of another job there, and replace the output."
+)
 
 
 @dataclass(frozen=True)
 class DedupOptions:
-    """Which rows stay, how they are compared, and what is written.
+    """Which rows stay, how they are compared, and what is written."""
 
-    Options:
-        keep ORDER: Which of similar rows stays: first, newest (the last), longest, or field:NAME (the
-            largest).
-        mode: Write the kept rows; all rows, with duplicate_of, similarity and cluster; or only the report.
-
-    Comparison:
-        max_distance K: With --by simhash: rows within K bits, 0 to 8, are similar (default 3). Else rows have
-            to be within K bits, 0 to 63, beside the threshold.
-        recall P: Find this share of the rows whose similarity is right at the threshold, and some less
-            similar ones (default: about half by estimates, 0.99 where all shingles are compared).
-    """
-
-    threshold: options.Threshold = None
-    by: options.By = None
-    max_distance: AtLeast0 | None = None
-    keep: str = "first"
-    mode: Mode = "remove"
-    removed: RemovedFile = None
-    recall: Share | None = None
-    force: Force = False
+    threshold: float | None = options.threshold.field()
+    by: str | None = options.by.field()
+    max_distance: int | None = number(
+        "--max-distance",
+        least=0,
+        metavar="K",
+        heading="Comparison",
+        help="With --by simhash: rows within K bits, 0 to 8, are similar (default 3). Else rows have to be "
+        "within K bits, 0 to 63, beside the threshold.",
+    ).field()
+    keep: str = option(
+        "--keep",
+        metavar="ORDER",
+        default="first",
+        help="Which of similar rows stays: first, newest (the last), longest, or field:NAME (the largest).",
+    ).field()
+    mode: str = word(
+        "--mode",
+        words=get_args(Mode),
+        default="remove",
+        help="Write the kept rows; all rows, with duplicate_of, similarity and cluster; or only the report.",
+    ).field()
+    removed: str | None = removed_file.field()
+    recall: float | None = share(
+        "--recall",
+        metavar="P",
+        heading="Comparison",
+        help="Find this share of the rows whose similarity is right at the threshold, and some less similar "
+        "ones (default: about half by estimates, 0.99 where all shingles are compared).",
+    ).field()
+    force: bool = force_option.field()
 
     def __post_init__(self) -> None:
         if self.by == "simhash":
@@ -130,45 +131,57 @@ class DedupOptions:
 
 @dataclass(frozen=True)
 class OneMachineOptions(DedupOptions):
-    """Also what one machine can do, and many cannot.
+    """Also what one machine can do, and many cannot."""
 
-    Options:
-        against INDEX: Also remove rows similar to a document of this index.
-        into INDEX: As --against, and add the kept rows to this index; created if it is missing.
-        level: Compare whole documents; or paragraphs, and cut those seen before out of their documents.
-
-    Paragraphs:
-        split line|blank-line: With --level paragraph: what ends a paragraph; blank-line for texts with
-            wrapped lines.
-        min_words N: With --level paragraph: keep all paragraphs of fewer words.
-
-    Report:
-        explain: Add the passages that both rows share to the report.
-
-    Comparison:
-        exact: Compare all shingles; takes more disk.
-        ignore_common S: Leave out shingles that more than this share of the rows have, like those of
-            templates.
-        in_kept S: Remove a row only if the kept one has at least this share of its shingles, so that the
-            longer of two never goes for the shorter.
-    """
-
-    against: str | None = None
-    into: str | None = None
-    level: Level = "document"
-    split: str = "line"
-    min_words: AtLeast1 = 1
-    explain: bool = False
-    exact: bool = False
-    ignore_common: Share | None = None
-    in_kept: Share | None = None
+    against: str | None = option(
+        "--against", metavar="INDEX", help="Also remove rows similar to a document of this index."
+    ).field()
+    into: str | None = option(
+        "--into",
+        metavar="INDEX",
+        help="As --against, and add the kept rows to this index; created if it is missing.",
+    ).field()
+    level: str = word(
+        "--level",
+        words=get_args(Level),
+        default="document",
+        help="Compare whole documents; or paragraphs, and cut those seen before out of their documents.",
+    ).field()
+    split: str = option(
+        "--split",
+        metavar="line|blank-line",
+        default="line",
+        heading="Paragraphs",
+        help="With --level paragraph: what ends a paragraph; blank-line for texts with wrapped lines.",
+    ).field()
+    min_words: int = number(
+        "--min-words",
+        default=1,
+        heading="Paragraphs",
+        help="With --level paragraph: keep all paragraphs of fewer words.",
+    ).field()
+    explain: bool = flag(
+        "--explain", heading="Report", help="Add the passages that both rows share to the report."
+    ).field()
+    exact: bool = flag("--exact", heading="Comparison", help="Compare all shingles; takes more disk.").field()
+    ignore_common: float | None = share(
+        "--ignore-common",
+        heading="Comparison",
+        help="Leave out shingles that more than this share of the rows have, like those of templates.",
+    ).field()
+    in_kept: float | None = share(
+        "--in-kept",
+        heading="Comparison",
+        help="Remove a row only if the kept one has at least this share of its shingles, so that the longer "
+        "of two never goes for the shorter.",
+    ).field()
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.by == "simhash":
             options.refuse_with("by simhash", exact=self.exact, **self._shares)
-        for name, share in self._shares.items():
-            if share is not None:
+        for name, least in self._shares.items():
+            if least is not None:
                 options.refuse_with(name.replace("_", "-"), against=self.against, into=self.into)
 
     @property
@@ -183,26 +196,35 @@ class OneMachineOptions(DedupOptions):
         return super().arguments(sketch) | own | {"cut": cut}
 
 
-EXAMPLES = r"""
+@command(
+    "dedup",
+    """
 simindex dedup news.jsonl logs.csv.gz -o clean.jsonl.zst --delimiter ';'
 simindex dedup news.jsonl -o new.jsonl --against news.simindex --into seen.simindex
 simindex dedup src -o duplicates.jsonl --mode report-only --exact
 simindex dedup news.jsonl -o clean.jsonl --by simhash --max-distance 4
 simindex dedup crawl/*.warc.gz -o pages.jsonl.zst --level paragraph --min-words 5
-"""
-
-
+""",
+)
+@options.input_paths
+@output_file
+@takes("how", OneMachineOptions)
+@takes("reads", options.FileOptions)
+@options.batch_size
+@options.workers
+@takes("sketch", options.SketchOptions)
+@json_progress_option
+@options.json_summary
 def dedup(
-    inputs: options.InputPaths,
-    output: OutputFile,
-    *,
+    inputs: tuple[str, ...],
+    output: str,
     how: OneMachineOptions,
     reads: options.FileOptions,
-    batch_size: options.BatchSize = DEFAULT_BATCH_SIZE,
-    workers: options.Workers = None,
+    batch_size: int,
+    workers: int | None,
     sketch: options.SketchOptions,
-    json_progress: JsonProgress = False,
-    as_json: options.JsonSummary = False,
+    json_progress: bool,
+    as_json: bool,
 ) -> None:
     """Write a corpus without its near duplicates.
 

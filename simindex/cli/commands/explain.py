@@ -9,10 +9,11 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 
-import typer
+from click import BadParameter
 
 from simindex import Config, corpus
 from simindex.cli import options
+from simindex.cli.command import argument, command, flag, option, takes
 from simindex.cli.failures import CommandError
 from simindex.cli.output import counted, print_json, printable
 from simindex.corpus import Explanation
@@ -25,41 +26,42 @@ _AROUND = 80
 
 _STYLES = ("black on yellow", "black on cyan", "black on green", "black on magenta", "black on bright_blue")
 
-EXAMPLES = r"""
+
+@command(
+    "explain",
+    """
 simindex explain page.txt README.md
 simindex explain page.txt README.md --index news.simindex --json
-"""
-
-
+""",
+)
+@argument("a", "A", "A text file, or - for stdin.")
+@argument("b", "B", "Another text file, or - for stdin.")
+@option("--index", metavar="INDEX", help="Cut shingles with the settings of this index.")
+@takes("cut", options.ShingleOptions)
+@flag("--full", help="Print the texts as a whole, however long they are.")
+@options.encoding
+@options.max_row
+@options.json_object
 def explain(
     a: str,
     b: str,
-    index: str | None = None,
-    *,
+    index: str | None,
     cut: options.ShingleOptions,
-    full: bool = False,
-    encoding: options.Encoding = "utf-8",
-    max_row: options.MaxRow = Limits.row,
-    as_json: options.JsonObject = False,
+    full: bool,
+    encoding: str,
+    max_row: int,
+    as_json: bool,
 ) -> None:
     """Show the passages that two texts share.
 
     JSON: {"a", "b", "similarity", "passages", "share_a", "share_b"}; a passage is [start in a, end in a,
     start in b, end in b], in code points. The similarity is that of the sets of shingles, exact. A share is
     that of the words (or characters) that lie in a shared shingle.
-
-    Arguments:
-        a A: A text file, or - for stdin.
-        b B: Another text file, or - for stdin.
-
-    Options:
-        index INDEX: Cut shingles with the settings of this index.
-        full: Print the texts as a whole, however long they are.
     """
     if a == b == "-":
-        raise typer.BadParameter("expected at most one text on standard input, found two")
+        raise BadParameter("expected at most one text on standard input, found two")
     if index is not None and cut.given:
-        raise typer.BadParameter("--index does not go with --words, --chars, --short-texts and --normalize")
+        raise BadParameter("--index does not go with --words, --chars, --short-texts and --normalize")
     if index is None:
         config = Config(cut.shingles(Config().shingles))
     else:

@@ -14,13 +14,13 @@ from dataclasses import asdict
 from functools import partial
 from itertools import chain, takewhile
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any, get_args
 
-import typer
+from click import BadParameter
 
-from simindex.changes.documents import DEFAULT_BATCH_SIZE, Conflict, InsertReport
+from simindex.changes.documents import Conflict, InsertReport
 from simindex.cli import options, reading
-from simindex.cli.command import Command
+from simindex.cli.command import Command, Parsed, argument, command, flag, option, takes, word
 from simindex.cli.failures import INTERRUPTED, REPORTED, CommandError, describe
 from simindex.cli.output import Advance, counted, counted_bad, note, note_tally, print_json, work_bar
 from simindex.config import WordShingles
@@ -36,7 +36,7 @@ from simindex.storage.folder import is_index, remove_index
 
 def _parse_threshold(text: str) -> float:
     if not _is_number(text) or not 0 < float(text) <= 1:
-        raise typer.BadParameter(f"expected a number in (0, 1], found {text!r}")
+        raise BadParameter(f"expected a number in (0, 1], found {text!r}")
     return float(text)
 
 
@@ -48,14 +48,14 @@ def _is_number(argument: str) -> bool:
     return True
 
 
-class OwnCommand(Command):
+class _Insert(Command):
     """`--if-new` takes a threshold where a number follows it, and no file."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Give an --if-new without a number the default threshold."""
         args = [*args]
-        for place, argument in enumerate(args[: args.index("--")] if "--" in args else args):
-            if argument == "--if-new" and not any(map(_is_number, args[place + 1 : place + 2])):
+        for place, typed in enumerate(args[: args.index("--")] if "--" in args else args):
+            if typed == "--if-new" and not any(map(_is_number, args[place + 1 : place + 2])):
                 args[place] = f"--if-new={DEFAULT_THRESHOLD}"
         return super().parse_args(ctx, args)
 
@@ -118,26 +118,48 @@ class _Feed:
             print_json({"key": plain(key), "matches": matches.to_dicts()})
 
 
-EXAMPLES = r"""
+@command(
+    "insert",
+    """
 simindex insert news.simindex news.jsonl --metadata
 simindex insert pages.simindex README.md src --glob '*.py'
 zcat logs.csv.gz | simindex insert logs.simindex - --format csv --delimiter ';' --key-from content
-"""
-
-
+""",
+    cls=_Insert,
+)
+@argument("index", "INDEX", "The folder of the index; created if it is missing.")
+@options.input_paths
+@takes("reads", options.InsertOptions)
+@word(
+    "--on-conflict",
+    words=get_args(Conflict),
+    default="error",
+    help="What to do with a key that is stored already.",
+)
+@option(
+    "--if-new",
+    type=Parsed(_parse_threshold),
+    metavar="[THRESHOLD]",
+    help="Skip rows that are similar to a stored document or to an earlier row (default threshold 0.8).",
+)
+@flag("--simhash", help="With --if-new: compare fingerprints, within the distance of the index.")
+@options.wait
+@options.batch_size
+@options.workers
+@takes("settings", options.CreationOptions)
+@options.json_summary
 def insert(
     index: str,
-    inputs: options.InputPaths,
-    *,
+    inputs: tuple[str, ...],
     reads: options.InsertOptions,
-    on_conflict: Conflict = "error",
-    if_new: Annotated[float, typer.Option(parser=_parse_threshold)] | None = None,
-    simhash: bool = False,
-    wait: options.Wait = 0.0,
-    batch_size: options.BatchSize = DEFAULT_BATCH_SIZE,
-    workers: options.Workers = None,
+    on_conflict: Conflict,
+    if_new: float | None,
+    simhash: bool,
+    wait: float,
+    batch_size: int,
+    workers: int | None,
     settings: options.CreationOptions,
-    as_json: options.JsonSummary = False,
+    as_json: bool,
 ) -> None:
     """Build an index, or add to it, from files.
 
@@ -159,20 +181,11 @@ def insert(
     --if-new with --json prints a line {"key", "matches"} for each skipped row, before the summary.
 
     If the index exists, options for a new index must be the same as its settings.
-
-    Arguments:
-        index INDEX: The folder of the index; created if it is missing.
-
-    Options:
-        on_conflict: What to do with a key that is stored already.
-        if_new [THRESHOLD]: Skip rows that are similar to a stored document or to an earlier row (default
-            threshold 0.8).
-        simhash: With --if-new: compare fingerprints, within the distance of the index.
     """
     if simhash and if_new is None:
-        raise typer.BadParameter("--simhash goes with --if-new")
+        raise BadParameter("--simhash goes with --if-new")
     if simhash and if_new != DEFAULT_THRESHOLD:
-        raise typer.BadParameter("--if-new with --simhash has no threshold, but a distance")
+        raise BadParameter("--if-new with --simhash has no threshold, but a distance")
     rows, is_new = reads.inputs(inputs, leave_out=index), not is_index(index)
     began = time.monotonic()
     with (

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from heapq import nlargest
 from itertools import islice
-from typing import Annotated, Any, get_args
+from typing import Any, get_args
 
-import typer
+from click import BadParameter
 
 from simindex.cli import options
-from simindex.cli.command import word
+from simindex.cli.command import argument, command, number, share, takes, word
 from simindex.cli.failures import CommandError
 from simindex.cli.output import (
     Advance,
@@ -33,47 +33,46 @@ from simindex.jsonable import plain
 from simindex.pairs.clusters import Linkage
 from simindex.pairs.pair import Bounded, Pair
 from simindex.pairs.plan import DEFAULT_MAX_RUN, Copies
-from simindex.queries.search import DEFAULT_MAX_CANDIDATES
 from simindex.storage.folder import is_index
 
 _A_TIME = 1_000
 _COLUMNS = ("a", "b", "similarity", "distance")
 _SHOWN = 8  # keys of a cluster in a table
 
-CopyChoice = Annotated[
-    Copies,
-    word(
-        get_args(Copies),
-        "first: list each group of equal documents once, through its oldest; all: list every pair.",
-    ),
-]
-MaxRun = Annotated[
-    int,
-    options.number("In a group of more than N candidates, compare each with only 16 others.", 16),
-]
-
-LinkageChoice = Annotated[
-    Linkage,
-    word(
-        get_args(Linkage),
-        "components: join chains of similar pairs; star: every document of a cluster is similar to its "
-        "first.",
-    ),
-]
+copies_option = word(
+    "--copies",
+    words=get_args(Copies),
+    default="all",
+    help="first: list each group of equal documents once, through its oldest; all: list every pair.",
+)
+max_run_option = number(
+    "--max-run",
+    least=16,
+    default=DEFAULT_MAX_RUN,
+    help="In a group of more than N candidates, compare each with only 16 others.",
+)
+linkage_option = word(
+    "--linkage",
+    words=get_args(Linkage),
+    default="components",
+    help="components: join chains of similar pairs; star: every document of a cluster is similar to its "
+    "first.",
+)
 
 
 @dataclass(frozen=True)
 class PairOptions:
-    """How similar the documents of a pair are; ``None`` or False: not given.
+    """How similar the documents of a pair are; ``None`` or False: not given."""
 
-    Options:
-        max_distance K: With --by simhash: pairs within K bits (default: the distance of the index).
-    """
-
-    threshold: options.Threshold = None
-    by: options.By = None
-    max_distance: options.AtLeast0 | None = None
-    recall: options.Recall = None
+    threshold: float | None = options.threshold.field()
+    by: str | None = options.by.field()
+    max_distance: int | None = number(
+        "--max-distance",
+        least=0,
+        metavar="K",
+        help="With --by simhash: pairs within K bits (default: the distance of the index).",
+    ).field()
+    recall: float | None = options.recall.field()
 
     def __post_init__(self) -> None:
         options.require_of_method(**vars(self))
@@ -87,46 +86,34 @@ class PairOptions:
 class StoredPairOptions(PairOptions):
     """The same of documents whose shingles may be kept."""
 
-    exact: options.Exact = False
+    exact: bool = options.exact.field()
 
 
 @dataclass(frozen=True)
 class OwnPairOptions(StoredPairOptions):
-    """The same of documents of one index, which knows what many of them share.
+    """The same of documents of one index, which knows what many of them share."""
 
-    Options:
-        ignore_common S: Leave out shingles that more than this share of the documents have, like those of
-            templates.
+    ignore_common: float | None = share(
+        "--ignore-common",
+        help="Leave out shingles that more than this share of the documents have, like those of templates.",
+    ).field()
+
+
+@command(
+    "pairs",
     """
-
-    ignore_common: options.Share | None = None
-
-
-EXAMPLES = {
-    "pairs": r"""
 simindex pairs news.simindex --threshold 0.9
 simindex pairs news.simindex --by simhash --max-distance 2 --json
 """,
-    "clusters": r"""
-simindex clusters news.simindex --threshold 0.7
-simindex clusters news.simindex --linkage star --largest 20
-simindex clusters news.simindex --json | jq -r '.keys[1:][]'
-""",
-    "join": r"""
-simindex join news.simindex archive.simindex --threshold 0.9
-simindex join news.jsonl archive.simindex --json
-""",
-}
-
-
+)
+@options.index_folder
+@takes("similar", OwnPairOptions)
+@copies_option
+@max_run_option
+@options.first_pairs
+@options.json_lines
 def pairs(
-    index: options.IndexFolder,
-    *,
-    similar: OwnPairOptions,
-    copies: CopyChoice = "all",
-    max_run: MaxRun = DEFAULT_MAX_RUN,
-    limit: options.FirstPairs = None,
-    as_json: options.JsonLines = False,
+    index: str, similar: OwnPairOptions, copies: Copies, max_run: int, limit: int | None, as_json: bool
 ) -> None:
     """Print all pairs of similar documents, as they are found.
 
@@ -141,24 +128,35 @@ def pairs(
         note_bounded(found.bounded, max_run, "pairs")
 
 
+@command(
+    "clusters",
+    """
+simindex clusters news.simindex --threshold 0.7
+simindex clusters news.simindex --linkage star --largest 20
+simindex clusters news.simindex --json | jq -r '.keys[1:][]'
+""",
+)
+@options.index_folder
+@takes("similar", OwnPairOptions)
+@linkage_option
+@max_run_option
+@options.first_clusters
+@number("--largest", help="Show the N largest clusters, largest first.")
+@options.json_lines
 def clusters(
-    index: options.IndexFolder,
-    *,
+    index: str,
     similar: OwnPairOptions,
-    linkage: LinkageChoice = "components",
-    max_run: MaxRun = DEFAULT_MAX_RUN,
-    limit: options.FirstClusters = None,
-    largest: options.AtLeast1 | None = None,
-    as_json: options.JsonLines = False,
+    linkage: Linkage,
+    max_run: int,
+    limit: int | None,
+    largest: int | None,
+    as_json: bool,
 ) -> None:
     """Print the clusters of similar documents.
 
     They come in the order of their oldest documents, and those of a cluster oldest first; of a star the first
     is the centre. A table shows the first keys of a cluster, --json prints all of them:
     {"documents": NUMBER, "keys": [KEY, ...]}.
-
-    Options:
-        largest N: Show the N largest clusters, largest first.
     """
     if largest is not None:
         options.refuse_with("largest", limit=limit)
@@ -177,28 +175,37 @@ def clusters(
         note_bounded(found.bounded, max_run, "documents")
 
 
+@command(
+    "join",
+    """
+simindex join news.simindex archive.simindex --threshold 0.9
+simindex join news.jsonl archive.simindex --json
+""",
+)
+@argument("a", "A", "An index, or an input, read as insert reads it.")
+@argument("b", "B", "An index, or an input, read as insert reads it.")
+@takes("similar", StoredPairOptions)
+@options.first_pairs
+@options.max_candidates
+@takes("reads", options.ComparedOptions)
+@options.json_lines
 def join(
     a: str,
     b: str,
-    *,
     similar: StoredPairOptions,
-    limit: options.FirstPairs = None,
-    max_candidates: options.MaxCandidates = DEFAULT_MAX_CANDIDATES,
+    limit: int | None,
+    max_candidates: int,
     reads: options.ComparedOptions,
-    as_json: options.JsonLines = False,
+    as_json: bool,
 ) -> None:
     """Print the similar pairs between two indexes or inputs.
 
     A pair has one document of each; pairs within one of them are not printed. Each document of A is looked up
     in B, or each of B in A where A alone is an index. JSON lines: {"a", "b", "similarity", "distance",
     "exact", "standard_error"}, a being a key of A.
-
-    Arguments:
-        a A: An index, or an input, read as insert reads it.
-        b B: An index, or an input, read as insert reads it.
     """
     if a == b == "-":
-        raise typer.BadParameter("expected at most one side on standard input, found two")
+        raise BadParameter("expected at most one side on standard input, found two")
     if is_index(a) and is_index(b) and os.path.samefile(a, b):
         raise CommandError(f"{a}: the same index twice; simindex pairs has the pairs within one")
     from simindex import corpus

@@ -7,11 +7,12 @@ import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+from click import BadParameter
 
 from simindex.cli import options, reading
+from simindex.cli.command import argument, command, flag, number, option, takes
 from simindex.cli.failures import CommandError
 from simindex.cli.options import missing_key
 from simindex.cli.output import (
@@ -33,7 +34,6 @@ from simindex.index import open as open_index
 from simindex.inputs import Inputs, Row, read_text, tidy_path
 from simindex.jsonable import plain
 from simindex.queries.matches import Match, Matches
-from simindex.queries.search import DEFAULT_MAX_CANDIDATES
 from simindex.sketching.document import Document
 from simindex.sketching.sketcher import Sketcher
 
@@ -50,44 +50,40 @@ _COLUMNS = ("key", "similarity", "distance")
 _Explained = tuple[Any, tuple[str, str]]
 """What a match shares with the query (`corpus.Explanation`), and the two texts."""
 
-EXAMPLES = r"""
-simindex query news.simindex "the ferry leaves at nine" --threshold 0.5
-simindex query news.simindex --file page.txt --nearest 3 --json
-simindex query news.simindex --input news.jsonl --others
-simindex query news.simindex --file page.txt --explain news.jsonl
-"""
-
 
 @dataclass(frozen=True)
 class Asked:
-    """What is compared with; ``None`` or False: not given.
+    """What is compared with; ``None`` or False: not given."""
 
-    Arguments:
-        text TEXT: The text to compare with; - reads it from stdin.
-
-    Options:
-        file FILE: Compare with the text of this file; - for stdin.
-        input_ FILE: Compare with each row of this file, read as insert reads it.
-        key KEY: Compare with this stored document.
-        fingerprint DIGITS: Compare with this SimHash fingerprint, as --simhash does.
-        others: With --file or --input: leave out the stored document of the same key, the file itself.
-    """
-
-    text: str | None = None
-    file: str | None = None
-    input_: str | None = None
-    key: str | None = None
-    int_keys: Annotated[bool, typer.Option("--int", help="--key is an integer.")] = False
-    fingerprint: str | None = None
-    others: bool = False
+    text: str | None = argument(
+        "text", "TEXT", "The text to compare with; - reads it from stdin.", required=False
+    ).field()
+    file: str | None = option(
+        "--file", metavar="FILE", help="Compare with the text of this file; - for stdin."
+    ).field()
+    input_: str | None = option(
+        "--input",
+        "input_",
+        metavar="FILE",
+        help="Compare with each row of this file, read as insert reads it.",
+    ).field()
+    key: str | None = option("--key", metavar="KEY", help="Compare with this stored document.").field()
+    int_keys: bool = flag("--int", "int_keys", help="--key is an integer.").field()
+    fingerprint: str | None = option(
+        "--fingerprint",
+        metavar="DIGITS",
+        help="Compare with this SimHash fingerprint, as --simhash does.",
+    ).field()
+    others: bool = flag(
+        "--others",
+        help="With --file or --input: leave out the stored document of the same key, the file itself.",
+    ).field()
 
     def __post_init__(self) -> None:
         if self.int_keys and self.key is None:
-            raise typer.BadParameter("--int goes with --key")
+            raise BadParameter("--int goes with --key")
         if self.others and self.by_option not in ("--file", "--input"):
-            raise typer.BadParameter(
-                "--others goes with --file or --input; --key always leaves the document out"
-            )
+            raise BadParameter("--others goes with --file or --input; --key always leaves the document out")
 
     @property
     def by_option(self) -> str:
@@ -95,7 +91,7 @@ class Asked:
         found = [shown for name, shown in _SOURCES.items() if getattr(self, name) is not None]
         if len(found) != 1:
             options_found = " and ".join(found) or "none"
-            raise typer.BadParameter(f"expected one of {', '.join(_SOURCES.values())}; found {options_found}")
+            raise BadParameter(f"expected one of {', '.join(_SOURCES.values())}; found {options_found}")
         return found[0]
 
     def read_text(self, reads: options.FileOptions) -> Any:
@@ -118,23 +114,25 @@ class Asked:
 
 @dataclass(frozen=True)
 class Search:
-    """What to search for: by similarity, the nearest, or by fingerprint. ``None`` or False: not given.
+    """What to search for: by similarity, the nearest, or by fingerprint. ``None`` or False: not given."""
 
-    Options:
-        threshold S: Least similarity of a match, above 0 up to 1 (default 0.8; with --nearest: none).
-        nearest K: Show the K most similar; with --threshold only those above.
-        simhash: Search by fingerprint: all within a Hamming distance.
-        max_distance K: With --simhash: the distance in bits (default: that of the index). Else show only
-            matches whose fingerprints also differ in at most K bits.
-    """
-
-    threshold: options.Share | None = None
-    limit: options.Limit = None
-    recall: options.Recall = None
-    exact: options.Exact = False
-    nearest: options.AtLeast1 | None = None
-    simhash: bool = False
-    max_distance: options.AtLeast0 | None = None
+    threshold: float | None = options.threshold.but(
+        help="Least similarity of a match, above 0 up to 1 (default 0.8; with --nearest: none)."
+    ).field()
+    limit: int | None = options.limit.field()
+    recall: float | None = options.recall.field()
+    exact: bool = options.exact.field()
+    nearest: int | None = number(
+        "--nearest", metavar="K", help="Show the K most similar; with --threshold only those above."
+    ).field()
+    simhash: bool = flag("--simhash", help="Search by fingerprint: all within a Hamming distance.").field()
+    max_distance: int | None = number(
+        "--max-distance",
+        least=0,
+        metavar="K",
+        help="With --simhash: the distance in bits (default: that of the index). Else show only matches "
+        "whose fingerprints also differ in at most K bits.",
+    ).field()
 
     def require_consistent(self) -> None:
         """Refuse options that do not go together."""
@@ -220,17 +218,45 @@ class Search:
         return self.limit if self.nearest is None else self.nearest
 
 
+@command(
+    "query",
+    """
+simindex query news.simindex "the ferry leaves at nine" --threshold 0.5
+simindex query news.simindex --file page.txt --nearest 3 --json
+simindex query news.simindex --input news.jsonl --others
+simindex query news.simindex --file page.txt --explain news.jsonl
+""",
+)
+@options.index_folder
+@takes("asked", Asked)
+@takes("search", Search)
+@flag(
+    "--contained",
+    help="With TEXT or --file: find documents that contain the text, or are contained in it. Needs an index "
+    "made with `insert --containment`. For many rows: `simindex find`.",
+)
+@options.max_candidates
+@takes("reads", options.ComparedOptions)
+@flag(
+    "--warm",
+    help="Read the index's filters into memory first: for many rows and an index larger than memory.",
+)
+@options.inputs_of(
+    "--explain",
+    "With TEXT, --file or --key: show the passages that each match shares. The stored texts come from INPUT, "
+    "by key, read as insert reads it. May be repeated.",
+)
+@options.json_lines
 def query(
-    index: options.IndexFolder,
+    index: str,
     asked: Asked,
     search: Search,
-    contained: bool = False,
-    max_candidates: options.MaxCandidates = DEFAULT_MAX_CANDIDATES,
-    *,
+    contained: bool,
+    max_candidates: int,
     reads: options.ComparedOptions,
-    warm: bool = False,
-    explain: list[str] | None = None,
-    as_json: options.JsonLines = False,
+    warm: bool,
+    explain: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Find the stored documents that are similar to a text. In place of TEXT: a file, each row of a file, a
     stored document, or a fingerprint.
@@ -241,22 +267,15 @@ def query(
     "explanation" to a match: what `simindex explain` prints, a being the query; or null. --contained: {"key",
     "in_stored", "in_query", "similarity", "relation", "exact", "standard_error", "is_candidate",
     "expected_recall", "metadata", "truncated"}.
-
-    Options:
-        contained: With TEXT or --file: find documents that contain the text, or are contained in it. Needs an
-            index made with `insert --containment`. For many rows: `simindex find`.
-        warm: Read the index's filters into memory first: for many rows and an index larger than memory.
-        explain INPUT: With TEXT, --file or --key: show the passages that each match shares. The stored texts
-            come from INPUT, by key, read as insert reads it. May be repeated.
     """
     if contained:
         own = {name: getattr(search, name) for name in ("recall", "nearest", "simhash", "max_distance")}
-        options.refuse_with("contained", **own, others=asked.others, explain=explain)
+        options.refuse_with("contained", **own, others=asked.others, explain=explain or None)
         if asked.by_option not in ("TEXT", "--file"):
             wrong = f"--contained goes with TEXT or --file, not with {asked.by_option}; see simindex find"
-            raise typer.BadParameter(wrong)
+            raise BadParameter(wrong)
     if explain and asked.by_option not in ("TEXT", "--file", "--key"):
-        raise typer.BadParameter(f"--explain goes with TEXT, --file or --key, not with {asked.by_option}")
+        raise BadParameter(f"--explain goes with TEXT, --file or --key, not with {asked.by_option}")
     if asked.by_option == "--fingerprint" or reads.fingerprint_field is not None:
         search = replace(search, simhash=True)
     search.require_consistent()

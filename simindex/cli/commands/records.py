@@ -7,9 +7,10 @@ import sys
 from contextlib import nullcontext
 from itertools import islice
 
-import typer
+from click.exceptions import Exit
 
 from simindex.cli import options, reading
+from simindex.cli.command import command, number, option
 from simindex.cli.output import (
     Reports,
     counted,
@@ -28,28 +29,20 @@ from simindex.inputs import Limits
 from simindex.jsonable import plain
 from simindex.queries.container import Record
 
-EXAMPLES = {
-    "get": r"""
+
+@command(
+    "get",
+    """
 simindex get news.simindex a
 simindex get news.simindex 7 --int --json
 """,
-    "list": r"""
-simindex list news.simindex --limit 10
-""",
-    "export": r"""
-simindex export news.simindex --output fingerprints.jsonl
-simindex insert fingerprints.simindex fingerprints.jsonl --fingerprint-field fingerprint --no-minhash
-""",
-}
-
-
-def get(
-    index: options.IndexFolder,
-    keys: reading.Keys = None,
-    input_: reading.KeysFile = None,
-    int_keys: reading.IntKeys = False,
-    as_json: options.JsonLines = False,
-) -> None:
+)
+@options.index_folder
+@reading.keys_argument
+@reading.keys_file
+@reading.int_keys
+@options.json_lines
+def get(index: str, keys: tuple[str, ...], input_: str | None, int_keys: bool, as_json: bool) -> None:
     """Show the metadata, times and fingerprints of documents; their texts are not stored.
 
     --json prints one line per document, as export does. Keys that are not in the index are reported, and the
@@ -68,7 +61,7 @@ def get(
                 _print(record)
     reports.close()
     if reports.count:
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 def _print(record: Record) -> None:
@@ -82,16 +75,15 @@ def _print(record: Record) -> None:
     sys.stdout.write("\n")
 
 
-def list(  # noqa: A001 - as the command is called
-    index: options.IndexFolder, limit: options.AtLeast1 | None = None, as_json: options.JsonLines = False
-) -> None:
+@command("list", "simindex list news.simindex --limit 10")
+@options.index_folder
+@number("--limit", help="Print the oldest N only.")
+@options.json_lines
+def list_(index: str, limit: int | None, as_json: bool) -> None:
     """Print the keys, one per line, in the order of insertion.
 
     Unprintable characters are escaped, as `remove -` and `get -` take them. Only --json keeps bytes, and the
     difference between 5 and "5": it prints {"id": KEY}, a key of bytes being {"bytes": BASE64}.
-
-    Options:
-        limit N: Print the oldest N only.
     """
     with open_index(index, "r") as stored:
         for key in islice(stored, limit):
@@ -104,16 +96,22 @@ def list(  # noqa: A001 - as the command is called
 _LINES_A_TIME = 1_000
 
 
-def export(index: options.IndexFolder, output: str = "-") -> None:
+@command(
+    "export",
+    """
+simindex export news.simindex --output fingerprints.jsonl
+simindex insert fingerprints.simindex fingerprints.jsonl --fingerprint-field fingerprint --no-minhash
+""",
+)
+@options.index_folder
+@option("-o", "--output", metavar="FILE", default="-", help="Write to this file; - for stdout.")
+def export(index: str, output: str) -> None:
     """Write every document as a JSON line, in order of insertion.
 
     A line is {"id", "metadata", "fingerprint", "inserted_at", "seen_at"}: the key ({"bytes": BASE64} for one
     of bytes), the SimHash fingerprint in 16 hexadecimal digits or null, times in ISO 8601. Texts are not
     stored, nor are MinHash signatures exported: insert --fingerprint-field fingerprint --metadata-field
     metadata --no-minhash makes an index of the fingerprints. FILE is replaced once all is written.
-
-    Options:
-        output FILE: Write to this file; - for stdout.
     """
     number, is_stdout = 0, output == "-"
     if not is_stdout:

@@ -6,50 +6,50 @@ import re
 import time
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from typing import Annotated
 
-import typer
+from click import BadParameter
+from click.exceptions import Exit
 
 from simindex.cli import options, reading
+from simindex.cli.command import Parsed, command, option, takes
 from simindex.cli.failures import INTERRUPTED, CommandError
 from simindex.cli.output import Reports, counted, print_summary, progress_bar, work_bar
 from simindex.format.keys import Key
 from simindex.index import open as open_index
 from simindex.jsonable import plain
 
-EXAMPLES = {
-    "remove": r"""
+_KEYS_A_COMMIT = 10_000
+
+
+@command(
+    "remove",
+    """
 simindex remove news.simindex a
 simindex list news.simindex | head -1 | simindex remove news.simindex -
 simindex remove archive.simindex --rows news.jsonl --key-from content
 """,
-    "expire": r"""
-simindex expire news.simindex --older-than 30d
-simindex expire news.simindex --before 2026-01-01
-""",
-}
-
-
-_KEYS_A_COMMIT = 10_000
-
-
+)
+@options.index_folder
+@reading.keys_argument
+@reading.keys_file
+@reading.int_keys
+@option("--rows", metavar="FILE", help="Remove the keys of these rows or files, as insert makes them.")
+@takes("reads", options.KeyOptions)
+@options.wait
+@options.json_summary
 def remove(
-    index: options.IndexFolder,
-    keys: reading.Keys = None,
-    input_: reading.KeysFile = None,
-    int_keys: reading.IntKeys = False,
-    rows: str | None = None,
-    *,
+    index: str,
+    keys: tuple[str, ...],
+    input_: str | None,
+    int_keys: bool,
+    rows: str | None,
     reads: options.KeyOptions,
-    wait: options.Wait = 0.0,
-    as_json: options.JsonSummary = False,
+    wait: float,
+    as_json: bool,
 ) -> None:
     """Remove documents from an index.
 
     Keys that are not in the index are reported, and the exit code is 1; the others are removed.
-
-    Options:
-        rows FILE: Remove the keys of these rows or files, as insert makes them.
     """
     wanted: dict[Key, None] = {}
     if rows is None or keys or input_:
@@ -76,7 +76,7 @@ def remove(
     sentence = f"{counted(removed, 'document')} removed, {counted(len(missing), 'key')} missing"
     print_summary(counts, sentence, as_json)
     if missing:
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 _UNITS = {"w": "weeks", "d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
@@ -90,11 +90,11 @@ def parse_duration(text: str) -> timedelta:
     """
     parts = re.findall(r"(\d{1,9})([wdhms])", text.strip().lower(), re.ASCII)
     if not parts or "".join(number + unit for number, unit in parts) != text.strip().lower():
-        raise typer.BadParameter(f"expected a duration, like 30d, 12h, 90m or 1d12h, found {text!r}")
+        raise BadParameter(f"expected a duration, like 30d, 12h, 90m or 1d12h, found {text!r}")
     try:
         return sum((timedelta(**{_UNITS[unit]: int(number)}) for number, unit in parts), timedelta())
     except OverflowError:
-        raise typer.BadParameter(f"expected a duration below a million years, found {text!r}") from None
+        raise BadParameter(f"expected a duration below a million years, found {text!r}") from None
 
 
 def time_before(text: str) -> datetime:
@@ -102,7 +102,7 @@ def time_before(text: str) -> datetime:
     try:
         return datetime.now(UTC) - parse_duration(text)
     except OverflowError:
-        raise typer.BadParameter(f"expected a time in the calendar, found {text!r}") from None
+        raise BadParameter(f"expected a time in the calendar, found {text!r}") from None
 
 
 def parse_time(text: str) -> datetime:
@@ -110,30 +110,42 @@ def parse_time(text: str) -> datetime:
     try:
         return datetime.fromisoformat(text.strip()).astimezone()
     except (ValueError, OverflowError):
-        raise typer.BadParameter(
-            f"expected a time, like 2026-11-01 or 2026-11-01T12:00Z, found {text!r}"
-        ) from None
+        raise BadParameter(f"expected a time, like 2026-11-01 or 2026-11-01T12:00Z, found {text!r}") from None
 
 
+@command(
+    "expire",
+    """
+simindex expire news.simindex --older-than 30d
+simindex expire news.simindex --before 2026-01-01
+""",
+)
+@options.index_folder
+@option(
+    "--before",
+    type=Parsed(parse_time),
+    metavar="TIME",
+    help="Remove documents older than TIME, like 2026-11-01.",
+)
+@option(
+    "--older-than",
+    type=Parsed(time_before),
+    metavar="DURATION",
+    help="Remove documents older than this: 30d, 12h, 90m, 1d12h.",
+)
+@options.wait
+@options.json_summary
 def expire(
-    index: options.IndexFolder,
-    before: Annotated[datetime, typer.Option(parser=parse_time)] | None = None,
-    older_than: Annotated[datetime, typer.Option(parser=time_before)] | None = None,
-    wait: options.Wait = 0.0,
-    as_json: options.JsonSummary = False,
+    index: str, before: datetime | None, older_than: datetime | None, wait: float, as_json: bool
 ) -> None:
     """Remove documents older than a time.
 
     Their age counts from the last insert or touch. A TIME is of the local time zone, unless it names another
     (2026-11-01T12:00Z, +02:00).
-
-    Options:
-        before TIME: Remove documents older than TIME, like 2026-11-01.
-        older_than DURATION: Remove documents older than this: 30d, 12h, 90m, 1d12h.
     """
     limit = before or older_than
     if limit is None or (before is not None and older_than is not None):
-        raise typer.BadParameter("expected one of --before and --older-than")
+        raise BadParameter("expected one of --before and --older-than")
     began = time.monotonic()
     with open_index(index, "r+", timeout=wait) as target, progress_bar("expiring"):
         removed = target.expire(limit)

@@ -8,11 +8,12 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+from click import BadParameter
 
 from simindex.cli import options
+from simindex.cli.command import argument, command, number, option, takes
 from simindex.cli.drawing import Chart, is_page, picture_writer, print_chart
 from simindex.cli.failures import CommandError
 from simindex.cli.output import counted, note, note_tally, print_json, print_text, whole_file
@@ -23,25 +24,49 @@ from simindex.index import Index
 from simindex.index import open as open_index
 from simindex.inputs import Inputs
 
-EXAMPLES = r"""
+
+@command(
+    "report",
+    """
 simindex report news.simindex -o report.html
 simindex report news.simindex -o report.svg
 simindex report news.simindex -o report.html --texts news.jsonl --threshold 0.5
-"""
-
-
+""",
+)
+@argument("index", "INDEX", "The folder of an index; or the output of `dedup`, or its journal, OUTPUT.dedup.")
+@option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    help="Write the page to FILE, or with .svg or .png its pictures (needs matplotlib). Default: print the "
+    "pictures.",
+)
+@options.threshold
+@options.inputs_of(
+    "--texts",
+    "Show texts side by side: INPUT has them by key, read as insert reads it. May be repeated.",
+)
+@number("--clusters", "most_clusters", default=Bounds.clusters, help="Clusters to list.")
+@number("--members", default=Bounds.members, help="Documents to list of each cluster.")
+@number("--text-length", default=Bounds.text, help="Characters to show of each text.")
+@number(
+    "--texts-length",
+    default=Bounds.texts,
+    help="Characters to show of all texts; the largest clusters come first.",
+)
+@takes("reads", options.KeyOptions)
+@options.json_object
 def report(
     index: str,
-    output: str | None = None,
-    threshold: options.Threshold = None,
-    texts: list[str] | None = None,
-    most_clusters: Annotated[int, options.number("Clusters to list.", 1, "--clusters")] = Bounds.clusters,
-    members: options.AtLeast1 = Bounds.members,
-    text_length: options.AtLeast1 = Bounds.text,
-    texts_length: options.AtLeast1 = Bounds.texts,
-    *,
+    output: str | None,
+    threshold: float | None,
+    texts: tuple[str, ...],
+    most_clusters: int,
+    members: int,
+    text_length: int,
+    texts_length: int,
     reads: options.KeyOptions,
-    as_json: options.JsonObject = False,
+    as_json: bool,
 ) -> None:
     """Write a page on the near duplicates of an index or of a job.
 
@@ -53,22 +78,11 @@ def report(
     JSON: one object, {"documents", "duplicates", "clusters", "pairs", "histogram", "fresh", "notes"}: how
     many pairs have each similarity or distance, and the share of documents that are no duplicates in equal
     parts of the input.
-
-    Arguments:
-        index INDEX: The folder of an index; or the output of `dedup`, or its journal, OUTPUT.dedup.
-
-    Options:
-        output FILE: Write the page to FILE, or with .svg or .png its pictures (needs matplotlib). Default:
-            print the pictures.
-        texts INPUT: Show texts side by side: INPUT has them by key, read as insert reads it. May be repeated.
-        members N: Documents to list of each cluster.
-        text_length N: Characters to show of each text.
-        texts_length N: Characters to show of all texts; the largest clusters come first.
     """
     bounds = Bounds(most_clusters, members, text_length, texts_length)
     draw = picture_writer(output, or_page=True)
     if texts and not is_page(output):
-        raise typer.BadParameter("--texts goes with a page, --output FILE.html")
+        raise BadParameter("--texts goes with a page, --output FILE.html")
     inputs = reads.inputs(texts) if texts else None
     with contextlib.ExitStack() as opened:
         overview, found, stored = _overview(opened, index, threshold, inputs, bounds)
@@ -95,7 +109,7 @@ def _overview(
         index = f"{index}.dedup"
     if is_journal(index):
         if threshold is not None:
-            raise typer.BadParameter("--threshold goes with an index; a job has removed by its own")
+            raise BadParameter("--threshold goes with an index; a job has removed by its own")
         overview = overview_of_journal(index, bounds.clusters, bounds.members)
         return overview, None if inputs is None else texts_of_job(inputs, overview), None
     if not os.path.isdir(index):

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import typer
+from click import BadParameter
 
 from simindex.cli import drawing, options
+from simindex.cli.command import command, flag, share, takes
 from simindex.cli.commands.explain import shortened
 from simindex.cli.drawing import Chart
 from simindex.cli.output import counted, figure, print_json, print_table, printable, progress_bar
@@ -21,44 +22,53 @@ from simindex.index import open as open_index
 from simindex.inputs import Inputs
 from simindex.queries.stats import Stats
 
-EXAMPLES = r"""
-simindex stats news.simindex
-simindex stats news.simindex --json
-simindex stats news.simindex --histogram --threshold 0.6 -o news.svg
-"""
-
 _LEAST_SIMILARITY = 0.5
 _MOST_COMMON = 20
 
 
+@command(
+    "stats",
+    """
+simindex stats news.simindex
+simindex stats news.simindex --json
+simindex stats news.simindex --histogram --threshold 0.6 -o news.svg
+""",
+)
+@options.index_folder
+@flag(
+    "--histogram",
+    help="Also show similarities of pairs, sizes of buckets and ages of documents; takes as long as `pairs`.",
+)
+@options.threshold.but(help="With --histogram: least similarity of a pair, above 0 up to 1 (default 0.5).")
+@share(
+    "--common",
+    help="With --texts: show the passages that more than this share of the documents have, as templates.",
+)
+@options.inputs_of(
+    "--texts", "With --common: search the texts of INPUT, read as insert reads it. May be repeated."
+)
+@drawing.picture_file
+@takes("reads", options.ComparedOptions)
+@options.json_object
 def stats(
-    index: options.IndexFolder,
-    histogram: bool = False,
-    threshold: options.Share | None = None,
-    common: options.Share | None = None,
-    texts: list[str] | None = None,
-    output: drawing.PictureFile = None,
-    *,
+    index: str,
+    histogram: bool,
+    threshold: float | None,
+    common: float | None,
+    texts: tuple[str, ...],
+    output: str | None,
     reads: options.ComparedOptions,
-    as_json: options.JsonObject = False,
+    as_json: bool,
 ) -> None:
     """Show the counts, sizes, settings and recall of an index.
 
     JSON: with --histogram also "histograms": {"similarities", "buckets", "ages"}, lists of [label, count];
     with --common "common": a list of [documents, passage].
-
-    Options:
-        histogram: Also show similarities of pairs, sizes of buckets and ages of documents; takes as long as
-            `pairs`.
-        threshold S: With --histogram: least similarity of a pair, above 0 up to 1 (default 0.5).
-        common S: With --texts: show the passages that more than this share of the documents have, as
-            templates.
-        texts INPUT: With --common: search the texts of INPUT, read as insert reads it. May be repeated.
     """
     if not histogram and (output is not None or threshold is not None):
-        raise typer.BadParameter("--output and --threshold go with --histogram")
+        raise BadParameter("--output and --threshold go with --histogram")
     if (common is None) != (not texts):
-        raise typer.BadParameter("--common and --texts go together")
+        raise BadParameter("--common and --texts go together")
     draw = drawing.picture_writer(output)
     passages: list[tuple[int, str]] = []
     found: Histograms | None = None
@@ -68,7 +78,7 @@ def stats(
             with progress_bar("comparing"):
                 found = histograms_of(stored, _LEAST_SIMILARITY if threshold is None else threshold)
         if common is not None:
-            passages = _common_passages(stored, reads.inputs(texts or ()), common)
+            passages = _common_passages(stored, reads.inputs(texts), common)
     charts = _charts(stats, found) if found is not None else []
     if charts:
         draw(charts)

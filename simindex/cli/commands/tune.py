@@ -10,10 +10,12 @@ import shlex
 from dataclasses import dataclass
 from typing import Any
 
-import typer
+import click
+from click.exceptions import Exit
 
 from simindex import Config, tuning
 from simindex.cli import options, reading
+from simindex.cli.command import argument, command, option, share, takes
 from simindex.cli.drawing import Chart, is_page, picture_writer, print_chart
 from simindex.cli.failures import CommandError
 from simindex.cli.output import note, note_tally, print_json, print_table, print_text, whole_file, work_bar
@@ -34,38 +36,56 @@ _HUNDREDTHS = 5
 _EXCERPT = 70
 
 
-EXAMPLES = r"""
+@dataclass(frozen=True)
+class LabelOptions:
+    """Labelled pairs, and what to ask of them; ``None``: not given."""
+
+    pairs: str | None = option(
+        "--pairs",
+        metavar="FILE",
+        help='Labelled pairs, JSON lines as the page saves them: {"a": ID, "b": ID, "verdict": "y"}, or '
+        "text_a and text_b in place of ids.",
+    ).field()
+    precision: float | None = share(
+        "--precision", metavar="P", help="With --pairs: advise the best recall with this precision."
+    ).field()
+    recall: float | None = share(
+        "--recall", metavar="R", help="With --pairs: advise the best precision with this recall."
+    ).field()
+
+
+@command(
+    "tune",
+    """
 simindex tune sample.jsonl -o tune.html
 simindex tune sample.jsonl --chars 9 --json > tuned.json
 simindex tune sample.jsonl --chars 9 --check tuned.json
-"""
-
-
-@dataclass(frozen=True)
-class LabelOptions:
-    """Labelled pairs, and what to ask of them; ``None``: not given.
-
-    Options:
-        pairs FILE: Labelled pairs, JSON lines as the page saves them: {"a": ID, "b": ID, "verdict": "y"}, or
-            text_a and text_b in place of ids.
-        precision P: With --pairs: advise the best recall with this precision.
-        recall R: With --pairs: advise the best precision with this recall.
-    """
-
-    pairs: str | None = None
-    precision: options.Share | None = None
-    recall: options.Share | None = None
-
-
+""",
+)
+@argument("sample", "SAMPLE...", "Files, folders, or - for stdin.", nargs=-1, required=True)
+@takes("reads", options.FileOptions)
+@takes("cut", options.ShingleOptions)
+@option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    help="Write a page, .html, with pairs to label; or pictures, .svg or .png (needs matplotlib).",
+)
+@takes("labels", LabelOptions)
+@option(
+    "--check",
+    metavar="FILE",
+    help="Check whether the settings of an earlier sample hold for this one; FILE is its --json output.",
+)
+@options.json_object
 def tune(
-    sample: list[str],
-    *,
+    sample: tuple[str, ...],
     reads: options.FileOptions,
     cut: options.ShingleOptions,
-    output: str | None = None,
+    output: str | None,
     labels: LabelOptions,
-    check: str | None = None,
-    as_json: options.JsonObject = False,
+    check: str | None,
+    as_json: bool,
 ) -> None:
     """Find the settings for your texts from a sample of them.
 
@@ -76,14 +96,6 @@ def tune(
     Without labels the advice follows the histogram of similarities alone. The page of --output shows 60 pairs
     to label, y or n, and saves pairs.jsonl; with --pairs the advice follows the labels: precision and recall
     of each threshold, with their intervals.
-
-    Arguments:
-        sample SAMPLE...: Files, folders, or - for stdin.
-
-    Options:
-        output FILE: Write a page, .html, with pairs to label; or pictures, .svg or .png (needs matplotlib).
-        check FILE: Check whether the settings of an earlier sample hold for this one; FILE is its --json
-            output.
     """
     reading.require_ids(sample, reads)
     earlier = None if check is None else _read(check)
@@ -131,7 +143,7 @@ def _check(findings: tuple[tuning.Finding, ...], as_json: bool) -> None:
             "The settings hold." if holds else "The settings may no longer hold: tune this sample anew."
         )
     if not holds:
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 def _print(report: TuningReport, sample: str) -> None:
@@ -150,7 +162,7 @@ def _print(report: TuningReport, sample: str) -> None:
         print_text(sentence)
     print_text(report.reason)
     print_text("")
-    typer.echo(f"{report.advice.setting.config!r}\n{report.advice.command(sample)}")
+    click.echo(f"{report.advice.setting.config!r}\n{report.advice.command(sample)}")
 
 
 def _charts(report: TuningReport) -> list[Chart]:

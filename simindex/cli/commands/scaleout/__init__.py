@@ -5,30 +5,28 @@ Ray starts where none runs, and ends with the command; it is meant to run alread
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-import typer
-
 from simindex.cli.command import LazyGroup
 
-
-class _Commands(LazyGroup):
-    package = __name__
-    groups: ClassVar = {
-        "On a Ray cluster": {"stages": ("dedup",), "pairs": ("pairs", "clusters")},
-        "By stages": {"stages": ("plan",), "stage": ("stage",)},
-    }
-
-
-app = typer.Typer(
+scaleout = LazyGroup(
     name="scaleout",
-    cls=_Commands,
-    add_completion=False,
+    package=__name__,
+    sections={
+        "On a Ray cluster": {
+            "dedup": ("stages", "Write a corpus without its near duplicates, found by all nodes."),
+            "pairs": (
+                "pairs",
+                "Print all pairs of similar documents of several indexes, found by all nodes.",
+            ),
+            "clusters": (
+                "pairs",
+                "Print the clusters of similar documents of several indexes, as clusters does.",
+            ),
+        },
+        "By stages": {
+            "plan": ("stages", "Plan a deduplication, or a search for pairs, over a shared folder."),
+            "stage": ("stage", "Run a stage of what was planned, once all of the stage before it is done."),
+        },
+    },
+    help="Jobs over many machines: see docs/scaleout.md.",
     no_args_is_help=True,
-    rich_markup_mode=None,
 )
-
-
-@app.callback()
-def scaleout() -> None:
-    """Jobs over many machines: see docs/scaleout.md."""

@@ -3,52 +3,51 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Annotated
-
-import typer
 
 from simindex import scaleout
 from simindex.cli import options
+from simindex.cli.command import argument, command, option, takes
 from simindex.cli.commands.pairs import (
-    CopyChoice,
-    LinkageChoice,
-    MaxRun,
     PairOptions,
+    copies_option,
+    linkage_option,
+    max_run_option,
     note_bounded,
     print_clusters,
     print_pairs,
 )
-from simindex.cli.options import Address
 from simindex.cli.output import work_bar
-from simindex.pairs.plan import DEFAULT_MAX_RUN
+from simindex.pairs.clusters import Linkage
+from simindex.pairs.plan import Copies
 
-EXAMPLES = {
-    "pairs": "simindex scaleout pairs /shared/monday /shared/tuesday --threshold 0.9 --json",
-    "clusters": "simindex scaleout clusters /shared/parts/*.simindex --threshold 0.7 --json",
-}
-
-_Indexes = Annotated[
-    list[str], typer.Argument(metavar="INDEX...", help="Folders of indexes, which all nodes see.")
-]
-_Work = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FOLDER",
-        help="Folder for temporary files, seen by all nodes (default: beside the first index).",
-    ),
-]
+_indexes = argument(
+    "indexes", "INDEX...", "Folders of indexes, which all nodes see.", nargs=-1, required=True
+)
+_work = option(
+    "--work",
+    metavar="FOLDER",
+    help="Folder for temporary files, seen by all nodes (default: beside the first index).",
+)
 
 
+@command("pairs", "simindex scaleout pairs /shared/monday /shared/tuesday --threshold 0.9 --json")
+@_indexes
+@takes("similar", PairOptions)
+@copies_option
+@max_run_option
+@options.first_pairs
+@_work
+@options.address
+@options.json_lines
 def pairs(
-    indexes: _Indexes,
-    *,
+    indexes: tuple[str, ...],
     similar: PairOptions,
-    copies: CopyChoice = "all",
-    max_run: MaxRun = DEFAULT_MAX_RUN,
-    limit: options.FirstPairs = None,
-    work: _Work = None,
-    address: Address = None,
-    as_json: options.JsonLines = False,
+    copies: Copies,
+    max_run: int,
+    limit: int | None,
+    work: str | None,
+    address: str | None,
+    as_json: bool,
 ) -> None:
     """Print all pairs of similar documents of several indexes, found by all nodes; JSON lines as those of
     pairs."""
@@ -58,16 +57,24 @@ def pairs(
     note_bounded(found.bounded, max_run, "pairs")
 
 
+@command("clusters", "simindex scaleout clusters /shared/parts/*.simindex --threshold 0.7 --json")
+@_indexes
+@takes("similar", PairOptions)
+@linkage_option
+@max_run_option
+@options.first_clusters
+@_work
+@options.address
+@options.json_lines
 def clusters(
-    indexes: _Indexes,
-    *,
+    indexes: tuple[str, ...],
     similar: PairOptions,
-    linkage: LinkageChoice = "components",
-    max_run: MaxRun = DEFAULT_MAX_RUN,
-    limit: options.FirstClusters = None,
-    work: _Work = None,
-    address: Address = None,
-    as_json: options.JsonLines = False,
+    linkage: Linkage,
+    max_run: int,
+    limit: int | None,
+    work: str | None,
+    address: str | None,
+    as_json: bool,
 ) -> None:
     """Print the clusters of similar documents of several indexes, as clusters does; components come in the
     order of indexes, and of age in each."""

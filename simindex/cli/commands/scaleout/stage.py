@@ -6,43 +6,45 @@ Invariant: what a stage does not need is not imported, for a job starts one proc
 from __future__ import annotations
 
 import re
-from typing import Annotated
 
-import typer
+from click import BadParameter
 
+from simindex.cli.command import argument, command, flag
 from simindex.cli.output import counted, note, print_summary, work_bar
 from simindex.scaleout.planned import PlannedJob
-
-EXAMPLES = r"""
-simindex scaleout stage sketch /shared/work 3/64
-simindex scaleout stage decide /shared/work
-"""
 
 _SHARED = {"sketch": "part", "compare": "range", "write": "part"}
 _STAGES = ("sketch", "compare", "decide", "write", "finish")
 
 
-def stage(
-    stage: str,
-    work: str,
-    share: str = "1/1",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as one JSON line.")] = False,
-) -> None:
+@command(
+    "stage",
+    """
+simindex scaleout stage sketch /shared/work 3/64
+simindex scaleout stage decide /shared/work
+""",
+)
+@argument("stage", "STAGE", "One of sketch, compare, decide, write, finish.")
+@argument("work", "WORK", "The folder that plan was given.")
+@argument(
+    "share",
+    "SHARE",
+    "Of sketch, compare and write: 3/64 is the third of 64 shares.",
+    required=False,
+    default="1/1",
+)
+@flag("--json", "as_json", help="Print the summary as one JSON line.")
+def stage(stage: str, work: str, share: str, as_json: bool) -> None:
     """Run a stage of what was planned, once all of the stage before it is done; finish writes the output.
 
     What is there is not done again: run a stage that was killed once more. Pairs and clusters have nothing to
     decide and write.
-
-    Arguments:
-        stage STAGE: One of sketch, compare, decide, write, finish.
-        work WORK: The folder that plan was given.
-        share SHARE: Of sketch, compare and write: 3/64 is the third of 64 shares.
     """
     if stage not in _STAGES:
-        raise typer.BadParameter(f"STAGE: expected one of {', '.join(_STAGES)}; found {stage!r}")
+        raise BadParameter(f"STAGE: expected one of {', '.join(_STAGES)}; found {stage!r}")
     number, _, of = share.partition("/") if re.fullmatch("[0-9]{1,9}/[0-9]{1,9}", share) else "0/0"
     if not 1 <= int(number) <= int(of):
-        raise typer.BadParameter(f"SHARE: expected one like 3/64, found {share!r}")
+        raise BadParameter(f"SHARE: expected one like 3/64, found {share!r}")
     job = PlannedJob(work)
     if stage == "finish":
         _finish(job, as_json)

@@ -4,14 +4,14 @@ processes."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any
 
-import typer
+from click import BadParameter
 
 from simindex import scaleout
 from simindex.cli import options, reading
-from simindex.cli.commands.dedup import DedupOptions, OutputFile, note_missed, note_rows
-from simindex.cli.options import Address
+from simindex.cli.command import command, number, option, takes, word
+from simindex.cli.commands.dedup import DedupOptions, note_missed, note_rows, output_file
 from simindex.cli.output import Reports, counted, note, print_json, report_skipped, work_bar
 from simindex.storage.folder import is_index
 
@@ -19,34 +19,35 @@ if TYPE_CHECKING:
     from simindex.corpus import DedupReport
     from simindex.inputs import Inputs
 
-EXAMPLES = {
-    "dedup": "simindex scaleout dedup '/shared/news/*.jsonl' -o clean.jsonl.zst --work /shared/work",
-    "plan": r"""
-simindex scaleout plan '/shared/news/*.jsonl' -o clean.jsonl --work /shared/work --parallel 64
-simindex scaleout plan /shared/parts/*.simindex -o stories.jsonl --work /shared/work --find components
-""",
-}
 
-
+@command("dedup", "simindex scaleout dedup '/shared/news/*.jsonl' -o clean.jsonl.zst --work /shared/work")
+@options.input_paths
+@output_file
+@takes("how", DedupOptions)
+@option(
+    "--work",
+    metavar="FOLDER",
+    help="Folder for temporary files, seen by all nodes, some hundred bytes a row; removed at the end "
+    "(default: that of the journal).",
+)
+@takes("reads", options.FileOptions)
+@takes("sketch", options.SketchOptions)
+@options.address
+@options.json_summary
 def dedup(
-    inputs: options.InputPaths,
-    output: OutputFile,
-    *,
+    inputs: tuple[str, ...],
+    output: str,
     how: DedupOptions,
-    work: str | None = None,
+    work: str | None,
     reads: options.FileOptions,
     sketch: options.SketchOptions,
-    address: Address = None,
-    as_json: options.JsonSummary = False,
+    address: str | None,
+    as_json: bool,
 ) -> None:
     """Write a corpus without its near duplicates, found by all nodes: what dedup writes, byte for byte.
 
     All nodes and this machine have to see INPUT under the same path. Killed and started again with the same
     arguments it goes on.
-
-    Options:
-        work FOLDER: Folder for temporary files, seen by all nodes, some hundred bytes a row; removed at the
-            end (default: that of the journal).
     """
     rows, bad_rows = _rows_of(inputs, reads), Reports("bad row")
     given = how.arguments(sketch) | {"work": work, "address": address}
@@ -55,13 +56,34 @@ def dedup(
     run_to_end(lambda tell: scaleout.deduplicate(rows, output, progress=tell, **given), bad_rows, as_json)
 
 
+@command(
+    "plan",
+    """
+simindex scaleout plan '/shared/news/*.jsonl' -o clean.jsonl --work /shared/work --parallel 64
+simindex scaleout plan /shared/parts/*.simindex -o stories.jsonl --work /shared/work --find components
+""",
+)
+@options.input_paths
+@output_file
+@option(
+    "--work", metavar="FOLDER", required=True, help="Folder for this job alone, seen by all its processes."
+)
+@number("--parallel", default=16, help="Approximate number of processes.")
+@word(
+    "--find",
+    words=("duplicates", "pairs", "components", "star"),
+    default="duplicates",
+    help="Write the rows that stay, or JSON lines of similar pairs, or of clusters by their linkage.",
+)
+@takes("how", DedupOptions)
+@takes("reads", options.FileOptions)
+@takes("sketch", options.SketchOptions)
 def plan(
-    inputs: options.InputPaths,
-    output: OutputFile,
-    *,
+    inputs: tuple[str, ...],
+    output: str,
     work: str,
-    parallel: options.AtLeast1 = 16,
-    find: Literal["duplicates", "pairs", "components", "star"] = "duplicates",
+    parallel: int,
+    find: Any,
     how: DedupOptions,
     reads: options.FileOptions,
     sketch: options.SketchOptions,
@@ -70,14 +92,9 @@ def plan(
 
     The output is what dedup writes, byte for byte, or what pairs and clusters find in an index of the rows;
     for these INPUT may be folders of indexes. Without Ray: see docs/howto/dedup-on-many-machines.md.
-
-    Options:
-        work FOLDER: Folder for this job alone, seen by all its processes.
-        parallel N: Approximate number of processes.
-        find: Write the rows that stay, or JSON lines of similar pairs, or of clusters by their linkage.
     """
     given = how.arguments(sketch) | {"skip_bad_rows": reads.skip_bad_rows}
-    rows: Inputs | list[str] = inputs
+    rows: Inputs | list[str] = [*inputs]
     if find == "duplicates" or not any(map(is_index, inputs)):
         rows = _rows_of(inputs, reads)
     if find == "duplicates":
@@ -85,12 +102,12 @@ def plan(
     else:
         for name in ("keep", "mode", "removed"):
             if given.pop(name) != getattr(DedupOptions, name):
-                raise typer.BadParameter(f"--{name} goes with --find duplicates")
+                raise BadParameter(f"--{name} goes with --find duplicates")
         scaleout.plan_pairs(rows, output, work=work, find=find, parallel=parallel, **given)
     note(f"{work}: planned; run the stages sketch, compare, decide, write, finish")
 
 
-def _rows_of(inputs: list[str], reads: options.FileOptions) -> Inputs:
+def _rows_of(inputs: tuple[str, ...], reads: options.FileOptions) -> Inputs:
     reading.require_ids(inputs, reads)
     return reads.inputs(inputs, key_from="line", whole_rows=True)
 
