@@ -13,16 +13,7 @@ from fnmatch import fnmatchcase
 
 from simindex.inputs.rows import BadFileError, NoTextError
 from simindex.inputs.source import Columns, Source, Tally
-from simindex.storage.folder import DATA_FILE, WRITER_LOCK_FILE
-
-_OF_AN_INDEX = {DATA_FILE, WRITER_LOCK_FILE}
-"""A folder that has these files is an index, in which nothing is a document."""
-
-
-def holds_an_index(folder: str) -> bool:
-    """Return whether a folder is an index, and not one of documents."""
-    return all(os.path.isfile(os.path.join(folder, name)) for name in _OF_AN_INDEX)
-
+from simindex.storage.folder import is_index
 
 ReadFile = Callable[[Source], Iterator[Columns]]
 
@@ -52,7 +43,7 @@ class Selection:
             except OSError as exc:
                 yield unreadable(path, exc)
                 continue
-            if within and {entry.name for entry in found} >= _OF_AN_INDEX:
+            if within and is_index(path):
                 continue
             for entry in found:
                 inner = f"{within}/{entry.name}" if within else entry.name

@@ -25,6 +25,7 @@ from simindex.inputs.rows import BadFileError, BadRowError, Fields, Row, sound
 from simindex.inputs.source import Columns, Extent, Found, Limits, Source, Tally, columns_of, gathered
 from simindex.inputs.streams import is_utf8, require_unpacker, without_packing
 from simindex.remote import BrokenOffError, UnreachableError, is_remote
+from simindex.storage.folder import is_index
 
 OnBadRow = Callable[[BadRowError], object]
 
@@ -252,7 +253,7 @@ class Inputs:
         _require_modules(name, path)
         if is_stdin and not FORMATS[name].may_be_packed:
             raise InputError("stdin", f"expected a file, for .{name} cannot be read from a pipe")
-        if is_folder and folder.holds_an_index(path):
+        if is_folder and is_index(path):
             found = "found an index; merge puts several into one, report and export show what is in it"
             raise InputError(path, f"expected a file or a folder of documents, {found}")
         if not is_stdin and not is_folder:

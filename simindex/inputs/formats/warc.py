@@ -6,7 +6,9 @@ unfolds to; an archive that ends too early is an error, and a page that cannot b
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from simindex.errors import InputError, reason_of
@@ -82,8 +84,7 @@ def _read_http_head(archive: Any, record: Any) -> None:
 
 def _require_whole(record: Any) -> None:
     """Read a record to its end, and refuse one that has none."""
-    while record.raw_stream.read(1 << 16):
-        pass
+    deque(_pieces(record.raw_stream), maxlen=0)
     missing = getattr(record.raw_stream, "limit", 0)
     if missing > 0:
         raise EOFError(f"the archive ends {missing:,} bytes before the end of a record")
@@ -126,23 +127,19 @@ def _content(record: Any, size: int) -> bytes:
 
     http = record.http_headers
     if http is None:
-        return _up_to(record.raw_stream, size)
+        return web_page.up_to(_pieces(record.raw_stream), size)
     transfer = _values(http, "transfer-encoding")
     is_chunked = transfer[-1].lower() == "chunked"
     stream = ChunkedDataReader(_Begin(record.raw_stream, size)) if is_chunked else record.raw_stream
-    content = _up_to(stream, size)
+    content = web_page.up_to(_pieces(stream), size)
     for coding in reversed(_values(http, "content-encoding") + transfer[: len(transfer) - is_chunked]):
         if len(content) < size:
             content = web_page.unpack(content, coding, size)
     return content
 
 
-def _up_to(stream: Any, size: int) -> bytes:
-    pieces: list[bytes] = []
-    while size and (piece := stream.read(min(size, 1 << 16))):
-        pieces.append(piece)
-        size -= len(piece)
-    return b"".join(pieces)
+def _pieces(stream: Any) -> Iterator[bytes]:
+    return iter(partial(stream.read, 1 << 16), b"")
 
 
 def _values(headers: Any, name: str) -> list[str]:

@@ -65,7 +65,7 @@ def unpack(content: bytes, coding: str, size: int) -> bytes:
     reason = "that is no coding of HTTP that can be unpacked"
     if (pieces := _PIECES.get(name)) is not None:
         try:
-            return _up_to(pieces(content), size)
+            return up_to(pieces(content), size)
         except Exception as exc:  # zlib, brotli and zstd each raise errors of their own
             reason = reason_of(exc)
     if _BINARY.search(content, 0, _SNIFFED_BYTES):
@@ -73,7 +73,8 @@ def unpack(content: bytes, coding: str, size: int) -> bytes:
     return content
 
 
-def _up_to(pieces: Iterator[bytes], size: int) -> bytes:
+def up_to(pieces: Iterator[bytes], size: int) -> bytes:
+    """Return the first `size` bytes of what comes in pieces."""
     found: list[bytes] = []
     for piece in pieces:
         found.append(piece[:size])
