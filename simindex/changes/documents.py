@@ -22,7 +22,7 @@ from simindex.batching import bytes_of, in_order, num_workers
 from simindex.errors import ClosedError, FormatError
 from simindex.format.chunks import shingle_keys
 from simindex.format.keys import Key, pack_keys
-from simindex.format.packed import Packed
+from simindex.format.packed import Packed, Pairs
 from simindex.format.records import (
     NIL,
     NO_NUMBER,
@@ -35,7 +35,7 @@ from simindex.format.records import (
 )
 from simindex.format.seals import unpack
 from simindex.queries.scheme import Scheme
-from simindex.segments.build import NO_ENTRIES, NO_NUMBERS, Entries, Puts, SegmentData
+from simindex.segments.build import NO_ENTRIES, NO_NUMBERS, Entries, SegmentData
 from simindex.sketching.sample import num_entries
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, Sketch, SketchBatch
 from simindex.sketching.sketcher import Sketcher
@@ -177,7 +177,7 @@ class NewDocuments:
         keys |= np.repeat(relative, lengths)
         return keys[None], NO_NUMBERS
 
-    def records(self, numbers: np.ndarray, leaders: dict[int, int], inserted_at: int) -> Puts:
+    def records(self, numbers: np.ndarray, leaders: dict[int, int], inserted_at: int) -> Pairs:
         """Return the database keys and values of all records."""
         sketches, samples, led, seen = self.sketches, self.sketches.samples, list[int](), list[int]()
         if leaders:

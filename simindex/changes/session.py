@@ -55,6 +55,7 @@ from simindex.format.meta import (
     turn_behind,
     turn_of,
 )
+from simindex.format.packed import Pairs
 from simindex.format.records import (
     REMOVED_SKETCH,
     Run,
@@ -142,7 +143,7 @@ class Prepared:
 
     merged: Merged
     encoded_manifest: bytes
-    records: Puts
+    records: Pairs
     touched: Puts
     others: list[tuple[str, bytes, Any]]
     done: Note | None
@@ -258,7 +259,7 @@ class Writer:
         self._is_unsure = True
         committed, scheme = self.manifest, self._scheme
         segments, next_segment = committed.segments, committed.next_segment
-        records: Puts = []
+        records = Pairs([], [])
         puts: Puts = []
         leaders: dict[int, int] = {}
         groups: dict[int, int] = {}
@@ -289,7 +290,7 @@ class Writer:
             manifest = manifest._replace(sources=0)
 
         def budget() -> int:
-            written = num_bytes([*puts, *records, *touched])
+            written = num_bytes([*puts, *touched]) + sum(map(len, records.values))
             return step_budget(scheme.tables.layout.tier_factor, manifest, pending.size, written)
 
         started = time.monotonic()

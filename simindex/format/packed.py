@@ -41,3 +41,21 @@ class Packed:
         """Return the values at some places, in that order."""
         begins = np.append(0, self.ends)[places].tolist()
         return Packed.of([self.data[i:j] for i, j in zip(begins, self.ends[places].tolist(), strict=True)])
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Keys and values to be stored, walked as pairs. Thousands of pairs would be as many objects for
+    Python's collector of cycles to walk through, in each of the full collections that they bring about."""
+
+    keys: list[bytes]
+    values: list[bytes]
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __contains__(self, pair: object) -> bool:
+        return any(pair == own for own in self)
+
+    def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
+        return zip(self.keys, self.values, strict=True)

@@ -23,7 +23,7 @@ import xxhash
 from simindex import _kernel
 from simindex.errors import CorruptIndexError, damaged
 from simindex.format.keys import MAX_KEY_BYTES, Key, number_key
-from simindex.format.packed import Packed
+from simindex.format.packed import Packed, Pairs
 from simindex.format.seals import MAX_DEPTH, SEAL_BYTES, pack, seal, unpack, unseal
 
 NIL = b"\xc0"
@@ -120,8 +120,8 @@ def encode_records(
     leaders: np.ndarray = _NONE,
     kept: Packed | None = None,
     seen_at: np.ndarray = _NONE,
-) -> list[tuple[bytes, bytes]]:
-    """Return (database key, sealed record) of documents, as `encode_rest` has the fields.
+) -> Pairs:
+    """Return the database keys and the sealed records of documents, as `encode_rest` has the fields.
 
     Args:
         numbers: uint64 as all numbers here, ascending.
@@ -132,7 +132,7 @@ def encode_records(
     kept = Packed(b"", _NONE) if kept is None else kept
     keys, metadata = (packed_keys.data, packed_keys.ends), (packed_metadata.data, packed_metadata.ends)
     columns = *keys, *metadata, kept.data, kept.ends, inserted_at, halves, num_sampled, leaders, seen_at
-    return list(zip(*_kernel.pack_records(numbers, *columns), strict=True))
+    return Pairs(*_kernel.pack_records(numbers, *columns))
 
 
 def decode_record(number: int, value: bytes | memoryview) -> StoredRecord:

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from itertools import chain, count, islice
 from traceback import walk_stack
@@ -624,13 +624,14 @@ class WriteTransaction:
         """Store a value, replacing another."""
         self._txn.put(key, value, db=self._databases[database])
 
-    def append(self, database: str, items: list[tuple[bytes, bytes]]) -> None:
+    def append(self, database: str, items: Collection[tuple[bytes, bytes]]) -> None:
         """Store values whose keys ascend and follow every stored key; CorruptIndexError where they do not."""
         if len(items) == 1:
-            consumed = added = int(self._txn.put(*items[0], append=True, db=self._databases[database]))
+            ((key, value),) = items
+            consumed = added = int(self._txn.put(key, value, append=True, db=self._databases[database]))
         else:
             with self._txn.cursor(db=self._databases[database]) as cursor:
-                consumed, added = cursor.putmulti(items, overwrite=False, append=True)
+                consumed, added = cursor.putmulti(iter(items), overwrite=False, append=True)
         if consumed != len(items) or added != len(items):
             wanted = f"expected to append {len(items)} new keys behind the stored ones, appended {added}"
             raise damaged(f"{database}: {wanted}")

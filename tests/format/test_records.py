@@ -164,7 +164,7 @@ def test_records_of_a_batch_equal_those_made_one_by_one(documents: list[Any], co
         pack_all_kept(arrays) if "kept" in columns else None,
         column(6) if "seen_at" in columns else np.empty(0, np.uint64),
     )
-    assert found == expected
+    assert list(found) == expected
 
 
 @given(numbers, st.sampled_from([1, 3]), _COUNTS.filter(bool), st.integers(0, 10), st.none() | st.just(7))
