@@ -212,10 +212,7 @@ BLOCKS: dict[str, Callable[[Results], str]] = {
     "peers": _peers_block,
     "simhash": lambda results: simhash_table(results["simhash"], results["simhash_peers"]),
     "growth": _growth_block,
-    "matches": lambda results: (
-        match_tables(results["matches"], results["matched_peers"])
-        + f"\nTwo workers insert {results['matches']['two_workers']:.2f} times as fast as one by the clock.\n"
-    ),
+    "matches": lambda results: match_tables(results["matches"], results["matched_peers"]),
     "memory": lambda results: memory_table(beyond_runs(results)),
     "corpus": lambda results: corpus_table([results["dedup_1"], results["dedup_2"]]),
     "upkeep": lambda results: upkeep_table(results["upkeep"]),
