@@ -21,7 +21,7 @@ class CommandError(Exception):
 
 
 _ARGUMENTS = re.compile(
-    r"against|before|bands|containment|in_kept|into|keep|keep_shingles|max_candidates|max_distance|normalize|num_perm|precision"
+    r"against|at_most|before|bands|containment|in_kept|into|keep|keep_shingles|max_candidates|max_distance|normalize|num_perm|precision"
     r"|recall|removed|rows|sample|seed|sink|size|split|threshold"
 )
 """Arguments of the library that come from options as they were typed: a wrong one is wrong usage."""

@@ -80,13 +80,24 @@ def aged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         ("--before 2026-01-03", ["new"]),
         ("--older-than 1d", ["new"]),
         ("--older-than 500w", ["old", "new"]),
-        ("--before 9999-01-01", []),
+        ("--before 9999-01-01 --at-most 1", []),
     ],
 )
 def test_expire_removes_what_is_older(run: Run, aged: str, options: str, left: list[str]) -> None:
     removed = f"{2 - len(left)} document{'' if len(left) == 1 else 's'} removed, {len(left)} left\n"
     assert run("expire", aged, *options.split()) == (0, "", removed)
     assert stored(aged) == left
+
+
+def test_expire_of_more_than_half_removes_nothing_unless_it_is_allowed(run: Run, aged: str) -> None:
+    result = run("expire", aged, "--before", "9999-01-01T00:00Z")
+    assert (result.code, result.out) == (1, "")
+    assert "expected at most 0.5 of the 2 documents to be older than 9999-01-01T" in result.err
+    assert "found 2 or more; nothing was removed. If all of them shall go: --at-most 1" in result.err
+    assert stored(aged) == ["old", "new"]
+    assert run("expire", aged, "--before", "2026-01-03", "--at-most", "0.4").code == 1
+    assert run("expire", aged, "--before", "2026-01-03", "--at-most", "0").code == 2
+    assert stored(aged) == ["old", "new"]
 
 
 @pytest.mark.parametrize(

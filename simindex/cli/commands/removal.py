@@ -11,9 +11,10 @@ from click import BadParameter
 from click.exceptions import Exit
 
 from simindex.cli import options, reading
-from simindex.cli.command import Parsed, command, option, takes
+from simindex.cli.command import Parsed, command, option, share, takes
 from simindex.cli.failures import INTERRUPTED, CommandError
 from simindex.cli.output import Reports, counted, print_summary, progress_bar, work_bar
+from simindex.errors import RemovalLimitError
 from simindex.format.keys import Key
 from simindex.index import open as open_index
 from simindex.jsonable import plain
@@ -133,10 +134,21 @@ simindex expire news.simindex --before 2026-01-01
     metavar="DURATION",
     help="Remove documents older than this: 30d, 12h, 90m, 1d12h.",
 )
+@share(
+    "--at-most",
+    default=0.5,
+    show_default=True,
+    help="Remove nothing if more than this share of the documents would go; 1 allows all.",
+)
 @options.wait
 @options.json_summary
 def expire(
-    index: str, before: datetime | None, older_than: datetime | None, wait: float, as_json: bool
+    index: str,
+    before: datetime | None,
+    older_than: datetime | None,
+    at_most: float,
+    wait: float,
+    as_json: bool,
 ) -> None:
     """Remove documents older than a time.
 
@@ -148,7 +160,14 @@ def expire(
         raise BadParameter("expected one of --before and --older-than")
     began = time.monotonic()
     with open_index(index, "r+", timeout=wait) as target, progress_bar("expiring"):
-        removed = target.expire(limit)
+        try:
+            removed = target.expire(limit, at_most=at_most)
+        except RemovalLimitError as exc:
+            raise CommandError(
+                f"expected at most {exc.at_most:g} of the {counted(exc.stored, 'document')} to be older than "
+                f"{limit.isoformat()}, found {exc.found:,} or more; nothing was removed. If all of them "
+                "shall go: --at-most 1"
+            ) from None
         left = len(target)
     counts = {"removed": removed, "left": left, "before": limit.isoformat()}
     done = f"{counted(removed, 'document')} removed, {left:,} left"
