@@ -337,7 +337,7 @@ class ContainmentQuery(NamedTuple):
         counts_kept = config.keep_shingles and self.texts is None and self.ignore_common is None
         kept, candidates = asked.kept if counts_kept else None, list[ContainmentMatch]()
         met = self._met(view, asked, found)
-        for place, _, record in view.all_with(np.array([number for number, *_ in met], dtype=np.uint64)):
+        for place, record in view.all_with(np.array([number for number, *_ in met], dtype=np.uint64)):
             if self.ignore_common is not None and self.texts is not None:
                 shared: Shared | None = self._own_shared(view, asked, record)
             else:

@@ -131,7 +131,7 @@ def passages(
     found.truncated = len(asked) < len(keys) or len(best) < len(numbers)
     by_owner = np.split(asked[met["query"]][np.argsort(owners, kind="stable")], np.cumsum(hits)[:-1])
     runs_with = _comparing(own)
-    for place, _, record in view.all_with(numbers[best]):
+    for place, record in view.all_with(numbers[best]):
         if texts is None:
             found += _estimated(record.key, own, sampled, np.isin(places, by_owner[best[place]]), least)
             continue

@@ -30,6 +30,7 @@ from simindex.format.records import (
     Run,
     StoredRecord,
     decode_flags,
+    decode_found,
     decode_group_size,
     decode_kept,
     decode_record,
@@ -38,7 +39,7 @@ from simindex.format.records import (
     decode_runs,
     run_key,
 )
-from simindex.format.rows import MATCH
+from simindex.format.rows import MATCH, MATCHES
 from simindex.queries.scheme import Scheme
 from simindex.segments.directory import EVERY as EVERY
 from simindex.segments.directory import Directory, Segment, whole_form
@@ -177,6 +178,9 @@ class Reader:
 
 _CROWD = 8
 """Entries of one hash in the key table; by chance no two keys have one."""
+
+_RECORDS_A_TIME = 1_000
+"""Records that are copied in one go where each is looked at."""
 
 
 class PendingView(NamedTuple):
@@ -478,20 +482,18 @@ class View:
             wanted *= 4
         return documents
 
-    def all_with(self, numbers: np.ndarray) -> Iterator[tuple[int, int, StoredRecord]]:
-        """Yield (place, number, record) of all live documents with the sketches stored under some numbers,
-        uint64, ascending; in order of number."""
-        places = np.arange(len(numbers))
+    def all_with(self, numbers: np.ndarray) -> Iterator[tuple[int, StoredRecord]]:
+        """Yield (place, record) of all live documents with the sketches stored under some numbers, uint64,
+        ascending; in order of number. Touches of an open transaction are not in them."""
+        rows = np.zeros(len(numbers), dtype=MATCHES)
+        rows["number"], rows["query"] = numbers, np.arange(len(numbers))
         if self.has_copies:
-            copies = self.directory.find_entries(COPY_TABLE, numbers, EVERY)
-            places = np.concatenate([places, copies["query"]])
-            numbers = np.concatenate([numbers, copies["number"]])
-            order = np.argsort(numbers, kind="stable")
-            places, numbers = places[order], numbers[order]
-        for place, number in zip(places.tolist(), numbers.tolist(), strict=True):
-            record = self.record(number)
-            if record is not None:
-                yield place, number, record
+            rows = np.concatenate([rows, self.directory.find_entries(COPY_TABLE, numbers, EVERY)])
+            rows = rows[np.argsort(rows["number"], kind="stable")]
+        for first in range(0, len(rows), _RECORDS_A_TIME):
+            _, _, found = self.live_records(rows[first : first + _RECORDS_A_TIME].tobytes())
+            for record, place, _, _ in map(decode_found, found):
+                yield place, record
 
     def count_shingles(self, keys: np.ndarray, enough: float = EVERY) -> np.ndarray:
         """Return how many documents have each shingle key, uint64, copies included, and removed ones until
