@@ -116,7 +116,7 @@ def test_recall_is_advised_where_it_finds_more(
     run: Run, rows_file: str, recall: str | None, is_advised: bool
 ) -> None:
     done = run("dedup", rows_file, "-o", "out.jsonl", *(["--recall", recall] if recall else []))
-    assert "expected to be missed: " in done.err
+    assert "expected to be found: " in done.err
     assert ("--recall 0.95 finds more" in done.err) == is_advised
 
 

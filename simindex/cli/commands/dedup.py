@@ -34,6 +34,9 @@ from simindex.corpus.outputs.rows import UnfitRowError
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.inputs import InputError, Inputs
 
+_STEP = 0.05
+"""Above the threshold: how far a second share of what is found is named."""
+
 _LEAST_MISSED = 0.005
 """Least share of missed rows that is printed."""
 
@@ -362,7 +365,7 @@ def _summarise(job: Job, output: str, as_json: bool) -> None:
         dropped = f"of {figure(state.dropped)} nothing is left"
         note(f"{counted(state.documents, 'document')}, {dropped}; their paragraphs:")
     note_rows(state, counted_bad(job.tally), noun)
-    note_missed(job.missed)
+    note_found(job.missed, job.found_above(_STEP))
 
 
 def note_rows(report: Any, bad: str, noun: str = "row", compared: str = "their candidates") -> None:
@@ -375,8 +378,12 @@ def note_rows(report: Any, bad: str, noun: str = "row", compared: str = "their c
     )
 
 
-def note_missed(missed: float) -> None:
-    """Print the expected share of missed rows, from a hundredth on, and which recall finds more."""
+def note_found(missed: float, above: tuple[float, float] | None = None) -> None:
+    """Print the share of duplicates right at the threshold that is found, where it is not all of them; of
+    those a little `above` it, (similarity, share); and which recall finds more."""
     if missed >= _LEAST_MISSED:
+        clearer = "" if above is None else f", {above[1]:.0%} of those at {above[0]:.2f}"
         more = f"; --recall {_ADVISED_RECALL} finds more" if 1 - missed < _ADVISED_RECALL else ""
-        note(f"expected to be missed: {missed:.0%} of the duplicates right at the threshold{more}")
+        note(
+            f"expected to be found: {1 - missed:.0%} of the duplicates right at the threshold{clearer}{more}"
+        )

@@ -466,11 +466,16 @@ class Job:
     @property
     def missed(self) -> float:
         """The expected share of rows right at the threshold that stay; see `DedupReport`."""
+        return 1.0 - self.found_above(0.0)[1]
+
+    def found_above(self, step: float) -> tuple[float, float]:
+        """Return a similarity so much above the threshold, and the probability that such a pair is found."""
         query = self._query
         if not isinstance(query, BandQuery):
-            return 0.0  # all fingerprints within the distance are found
+            return 1.0, 1.0  # all fingerprints within the distance are found
+        similarity = min(query.threshold + step, 1.0)
         plan = query.plan(self._config.num_perm)
-        return 1.0 - returned_probability(query.threshold, self._config.num_perm, plan)
+        return similarity, returned_probability(similarity, self._config.num_perm, plan)
 
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

@@ -11,7 +11,7 @@ from click import BadParameter
 from simindex import scaleout
 from simindex.cli import options, reading
 from simindex.cli.command import command, number, option, takes, word
-from simindex.cli.commands.dedup import DedupOptions, note_missed, note_rows, output_file
+from simindex.cli.commands.dedup import DedupOptions, note_found, note_rows, output_file
 from simindex.cli.output import Reports, counted, note, print_json, report_skipped, work_bar
 from simindex.storage.folder import is_index
 
@@ -125,4 +125,4 @@ def run_to_end(
         print_json(report._asdict() | {"bad": bad_rows.count})
         return
     note_rows(report, counted(bad_rows.count, "bad row"))
-    note_missed(report.missed)
+    note_found(report.missed)
