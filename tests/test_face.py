@@ -89,7 +89,9 @@ def values(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
         found.append(simindex.restore(store, tmp_path_factory.mktemp("restored") / "index"))
     of_stores = {name for name in ERRORS if issubclass(CLASSES[name], simindex.StoreError)}
     found += [CLASSES[name](store, "what was expected and found") for name in of_stores]
-    found += [CLASSES[name]("what was expected and found") for name in set(ERRORS) - of_stores]
+    found.append(simindex.RemovalLimitError(3, 4, 0.5))
+    others = set(ERRORS) - of_stores - {"RemovalLimitError"}
+    found += [CLASSES[name]("what was expected and found") for name in others]
     return {type(value).__name__: value for value in found}
 
 

@@ -134,7 +134,7 @@ for at, batch in enumerate(pickle.load(open(items, "rb"))):
 def test_drivers_with_the_same_texts_store_what_one_index_stores_whatever_is_killed(tmp_path: Path) -> None:
     """Two drivers; they and the owner are killed at random, and a driver begins anew with its first batch."""
     random = Random(7)
-    rows = [(n, row["text"]) for n, row in enumerate(rows_of(6, 900, newest=0))]
+    rows = [(n, row["text"]) for n, row in enumerate(rows_of(6, 1800, newest=0))]
     batches = [rows[at : at + 15] for at in range(0, len(rows), 15)]
     (tmp_path / "items").write_bytes(pickle.dumps(batches))
     index = scaleout.shared(tmp_path / "i", config=CONFIG)
@@ -149,7 +149,7 @@ def test_drivers_with_the_same_texts_store_what_one_index_stores_whatever_is_kil
 
     drivers, owners, restarts = [begin(0), begin(1)], 0, 0
     while any(driver.poll() is None for driver in drivers):
-        time.sleep(random.uniform(0.3, 1.0))
+        time.sleep(random.uniform(0.1, 0.4))
         if owners < 4 and all(out.stat().st_size for out in outputs):
             os.kill(owner(), signal.SIGKILL)
             owners += 1

@@ -136,11 +136,11 @@ def questions_of(directory: Directory, data: SegmentData, number: int) -> list[Q
         partial(keys, KEY_TABLE, key + np.uint64(1)),
         partial(keys, KEY_TABLE, key - np.uint64(1)),
         partial(keys, COPY_TABLE, np.array([data.base + number], np.uint64)),
-        sketch,
     ]
     row = int(np.searchsorted(data.numbers, number))
     if row == len(data.numbers) or data.numbers[row] != number:
         return asked
+    asked.append(sketch)
     words, fingerprint = data.words[row : row + 1], data.fingerprints[row : row + 1]
     present, truncated, scanned = np.array([3], np.uint8), np.zeros(1, np.uint8), np.zeros(1, np.uint64)
 
