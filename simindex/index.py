@@ -103,6 +103,7 @@ from simindex.queries.search import (
 from simindex.queries.stats import Stats, make_stats, usual_shingles
 from simindex.queries.view import View
 from simindex.sketching.document import Document, Texts
+from simindex.sketching.sketch import KeyedSketches
 from simindex.sketching.sketcher import Sketcher
 from simindex.storage.folder import Mode
 from simindex.storage.lmdb_file import DEFAULT_MAP_BYTES
@@ -341,9 +342,10 @@ class Index:
         """Store many documents, a durable commit for each batch.
 
         Args:
-            items: (key, document) or (key, document, metadata); read as they are needed. Or a table, read
-                batch by batch: of pyarrow, pandas or Polars, a relation of DuckDB, a Hugging Face dataset,
-                and whatever else has ``__arrow_c_stream__``; needs pyarrow.
+            items: (key, document) or (key, document, metadata); read as they are needed. Or ready sketches,
+                `SketchBatch.with_keys`, in less than half the time of texts. Or a table, read batch by batch:
+                of pyarrow, pandas or Polars, a relation of DuckDB, a Hugging Face dataset, and whatever else
+                has ``__arrow_c_stream__``; needs pyarrow.
             on_conflict: what to do with a stored key: "error", "skip" or "replace".
             batch_size: documents a commit, 1 or more; fewer where they are long: a commit ends behind the
                 document that makes it 16 MiB of text and metadata, so memory is bounded, too.
@@ -1428,7 +1430,7 @@ class Index:
         return make_stats(self.path, self._session.scheme, manifest, figures, shingles)
 
 
-_NO_TABLES = list, chain, GeneratorType
+_NO_TABLES = list, chain, GeneratorType, KeyedSketches
 
 
 def rows_of(

@@ -37,7 +37,7 @@ from simindex.format.seals import unpack
 from simindex.queries.scheme import Scheme
 from simindex.segments.build import NO_ENTRIES, NO_NUMBERS, Entries, SegmentData
 from simindex.sketching.sample import num_entries
-from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, Sketch, SketchBatch
+from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, KeyedSketches, Sketch, SketchBatch
 from simindex.sketching.sketcher import Sketcher
 
 T = TypeVar("T")
@@ -355,6 +355,9 @@ def prepared_batches(
     """
     if workers is not None:
         num_workers(workers)  # refuses what is none, of an empty input, too
+    if isinstance(items, KeyedSketches) and sketcher.takes_whole(items.batch):
+        yield from _sliced(items, batch_size)
+        return
     parts = _columns_of(items, batch_size, batching.PART_BYTES)
     begin = next(parts, None)
     if begin is None:
@@ -371,6 +374,16 @@ def prepared_batches(
     else:
         num_bytes = attrgetter("num_bytes")
         yield from in_order(prepare, parts, threads, READY_BATCHES, num_bytes, _is_of_sketches)
+
+
+def _sliced(items: KeyedSketches, batch_size: int) -> Iterator[NewDocuments]:
+    """Yield ready sketches with their keys, a batch at a time."""
+    for begin in range(0, len(items), batch_size):
+        places = range(begin, min(begin + batch_size, len(items)))
+        keys = items.keys[begin : places.stop]
+        encoded, hashes = pack_keys(keys)
+        packed = _packed(keys, [] if items.metadata is None else items.metadata[begin : places.stop])
+        yield NewDocuments(encoded, hashes, packed, items.batch.taken(places))
 
 
 def _is_of_sketches(columns: _Columns) -> bool:

@@ -356,6 +356,27 @@ class SketchBatch(Sequence[Sketch]):
             taken.samples = self.samples.taken(places)
         return taken
 
+    def with_keys(self, keys: Sequence[Any], metadata: Sequence[Any] | None = None) -> KeyedSketches:
+        """Return the sketches with a key each, and metadata, as items for `Index.insert_many`.
+
+        They go in as arrays, without a `Sketch` for each: of a batch made with the index's settings.
+
+        Raises:
+            ValueError: not as many keys, or metadata, as sketches.
+
+        >>> import simindex
+        >>> with simindex.open(":memory:") as index:
+        ...     batch = simindex.Sketcher(index.config).sketch_many(["one text", "another"])
+        ...     index.insert_many(batch.with_keys(["a", "b"], [{"page": 1}, {"page": 2}]))
+        InsertReport(inserted=2, replaced=0, skipped=0)
+        """
+        for name, values in (("keys", keys), ("metadata", metadata)):
+            if values is not None and len(values) != len(self):
+                raise ValueError(
+                    f"{name}: expected one for each of {len(self):,} sketches, found {len(values):,}"
+                )
+        return KeyedSketches(self, list(keys), None if metadata is None else list(metadata))
+
     @classmethod
     def joined(cls, batches: Sequence[SketchBatch]) -> SketchBatch:
         """Return the sketches of one batch or more, of one configuration, in order."""
@@ -399,3 +420,21 @@ class SketchBatch(Sequence[Sketch]):
 
     def __iter__(self) -> Iterator[Sketch]:
         return (self[i] for i in range(len(self)))
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedSketches:
+    """Sketches with their keys and metadata, made by `SketchBatch.with_keys`; as items (key, sketch) or
+    (key, sketch, metadata) when it is iterated over."""
+
+    batch: SketchBatch
+    keys: list[Any]
+    metadata: list[Any] | None
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        if self.metadata is None:
+            return zip(self.keys, self.batch, strict=True)
+        return zip(self.keys, self.batch, self.metadata, strict=True)

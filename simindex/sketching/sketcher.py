@@ -151,6 +151,13 @@ class Sketcher:
         order = np.argsort(np.concatenate([*places.values()]))
         return SketchBatch.joined(parts).taken(order.tolist())
 
+    def takes_whole(self, batch: SketchBatch) -> bool:
+        """Whether sketches of a batch are just what this makes, so that none needs a look of its own."""
+        config = self.config
+        is_bare = not (config.keep_shingles or config.containment) and batch.kept is None
+        has_halves = HAS_SIGNATURE * bool(config.num_perm) | HAS_FINGERPRINT * bool(config.simhash)
+        return batch.origin == self.origin and is_bare and not (batch.present & ~np.uint8(has_halves)).any()
+
     def _maker_of(self, item: object) -> Callable[[list[Any]], SketchBatch]:
         if isinstance(item, str):
             return self._of_texts

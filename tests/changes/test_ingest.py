@@ -17,7 +17,7 @@ from support.indexes import CAR, FOX
 from support.texts import SMALL, batch
 
 import simindex
-from simindex import Index
+from simindex import Config, Index
 
 
 def test_sketches_are_made_by_several_workers_in_the_order_of_the_items(tmp_path: Path) -> None:
@@ -243,3 +243,58 @@ def test_open_file_is_refused_and_an_iterator_of_long_shingles_is_not(index: Ind
     index.insert("new", (text for text in [FOX * 3, CAR * 3]))
     assert index.query({FOX * 3, CAR * 3})[0].key == "new"
     index.remove("new")
+
+
+@pytest.mark.parametrize(
+    "config", [Config(num_perm=64), Config(num_perm=64, keep_shingles=8), Config(num_perm=64, containment=2),
+               Config(num_perm=0), Config(num_perm=64, simhash=None)],
+)  # fmt: skip
+@pytest.mark.parametrize("batch_size", [3, 1000])
+def test_batch_of_sketches_with_keys_is_stored_as_its_texts_are(
+    tmp_path: Path, config: Config, batch_size: int
+) -> None:
+    texts = ["", *(f"page {number // 2} of the ferry to island {number % 7}" for number in range(40))]
+    metadata: list[Any] = [None, *({"page": number} for number in range(39)), "last"]
+    keys: list[Any] = [*range(20), *map(str, range(20, 41))]
+    batch = simindex.Sketcher(config).sketch_many(texts)
+    with (
+        simindex.open(tmp_path / "a", config=config) as of_texts,
+        simindex.open(tmp_path / "b", config=config) as of_batch,
+        simindex.open(tmp_path / "c", config=config) as if_new,
+    ):
+        items = list(zip(keys, texts, metadata, strict=True))
+        assert of_texts.insert_many(items, batch_size=batch_size) == (41, 0, 0)
+        assert of_batch.insert_many(batch.with_keys(keys, metadata), batch_size=batch_size) == (41, 0, 0)
+        for text in texts:
+            ask = "query" if config.num_perm else "query_simhash"
+            assert getattr(of_batch, ask)(text) == getattr(of_texts, ask)(text)
+        for key in keys:
+            assert of_batch[key].metadata == of_texts[key].metadata
+        assert of_batch.stats().copies == of_texts.stats().copies
+        assert of_batch.check().ok
+        report = if_new.insert_many_if_new(batch.with_keys(keys))
+        with simindex.open(tmp_path / "d", config=config) as one_by_one:
+            for key, text in zip(keys, texts, strict=True):
+                one_by_one.insert_if_new(key, text)
+            assert list(if_new) == list(one_by_one)
+            assert report.inserted == len(one_by_one)
+
+
+def test_batch_of_sketches_with_keys_is_refused_as_sketches_are(tmp_path: Path) -> None:
+    batch = simindex.Sketcher(SMALL).sketch_many(["a text", "another"])
+    with simindex.open(tmp_path / "i", config=SMALL) as index:
+        with pytest.raises(ValueError, match="keys: expected one for each of 2 sketches, found 1"):
+            batch.with_keys(["a"])
+        with pytest.raises(ValueError, match="metadata: expected one for each of 2 sketches, found 3"):
+            batch.with_keys(["a", "b"], [1, 2, 3])
+        with pytest.raises(TypeError, match="key"):
+            index.insert_many(batch.with_keys(["a", 1.5]))
+        with pytest.raises(simindex.KeyExistsError, match="'a'"):
+            index.insert_many(batch.with_keys(["a", "a"]))
+        with pytest.raises(TypeError, match="key 'b': metadata"):
+            index.insert_many(batch.with_keys(["a", "b"], [None, object()]))
+        assert list(index) == []
+        other = simindex.Sketcher(Config(num_perm=128)).sketch_many(["a text"])
+        with pytest.raises(simindex.ConfigMismatchError, match="key 'x': sketch: expected one made"):
+            index.insert_many(other.with_keys(["x"]))
+        assert index.insert_many(batch.with_keys(["a", "b"])) == (2, 0, 0)
