@@ -89,6 +89,7 @@ __all__ = [
     "corpus",
     "merge",
     "open",
+    "pairs",
     "repair",
     "resketch",
     "restore",

@@ -26,6 +26,13 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypeVar, overloa
 
 import numpy as np
 
+from simindex.all_pairs.plan import (
+    DEFAULT_CLUSTER_LIMIT,
+    DEFAULT_MAX_RUN,
+    DEFAULT_MEMORY_BYTES,
+    Copies,
+    plan_pairs,
+)
 from simindex.arrow import Table, documents_of, keyed_documents, keys_of
 from simindex.changes.compaction import compact
 from simindex.changes.documents import (
@@ -55,13 +62,6 @@ from simindex.format.keys import Key, encode_key
 from simindex.format.layout import Layout
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.html_table import of_bytes, table
-from simindex.pairs.plan import (
-    DEFAULT_CLUSTER_LIMIT,
-    DEFAULT_MAX_RUN,
-    DEFAULT_MEMORY_BYTES,
-    Copies,
-    plan_pairs,
-)
 from simindex.queries.container import (
     Items,
     Record,
@@ -111,10 +111,10 @@ from simindex.storage.memory import MEMORY, memory_folder
 from simindex.storage.store import Store
 
 if TYPE_CHECKING:  # maintenance and pairs are loaded by the calls that do it
+    from simindex.all_pairs.clusters import Cluster, Clusters, Linkage
+    from simindex.all_pairs.pairs import Pairs
     from simindex.maintenance.check import Level
     from simindex.maintenance.reports import BackupReport, CheckReport
-    from simindex.pairs.clusters import Cluster, Clusters, Linkage
-    from simindex.pairs.pairs import Pairs
 
 _T = TypeVar("_T")
 
@@ -1094,7 +1094,7 @@ class Index:
         [('a', 'b')]
         >>> folder.cleanup()
         """
-        from simindex.pairs.pairs import pairs_of
+        from simindex.all_pairs.pairs import pairs_of
 
         self._session.require_committed("pairs")
         require_callable("progress", progress)
@@ -1158,8 +1158,8 @@ class Index:
         ([['a', 'b', 'c']], [['a', 'b']])
         >>> folder.cleanup()
         """
-        from simindex.pairs.clusters import Clusters, require_linkage
-        from simindex.pairs.pairs import pairs_of
+        from simindex.all_pairs.clusters import Clusters, require_linkage
+        from simindex.all_pairs.pairs import pairs_of
 
         require_linkage(linkage)
         self._session.require_committed("clusters")
@@ -1212,7 +1212,7 @@ class Index:
         ...     index.cluster_of("c", threshold=0.7)
         ['a', 'b', 'c']
         """
-        from simindex.pairs.clusters import cluster_of
+        from simindex.all_pairs.clusters import cluster_of
 
         query = self._query_by("cluster_of", by, threshold, max_distance, None, recall, exact)
         require_one_measure("cluster_of", query)

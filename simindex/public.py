@@ -11,6 +11,10 @@ import types
 import typing
 
 from simindex import textbook as textbook
+from simindex.all_pairs.clusters import Cluster as Cluster
+from simindex.all_pairs.clusters import Clusters as Clusters
+from simindex.all_pairs.pair import Pair as Pair
+from simindex.all_pairs.pairs import Pairs as Pairs
 from simindex.changes.documents import InsertReport as InsertReport
 from simindex.config import CharShingles as CharShingles
 from simindex.config import Config as Config
@@ -33,6 +37,7 @@ from simindex.format.keys import Key as Key
 from simindex.format.layout import Layout as Layout
 from simindex.index import Index as Index
 from simindex.index import open as open  # noqa: A004 - the public name
+from simindex.lists import pairs as pairs
 from simindex.lists import unique as unique
 from simindex.maintenance.check import check as check
 from simindex.maintenance.new_index import merge as merge
@@ -46,10 +51,6 @@ from simindex.maintenance.reports import Problem as Problem
 from simindex.maintenance.reports import RepairReport as RepairReport
 from simindex.maintenance.reports import RestoreReport as RestoreReport
 from simindex.maintenance.restore import restore as restore
-from simindex.pairs.clusters import Cluster as Cluster
-from simindex.pairs.clusters import Clusters as Clusters
-from simindex.pairs.pair import Pair as Pair
-from simindex.pairs.pairs import Pairs as Pairs
 from simindex.queries.container import Record as Record
 from simindex.queries.containment import ContainmentMatch as ContainmentMatch
 from simindex.queries.containment import ContainmentMatches as ContainmentMatches

@@ -88,6 +88,30 @@ def test_unique_keeps_what_no_kept_one_before_it_is_like(threshold: float) -> No
     assert simindex.unique(texts, threshold, config=config) == kept
 
 
+@pytest.mark.parametrize("threshold", [0.6, 0.9])
+def test_pairs_of_a_list_are_those_of_brute_force(threshold: float) -> None:
+    rng = random.Random(6)
+    texts = list[str]()
+    for _ in range(12):
+        drawn = [f"w{rng.randrange(1000)}" for _ in range(60)]
+        for _ in range(4):
+            texts.append(" ".join(drawn))
+            drawn[rng.randrange(60)] = f"w{rng.randrange(1000)}"
+    texts += texts[:3]
+    sets = [word_shingles(words(text), 3) for text in texts]
+    expected = [
+        (a, b, jaccard(sets[a], sets[b]))
+        for a in range(len(sets))
+        for b in range(a + 1, len(sets))
+        if jaccard(sets[a], sets[b]) >= threshold
+    ]
+    config = simindex.Config(shingles=simindex.WordShingles(3))
+    found = simindex.pairs(iter(texts), threshold, config=config)
+    assert [(pair.a, pair.b, pair.similarity) for pair in found] == expected
+    assert expected
+    assert simindex.pairs([]) == []
+
+
 def test_unique_takes_ready_shingles_and_nothing_at_all() -> None:
     sets = [{"a", "b"}, {"b", "a"}, {"c"}]
     assert simindex.unique(sets) == [sets[0], sets[2]]

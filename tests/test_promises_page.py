@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 import simindex
+from simindex.all_pairs.plan import DEFAULT_CLUSTER_LIMIT, DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES
 from simindex.changes.documents import INSERT_BATCH
 from simindex.format.keys import MAX_KEY_BYTES
 from simindex.format.layout import MAX_SPAN, MAX_SPAN_WITH_SHINGLES
 from simindex.format.meta import MAX_NUMBER
 from simindex.format.records import MAX_METADATA_BYTES, MAX_METADATA_DEPTH
 from simindex.inputs import Limits
-from simindex.pairs.plan import DEFAULT_CLUSTER_LIMIT, DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES
 from simindex.storage.lmdb_file import MAX_MAP_BYTES, MAX_READERS
 

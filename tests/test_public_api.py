@@ -27,7 +27,7 @@ def test_public_names_are_these() -> None:
         KeyExistsError Layout Match Matches MissingObjectError Pair Pairs Problem ReadOnlyError Record
         RemovalLimitError RepairReport RestoreReport SimHashConfig SimIndexError Sketch SketchBatch Sketcher
         Stats StoreError StoredPassage StoredPassages TransactionOpenError WordShingles __version__ check
-        compat corpus merge open repair resketch restore scaleout textbook tuning unique
+        compat corpus merge open pairs repair resketch restore scaleout textbook tuning unique
     """
     assert simindex.__all__ == pinned.split()
     assert all(getattr(simindex, name).__doc__ for name in simindex.__all__)

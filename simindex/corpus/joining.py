@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from simindex import index as face
+from simindex.all_pairs.pair import Pair, SnapshotIterator
 from simindex.batching import bytes_of, in_parts
 from simindex.changes.documents import naming_keys
 from simindex.checks import require_callable
@@ -22,7 +23,6 @@ from simindex.errors import ConfigMismatchError
 from simindex.format.keys import Key
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.index import Index
-from simindex.pairs.pair import Pair, SnapshotIterator
 from simindex.queries.matches import Answers
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES, BandQuery, Method, query_by, require_one_measure
 from simindex.sketching.sketch import origin_of

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
+from simindex.all_pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES
+from simindex.all_pairs.ranges import scheme_of_config
 from simindex.batching import ahead
 from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.checks import require_callable, require_int
@@ -33,8 +35,6 @@ from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.index import Index
 from simindex.inputs import OnBadRow, pass_over
 from simindex.inputs.streams import without_packing
-from simindex.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES
-from simindex.pairs.ranges import scheme_of_config
 from simindex.queries.search import Method
 from simindex.scaleout.cluster import Tasks, tasks_on
 from simindex.scaleout.dedup_stages import (

@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from simindex.all_pairs.edges import ends_of
+from simindex.all_pairs.tables import DocumentTables, MergedTables
 from simindex.corpus.dedup.orders import order_of
 from simindex.corpus.dedup.results import NumberedVerdict, Verdict, removed_row
 from simindex.corpus.dedup.rows import PartRead
@@ -29,8 +31,6 @@ from simindex.corpus.outputs.output import naming, whole_file, write_all
 from simindex.corpus.outputs.rows import json_line
 from simindex.errors import InputError, optional_module
 from simindex.format.keys import Key
-from simindex.pairs.edges import ends_of
-from simindex.pairs.tables import DocumentTables, MergedTables
 from simindex.scaleout.stages import OUTPUT, SketchTables, Stages, require_seen, whole_folder
 
 

@@ -17,6 +17,14 @@ from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 
+from simindex.all_pairs.candidates import verified
+from simindex.all_pairs.clusters import Linkage, group, require_linkage
+from simindex.all_pairs.edges import Forest, SortedEdges, edges_between, edges_without
+from simindex.all_pairs.pair import Bounded, Pair, SnapshotIterator
+from simindex.all_pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES, Copies, HandsOn, PairPlan
+from simindex.all_pairs.plan import plan_pairs as plan_of
+from simindex.all_pairs.ranges import Edges, compare_crowded, scheme_of_config
+from simindex.all_pairs.tables import Document, DocumentTables, MergedTables, PinnedTables
 from simindex.checks import local_path, require_callable, require_int
 from simindex.config import Config
 from simindex.corpus.dedup.comparison import config_for
@@ -26,14 +34,6 @@ from simindex.format.keys import Key
 from simindex.format.rows import NO_VALUE
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.jsonable import plain, spelled
-from simindex.pairs.candidates import verified
-from simindex.pairs.clusters import Linkage, group, require_linkage
-from simindex.pairs.edges import Forest, SortedEdges, edges_between, edges_without
-from simindex.pairs.pair import Bounded, Pair, SnapshotIterator
-from simindex.pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES, Copies, HandsOn, PairPlan
-from simindex.pairs.plan import plan_pairs as plan_of
-from simindex.pairs.ranges import Edges, compare_crowded, scheme_of_config
-from simindex.pairs.tables import Document, DocumentTables, MergedTables, PinnedTables
 from simindex.queries.search import Method, require_comparable
 from simindex.scaleout.cluster import Tasks, tasks_on
 from simindex.scaleout.errors import UnsupportedError

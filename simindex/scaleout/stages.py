@@ -22,6 +22,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from simindex import _kernel
+from simindex.all_pairs.plan import HandsOn, PairPlan, WalkPlan
+from simindex.all_pairs.ranges import Edges, scheme_of_config, walk_range
+from simindex.all_pairs.tables import Document, DocumentTables, MergedTables, Piece, PinnedTables, merged
 from simindex.checks import local_path
 from simindex.config import Config
 from simindex.corpus.dedup.journal import JobError
@@ -35,9 +38,6 @@ from simindex.format.keys import Key
 from simindex.format.layout import FIRST_BAND_TABLE
 from simindex.inputs import Inputs
 from simindex.inputs.source import BYTE_ORDER_MARK
-from simindex.pairs.plan import HandsOn, PairPlan, WalkPlan
-from simindex.pairs.ranges import Edges, scheme_of_config, walk_range
-from simindex.pairs.tables import Document, DocumentTables, MergedTables, Piece, PinnedTables, merged
 from simindex.queries.scheme import Scheme
 from simindex.scaleout.errors import ScaleOutError, naming_index
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE

@@ -76,7 +76,7 @@ UNUSED = {"rich", "orjson", "backports", "compression.zstd", "pyarrow", "matplot
         (
             ["query", "i", FOX],
             ["query"],
-            UNUSED | {"simindex.corpus", "simindex.pairs.pairs"},
+            UNUSED | {"simindex.corpus", "simindex.all_pairs.pairs"},
         ),
         (["insert", "i", "a.parquet"], ["insert"], {"pandas", "matplotlib"}),
         (["dedup", "a.parquet", "-o", "b.parquet"], ["dedup"], {"pandas", "matplotlib"}),

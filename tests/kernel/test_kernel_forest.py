@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simindex import _kernel
-from simindex.pairs.edges import Forest, edges_between
+from simindex.all_pairs.edges import Forest, edges_between
 from simindex.textbook import components, stars
 
 

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 import simindex
 from simindex import Config, CorruptIndexError, Layout, SimHashConfig
+from simindex.all_pairs.plan import WalkPlan, bounds_of, plan_pairs
+from simindex.all_pairs.ranges import Sketches, scheme_of_config, walk_range
+from simindex.all_pairs.table_walk import EqualSketches
+from simindex.all_pairs.tables import EVERY_KEY, MergedTables, PinnedTables
 from simindex.formulas.estimator import similarity_table
-from simindex.pairs.plan import WalkPlan, bounds_of, plan_pairs
-from simindex.pairs.ranges import Sketches, scheme_of_config, walk_range
-from simindex.pairs.table_walk import EqualSketches
-from simindex.pairs.tables import EVERY_KEY, MergedTables, PinnedTables
 
 TINY = Layout(2, 7, 256)
 letters = st.frozensets(st.sampled_from("abcdef"), min_size=0, max_size=6)

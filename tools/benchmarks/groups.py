@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from simindex.pairs.edges import Forest, SortedEdges, edges_between
+from simindex.all_pairs.edges import Forest, SortedEdges, edges_between
 
 _PART = 1 << 20
 _NEAR = 1 << 12

@@ -11,6 +11,9 @@ from typing import Any, get_args
 
 from click import BadParameter
 
+from simindex.all_pairs.clusters import Linkage
+from simindex.all_pairs.pair import Bounded, Pair
+from simindex.all_pairs.plan import DEFAULT_MAX_RUN, Copies
 from simindex.cli import options
 from simindex.cli.command import argument, command, number, share, takes, word
 from simindex.cli.failures import CommandError
@@ -30,9 +33,6 @@ from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.index import open as open_index
 from simindex.inputs import Inputs
 from simindex.jsonable import plain
-from simindex.pairs.clusters import Linkage
-from simindex.pairs.pair import Bounded, Pair
-from simindex.pairs.plan import DEFAULT_MAX_RUN, Copies
 from simindex.storage.folder import is_index
 
 _A_TIME = 1_000

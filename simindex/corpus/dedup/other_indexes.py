@@ -14,6 +14,7 @@ from itertools import chain, count
 from operator import itemgetter
 from typing import Any
 
+from simindex.all_pairs.tables import PinnedTables
 from simindex.batching import in_parts
 from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.changes.if_new import asked_if_new
@@ -24,7 +25,6 @@ from simindex.corpus.dedup.sketches import SketchedRows
 from simindex.corpus.entries import Place
 from simindex.format.keys import Key
 from simindex.index import Index
-from simindex.pairs.tables import PinnedTables
 from simindex.queries.matches import Matches
 from simindex.queries.search import BandQuery, FingerprintQuery
 from simindex.queries.view import View

@@ -19,15 +19,15 @@ from typing import Any
 import numpy as np
 
 from simindex import _kernel
+from simindex.all_pairs.plan import PairPlan, bounds_of
+from simindex.all_pairs.ranges import Block, runs_of
+from simindex.all_pairs.tables import EVERY_KEY, Piece
 from simindex.changes.documents import prepare_documents
 from simindex.corpus.dedup.rows import Rows
 from simindex.corpus.entries import Place, shown_key
 from simindex.corpus.outputs.output import naming, opened, replacing, sync, write_all
 from simindex.format.keys import Key
 from simindex.format.records import decode_kept, encode_kept
-from simindex.pairs.plan import PairPlan, bounds_of
-from simindex.pairs.ranges import Block, runs_of
-from simindex.pairs.tables import EVERY_KEY, Piece
 from simindex.sketching.permutations import PermutationPlan
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, Sketch, SketchBatch
 from simindex.sketching.sketcher import Sketcher

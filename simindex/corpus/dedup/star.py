@@ -17,13 +17,13 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from simindex import _kernel
+from simindex.all_pairs.candidates import equal_rows, places_within
+from simindex.all_pairs.edges import SortedEdges, ends_of
+from simindex.all_pairs.plan import DEFAULT_MEMORY_BYTES, PairPlan
+from simindex.all_pairs.ranges import Edges
 from simindex.corpus.dedup.orders import KeepOrder
 from simindex.corpus.dedup.sketches import SketchFiles
 from simindex.format.rows import NO_VALUE
-from simindex.pairs.candidates import equal_rows, places_within
-from simindex.pairs.edges import SortedEdges, ends_of
-from simindex.pairs.plan import DEFAULT_MEMORY_BYTES, PairPlan
-from simindex.pairs.ranges import Edges
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES, MOST_IN_BUCKET
 from simindex.sketching.common_shingles import (
     CommonShingles,

@@ -18,6 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from simindex.all_pairs.edges import MOST_NUMBERS
+from simindex.all_pairs.plan import PairPlan, WalkPlan, plan_pairs
+from simindex.all_pairs.ranges import scheme_of_config, walk_range
 from simindex.batching import ahead, in_order
 from simindex.changes.documents import READY_BATCHES
 from simindex.config import Config
@@ -36,9 +39,6 @@ from simindex.corpus.sqlite_files import TextFile
 from simindex.errors import InputError, SimIndexError
 from simindex.format.keys import Key
 from simindex.formulas.curve import DEFAULT_THRESHOLD
-from simindex.pairs.edges import MOST_NUMBERS
-from simindex.pairs.plan import PairPlan, WalkPlan, plan_pairs
-from simindex.pairs.ranges import scheme_of_config, walk_range
 from simindex.queries.scheme import Scheme
 from simindex.queries.search import BandQuery, FingerprintQuery, require_kept
 from simindex.sketching.sketch import OF_ROWS, Sketch, SketchBatch, require_alike

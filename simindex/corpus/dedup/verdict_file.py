@@ -12,6 +12,8 @@ from typing import IO, Any
 
 import numpy as np
 
+from simindex.all_pairs.edges import ends_of
+from simindex.all_pairs.plan import PairPlan
 from simindex.corpus.dedup.results import NumberedVerdict, Verdict
 from simindex.corpus.dedup.rows import PartRead, Rows
 from simindex.corpus.dedup.star import Outcome, agree_and_distance
@@ -21,8 +23,6 @@ from simindex.corpus.outputs.output import replacing
 from simindex.errors import SimIndexError
 from simindex.format.keys import Key
 from simindex.format.rows import NO_VALUE
-from simindex.pairs.edges import ends_of
-from simindex.pairs.plan import PairPlan
 from simindex.sketching.estimate import Estimate, row_estimate
 from simindex.sketching.sketch import HAS_FINGERPRINT
 

@@ -20,6 +20,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from simindex.all_pairs.edges import Forest, edges_between
+from simindex.all_pairs.pair import Pair
+from simindex.all_pairs.pairs import Pairs
 from simindex.config import Config
 from simindex.corpus.dedup import journal as journals
 from simindex.corpus.dedup.paragraphs import Cut
@@ -28,9 +31,6 @@ from simindex.format.keys import Key
 from simindex.index import Index
 from simindex.inputs import Source, sound
 from simindex.jsonable import key_of
-from simindex.pairs.edges import Forest, edges_between
-from simindex.pairs.pair import Pair
-from simindex.pairs.pairs import Pairs
 
 _AT_ONCE = 100_000
 _BOUNDED = "{:,} groups of documents with one prefix were not compared all with all; pairs may be missing."

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from support.texts import uint64s
 
 from simindex import IndexFullError
-from simindex.pairs import edges as edges_module
-from simindex.pairs.edges import SortedEdges, edges_without
+from simindex.all_pairs import edges as edges_module
+from simindex.all_pairs.edges import SortedEdges, edges_without
 
 
 def sorted_by(parts: list[np.ndarray], memory_bytes: int) -> tuple[list[np.ndarray], int]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import islice
 
 from simindex import scaleout
+from simindex.all_pairs.clusters import Linkage
+from simindex.all_pairs.plan import Copies
 from simindex.cli import options
 from simindex.cli.command import argument, command, option, takes
 from simindex.cli.commands.pairs import (
@@ -17,8 +19,6 @@ from simindex.cli.commands.pairs import (
     print_pairs,
 )
 from simindex.cli.output import work_bar
-from simindex.pairs.clusters import Linkage
-from simindex.pairs.plan import Copies
 
 _indexes = argument(
     "indexes", "INDEX...", "Folders of indexes, which all nodes see.", nargs=-1, required=True

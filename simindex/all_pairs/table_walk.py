@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from simindex import _kernel
+from simindex.all_pairs.plan import PairPlan
+from simindex.all_pairs.tables import Piece
 from simindex.format.rows import COPY_CURSOR, LONG_RUN, PAIR_CURSOR, PAIR_ROW
-from simindex.pairs.plan import PairPlan
-from simindex.pairs.tables import Piece
 from simindex.sketching.permutations import FINGERPRINT_BITS
 
 _FOUND = 4_096

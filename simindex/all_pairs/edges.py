@@ -17,8 +17,8 @@ from typing import IO, Any, Self
 import numpy as np
 
 from simindex import _kernel
+from simindex.all_pairs.tables import Piece, merged
 from simindex.errors import DiskError, IndexFullError, SimIndexError
-from simindex.pairs.tables import Piece, merged
 
 MOST_NUMBERS = 2**32 - 1
 

@@ -8,10 +8,10 @@ from typing import Literal
 import numpy as np
 
 from simindex import _kernel
+from simindex.all_pairs.tables import EVERY_KEY
 from simindex.checks import require_ignorable, require_int
 from simindex.format.layout import FIRST_BAND_TABLE
 from simindex.formulas.match_odds import band_plan, estimate_cut, exact_plan
-from simindex.pairs.tables import EVERY_KEY
 from simindex.queries.scheme import Scheme
 from simindex.queries.search import FingerprintQuery, Method, query_by, require_one_measure
 from simindex.sketching.permutations import FINGERPRINT_BITS

@@ -16,16 +16,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from simindex.all_pairs.candidates import PAIRS, edges_of_runs, first_met, places_within, verified
+from simindex.all_pairs.edges import Forest, SortedEdges, edges_between
+from simindex.all_pairs.pair import Bounded
+from simindex.all_pairs.plan import PairPlan, WalkPlan
+from simindex.all_pairs.table_walk import NO_LONG_RUNS, SketchesAtHand, TableWalk, table_walks
+from simindex.all_pairs.tables import EVERY_KEY, Piece, SketchSource, Tables
 from simindex.batching import ahead
 from simindex.config import Config
 from simindex.format.layout import Geometry, Layout
 from simindex.format.rows import LONG_RUN, PAIR_ROW
-from simindex.pairs.candidates import PAIRS, edges_of_runs, first_met, places_within, verified
-from simindex.pairs.edges import Forest, SortedEdges, edges_between
-from simindex.pairs.pair import Bounded
-from simindex.pairs.plan import PairPlan, WalkPlan
-from simindex.pairs.table_walk import NO_LONG_RUNS, SketchesAtHand, TableWalk, table_walks
-from simindex.pairs.tables import EVERY_KEY, Piece, SketchSource, Tables
 from simindex.queries.scheme import Scheme
 from simindex.segments.directory import Directory
 from simindex.segments.memory import sketch_segment

@@ -15,11 +15,11 @@ from typing import Literal
 
 import numpy as np
 
+from simindex.all_pairs.edges import Forest, SortedEdges, edges_between, ends_of
+from simindex.all_pairs.pair import Bounded, SnapshotIterator
+from simindex.all_pairs.pairs import Pairs
 from simindex.format.keys import Key, encode_key, key_hashes
 from simindex.format.records import StoredRecord
-from simindex.pairs.edges import Forest, SortedEdges, edges_between, ends_of
-from simindex.pairs.pair import Bounded, SnapshotIterator
-from simindex.pairs.pairs import Pairs
 from simindex.queries.matches import Matches, Results
 from simindex.queries.search import BandQuery, Query
 from simindex.queries.view import View

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from simindex.all_pairs.edges import edges_between, ends_of
+from simindex.all_pairs.plan import PairPlan, WalkPlan
+from simindex.all_pairs.tables import Tables
 from simindex.format.rows import NO_VALUE, PAIR_ROW
-from simindex.pairs.edges import edges_between, ends_of
-from simindex.pairs.plan import PairPlan, WalkPlan
-from simindex.pairs.tables import Tables
 
 PAIRS = 1 << 20
 """Pairs that are compared in one go: some 50 bytes each."""

@@ -14,16 +14,16 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from simindex.all_pairs.pair import Bounded, Pair, SnapshotIterator
+from simindex.all_pairs.plan import DEFAULT_MEMORY_BYTES, PairPlan
+from simindex.all_pairs.table_walk import EqualSketches, SketchesAtHand, table_walks
+from simindex.all_pairs.tables import EVERY_KEY, Piece, PinnedTables, merged_by_age, set_bits
 from simindex.config import Config
 from simindex.errors import damaged
 from simindex.format.keys import Key
 from simindex.format.layout import COPY_TABLE
 from simindex.format.records import decode_kept
 from simindex.format.rows import NO_VALUE
-from simindex.pairs.pair import Bounded, Pair, SnapshotIterator
-from simindex.pairs.plan import DEFAULT_MEMORY_BYTES, PairPlan
-from simindex.pairs.table_walk import EqualSketches, SketchesAtHand, table_walks
-from simindex.pairs.tables import EVERY_KEY, Piece, PinnedTables, merged_by_age, set_bits
 from simindex.queries.container import Walk
 from simindex.queries.scheme import Scheme
 from simindex.queries.search import require_comparable
