@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TypeVar, cast
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from simindex.all_pairs.pair import Pair
-from simindex.all_pairs.plan import Copies
 from simindex.config import Config
 from simindex.formulas.curve import DEFAULT_THRESHOLD
+from simindex.index import Index
 from simindex.index import open as open_index
 from simindex.sketching.document import Document
 from simindex.storage.memory import MEMORY
@@ -39,14 +39,9 @@ def pairs(
     >>> [(pair.a, pair.b, pair.similarity) for pair in simindex.pairs(["one page", "another", "One page!"])]
     [(0, 2, 1.0)]
     """
-    return _pairs(list(documents), threshold, config, "all")
-
-
-def _pairs(documents: list[Document], threshold: float, config: Config | None, copies: Copies) -> list[Pair]:
-    with open_index(MEMORY, config=config) as index:
-        index.insert_many(enumerate(documents))
-        found = index.pairs(threshold, texts=documents.__getitem__, copies=copies)
-        return sorted(found, key=lambda pair: (pair.a, pair.b))
+    found = list(documents)
+    with _index_of(found, config) as index:
+        return sorted(index.pairs(threshold, texts=found.__getitem__), key=lambda pair: (pair.a, pair.b))
 
 
 def unique(
@@ -73,14 +68,18 @@ def unique(
     ['the same page', 'another page']
     """
     found = list(documents)
-    like: dict[int, list[int]] = {}
-    copies = set[int]()
-    for pair in _pairs(cast("list[Document]", found), threshold, config, "first"):
-        earlier, later = cast("tuple[int, int]", (pair.a, pair.b))
-        like.setdefault(later, []).append(earlier)
-        if pair.similarity == 1:
-            copies.add(later)  # what removes the first removes its copies
-    stays: list[bool] = []
-    for place in range(len(found)):
-        stays.append(place not in copies and not any(stays[earlier] for earlier in like.get(place, ())))
-    return [document for document, stay in zip(found, stays, strict=True) if stay]
+    with _index_of(found, config) as index:
+        stars = index.clusters(threshold, "star", texts=found.__getitem__)
+        gone = {place for _, *others in stars for place in others}
+    return [document for place, document in enumerate(found) if place not in gone]
+
+
+def _index_of(documents: Sequence[Document], config: Config | None) -> Index:
+    """Return an index in memory of documents, by their places."""
+    index = open_index(MEMORY, config=config)
+    try:
+        index.insert_many(enumerate(documents))
+    except BaseException:
+        index.close()
+        raise
+    return index
