@@ -42,11 +42,12 @@ class _Changed(Exception):  # noqa: N818 # it is no error
 def compact(session: Session, progress: Progress | None) -> None:
     """Merge everything into one segment and give the space back; see `Index.compact`."""
     with session.alone("compact") as writer:
-        done, started, before = 0, time.monotonic(), 0
+        done, started = 0, time.monotonic()
+        session.store.require_in_place()
+        before = os.stat(session.store.data).st_size
         while True:
             compaction = _Compaction(session, writer, progress, done)
             needed = compaction.needed_bytes()
-            before = before or compaction.file_bytes
             with session.store.room_for_compaction(needed):
                 is_placed = replace_file(session.store, needed, compaction.build)
             done = compaction.done
@@ -91,11 +92,6 @@ class _Compaction:
 
     def _bytes_of(self, run: list[SegmentEntry]) -> int:
         return sum(map(self._tables.segment_bytes, run))
-
-    @property
-    def file_bytes(self) -> int:
-        """Length of the file that is replaced."""
-        return self._figures["file_bytes"]
 
     @property
     def leaves_more(self) -> bool:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import takewhile
 
 from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.changes.pending import Pending, current_time, side_by_side
-from simindex.changes.session import Session, Writer
-from simindex.errors import RemovalLimitError
+from simindex.changes.session import Session, Writer, require_at_most
 from simindex.format.keys import Key, encode_key, key_hashes
 from simindex.format.records import Run, StoredRecord
 from simindex.queries.view import EVERY, View
@@ -64,12 +64,8 @@ def expire(session: Session, limit: int, batch_size: int, at_most: float | None 
     """Remove the documents seen last before a time; returns how many; see `Index.expire`."""
     removed, is_done = 0, False
 
-    def count(_: Writer, pending: Pending, view: View) -> None:
-        seen = view.with_pending(pending.view())
-        _Sweep(seen, pending, limit, EVERY).require_at_most(at_most or 0.0, seen.num_documents)
-
     if at_most is not None:
-        session.change(count)
+        session.change(partial(_require_at_most, limit=limit, at_most=at_most))
 
     def sweep(_: Writer, pending: Pending, view: View) -> tuple[int, bool]:
         # Inside a transaction there is one commit, so there is one batch.
@@ -82,6 +78,14 @@ def expire(session: Session, limit: int, batch_size: int, at_most: float | None 
         some, is_done = session.change(sweep)
         removed += some
     return removed
+
+
+def _require_at_most(_: Writer, pending: Pending, view: View, *, limit: int, at_most: float) -> None:
+    seen = view.with_pending(pending.view())
+    old = set[int]()  # one that was touched several times lies in several runs
+    for some in _Sweep(seen, pending, limit, EVERY).old():
+        old.update(some)
+        require_at_most(len(old), seen, at_most)
 
 
 class _Sweep:
@@ -97,20 +101,15 @@ class _Sweep:
         self.room = room
         self.removed = 0
 
-    def require_at_most(self, share: float, stored: int) -> None:
-        """Raise RemovalLimitError where more than this share of the stored documents is old."""
-        old = set[int]()  # one that was touched twice lies in two runs
+    def old(self) -> Iterator[Iterable[int]]:
+        """Yield the numbers of what it would remove, some at a time, below 0 for what this change inserts."""
         if self._pending.inserted_at < self._limit:
-            old.update(range(-len(self._pending.by_key), 0))
+            yield range(-len(self._pending.by_key), 0)
         for run in self._due():
             first = run.first
             while found := self._view.numbers_from(first, DEFAULT_BATCH_SIZE, run.behind):
-                old.update(number for number, record in found if record.age_from < self._limit)
+                yield (number for number, record in found if record.age_from < self._limit)
                 first = found[-1][0] + 1
-                if len(old) > share * stored:
-                    raise RemovalLimitError(len(old), stored, share)
-        if len(old) > share * stored:
-            raise RemovalLimitError(len(old), stored, share)
 
     def run(self) -> bool:
         """Go through the runs as far as the room reaches. False when there is more to do."""

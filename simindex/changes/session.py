@@ -80,6 +80,12 @@ _LONG_SECONDS = 1.0
 Result = TypeVar("Result")
 
 
+def require_at_most(found: int, view: View, at_most: float) -> None:
+    """Raise RemovalLimitError where more than this share of a view's documents would be removed."""
+    if found > at_most * view.num_documents:
+        raise RemovalLimitError(found, view.num_documents, at_most)
+
+
 class DoneCalls:
     """The notes that are stored, by the ids of their calls: 200 bytes each. Not thread-safe by itself; read
     when the first call asks."""
@@ -247,9 +253,7 @@ class Writer:
         committed = view.find_keys(encoded_keys, key_hashes(encoded_keys))
         if at_most is not None:
             found = sum(pending.holds(key, committed.get(at)) for at, key in enumerate(encoded_keys))
-            stored = view.with_pending(pending.view()).num_documents
-            if found > at_most * stored:
-                raise RemovalLimitError(found, stored, at_most)
+            require_at_most(found, view.with_pending(pending.view()), at_most)
         return sum(pending.remove(key, committed.get(at)) for at, key in enumerate(encoded_keys))
 
     # ---- committing ----
