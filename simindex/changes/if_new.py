@@ -107,7 +107,7 @@ _SEGMENT = 2**63 - 1
 @dataclass
 class Decisions:
     """What becomes of a batch: `places` are stored, `removed` are older versions, `matched` have the matches
-    of the rest, or some of them for a query with limit=1, whose matches nobody asks for."""
+    of the rest, or some of them for a query with limit=1, which asks only whether there is a match."""
 
     places: list[int] = field(default_factory=list)
     removed: dict[bytes, tuple[int, StoredRecord]] = field(default_factory=dict)  # by encoded key

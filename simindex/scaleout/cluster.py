@@ -69,7 +69,7 @@ def start(address: str | None, options: Mapping[str, Any] | None) -> bool:
 
 
 def _require_head(address: str) -> None:
-    """Refuse an address where nobody listens: Ray itself tries for half a minute, and logs to stderr."""
+    """Refuse an address that does not answer: Ray itself tries for half a minute, and logs to stderr."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not (host and port.isdigit()):
         return  # "auto", "local" and the like

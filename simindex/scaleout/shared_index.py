@@ -230,7 +230,7 @@ class SharedIndex:
             threshold, by, max_distance, on_match, on_conflict, touch: as there.
             call: a name of this call. Made again with the same name and items, by a driver that was started
                 again, say, it gets its first answer, as long as fewer than 65,536 batches of all drivers
-                followed; a batch whose `on_match` is told more than 4 KiB counts for more.
+                followed; a batch with more than 4 KiB for `on_match` counts for more.
 
         Raises:
             KeyExistsError, TypeError, ValueError: as there.

@@ -49,7 +49,7 @@ def _has_room(folder: str) -> bool:
 
 
 def _remove_left(parent: Path) -> None:
-    """Remove folders of this user whose writer was killed: nobody holds their lock."""
+    """Remove folders of this user whose writer was killed: their lock is free."""
     for lock in parent.glob(f"{_PREFIX}*/{WRITER_LOCK_FILE}"):
         with contextlib.suppress(OSError), open(lock, "rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
