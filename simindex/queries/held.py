@@ -1,8 +1,10 @@
 """Which stored documents texts hold, and where, of an index with all shingles: counted, many texts at once.
 
 The shingles of a batch are looked up once each, in order, however many of its texts have them; counters over
-what is found say who reaches the threshold, and only for these the places are looked for. Invariant: shares
-are those of `ContainmentQuery` with direction "in_query", spans those of `passages`, and none is left out.
+what is found say who reaches the threshold. Where documents share boilerplate a text holds hundreds of them,
+each in several places, which would take most of the time and of the answer: they are given of those with the
+largest shares. Invariant: shares are those of `ContainmentQuery` with direction "in_query", spans those of
+`passages`, and no document is left out.
 """
 
 from __future__ import annotations
@@ -37,6 +39,9 @@ _ONE_IN = 16
 _HASHES_A_TIME = 1 << 14
 """Hashes that are mixed in one go: those on the way stay in the cache."""
 
+MOST_LOCATED = 16
+"""Held documents of a text whose places in it are given."""
+
 _MOST_KNOWN = 100_000
 """Documents whose keys and metadata are kept at hand."""
 
@@ -53,8 +58,9 @@ class HeldBy(NamedTuple):
     Attributes:
         documents: key and metadata of each.
         shares: of its distinct shingles, that the text has.
-        spans: where in the text, in code points: int64, shape (n, 2); none for ready shingles.
-        bounds: first and last, exclusive, of the spans of each.
+        spans: where in the text the first `MOST_LOCATED` are, in code points: int64, shape (n, 2); none for
+            ready shingles.
+        bounds: first and last, exclusive, of the spans of each of these.
     """
 
     documents: list[tuple[Key, Any]]
@@ -123,18 +129,23 @@ class _Stored:
         held = None if texts is None else self._held(texts)
         if texts is None or held is None or not len(held):
             return found
-        runs = _grown(_kernel.find_runs, SHINGLE_RUN, *texts, len(self._sizes), held)
-        runs = runs[np.argsort(runs["place"], kind="stable")]
-        behind = np.searchsorted(runs["place"], np.arange(1, len(held) + 1))
-        bounds = np.column_stack((np.append(0, behind[:-1]), behind))
         order, numbers, shares = self._in_order(held)
         known = self._documents_of(view, numbers, held["number"][order])
-        bounds, ends = bounds[order], np.flatnonzero(np.diff(held["text"][order], append=_NO_LIST)) + 1
-        for first, end in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True):
-            at, own = int(held["text"][order[first]]), bounds[first:end]
-            begin = own.min()
-            spans = _spans(documents[at], config.shingles, runs[begin : own.max()])
-            own = own - begin if len(spans) else own * 0
+        of_texts = held["text"][order]
+        firsts = np.flatnonzero(np.append(True, of_texts[1:] != of_texts[:-1]))
+        ends = np.append(firsts[1:], len(order))
+        is_located = np.arange(len(order)) - np.repeat(firsts, ends - firsts) < MOST_LOCATED
+        located, sketches = np.unique(order[is_located], return_inverse=True)
+        runs = _grown(_kernel.find_runs, SHINGLE_RUN, *texts, len(self._sizes), held[located])
+        runs = runs[np.argsort(runs["place"], kind="stable")]
+        bounds = np.searchsorted(runs["place"], np.column_stack((sketches, sketches + 1)))
+        begin = 0
+        for at, first, end in zip(of_texts[firsts].tolist(), firsts.tolist(), ends.tolist(), strict=True):
+            own = bounds[begin : begin + min(end - first, MOST_LOCATED)]
+            begin += len(own)
+            lowest = own.min()
+            spans = _spans(documents[at], config.shingles, runs[lowest : own.max()])
+            own = own - lowest if len(spans) else own * 0
             found[at] = HeldBy(known[first:end], shares[first:end].tolist(), spans, own.tolist())
         return found
 

@@ -188,13 +188,27 @@ def test_shared_boilerplate_gives_what_queries_and_passages_say(
         expected = []
         with simindex.open(folder, "r") as index:
             for key, document in rows:
-                held = []
+                held: list[Any] = []
                 found = index.passages(document, min_words=1) if isinstance(document, str) else []
                 for match in index.query_containment(document, threshold, direction="in_query"):
                     spans = sorted([p.start, p.end] for p in found if p.key == match.key)
-                    held.append((match.key, match.in_query, spans))
+                    held.append((match.key, match.in_query, spans if len(held) < 16 else []))
                 expected += [(key, held)] * bool(held)
     assert [(row.key, [(of.item, of.share, of.spans) for of in row.items]) for row in gone] == expected
+
+
+def test_a_row_of_many_items_lists_all_and_places_the_best_sixteen() -> None:
+    words = [f"word{number}" for number in range(60)]
+    items = [(f"q{size}", " ".join(words[:size])) for size in range(8, 54)]  # the last has half of its 46
+    row = " ".join(words[:30])
+    gone: list[Contaminated] = []
+    report = decontaminate([(1, row)], None, items, 0.5, on_removed=gone.append)
+    held = gone[0].items
+    assert {of.item for of in held} == {key for key, _ in items}
+    assert [of.share for of in held] == sorted((of.share for of in held), reverse=True)
+    texts: dict[Any, str] = dict(items)
+    assert [of.spans for of in held] == [[[0, len(texts[of.item])]] for of in held[:16]] + [[]] * 30
+    assert {of.item for of in report.found} == {of.item for of in held}
 
 
 def test_items_whose_keys_are_written_alike_are_two(tmp_path: Path) -> None:

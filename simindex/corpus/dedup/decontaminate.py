@@ -53,7 +53,8 @@ class Held(NamedTuple):
         item: its id.
         item_input, item_row: where it is: its input and row; of an index its path, and 0.
         share: of its distinct shingles, that are in the row.
-        spans: where in the text of the row, in code points: [start, end] each; none for ready shingles.
+        spans: where in the text of the row, in code points: [start, end] each, of the 16 items with the
+            largest shares; none for the others, and for ready shingles.
     """
 
     item: Key
@@ -150,7 +151,8 @@ def decontaminate(
             ``WordShingles(8)``.
         removed: path of the report, a line of JSON for each row that holds an item: "id", "input", "row",
             "number", and "items", largest share first: {"item", "item_input", "item_row", "share", "spans"},
-            spans being places in its text, in code points. Default: removed.jsonl in the journal.
+            spans being places in its text, in code points, of the first 16 items. Default: removed.jsonl in
+            the journal.
         on_removed: called with a `Contaminated` for each such row, in order; see `deduplicate`.
         batch_size, workers, progress, on_bad_row, journal, force: as in `deduplicate`.
         id, text, against_id, against_text: the fields of rows of files, or columns of a table, of `sources`
@@ -202,7 +204,7 @@ Item = tuple[Key, str, int]
 
 
 class _HoldingRow(NamedTuple):
-    """A row that holds items, as columns: there may be hundreds of them, each in many places."""
+    """A row that holds items, as columns: there may be hundreds of them."""
 
     key: Key
     place: Place
@@ -212,17 +214,20 @@ class _HoldingRow(NamedTuple):
 
     def contaminated(self) -> Contaminated:
         """Return what a caller is given."""
-        spans = self.held.spans.tolist()
-        each = zip(self.items, self.held.shares, self.held.bounds, strict=True)
-        items = [Held(*item, share, spans[first:end]) for item, share, (first, end) in each]
+        items = [Held(*item, share, spans) for item, share, spans in self._each()]
         return Contaminated(self.key, self.place, self.number, items)
 
+    def _each(self) -> Iterator[tuple[Item, float, list[list[int]]]]:
+        spans = self.held.spans.tolist()
+        located = [spans[first:end] for first, end in self.held.bounds]
+        located += [[] for _ in self.items[len(located) :]]
+        return zip(self.items, self.held.shares, located, strict=True)
+
     def to_dict(self) -> dict[str, Any]:
-        """Return the line of the report: that of `contaminated`, with arrays in the place of lists."""
-        spans, each = self.held.spans, zip(self.items, self.held.shares, self.held.bounds, strict=True)
+        """Return the line of the report: that of `contaminated`."""
         items = [
-            {"item": plain(key), "item_input": name, "item_row": row, "share": share, "spans": spans[a:b]}
-            for (key, name, row), share, (a, b) in each
+            {"item": plain(key), "item_input": name, "item_row": row, "share": share, "spans": spans}
+            for (key, name, row), share, spans in self._each()
         ]
         return Contaminated(self.key, self.place, self.number, []).to_dict() | {"items": items}
 
