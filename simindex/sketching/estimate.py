@@ -9,6 +9,7 @@ Sampling Techniques, 1977, section 2.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -36,6 +37,7 @@ class Estimate(NamedTuple):
     standard_error: float
 
 
+@lru_cache(maxsize=4096)  # short texts, as lines are, have few sizes
 def row_estimate(agree: int, num_perm: int, shingles_a: int, shingles_b: int) -> Estimate:
     """Return the estimate from agreeing rows of two documents of so many different shingles, 0: not known."""
     similarity = similarity_table(num_perm)[agree]
