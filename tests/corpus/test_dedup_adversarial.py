@@ -1,7 +1,6 @@
 """Inputs that make others take quadratic time, or chain unlike documents together, in small.
 
-Their time is measured by `tools/bench --only adversarial`; here it is what comes out, and that nothing is
-bounded that need not be.
+What comes out, and that nothing is bounded that need not be.
 """
 
 from pathlib import Path

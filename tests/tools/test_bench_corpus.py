@@ -2,10 +2,8 @@
 
 import functools
 import re
-from pathlib import Path
 
 import numpy as np
-import pytest
 from support.commands import tool
 
 corpus = tool("benchmarks/corpus.py")
@@ -39,18 +37,3 @@ def test_documents_are_the_same_each_time_and_as_long_and_alike_as_promised() ->
     # Uniform from 0.3 to 1.0: the deciles are 0.07 apart.
     deciles = np.percentile(measured[~exact], range(10, 100, 10))
     assert np.abs(deciles - np.arange(0.37, 0.99, 0.07)).max() < 0.08
-
-
-@pytest.mark.parametrize("shared_bits", [0, 1, 48, 64])
-def test_clustered_fingerprints_share_their_highest_bits_only(shared_bits: int) -> None:
-    values = corpus.clustered_fingerprints(2_000, shared_bits)
-    differing = int(np.bitwise_or.reduce(values ^ values[0]))
-    assert differing == (1 << (64 - shared_bits)) - 1
-
-
-@pytest.mark.parametrize("line", ['{"id": "a"}', "[1]", "{", "7"])
-def test_read_jsonl_says_which_line_is_wrong(tmp_path: Path, line: str) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_text('{"id": "a", "text": "b"}\n' + line + "\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"a\.jsonl, line 2: expected an object with 'id' and 'text'"):
-        list(corpus.read_jsonl(path))

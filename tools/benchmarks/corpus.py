@@ -25,15 +25,12 @@ One Python installation makes the same text every time; another standard library
 from __future__ import annotations
 
 import functools
-import gzip
-import json
-import lzma
 import os
 import re
 import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -139,33 +136,6 @@ def originals(numbers: np.ndarray, seed: int = 1) -> np.ndarray:
 def fingerprints(count: int, seed: int = 1) -> np.ndarray:
     """`count` uniformly random 64-bit fingerprints, uint64."""
     return np.random.default_rng(seed).integers(0, 1 << 64, count, dtype=np.uint64)
-
-
-def clustered_fingerprints(count: int, shared_bits: int, seed: int = 1) -> np.ndarray:
-    """`count` fingerprints, uint64, that agree in their `shared_bits` highest bits and are random below."""
-    if not 0 <= shared_bits <= 64:
-        raise ValueError(f"shared_bits must be 0 to 64, not {shared_bits}")
-    free = np.uint64((1 << (64 - shared_bits)) - 1)
-    values = fingerprints(count + 1, seed)
-    return np.asarray((values[0] & ~free) | (values[1:] & free))
-
-
-def read_jsonl(
-    path: str | os.PathLike[str], key_field: str = "id", text_field: str = "text"
-) -> Iterator[tuple[str, str]]:
-    """Yield (key, text) from a file of JSON lines, plain or packed as `.gz` or `.xz`."""
-    opener: Any = {".gz": gzip.open, ".xz": lzma.open}.get(Path(path).suffix, open)
-    with opener(path, "rt", encoding="utf-8") as lines:
-        for line_number, line in enumerate(lines, 1):
-            if not line.strip():
-                continue
-            try:
-                record = json.loads(line)
-                yield str(record[key_field]), record[text_field]
-            except (ValueError, KeyError, TypeError) as error:
-                raise ValueError(
-                    f"{path}, line {line_number}: expected an object with {key_field!r} and {text_field!r}"
-                ) from error
 
 
 def _texts(numbers: np.ndarray, sources: np.ndarray, seed: int) -> list[str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import multiprocessing
 import os
 import shutil
 import sys
@@ -25,8 +24,7 @@ import numpy as np
 import peers
 import uniform
 from beyond import beyond
-from deduplication import adversarial, against, dedup
-from groups import groups
+from deduplication import dedup
 from matches import matched_peer, matches
 from scaled import scaled
 
@@ -74,9 +72,6 @@ def anonymous_bytes() -> int:
 
 
 def collection(options: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    if options.get("corpus"):
-        read = corpus.read_jsonl(Path(options["corpus"]))
-        return (item for item, _ in zip(read, range(options["documents"]), strict=False))
     return corpus.documents(options["documents"])
 
 
@@ -132,8 +127,6 @@ def build(options: dict[str, Any]) -> dict[str, Any]:
     result: dict[str, Any] = {
         "documents": count,
         "documents_a_second": count / seconds,
-        "last_tenth_a_second": _rate(marks, 0.9),
-        "curve": [(done, _rate(marks, share / 20, share / 20 + 0.05)) for share, done in _steps(count)],
         "written_bytes_a_document": (proc_figure("io", "wchar") - written) / count,
         "memory_bytes": anonymous_bytes() - memory,
         "segments": stats.segments,
@@ -162,19 +155,6 @@ def build(options: dict[str, Any]) -> dict[str, Any]:
         result["open_and_first_query_ms"] = (time.perf_counter() - start) * 1e3
     shutil.rmtree(folder)
     return result
-
-
-def _steps(count: int) -> Iterator[tuple[int, int]]:
-    return ((share, count * share // 20) for share in range(20))
-
-
-def _rate(marks: list[tuple[int, float]], first: float, behind: float = 1.0) -> float:
-    """Documents a second between two shares of the work."""
-    total = marks[-1][0]
-    inside = [mark for mark in [(0, 0.0), *marks] if first * total <= mark[0] <= behind * total]
-    if len(inside) < 2:
-        return 0.0
-    return (inside[-1][0] - inside[0][0]) / (inside[-1][1] - inside[0][1])
 
 
 def single_inserts(index: simindex.Index, folder: Path, texts: list[str]) -> dict[str, Any]:
@@ -280,43 +260,6 @@ def simhash_peer(options: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def clustered(options: dict[str, Any]) -> dict[str, Any]:
-    """100,000 fingerprints that share 48 bits."""
-    folder = folder_for(options)
-    stored = corpus.clustered_fingerprints(100_000, 48)
-    index = simindex.open(folder / "index", "x", Config(num_perm=0))
-    index.insert_many(((i, Sketch.from_fingerprint(f)) for i, f in enumerate(stored.tolist())), workers=1)
-    queries = [Sketch.from_fingerprint(f) for f in stored[:500].tolist()]
-    durations = timed(index.query_simhash, queries)
-    found = index.query_simhash(queries[0])
-    index.close()
-    shutil.rmtree(folder)
-    return percentiles(durations) | {
-        "candidates": found.candidates,
-        "matches": len(found),
-        "truncated": found.truncated,
-    }
-
-
-def copies(options: dict[str, Any]) -> dict[str, Any]:
-    """As many copies of one page, put into an index of that many others."""
-    folder = folder_for(options)
-    index = simindex.open(folder / "index", "x")
-    count, items = options["documents"], list(collection(options))
-    start = time.perf_counter()
-    index.insert_many(items, batch_size=BATCH, workers=1)
-    others = count / (time.perf_counter() - start)
-    page = query_texts(options, 1)[0]
-    start = time.perf_counter()
-    index.insert_many(((f"copy-{i}", page) for i in range(count)), batch_size=BATCH, workers=1)
-    rate = count / (time.perf_counter() - start)
-    durations = timed(lambda text: index.query(text, limit=10), [page] * 200)
-    matches = len(index.query(page, limit=10))
-    index.close()
-    shutil.rmtree(folder)
-    return percentiles(durations) | {"others_a_second": others, "copies_a_second": rate, "matches": matches}
-
-
 def workers(options: dict[str, Any]) -> dict[str, Any]:
     """Inserts with one and with two sketching threads in turn, three times, on all cores."""
     folder = folder_for(options)
@@ -339,8 +282,6 @@ def kept(options: dict[str, Any]) -> dict[str, Any]:
     """Inserts without and with kept shingles in turn, three times, and queries of both."""
     folder = folder_for(options)
     items, texts = list(collection(options)), query_texts(options, 300)
-    if options.get("corpus"):
-        texts = [text for _, text in items[:: max(1, len(items) // 300)]]
     configs = {keep: Config(keep_shingles=keep) for keep in (0, options.get("keep", 256))}
     rates: dict[int, list[float]] = {keep: [] for keep in configs}
     disk, queries = {}, {}
@@ -371,144 +312,6 @@ def kept(options: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def crawl(options: dict[str, Any]) -> dict[str, Any]:
-    """Pages that are stored unless another one is like them: at once, and one by one in a transaction.
-
-    At once in turn with inserts and queries of as many others, five times, on top of `documents`.
-    """
-    folder = folder_for(options)
-    count, step = options["documents"], min(8_000, options["documents"])
-    one_by_one = [1_000, min(100_000, count)]
-    items = iter(collection(options | {"documents": count + 10 * step}))
-    took: dict[str, list[float]] = {"if_new": [], "insert": [], "query": []}
-    with simindex.open(folder / "index", "x") as index:
-        stored = list(itertools.islice(items, count))
-        index.insert_many(stored, batch_size=BATCH, workers=1)
-        matched = 0
-        for _ in range(5):
-            for name in ("if_new", "insert"):
-                some = list(itertools.islice(items, step))
-                start = time.perf_counter()
-                if name == "if_new":
-                    matched += index.insert_many_if_new(some, workers=1).skipped
-                else:
-                    index.insert_many(some, workers=1)
-                took[name].append(len(some) / (time.perf_counter() - start))
-            start = time.perf_counter()
-            index.query_many([text for _, text in some], workers=1)
-            took["query"].append(len(some) / (time.perf_counter() - start))
-    result: dict[str, Any] = {"matched": matched} | {
-        f"{name}_a_second": sorted(rates)[2] for name, rates in took.items()
-    }
-    for many in one_by_one:
-        with simindex.open(folder / f"transaction-{many}", "x") as index:
-            start = time.perf_counter()
-            with index.transaction():
-                for key, text in stored[:many]:
-                    index.insert_if_new(key, text)
-            result[f"one_by_one_of_{many}_a_second"] = many / (time.perf_counter() - start)
-    shutil.rmtree(folder)
-    return result
-
-
-def long_documents(options: dict[str, Any]) -> dict[str, Any]:
-    """Documents of half a megabyte, made on the fly: how much memory they take, with two threads."""
-    folder = folder_for(options)
-    count = options["documents"]
-    block = " ".join(f"word{n}" for n in range(52_000))
-
-    def texts() -> Iterator[str]:
-        return (f"{number} {block}" for number in range(count))
-
-    calls: dict[str, Callable[[simindex.Index], object]] = {
-        "insert_many": lambda index: index.insert_many(enumerate(texts()), workers=2),
-        "metadata": lambda index: index.insert_many(
-            ((-1 - number, "a b c", {"body": text}) for number, text in enumerate(texts())), workers=2
-        ),
-        "query_many": lambda index: index.query_many(texts(), workers=2),
-    }
-    figures: dict[str, Any] = {"documents": count, "bytes_of_one": len(block)}
-    for name, call in calls.items():
-        with simindex.open(folder / name, "x") as index:
-            index.insert("first", block)
-            # The largest resident set from here on.
-            Path("/proc/self/clear_refs").write_text("5")
-            before, start = proc_figure("status", "VmRSS"), time.perf_counter()
-            call(index)
-            figures[f"{name}_a_second"] = count / (time.perf_counter() - start)
-            figures[f"{name}_peak_mb"] = (proc_figure("status", "VmHWM") - before) / 1e6
-        shutil.rmtree(folder / name)
-    shutil.rmtree(folder)
-    return figures
-
-
-def churn(options: dict[str, Any]) -> dict[str, Any]:
-    """Inserts and removals with a tenth of them alive: how far the file grows without `compact`."""
-    folder = folder_for(options)
-    index = simindex.open(folder / "index", "x")
-    total, live = options["documents"], max(BATCH, options["documents"] // 10)
-    largest = 0
-    keys: list[str] = []
-    batch: list[tuple[str, str]] = []
-    for item in corpus.documents(total):
-        batch.append(item)
-        if len(batch) == BATCH:
-            index.insert_many(batch, workers=1)
-            keys += [key for key, _ in batch]
-            if len(keys) > live:
-                index.remove_many(keys[:BATCH])
-                del keys[:BATCH]
-            batch = []
-            largest = max(largest, index.stats().file_bytes)
-    index.compact()
-    compacted = index.stats().file_bytes
-    index.close()
-    shutil.rmtree(folder)
-    return {
-        "live": len(keys),
-        "largest_bytes": largest,
-        "live_bytes": compacted,
-        "growth": largest / compacted,
-    }
-
-
-def huge(options: dict[str, Any]) -> dict[str, Any]:
-    """Made-up sketches in place of text, for sizes that no real collection at hand has; their making is not
-    in the rates."""
-    folder = folder_for(options)
-    count = options["documents"]
-    index = simindex.open(folder / "index", "x")
-    marks: list[tuple[int, float]] = []
-    seconds = 0.0
-    for first in range(0, count, uniform.BATCH):
-        items = list(enumerate(uniform.sketches(index.config, first), first))
-        start = time.perf_counter()
-        index.insert_many(items, batch_size=uniform.BATCH, workers=1)
-        seconds += time.perf_counter() - start
-        marks.append((first + len(items), seconds))
-    texts = query_texts({"documents": 10_000}, 4_000)
-    result = {
-        "documents": count,
-        "documents_a_second": count / marks[-1][1],
-        "last_tenth_a_second": _rate(marks, 0.9),
-        "curve": [(done, _rate(marks, share / 20, share / 20 + 0.05)) for share, done in _steps(count)],
-        "segments": index.stats().segments,
-        "inserted": query_figures(index, texts),
-    }
-    start = time.perf_counter()
-    index.compact()
-    result["compact_s"] = time.perf_counter() - start
-    stats = index.stats()
-    result["disk_bytes_a_document"] = stats.file_bytes / stats.documents
-    result["compacted"] = query_figures(index, texts)
-    index.close()
-    opened = multiprocessing.get_context("spawn").Pool(1)
-    result |= opened.apply(_open_and_query, (str(folder / "index"), texts[:1_000]))
-    opened.terminate()
-    shutil.rmtree(folder)
-    return result
-
-
 def _open_and_query(path: str, texts: list[str]) -> dict[str, Any]:
     start = time.perf_counter()
     with simindex.open(path, "r") as reader:
@@ -517,60 +320,6 @@ def _open_and_query(path: str, texts: list[str]) -> dict[str, Any]:
         for text in texts:
             reader.query(text)
         return {"open_and_first_query_ms": seconds * 1e3, "reader_memory_bytes": anonymous_bytes()}
-
-
-def readers(options: dict[str, Any]) -> dict[str, Any]:
-    """One writer with and without eight reading processes; every reader checks that batches are whole."""
-    folder = folder_for(options)
-    os.sched_setaffinity(0, range(os.cpu_count() or 1))
-    seconds = options.get("seconds", 20)
-    items = list(corpus.documents(200_000))
-    rates = []
-    torn = 0
-    for number, processes in enumerate((0, 8)):
-        path = str(folder / f"index{number}")
-        index = simindex.open(path, "x")
-        index.insert_many(items[:BATCH], workers=1)
-        context = multiprocessing.get_context("spawn")
-        stop = context.Event()
-        results = context.Queue()
-        started = [context.Process(target=_read, args=(path, stop, results)) for _ in range(processes)]
-        for process in started:
-            process.start()
-        begin, done = time.perf_counter(), 1
-        while time.perf_counter() - begin < seconds and (done + 1) * BATCH <= len(items):
-            index.insert_many(items[done * BATCH : (done + 1) * BATCH], workers=1)
-            done += 1
-        rates.append((done - 1) * BATCH / (time.perf_counter() - begin))
-        stop.set()
-        queries = 0
-        for _ in started:
-            count, bad = results.get()
-            queries, torn = queries + count, torn + bad
-        for process in started:
-            process.join()
-        index.close()
-    shutil.rmtree(folder)
-    return {
-        "alone_a_second": rates[0],
-        "with_readers_a_second": rates[1],
-        "kept": rates[1] / rates[0],
-        "cores": os.cpu_count(),
-        "reader_queries_a_second": queries / seconds,
-        "torn_batches": torn,
-    }
-
-
-def _read(path: str, stop: Any, results: Any) -> None:
-    texts = [text for _, text in corpus.documents(200)]
-    count = bad = 0
-    with simindex.open(path, "r") as index:
-        while not stop.is_set():
-            for text in texts:
-                index.query(text)
-            count += len(texts)
-            bad += len(index) % BATCH != 0
-    results.put((count, bad))
 
 
 def upkeep(options: dict[str, Any]) -> dict[str, Any]:
@@ -611,20 +360,10 @@ JOBS = {
         peer,
         simhash,
         simhash_peer,
-        clustered,
-        groups,
         matches,
         matched_peer,
-        copies,
-        crawl,
         dedup,
-        against,
-        adversarial,
-        long_documents,
-        churn,
-        huge,
         beyond,
-        readers,
         scaled,
         upkeep,
     )
@@ -633,7 +372,7 @@ JOBS = {
 
 def main() -> None:
     job, options = sys.argv[1], json.loads(sys.argv[2])
-    is_wide = job in ("readers", "workers", "long_documents", "scaled") or options.get("workers", 1) > 1
+    is_wide = job in ("workers", "scaled") or options.get("workers", 1) > 1
     if not is_wide and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     print(json.dumps(JOBS[job](options)))

@@ -35,7 +35,7 @@ def draw(results: dict[str, Any], output: Path, source: str = "") -> list[Path]:
         "fingerprints": _fingerprints(results)
         if results.get("simhash") and results.get("simhash_peers")
         else None,
-        "growth": _growth(results) if len(results.get("builds", [])) > 1 or results.get("huge") else None,
+        "growth": _growth(results) if len(results.get("builds", [])) > 1 else None,
         "beyond": _beyond(beyond) if beyond else None,
     }
     paths = []
@@ -119,24 +119,19 @@ def _colour(name: str) -> str:
 def _growth(results: dict[str, Any]) -> Figure:
     """Lines over the number of documents, in memory: rate of inserts, time of a query, bytes on disk."""
     builds = sorted(results["builds"], key=lambda build: build["documents"])
-    huge = results.get("huge")
     figure, (rates, times, opening) = plt.subplots(3, 1, figsize=(WIDTH, 8.4))
     sizes = [build["documents"] for build in builds]
-    rate_lines: list[Line] = [
-        (OURS, "from text", sizes, [build["documents_a_second"] for build in builds]),
-    ]
-    if huge:
-        curve = [(done, rate) for done, rate in huge["curve"] if rate and done >= sizes[0]]
-        rate_lines.append((SECOND, "from sketches", [done for done, _ in curve], [rate for _, rate in curve]))
-    _lines(rates, rate_lines, "Inserts a second, durable, one core")
-    every = [*builds, *([huge] if huge else [])]
-    sizes = [build["documents"] for build in every]
+    _lines(
+        rates,
+        [(OURS, "from text", sizes, [build["documents_a_second"] for build in builds])],
+        "Inserts a second, durable, one core",
+    )
     of_queries: list[Line] = []
     for colour, state in ((OURS, "inserted"), (THIRD, "compacted")):
-        of_queries.append((colour, f"as {state}", sizes, [build[state]["median_us"] for build in every]))
-        times.plot(sizes, [build[state]["p99_us"] for build in every], color=colour, linestyle=":")
+        of_queries.append((colour, f"as {state}", sizes, [build[state]["median_us"] for build in builds]))
+        times.plot(sizes, [build[state]["p99_us"] for build in builds], color=colour, linestyle=":")
     _lines(times, of_queries, "One query, microseconds (dotted: p99)", log=True)
-    opened = [build["open_and_first_query_ms"] for build in every]
+    opened = [build["open_and_first_query_ms"] for build in builds]
     _lines(opening, [(OURS, "warm cache", sizes, opened)], "Open and first query, milliseconds")
     figure.tight_layout()
     return figure

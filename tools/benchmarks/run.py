@@ -92,35 +92,22 @@ def main() -> None:
         "--peer-documents", type=int, nargs="+", help="sizes for the peers (default: the smallest)"
     )
     parser.add_argument("--fingerprints", type=int, default=1_000_000)
-    parser.add_argument("--huge", type=int, default=0, help="made-up sketches, for instance 10000000")
     parser.add_argument("--beyond", type=int, default=6_000_000, help="made-up sketches of job beyond")
-    parser.add_argument(
-        "--memory", type=int, default=1 << 30, help="bytes of memory of jobs beyond and bounded"
-    )
+    parser.add_argument("--memory", type=int, default=1 << 30, help="bytes of memory of job beyond")
     parser.add_argument(
         "--workers", type=int, nargs="+", default=[1], help="of the inserts of job beyond: a run with each"
     )
     parser.add_argument("--no-compact", action="store_true", help="job beyond ends as inserted")
     parser.add_argument(
-        "--numbers", type=int, default=100_000_000, help="of job groups; a fifth as many edges"
-    )
-    parser.add_argument(
-        "--stored", type=int, nargs="+", default=[1_000_000, 10_000_000], help="sizes of job against"
-    )
-    parser.add_argument(
-        "--pages", type=int, default=200_000, help="of job adversarial; a 200th as many books"
-    )
-    parser.add_argument(
         "--scaled", nargs="+", default=list(SCALED), choices=list(SCALED), help="pieces of job scaleout"
     )
     parser.add_argument("--rounds", type=int, default=9, help="of job matches, whose best time counts")
-    parser.add_argument("--corpus", type=Path, help="a JSONL collection in place of the made-up one")
     parser.add_argument("--peers", nargs="*", help="class names out of peers/; none: no peers")
     parser.add_argument(
         "--only",
         nargs="*",
-        help="jobs out of sketch build peers simhash extra huge beyond matches groups dedup bounded against "
-        "adversarial scaleout upkeep; from beyond on only if named",
+        help="jobs out of sketch build peers simhash beyond matches dedup scaleout upkeep; without it the "
+        "first four",
     )
     parser.add_argument("--quick", action="store_true", help="10,000 documents")
     parser.add_argument(
@@ -133,10 +120,10 @@ def main() -> None:
         return
     if arguments.quick:
         arguments.documents, arguments.fingerprints = [10_000], 100_000
-    wanted = set(arguments.only or ["sketch", "build", "peers", "simhash", "extra", "huge"])
+    wanted = set(arguments.only or ["sketch", "build", "peers", "simhash"])
     output: Path = arguments.output
     output.mkdir(parents=True, exist_ok=True)
-    base = {"folder": str(output.resolve())} | ({"corpus": str(arguments.corpus)} if arguments.corpus else {})
+    base = {"folder": str(output.resolve())}
     results: dict[str, Any] = {
         "machine": machine(),
         "command": shlex.join(["tools/bench", *sys.argv[1:]]),
@@ -178,37 +165,10 @@ def main() -> None:
                 "simhash_peer", base | {"documents": count, "peer": kind.__name__}, f"{kind.name}, {count:,}"
             )
             results["simhash_peers"] += [found | {"documents": count}] if found else []
-        results["clustered"] = run("clustered", base, "100,000 clustered fingerprints")
-    if "extra" in wanted:
-        count = arguments.documents[-1]
-        results["copies"] = run("copies", base | {"documents": count}, f"{count:,} copies of one page")
-        results["crawl"] = run("crawl", base | {"documents": count}, f"what is new beside {count:,}")
-        size = {"documents": count, "workers": 1}
-        results["dedup"] = run("dedup", base | size, f"dedup of {count:,}")
-        results["long_documents"] = run("long_documents", base | {"documents": 12_000}, "12,000 of 0.5 MB")
-        results["churn"] = run("churn", base | {"documents": count}, f"churn of {count:,}")
-        results["readers"] = run("readers", base, "eight readers and a writer")
     if "dedup" in wanted:
         for workers in (1, 2):
             size = {"documents": arguments.documents[-1], "workers": workers}
             results[f"dedup_{workers}"] = run("dedup", base | size, f"dedup, {workers} workers")
-    if "bounded" in wanted:
-        free = {"documents": arguments.documents[0], "workers": 2, "insert": False}
-        results["dedup_free"] = run("dedup", base | free, f"dedup of {arguments.documents[0]:,}")
-        tight = free | {"documents": arguments.documents[-1], "memory_bytes": arguments.memory}
-        note = f"dedup of {arguments.documents[-1]:,} in {arguments.memory:,} bytes"
-        results["dedup_bounded"] = run("dedup", base | tight, note)
-    if "against" in wanted:
-        count = arguments.documents[0]
-        beside = {"documents": count, "sizes": arguments.stored}
-        results["against"] = run("against", base | beside, f"dedup of {count:,} beside indexes")
-    if "adversarial" in wanted:
-        size = {"pages": arguments.pages, "books": arguments.pages // 200}
-        results["adversarial"] = run("adversarial", base | size, "one page, boilerplate, books")
-    if arguments.huge and "huge" in wanted:
-        results["huge"] = run(
-            "huge", base | {"documents": arguments.huge}, f"{arguments.huge:,} made-up sketches"
-        )
     if "beyond" in wanted:
         size = {
             "documents": arguments.beyond,
@@ -227,11 +187,6 @@ def main() -> None:
             if arguments.peers is None or kind.__name__ in arguments.peers:
                 found = run("matched_peer", base | size | {"peer": kind.__name__}, kind.name)
                 results["matched_peers"] += [found] if found else []
-    if "groups" in wanted:
-        for linkage in ("components", "star"):
-            count = arguments.numbers
-            made_up = {"numbers": count, "edges": count // 5, "linkage": linkage, "memory_bytes": 64 << 20}
-            results[linkage] = run("groups", made_up, f"{linkage} of {count:,} numbers")
     if "scaleout" in wanted:
         for piece in arguments.scaled:
             size = base | SCALED[piece] | {"piece": piece}
@@ -264,7 +219,7 @@ def write(results: dict[str, Any], output: Path) -> None:
     if builds:
         parts += [
             "## Inserts\n",
-            build_table(results["builds"] + ([results["huge"]] if results.get("huge") else [])),
+            build_table(results["builds"]),
         ]
     if results["simhash"] or results["simhash_peers"]:
         parts += ["## SimHash\n", simhash_table(results["simhash"], results["simhash_peers"])]
@@ -276,29 +231,15 @@ def write(results: dict[str, Any], output: Path) -> None:
     for name in (
         "workers",
         "kept",
-        "clustered",
-        "copies",
-        "crawl",
-        "dedup",
         "dedup_1",
         "dedup_2",
-        "dedup_free",
-        "dedup_bounded",
-        "against",
-        "adversarial",
-        "long_documents",
-        "churn",
-        "readers",
         "upkeep",
-        "huge",
         *(name for name in results if name.startswith("beyond")),
-        "components",
-        "star",
         *(f"scaleout_{piece}" for piece in SCALED),
     ):
         if results.get(name):
-            shown = {k: v for k, v in results[name].items() if k != "curve"}
-            parts.append(f"## {name.replace('_', ' ')}\n\n```json\n{json.dumps(shown, indent=1)}\n```\n")
+            shown = json.dumps(results[name], indent=1)
+            parts.append(f"## {name.replace('_', ' ')}\n\n```json\n{shown}\n```\n")
     (output / "bench.md").write_text("\n".join(parts))
     pictures.draw(results, output)
     print("\n".join(parts))
