@@ -1,4 +1,4 @@
-"""A cluster that cannot work: its node has no simindex, or is gone. Callers hear why, and soon."""
+"""Nodes without simindex, or that are gone: others take over, else callers hear why, and soon."""
 
 import os
 from pathlib import Path
@@ -11,6 +11,7 @@ from support.ray_nodes import several_nodes
 from support.stages import rows_of, written
 
 from simindex import scaleout
+from simindex.corpus import deduplicate
 from simindex.scaleout import ScaleOutError, cluster
 
 
@@ -38,3 +39,20 @@ def test_without_a_node_left_deduplication_ends(tmp_path: Path, monkeypatch: pyt
             with pytest.raises(ScaleOutError, match="nodes are gone and none took over"):
                 scaleout.deduplicate(source, tmp_path / "out.jsonl", on_step=step, force=not again, **given)
     assert steps
+
+
+def test_where_nodes_are_killed_the_rest_writes_the_bytes_of_one_machine(tmp_path: Path) -> None:
+    source, killed = written(tmp_path / "a.jsonl", rows_of(1, 1_500)), list[str]()
+    deduplicate(source, tmp_path / "right.jsonl")
+    with several_nodes(3) as kill:
+        for node, when in ((2, "parts"), (1, "ranges")):
+
+            def step(name: str, *_: int, node: int = node, when: str = when) -> None:
+                if name == when and when not in killed:
+                    kill(node)
+                    killed.append(when)
+
+            output = tmp_path / f"{when}.jsonl"
+            scaleout.deduplicate(source, output, part_bytes=30_000, on_step=step)
+            assert killed[-1] == when
+            assert output.read_bytes() == (tmp_path / "right.jsonl").read_bytes()
