@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 from support.commands import news, rows_file, run  # noqa: F401 - fixtures
 from support.indexes import index  # noqa: F401 - fixture
 from support.servers import browser  # noqa: F401 - fixture
+from support.variants import each_variant  # noqa: F401 - fixture
 
 settings.register_profile(
     "fixed", derandomize=True, database=None, deadline=None, suppress_health_check=[HealthCheck.too_slow]

@@ -28,6 +28,7 @@ STRUCT_BYTES: dict[str, int]
 class Damage(Exception):  # noqa: N818 - the kernel's own, never seen by users
     """A seal failed, or entries are in no order: (segment index, table index, chunk, block)."""
 
+def use_variant(wanted: int, /) -> int: ...
 def normalized(mapping: _Array, text: str, /) -> str: ...
 def sketch_texts(
     plan: _Array,

@@ -69,6 +69,7 @@ PyObject *call(body *run, const char *name, Py_ssize_t expected, PyObject *const
 
 /* The functions of the module. */
 #define EACH_FUNCTION(f)                                                                                              \
+    f(use_variant)                                                                                                    \
     /* bind_sketch.c */                                                                                               \
     f(normalized) f(sketch_texts) f(sketch_hashes) f(smallest_hashes) f(sample_hashes) f(pack_kept) f(unpack_kept)   \
     f(num_common)                                                                                                     \

@@ -79,6 +79,11 @@ PyObject *call(body *run, const char *name, Py_ssize_t expected, PyObject *const
 
 /* ---- the module ---- */
 
+FUNCTION(use_variant, 1) {
+    uint64_t wanted = take_u64(held, args[0]);
+    return held->failed ? NULL : PyLong_FromLong(use_variant(wanted < INT_MAX ? (int)wanted : INT_MAX));
+}
+
 #define METHOD(name) {#name, (PyCFunction)(void (*)(void))py_##name, METH_FASTCALL, NULL},
 
 static PyMethodDef methods[] = {EACH_FUNCTION(METHOD){NULL, NULL, 0, NULL}};
@@ -103,6 +108,7 @@ static const named_number structs[] = {
     SIZE_OF(shingle_run), {NULL, 0}};
 
 static int execute(PyObject *module) {
+    use_variant(INT_MAX);
     damage_error = PyErr_NewException("simindex._kernel.Damage", PyExc_Exception, NULL);
     if (!damage_error || PyModule_AddObjectRef(module, "Damage", damage_error) < 0) return -1;
     PyObject *sizes = PyDict_New();

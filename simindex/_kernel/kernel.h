@@ -16,14 +16,34 @@
 #include <stdint.h>
 #include <string.h>
 
-/* One object code for each class of CPU where the loader can choose, plain C elsewhere; and under
- * ThreadSanitizer, whose calls would be made by the choosing before it is there. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__gnu_linux__) && \
-    !defined(__SANITIZE_THREAD__)
-#define PER_CPU __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+/* A function of which there is one object code for each class of x86-64: `PER_CPU(int, f, (int a, int b), (a, b)) {...}`.
+ * What it calls is compiled with it where it is INTO_VARIANTS. The choice is ours, for only glibc's loader has it. On
+ * other processors plain C is all there is: NEON is part of every 64-bit ARM. AVX-512 against AVX2: 4 % faster for texts of
+ * 20 words, 3 to 13 % slower from 60 words on (Sapphire Rapids). */
+#define INTO_VARIANTS static inline __attribute__((always_inline))
+#ifdef __x86_64__
+enum { PLAIN, AVX2, AVX512 };
+#define FOR_AVX2 __attribute__((target("avx2,bmi,bmi2,popcnt")))
+#define FOR_AVX512 __attribute__((target("avx2,bmi,bmi2,popcnt,avx512f,avx512bw,avx512cd,avx512dq,avx512vl")))
+#define PER_CPU(type, name, parameters, arguments)                                \
+    type name parameters;                                                         \
+    INTO_VARIANTS type name##_in parameters;                                      \
+    FOR_AVX512 static type name##_512 parameters { return name##_in arguments; }  \
+    FOR_AVX2 static type name##_256 parameters { return name##_in arguments; }    \
+    static type name##_any parameters { return name##_in arguments; }             \
+    __attribute__((noinline)) type name parameters {                              \
+        if (variant == AVX512) return name##_512 arguments;                       \
+        return variant == AVX2 ? name##_256 arguments : name##_any arguments;     \
+    }                                                                             \
+    INTO_VARIANTS type name##_in parameters
 #else
-#define PER_CPU
+#define PER_CPU(type, name, parameters, arguments) type name parameters
 #endif
+
+/* variants.c: the variant in use, the same in all threads; 0 is plain C. `use_variant` sets it, or the best that this
+ * machine has where that is less, and returns it. Called at import, and by tests. */
+extern int variant;
+int use_variant(int wanted);
 
 static inline uint64_t load64(const void *p) { uint64_t v; memcpy(&v, p, 8); return v; }
 static inline uint32_t load32(const void *p) { uint32_t v; memcpy(&v, p, 4); return v; }

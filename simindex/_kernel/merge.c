@@ -56,7 +56,8 @@ static inline uint32_t number_of(const number_run *run, uint64_t i) { return loa
 /* ---- what is not believed ---- */
 
 /* Whether entries may be copied: keys ascend from the entry before, and every number is below `span`. */
-PER_CPU static int may_copy(const chunk_row *chunk, uint64_t at, uint64_t n, uint64_t previous, uint64_t span) {
+static PER_CPU(int, may_copy, (const chunk_row *chunk, uint64_t at, uint64_t n, uint64_t previous, uint64_t span),
+               (chunk, at, n, previous, span)) {
     const uint8_t *keys = key_in(chunk, at);
     number_run numbers = numbers_of(chunk, at);
     uint32_t highest = 0;

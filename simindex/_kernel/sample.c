@@ -27,7 +27,7 @@ void sample_begin(sample *of, size_t total) {
 #define TAKEN 1 /* added to a hash in its slot, whose low bits are zeros: a free one is 0 */
 
 /* In a loop that the compiler makes into vectors. */
-PER_CPU static void mix_hashes(const uint64_t *hashes, size_t count, uint64_t *mixed) {
+static PER_CPU(void, mix_hashes, (const uint64_t *hashes, size_t count, uint64_t *mixed), (hashes, count, mixed)) {
     for (size_t i = 0; i < count; i++) mixed[i] = sample_hash(hashes[i]) | TAKEN;
 }
 

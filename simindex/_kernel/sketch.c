@@ -236,7 +236,8 @@ static inline uint64_t classify(const uint8_t *text, int fold, uint8_t *out) {
     return mask;
 }
 
-PER_CPU static size_t cut_ascii_words(const uint8_t *text, size_t length, int fold, const cut_scratch *scratch) {
+static PER_CPU(size_t, cut_ascii_words, (const uint8_t *text, size_t length, int fold, const cut_scratch *scratch),
+               (text, length, fold, scratch)) {
     uint32_t *edge = scratch->edges;
     uint64_t carry = 0; /* the last character of the block before is one of a word */
     /* One block more than there are full ones: behind the text a word ends. */
@@ -322,7 +323,6 @@ size_t word_places(const alphabet *letters, const shingling *how, const uint8_t 
 
 #define HASH_BLOCK 1024
 #define WORDS_OF_BLOCK (HASH_BLOCK + MAX_SHINGLE_SIZE)
-#define INTO_CLONES static inline __attribute__((always_inline))
 
 hash_key hash_key_of(uint64_t seed) {
     uint64_t draws[2];
@@ -367,7 +367,7 @@ uint64_t hash_shingle(hash_key key, const void *data, size_t length) {
     return finish(x, length);
 }
 
-INTO_CLONES void hash_each(const uint8_t *text, const uint32_t *begins, const uint32_t *ends, size_t step, size_t count,
+INTO_VARIANTS void hash_each(const uint8_t *text, const uint32_t *begins, const uint32_t *ends, size_t step, size_t count,
                            hash_key key, uint64_t *hashes) {
     /* Sixteen bytes are read whatever the length: the text has room behind its end. */
     static const uint8_t ones[32] = {255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255};
@@ -384,15 +384,17 @@ INTO_CLONES void hash_each(const uint8_t *text, const uint32_t *begins, const ui
 }
 
 /* Words, or runs of `size` characters, as they stand in the text. */
-PER_CPU static void hash_bytes(const cut_scratch *scratch, const shingling *how, size_t size, size_t first, size_t count,
-                               hash_key key, uint64_t *hashes) {
+static PER_CPU(void, hash_bytes,
+               (const cut_scratch *scratch, const shingling *how, size_t size, size_t first, size_t count, hash_key key,
+                uint64_t *hashes),
+               (scratch, how, size, first, count, key, hashes)) {
     const uint32_t *edges = scratch->edges;
     if (how->kind == SHINGLE_WORDS)
         hash_each(scratch->text, edges + 2 * first, edges + 2 * first + 1, 2, count, key, hashes);
     else hash_each(scratch->text, edges + first, edges + first + size, 1, count, key, hashes);
 }
 
-INTO_CLONES void hash_few(const uint64_t *words, size_t size, size_t count, hash_key key, uint64_t *hashes) {
+INTO_VARIANTS void hash_few(const uint64_t *words, size_t size, size_t count, hash_key key, uint64_t *hashes) {
     for (size_t i = 0; i < count; i++) {
         uint64_t x = words[i];
         for (size_t j = 1; j < size; j++) x = next_word(key, x, words[i + j]);
@@ -401,7 +403,8 @@ INTO_CLONES void hash_few(const uint64_t *words, size_t size, size_t count, hash
 }
 
 /* The hash of each run of `size` hashes of words, 2 or more: eight bytes each, little-endian. */
-PER_CPU static void hash_runs(const uint64_t *words, size_t size, size_t count, hash_key key, uint64_t *hashes) {
+static PER_CPU(void, hash_runs, (const uint64_t *words, size_t size, size_t count, hash_key key, uint64_t *hashes),
+               (words, size, count, key, hashes)) {
     if (size == 2) hash_few(words, 2, count, key, hashes);
     else if (size == 3) hash_few(words, 3, count, key, hashes);
     else hash_few(words, size, count, key, hashes);
@@ -442,13 +445,13 @@ void hash_shingles(const cut_scratch *scratch, const shingling *how, size_t num_
 #define ROW_GROUP 64
 #define KEYS_OF(plan) (((plan)->num_perm + BLOCK_ROWS - 1) / BLOCK_ROWS * BLOCK_ROWS)
 
-INTO_CLONES uint32_t largest_key(const uint32_t *keys, size_t rows) {
+INTO_VARIANTS uint32_t largest_key(const uint32_t *keys, size_t rows) {
     uint32_t largest = 0;
     for (size_t i = 0; i < rows; i++) largest = keys[i] > largest ? keys[i] : largest;
     return largest;
 }
 
-INTO_CLONES void one_round(const uint64_t *hashes, size_t count, uint64_t multiplier, uint32_t round,
+INTO_VARIANTS void one_round(const uint64_t *hashes, size_t count, uint64_t multiplier, uint32_t round,
                              uint32_t *keys) {
     for (size_t j = 0; j < count; j++) {
         uint64_t product = hashes[j] * multiplier;
@@ -461,7 +464,7 @@ INTO_CLONES void one_round(const uint64_t *hashes, size_t count, uint64_t multip
 
 /* Bring the least (a x + b) mod 2^32 of all hashes to rows some of which no round has filled; the others have
  * lesser keys. They stay in registers while the hashes pass by. */
-INTO_CLONES void fill_rows(const uint32_t *x, size_t count, const uint32_t *a, const uint32_t *b, uint32_t *keys,
+INTO_VARIANTS void fill_rows(const uint32_t *x, size_t count, const uint32_t *a, const uint32_t *b, uint32_t *keys,
                            size_t rows) {
     uint32_t least[ROW_GROUP];
     for (size_t i = 0; i < rows; i++) least[i] = ~0u;
@@ -480,7 +483,7 @@ INTO_CLONES void fill_rows(const uint32_t *x, size_t count, const uint32_t *a, c
 
 /* The rows of a block that no round has filled, brought together first. Of few hashes most are empty: then all
  * are worked out where they are. */
-INTO_CLONES void fill_block(const uint64_t *hashes, size_t count, const uint32_t *a, const uint32_t *b,
+INTO_VARIANTS void fill_block(const uint64_t *hashes, size_t count, const uint32_t *a, const uint32_t *b,
                             uint32_t *block, size_t rows) {
     uint32_t x[HASH_BLOCK], which[BLOCK_ROWS + 1], keys[BLOCK_ROWS], empty_a[BLOCK_ROWS], empty_b[BLOCK_ROWS];
     size_t num_empty = 0, is_dense = count < ROW_GROUP;
@@ -502,7 +505,8 @@ INTO_CLONES void fill_block(const uint64_t *hashes, size_t count, const uint32_t
 }
 
 /* Bring more hashes of a document to its keys, one for each row of whole blocks; all ones before the first. */
-PER_CPU static void update_rows(const sketch_plan *plan, const uint64_t *hashes, size_t count, uint32_t *keys) {
+static PER_CPU(void, update_rows, (const sketch_plan *plan, const uint64_t *hashes, size_t count, uint32_t *keys),
+               (plan, hashes, count, keys)) {
     const uint64_t *multipliers = plan->multipliers;
     const uint32_t *a = plan->coefficients, *b = a + plan->num_perm;
     for (uint32_t first = 0; first < plan->num_perm; first += BLOCK_ROWS, multipliers += ROUNDS) {
@@ -519,7 +523,7 @@ PER_CPU static void update_rows(const sketch_plan *plan, const uint64_t *hashes,
 
 /* Eight rows of 8 bits a word, row 1 in the most significant byte. The keys are mixed before (MurmurHash3's
  * permutation, Appleby): the low bits of the least key of very many hashes are no longer random. */
-PER_CPU static void pack_rows(const uint32_t *keys, uint32_t num_perm, uint64_t *words) {
+static PER_CPU(void, pack_rows, (const uint32_t *keys, uint32_t num_perm, uint64_t *words), (keys, num_perm, words)) {
     uint8_t rows[MAX_NUM_PERM];
     for (uint32_t i = 0; i < num_perm; i++) {
         uint32_t value = (keys[i] ^ keys[i] >> 16) * 0x85EBCA6Bu;
@@ -535,7 +539,7 @@ PER_CPU static void pack_rows(const uint32_t *keys, uint32_t num_perm, uint64_t 
  * round each row meets a Poisson number of them, uniform in 0..1, and has the least (Giroire 2009). The likeliest mean is
  * the number of rows that met one, divided by the sum of what they have, where a row that met none adds 1 (the mean of
  * lives of which some go on when the test ends: Epstein and Sobel 1953). */
-PER_CPU static uint32_t count_distinct(const uint32_t *keys) {
+static PER_CPU(uint32_t, count_distinct, (const uint32_t *keys), (keys)) {
     uint32_t met = 0, sum = 0;
     for (size_t i = 0; i < BLOCK_ROWS; i++) {
         uint32_t is_met = keys[i] < 1u << VALUE_BITS;

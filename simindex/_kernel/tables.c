@@ -32,7 +32,7 @@ uint64_t seal_block(const chunk_row *chunk, uint64_t block) {
     return xxh64(first + block * WORDS_BLOCK * 8, (left < WORDS_BLOCK ? left : WORDS_BLOCK) * 8, chunk->seed + block);
 }
 
-PER_CPU int keys_ascend(const uint8_t *keys, size_t count) {
+PER_CPU(int, keys_ascend, (const uint8_t *keys, size_t count), (keys, count)) {
     int descends = 0;
     for (size_t i = 1; i < count; i++) descends |= load64(keys + i * 8) < load64(keys + i * 8 - 8);
     return !descends;
@@ -260,7 +260,8 @@ static inline __attribute__((always_inline)) void find_unfenced(const directory 
         l->last = highest == UINT64_MAX ? n : gallop(dir, l->table, highest + 1, l->first + 1, n, l->first + 1);
 }
 
-PER_CPU static int find_group(const directory *dir, lookup *lookups, size_t count, damage *where) {
+static PER_CPU(int, find_group, (const directory *dir, lookup *lookups, size_t count, damage *where),
+               (dir, lookups, count, where)) {
     uint64_t probes[LOOKUP_GROUP];
     fenced_place places[LOOKUP_GROUP];
     guess_group(dir, lookups, count, probes);
@@ -320,7 +321,7 @@ void find_lost_sketch(const directory *dir, uint64_t segment, damage *where) {
 
 /* A byte of the xor is zero where two rows agree; its top bit is set in `agree` (Mycroft's test in
  * the exact form of Hacker's Delight, 6-1), and the bytes of up to 255 words are added side by side. */
-PER_CPU uint32_t agreement(const uint8_t *left, const uint8_t *right, uint64_t bands) {
+PER_CPU(uint32_t, agreement, (const uint8_t *left, const uint8_t *right, uint64_t bands), (left, right, bands)) {
     const uint64_t low7 = 0x7F7F7F7F7F7F7F7FULL;
     uint64_t counts = 0;
     for (uint64_t band = 0; band < bands; band++) {
@@ -332,10 +333,13 @@ PER_CPU uint32_t agreement(const uint8_t *left, const uint8_t *right, uint64_t b
     return (uint32_t)(pairs * 0x0001000100010001ULL >> 48);
 }
 
-PER_CPU uint32_t hamming(uint64_t left, uint64_t right) { return (uint32_t)__builtin_popcountll(left ^ right); }
+PER_CPU(uint32_t, hamming, (uint64_t left, uint64_t right), (left, right)) {
+    return (uint32_t)__builtin_popcountll(left ^ right);
+}
 
-PER_CPU size_t scan_distances(const uint8_t *keys, size_t count, uint64_t target, uint32_t limit,
-                              uint32_t *hits) {
+PER_CPU(size_t, scan_distances,
+        (const uint8_t *keys, size_t count, uint64_t target, uint32_t limit, uint32_t *hits),
+        (keys, count, target, limit, hits)) {
     size_t found = 0;
     for (size_t i = 0; i < count; i++) {
         uint32_t distance = (uint32_t)__builtin_popcountll(load64(keys + i * 8) ^ target);

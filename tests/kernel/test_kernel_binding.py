@@ -1,6 +1,7 @@
 """What the kernel takes from Python: numbers of arguments, lengths of buffers, layouts of structs."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -101,3 +102,14 @@ def test_buffers_are_let_go_after_a_failure() -> None:
 )
 def test_rows_are_as_long_as_the_structs_of_the_kernel(name: str, num_bytes: int) -> None:
     assert _kernel.STRUCT_BYTES[name] == num_bytes
+
+
+KERNEL = Path(__file__).parents[2] / "simindex/_kernel"
+
+
+def test_every_file_with_variants_is_tested_in_each(each_variant: int) -> None:
+    assert _kernel.use_variant(each_variant) == each_variant
+    names = {path.stem for path in KERNEL.glob("*.c") if "PER_CPU(" in path.read_text()}
+    tests = Path(__file__).parent.glob("test_kernel_*.py")
+    tested = {path.stem.removeprefix("test_kernel_") for path in tests if "usefixtures" in path.read_text()}
+    assert names <= tested  # pairs and query: they call them

@@ -13,6 +13,8 @@ from support.texts import uint64s
 
 from simindex import _kernel
 
+pytestmark = pytest.mark.usefixtures("each_variant")
+
 crowded = st.integers(0, 3) | st.integers(2**63, 2**63 + 9) | st.just(2**64 - 1) | uint64s
 runs_of = st.lists(st.lists(crowded, max_size=60), min_size=1, max_size=6)
 layouts = st.fixed_dictionaries(

@@ -14,6 +14,8 @@ from made_up import MadeUp, MadeUpSegment, Stored
 from simindex import _kernel
 from simindex.format.rows import COPY_CURSOR, LONG_RUN, PAIR_CURSOR, PAIR_ROW
 
+pytestmark = pytest.mark.usefixtures("each_variant")
+
 ALL = 2**64 - 1
 BANDS = 2
 FOUND, NEED_ENTRIES, NEED_ROOM = 0, 1, 2

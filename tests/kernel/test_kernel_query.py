@@ -13,6 +13,8 @@ from made_up import EACH_SEES_ALL, NO_VALUE, MadeUp, MadeUpSegment, Shape, Store
 
 from simindex import _kernel, textbook
 
+pytestmark = pytest.mark.usefixtures("each_variant")
+
 BANDS = 2
 WIDTHS, ORDERS = textbook.blocks(64, 4), textbook.permutation_orders(4, 2)
 FIRST_PERMUTATION = 1 + BANDS

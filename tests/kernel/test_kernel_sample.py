@@ -3,6 +3,7 @@
 import pickle
 
 import numpy as np
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.texts import any_texts, normalize_steps, uint64s
@@ -11,6 +12,8 @@ from simindex import Config, Sketcher, _kernel, textbook
 from simindex.config import CharShingles, WordShingles
 from simindex.sketching.sample import Samples, num_entries, sample_of_hashes, sample_top
 from simindex.sketching.shingles import shingle_hashes
+
+pytestmark = pytest.mark.usefixtures("each_variant")
 
 limits = st.sampled_from([1, 2, 4, 8, 16, 32, 64])
 

@@ -13,6 +13,8 @@ from simindex.sketching import alphabet
 from simindex.sketching.hash_family import round_multipliers, row_coefficients
 from simindex.sketching.shingles import ready_hashes, shingle_hashes, shingle_hashes_of, shingles_of
 
+pytestmark = pytest.mark.usefixtures("each_variant")
+
 sizes = st.integers(1, 12)
 
 

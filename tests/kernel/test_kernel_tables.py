@@ -13,6 +13,8 @@ from support.texts import uint64s
 
 from simindex import _kernel
 
+pytestmark = pytest.mark.usefixtures("each_variant")
+
 ALL = 2**40
 crowded = st.integers(0, 3) | st.integers(2**63, 2**63 + 40) | st.just(2**64 - 1) | uint64s
 
