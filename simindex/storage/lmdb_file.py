@@ -79,6 +79,12 @@ def _of(error: lmdb.Error | OSError, path: str) -> SimIndexError:
         return ReadOnlyError(f"{path}: no permission to write ({text})")
     if isinstance(error, lmdb.ReadersFullError):
         return SimIndexError(f"{path}: all {MAX_READERS} reader slots are taken ({text}); close some readers")
+    if isinstance(error, lmdb.Error) and code == errno.EAGAIN:
+        # A reader locks the byte of its process's number in the lock file; another container has that number.
+        return SimIndexError(
+            f"{path}: another container has this index open in a process of the same number ({os.getpid()}), "
+            "by which LMDB tells readers apart; give containers that share an index one process namespace"
+        )
     return SimIndexError(f"{path}: {text}")
 
 

@@ -18,10 +18,11 @@ Tell = Callable[[object], object]
 """Tells the parent a line of text."""
 
 
-def start(code: str, *arguments: object, **options: Any) -> Process:
-    """A Python process that runs `code`, with pipes to its stdin and from its stdout."""
+def start(code: str, *arguments: object, below: Sequence[str] = (), **options: Any) -> Process:
+    """A Python process that runs `code`, with pipes to its stdin and from its stdout; `below`: a command
+    that runs it."""
     return subprocess.Popen(
-        [sys.executable, "-W", "error", "-c", code, *map(str, arguments)],
+        [*below, sys.executable, "-W", "error", "-c", code, *map(str, arguments)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
