@@ -38,6 +38,7 @@ if _typing.TYPE_CHECKING:
 
 __all__ = [
     "Answers",
+    "ArgumentError",
     "BackupReport",
     "BackupTargetError",
     "CharShingles",

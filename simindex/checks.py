@@ -6,6 +6,8 @@ import os
 from collections.abc import AsyncIterable, Iterable, Mapping
 from numbers import Integral
 
+from simindex.errors import ArgumentTypeError, ArgumentValueError
+
 
 def require_int(
     name: str, value: object, low: int, high: int | None = None, *, multiple: int = 1, remark: str = ""
@@ -19,11 +21,11 @@ def require_int(
     if isinstance(value, Integral) and not isinstance(value, int):
         value = int(value)
     if type(value) is not int:
-        raise TypeError(f"{name}: expected an int, found {type(value).__name__}")
+        raise ArgumentTypeError(name, "an int", type(value).__name__)
     if value < low or (high is not None and value > high) or value % multiple:
         expected = f"{low} or more" if high is None else f"{low}..{high}"
         expected = expected if multiple == 1 else f"a multiple of {multiple} in {expected}"
-        raise ValueError(f"{name}: expected {expected}{remark}, found {value}")
+        raise ArgumentValueError(name, expected + remark, value)
     return value
 
 
@@ -38,24 +40,22 @@ def local_path(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
     if not isinstance(text, str):
         return path  # of bytes: refused where a folder is made of it
     if text in ("", ":memory:"):
-        raise ValueError(
-            f"path: expected a folder, found {text!r}; an index in memory is made by "
-            'simindex.open(":memory:"), and goes with that handle'
-        )
+        remedy = 'an index in memory is made by simindex.open(":memory:"), and goes with that handle'
+        raise ArgumentValueError("path", "a folder", repr(text), remedy)
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise ValueError(
-            f"path: expected a folder whose name is UTF-8, as LMDB needs it, found {text!r}"
+        raise ArgumentValueError(
+            "path", "a folder whose name is UTF-8, as LMDB needs it", repr(text)
         ) from None
     if "://" in text:
-        raise ValueError(f"path: expected a folder of this machine, found an address, {text!r}")
+        raise ArgumentValueError("path", "a folder of this machine", f"an address, {text!r}")
     return os.path.expanduser(text) if text.startswith("~") else path
 
 
 def _require_number(name: str, value: object, expected: str = "a number") -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{name}: expected {expected}, found {type(value).__name__}")
+        raise ArgumentTypeError(name, expected, type(value).__name__)
     return value
 
 
@@ -63,31 +63,31 @@ def require_share(name: str, value: object, *, zero: bool = False) -> None:
     """Refuse what is no number in (0, 1], or in [0, 1] with `zero`."""
     number = _require_number(name, value)
     if not (0 <= number <= 1 if zero else 0 < number <= 1):
-        raise ValueError(f"{name}: expected a number in {'[' if zero else '('}0, 1], found {value!r}")
+        raise ArgumentValueError(name, f"a number in {'[' if zero else '('}0, 1]", repr(value))
 
 
 def require_ignorable(value: object, name: str = "ignore_common") -> None:
     """Refuse a share that is no number between 0 and 1."""
     if not 0 < _require_number(name, value) < 1:
-        raise ValueError(f"{name}: expected a share between 0 and 1, found {value}")
+        raise ArgumentValueError(name, "a share between 0 and 1", value)
 
 
 def require_seconds(name: str, value: object) -> None:
     """Refuse what is neither ``None`` nor a number of seconds, 0 or more."""
     if value is not None and not _require_number(name, value, "a number of seconds or None") >= 0:
-        raise ValueError(f"{name}: expected 0 seconds or more, or None, found {value!r}")
+        raise ArgumentValueError(name, "0 seconds or more, or None", repr(value))
 
 
 def require_callable(name: str, value: object) -> None:
     """Refuse what is neither ``None`` nor a callable. Raises TypeError."""
     if value is not None and not callable(value):
-        raise TypeError(f"{name}: expected a callable or None, found {type(value).__name__}")
+        raise ArgumentTypeError(name, "a callable or None", type(value).__name__)
 
 
 def require_conflict(on_conflict: object) -> None:
     """Raise ValueError unless `on_conflict` is one of its words."""
     if on_conflict not in ("error", "skip", "replace"):
-        raise ValueError(f'on_conflict: expected "error", "skip" or "replace", found {on_conflict!r}')
+        raise ArgumentValueError("on_conflict", '"error", "skip" or "replace"', repr(on_conflict))
 
 
 def require_many(call: str, name: str, argument: object, instead: str) -> None:
@@ -118,7 +118,6 @@ def frame_library(value: object) -> str | None:
 def require_synchronous(name: str, value: object) -> None:
     """Refuse an asynchronous iterator where a plain one is read. Raises TypeError."""
     if isinstance(value, AsyncIterable):
-        raise TypeError(
-            f"{name}: expected an iterable, found {type(value).__name__}, which only `async for` reads; "
-            "gather a batch of its items in a list and pass that, batch by batch"
-        )
+        found = f"{type(value).__name__}, which only `async for` reads"
+        remedy = "gather a batch of its items in a list and pass that, batch by batch"
+        raise ArgumentTypeError(name, "an iterable", found, remedy)

@@ -10,7 +10,15 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 from simindex.checks import set_int
-from simindex.errors import ConfigMismatchError, FormatError
+from simindex.errors import (
+    Argument,
+    ArgumentTypeError,
+    ArgumentValueError,
+    ConfigMismatchError,
+    Difference,
+    FormatError,
+    joined,
+)
 
 HASHING_VERSION = 6
 """Version of the hashing contract (docs/hashing.md). A change of any vector there raises it."""
@@ -48,7 +56,7 @@ def _normalize_steps(value: str | Iterable[str] | None) -> tuple[str, ...]:
     names = value.replace(",", " ").split() if isinstance(value, str) else list(value)
     for name in names:
         if name not in NORMALIZE_STEPS:
-            raise ValueError(f"normalize: expected steps out of {', '.join(NORMALIZE_STEPS)}; found {name!r}")
+            raise ArgumentValueError("normalize", f"steps out of '{' '.join(NORMALIZE_STEPS)}'", repr(name))
     return tuple(filter(names.__contains__, NORMALIZE_STEPS))
 
 
@@ -142,7 +150,7 @@ class SimHashConfig:
             set_int(self, "blocks", self.max_distance + 1, self.max_distance + 6)
         set_int(self, "expected_documents", 1, 2**48)
         if not isinstance(self.shingles, WordShingles | CharShingles):
-            raise TypeError(f"shingles: expected WordShingles or CharShingles, found {self.shingles!r}")
+            raise ArgumentTypeError("shingles", "WordShingles or CharShingles", repr(self.shingles))
 
 
 @dataclass(frozen=True)
@@ -191,24 +199,24 @@ class Config:
 
     def __post_init__(self) -> None:
         if not isinstance(self.shingles, WordShingles | CharShingles):
-            raise TypeError(f"shingles: expected WordShingles or CharShingles, found {self.shingles!r}")
+            raise ArgumentTypeError("shingles", "WordShingles or CharShingles", repr(self.shingles))
         set_int(self, "num_perm", 0, 1024, multiple=8)
         if self.simhash is not None and not isinstance(self.simhash, SimHashConfig):
-            raise TypeError(f"simhash: expected a SimHashConfig or None, found {self.simhash!r}")
+            raise ArgumentTypeError("simhash", "a SimHashConfig or None", repr(self.simhash))
         set_int(self, "keep_shingles", 0, MOST_KEPT_SHINGLES)
         if self.seed != "random":
             if isinstance(self.seed, str):
-                raise ValueError(f'seed: expected 0..2**64-1 or "random", found {self.seed!r}')
+                raise ArgumentValueError("seed", '0..2**64-1 or "random"', repr(self.seed))
             set_int(self, "seed", 0, 2**64 - 1)
         if self.num_perm == 0 and self.simhash is None:
-            raise ValueError("num_perm: expected more than 0, or SimHash (simhash=...), found both off")
+            raise ArgumentValueError("num_perm", "more than 0, or SimHash", "neither")
         if self.num_perm == 0 and self.keep_shingles:
-            raise ValueError("keep_shingles: expected num_perm > 0 beside it, for it needs MinHash; found 0")
+            raise ArgumentValueError("keep_shingles", "MinHash rows beside it", "none")
         set_int(self, "containment", 0, COARSEST_SAMPLE)
         if self.containment & (self.containment - 1):
-            raise ValueError(f"containment: expected 0 or a power of two, found {self.containment}")
+            raise ArgumentValueError("containment", "0 or a power of two", self.containment)
         if self.num_perm == 0 and self.containment:
-            raise ValueError("containment: expected num_perm > 0 beside it, for it needs MinHash; found 0")
+            raise ArgumentValueError("containment", "MinHash rows beside it", "none")
 
     @classmethod
     def short_texts(cls) -> Config:
@@ -239,10 +247,9 @@ class Config:
             ValueError: it is still to be drawn.
         """
         if isinstance(self.seed, str):
-            raise ValueError(
-                'seed: expected a number, found "random", which is drawn when an index is created; '
-                "take index.config, or a number of your own (secrets.randbits(64))"
-            )
+            found = '"random", which is drawn when an index is created'
+            remedy = "take index.config, or a number of your own (secrets.randbits(64))"
+            raise ArgumentValueError("seed", "a number", found, remedy)
         return self.seed
 
     def drawn(self) -> Config:
@@ -316,9 +323,9 @@ def differing_fields(one: Config, other: Config) -> dict[str, tuple[object, obje
     return {name: (first, second) for name, (first, second) in pairs.items() if first != second}
 
 
-def both_values(differing: dict[str, tuple[object, object]]) -> str:
-    """Return the fields of `differing_fields` with their values, for messages."""
-    return "; ".join(f"{name}: {one!r} and {two!r}" for name, (one, two) in differing.items())
+def both_values(differing: dict[str, tuple[object, object]], words: str = "{} and {}") -> tuple[object, ...]:
+    """Return the fields of `differing_fields` with their values, as parts of a message."""
+    return joined("; ", (Difference(name, *values, words) for name, values in differing.items()))
 
 
 def require_equal(stored: Config, wanted: Config) -> None:
@@ -326,9 +333,6 @@ def require_equal(stored: Config, wanted: Config) -> None:
     if wanted.seed == "random":
         wanted = replace(wanted, seed=stored.seed)
     if differing := differing_fields(stored, wanted):
-        parts = [f"{name}: stored {old!r}, asked for {new!r}" for name, (old, new) in differing.items()]
-        raise ConfigMismatchError(
-            f"the index has another configuration ({'; '.join(parts)}); "
-            "open it with config=None, or build a new index",
-            differing,
-        )
+        found = both_values(differing, "stored {}, asked for {}")
+        remedy = ("); open it with ", Argument("config", None), ", or build a new index")
+        raise ConfigMismatchError(("the index has other settings (", found, remedy), differing)

@@ -16,18 +16,122 @@
     ├── InputError           (ValueError)    an input or a remote path cannot be read
     └── MissingPackageError  (ModuleNotFoundError) a package is not installed that only some calls need
 
-Misuse of an argument raises the plain ``TypeError`` or ``ValueError``. A message says what was
-expected, what was found, where, and what to do. Reading files adds its own: `simindex.inputs.rows`.
+Misuse raises a ``TypeError`` or ``ValueError``, mostly an `ArgumentError`, which is one of them. A message
+says what was expected, what was found, where, and what to do. Arguments are parts of it (`Argument`,
+`Difference`): Python makes a sentence of calls of them, the command line one of options. Reading files adds
+its own errors: `simindex.inputs.rows`.
 """
 
 from __future__ import annotations
 
 import errno
 import importlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, Self
 
 
-class SimIndexError(Exception):
+@dataclass(frozen=True)
+class Argument:
+    """An argument of a call in a message; `of` is what it makes, where that is another argument.
+
+    >>> str(Argument("by", "simhash")), str(Argument("keep_shingles", of="Config"))
+    ('by="simhash"', 'Config(keep_shingles=...)')
+    """
+
+    name: str
+    value: object = ...
+    of: str = ""
+
+    def __str__(self) -> str:
+        value = f'"{self.value}"' if isinstance(self.value, str) else repr(self.value)
+        text = f"{self.name}={'...' if self.value is ... else value}"
+        return f"{self.of}({text})" if self.of else text
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Two values of a field of `Config` in a message; `words` say which is which.
+
+    >>> str(Difference("seed", 1, 2, "stored {}, asked for {}"))
+    'seed: stored 1, asked for 2'
+    """
+
+    name: str
+    one: Any
+    other: Any
+    words: str = "{} and {}"
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.words.format(repr(self.one), repr(self.other))}"
+
+
+class Worded(Exception):  # noqa: N818 - what errors have in common
+    """An error whose message is made of parts."""
+
+    def parts(self) -> tuple[object, ...]:
+        """Return the parts of the message; a part may be a tuple of more."""
+        return self.args
+
+    def __str__(self) -> str:
+        return self.say(str)
+
+    def say(self, word: Callable[[object], str]) -> str:
+        """Return the message, with what `word` makes of each part that is no tuple."""
+        return _said(self.parts(), word)
+
+
+def _said(part: object, word: Callable[[object], str]) -> str:
+    return "".join(_said(each, word) for each in part) if isinstance(part, tuple) else word(part)
+
+
+def joined(between: str, parts: Iterable[object]) -> tuple[object, ...]:
+    """Return the parts of a list in a message, with a text between two of them."""
+    return tuple(part for each in parts for part in (between, each))[1:]
+
+
+class ArgumentError(Worded):
+    """An argument is not what it should be; always a ``ValueError`` or a ``TypeError``, too.
+
+    Attributes:
+        argument: its name; ``None`` where several do not fit each other, or the index.
+        expected: what it should be.
+        found: what it is; "" where `expected` says enough.
+        advice: what to do about it, "" where that is plain.
+        where: what stands before all that: of which of many documents it is.
+
+    All but the name are a text, or a tuple of its parts.
+    """
+
+    where = ""
+
+    def __init__(
+        self, argument: str | None, expected: object, found: object = "", advice: object = ""
+    ) -> None:
+        super().__init__(argument, expected, found, advice)
+        self.argument, self.expected, self.found, self.advice = argument, expected, found, advice
+
+    def at(self, where: str) -> Self:
+        """Return the error itself, with what stands before its message."""
+        self.where = where
+        return self
+
+    def parts(self) -> tuple[object, ...]:
+        """Return the parts of the message."""
+        named = f"{self.argument}: expected " if self.argument else "expected "
+        found = "" if self.found == "" else (", found ", self.found)
+        return self.where, named, self.expected, found, "; " if self.advice else "", self.advice
+
+
+class ArgumentValueError(ArgumentError, ValueError):
+    """The value of an argument is out of range, or does not fit the others."""
+
+
+class ArgumentTypeError(ArgumentError, TypeError):
+    """An argument is of another type."""
+
+
+class SimIndexError(Worded):
     """Base of all simindex errors.
 
     Attributes:
@@ -55,11 +159,11 @@ class KeyExistsError(SimIndexError, KeyError):
         super().__init__(key)
         self.key = key
 
-    def __str__(self) -> str:
-        return (
-            f"key {self.key!r} is in the index already, or twice in the input; "
-            'on_conflict="skip" keeps the older document, on_conflict="replace" the newer one'
-        )
+    def parts(self) -> tuple[object, ...]:
+        """Return the parts of the message."""
+        found = f"key {self.key!r} is in the index already, or twice in the input; "
+        skip, replace = Argument("on_conflict", "skip"), Argument("on_conflict", "replace")
+        return found, skip, " keeps the older document, ", replace, " the newer one"
 
 
 class ConfigMismatchError(SimIndexError, ValueError):
@@ -69,7 +173,7 @@ class ConfigMismatchError(SimIndexError, ValueError):
         fields: name of each differing field -> (stored value, value asked for).
     """
 
-    def __init__(self, message: str, fields: dict[str, tuple[object, object]] | None = None) -> None:
+    def __init__(self, message: object, fields: dict[str, tuple[object, object]] | None = None) -> None:
         super().__init__(message)
         self.fields = fields or {}
 
@@ -177,11 +281,11 @@ class RemovalLimitError(SimIndexError, ValueError):
         super().__init__(found, stored, at_most)
         self.found, self.stored, self.at_most = found, stored, at_most
 
-    def __str__(self) -> str:
-        return (
-            f"expected at most {self.at_most:g} of the {self.stored:,} stored documents to be removed, found "
-            f"{self.found:,}; nothing was removed. Where so many shall go, give a larger at_most"
-        )
+    def parts(self) -> tuple[object, ...]:
+        """Return the parts of the message."""
+        most = f"at most {self.at_most:g} of the {self.stored:,} stored documents to be removed"
+        remedy = "nothing was removed. Where so many shall go, give a larger at_most"
+        return (f"expected {most}, found {self.found:,}; {remedy}",)
 
 
 class ReadOnlyError(SimIndexError, TypeError):
@@ -200,13 +304,14 @@ class InputError(SimIndexError, ValueError):
         reason: what was expected there, and what was found.
     """
 
-    def __init__(self, place: str, reason: str) -> None:
+    def __init__(self, place: str, reason: object) -> None:
         super().__init__(place, reason)
         self.place = place
-        self.reason = reason
+        self.reason = _said(reason, str)
 
-    def __str__(self) -> str:
-        return f"{self.place}: {self.reason}"
+    def parts(self) -> tuple[object, ...]:
+        """Return the parts of the message."""
+        return self.place, ": ", self.args[1]
 
 
 def reason_of(error: BaseException) -> str:

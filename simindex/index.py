@@ -56,7 +56,7 @@ from simindex.checks import (
     require_share,
 )
 from simindex.config import Config
-from simindex.errors import ClosedError, SimIndexError
+from simindex.errors import Argument, ArgumentTypeError, ArgumentValueError, ClosedError, SimIndexError
 from simindex.events import event
 from simindex.format.keys import Key, encode_key
 from simindex.format.layout import Layout
@@ -159,13 +159,13 @@ class Index:
     ) -> None:
         started = time.monotonic()
         if refresh not in ("auto", "manual"):
-            raise ValueError(f'refresh: expected "auto" or "manual", found {refresh!r}')
+            raise ArgumentValueError("refresh", '"auto" or "manual"', repr(refresh))
         if refresh == "manual" and mode != "r":
             raise ValueError('refresh="manual" pins a reader\'s snapshot: expected mode "r"')
         if config is not None and not isinstance(config, Config):
-            raise TypeError(f"config: expected a Config or None, found {type(config).__name__}")
+            raise ArgumentTypeError("config", "a Config or None", type(config).__name__)
         if layout is not None and not isinstance(layout, Layout):
-            raise TypeError(f"layout: expected a Layout or None, found {type(layout).__name__}")
+            raise ArgumentTypeError("layout", "a Layout or None", type(layout).__name__)
         max_candidates = require_int("max_candidates", max_candidates, 1, 2**24)
         self._remove_folder: Callable[[], object] | None = None
         if untrusted:
@@ -176,7 +176,7 @@ class Index:
             mode = "r"
         if path == MEMORY:
             if mode not in ("a", "x"):
-                raise ValueError(f'mode: expected "a" or "x" of a new index in memory, found {mode!r}')
+                raise ArgumentValueError("mode", '"a" or "x" of a new index in memory', repr(mode))
             path, self._remove_folder = memory_folder(self)
         pinned = refresh == "manual"
         store = Store(
@@ -710,7 +710,7 @@ class Index:
         2
         >>> folder.cleanup()
         """
-        require_samples(self.config, "document_frequency")
+        require_samples(self.config)
         with self._store.reading() as txn:
             return document_frequency(self._reader.view(txn), document)
 
@@ -738,7 +738,7 @@ class Index:
         ('All rights are reserved by us', 9)
         >>> folder.cleanup()
         """
-        require_samples(self.config, "common_passages")
+        require_samples(self.config)
         require_ignorable(share, "share")
         with self._store.reading() as txn:
             return common_passages(self._reader.view(txn), text, share)
@@ -1419,7 +1419,9 @@ class Index:
             ValueError: an index without SimHash.
         """
         if self._config.simhash is None:
-            raise ValueError("export_fingerprints needs SimHash, and this index was built with simhash=None")
+            raise ArgumentValueError(
+                None, "an index with SimHash", ("one built with ", Argument("simhash", None, of="Config"))
+            )
         return self._walk(take_fingerprints)
 
     def stats(self) -> Stats:

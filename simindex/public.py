@@ -20,6 +20,7 @@ from simindex.config import CharShingles as CharShingles
 from simindex.config import Config as Config
 from simindex.config import SimHashConfig as SimHashConfig
 from simindex.config import WordShingles as WordShingles
+from simindex.errors import ArgumentError as ArgumentError
 from simindex.errors import BackupTargetError as BackupTargetError
 from simindex.errors import ClosedError as ClosedError
 from simindex.errors import ConfigMismatchError as ConfigMismatchError

@@ -38,11 +38,11 @@ OF_ROWS = partial(Sketch.from_rows, range(64))
         (lambda: Config(num_perm=-8), ValueError, "num_perm: expected"),
         (lambda: Config(num_perm=128.0), TypeError, "num_perm: expected an int, found float"),
         (lambda: Config(num_perm=True), TypeError, "num_perm: expected an int, found bool"),
-        (lambda: Config(num_perm=0, simhash=None), ValueError, "found both off"),
+        (lambda: Config(num_perm=0, simhash=None), ValueError, "or SimHash, found neither"),
         (
             lambda: Config(num_perm=0, keep_shingles=5),
             ValueError,
-            "expected num_perm > 0 beside it",
+            "expected MinHash rows beside it, found none",
         ),
         (lambda: Config(keep_shingles=-1), ValueError, "keep_shingles: expected 0..1000000, found -1"),
         (lambda: Config(keep_shingles="x"), TypeError, "keep_shingles: expected an int, found str"),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.commands import Run
 
 import simindex
 from simindex import (
@@ -21,7 +22,8 @@ from simindex.inputs import MissingPackageError, optional_module
 
 def test_public_names_are_these() -> None:
     pinned = """
-        Answers BackupReport BackupTargetError CharShingles CheckReport ClosedError Cluster Clusters
+        Answers ArgumentError BackupReport BackupTargetError CharShingles CheckReport ClosedError Cluster
+        Clusters
         CommonPassage Config ConfigMismatchError ContainmentMatch ContainmentMatches CorruptIndexError
         DiskError Document FormatError Index IndexFullError IndexLockedError InsertReport Key
         KeyExistsError Layout Match Matches MissingObjectError Pair Pairs Problem ReadOnlyError Record
@@ -115,9 +117,43 @@ def test_place_of_damage_is_in_attributes() -> None:
     assert {getattr(CorruptIndexError("text"), name) for name in places} == {None}
 
 
+def test_wrong_argument_is_an_attribute_and_what_is_wrong_with_it() -> None:
+    with pytest.raises(simindex.ArgumentError) as caught:
+        simindex.Config(num_perm=100)
+    error = caught.value
+    assert isinstance(error, ValueError)
+    assert (error.argument, error.expected, error.found) == ("num_perm", "a multiple of 8 in 0..1024", 100)
+    assert str(error) == "num_perm: expected a multiple of 8 in 0..1024, found 100"
+    with pytest.raises(TypeError, match="an int, found float") as other:
+        simindex.Config(num_perm=64.0)  # type: ignore[arg-type]
+    assert isinstance(other.value, simindex.ArgumentError)
+
+
+def test_advice_is_said_in_calls_by_python_and_in_options_by_the_command(run: Run, tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "i") as index:
+        index.insert("a", "some words of a text")
+        with pytest.raises(
+            simindex.ArgumentError, match=r"for exact=True, .* Config\(keep_shingles=\.\.\.\)"
+        ):
+            index.query("some words", exact=True)
+    refused = run("query", tmp_path / "i", "some words", "--exact")
+    assert refused.code == 1
+    assert (
+        "kept shingle hashes for --exact, found that this index keeps none; build it with --keep-shingles"
+        in (refused.err)
+    )
+
+
+WRONG = ("exact", ("none with ", errors.Argument("by", "simhash")), True, "leave it out")
+
+
 @pytest.mark.parametrize(
     "error",
     [
+        errors.ArgumentValueError(*WRONG).at("key 'a': "),
+        errors.ArgumentTypeError(*WRONG),
+        errors.InputError("a.jsonl", ("expected more; ", errors.Argument("force", True))),
+        ConfigMismatchError(("found ", errors.Difference("seed", 1, 2)), {"seed": (1, 2)}),
         KeyExistsError("a"),
         ConfigMismatchError("text", {"seed": (1, 2)}),
         CorruptIndexError("text", segment=1, key=b"k"),

@@ -18,6 +18,7 @@ import numpy as np
 from simindex.all_pairs.edges import Forest, SortedEdges, edges_between, ends_of
 from simindex.all_pairs.pair import Bounded, SnapshotIterator
 from simindex.all_pairs.pairs import Pairs
+from simindex.errors import ArgumentValueError
 from simindex.format.keys import Key, encode_key, key_hashes
 from simindex.format.records import StoredRecord
 from simindex.queries.matches import Matches, Results
@@ -36,7 +37,7 @@ _MEMBERS_AT_ONCE = 1_024
 def require_linkage(linkage: object) -> None:
     """Raise ValueError unless there is such a linkage."""
     if linkage not in ("components", "star"):
-        raise ValueError(f'linkage: expected "components" or "star", found {linkage!r}')
+        raise ArgumentValueError("linkage", '"components" or "star"', repr(linkage))
 
 
 class Clusters(SnapshotIterator[list[Key]]):

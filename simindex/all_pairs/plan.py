@@ -10,10 +10,11 @@ import numpy as np
 from simindex import _kernel
 from simindex.all_pairs.tables import EVERY_KEY
 from simindex.checks import require_ignorable, require_int
+from simindex.errors import Argument, ArgumentValueError
 from simindex.format.layout import FIRST_BAND_TABLE
 from simindex.formulas.match_odds import band_plan, estimate_cut, exact_plan
 from simindex.queries.scheme import Scheme
-from simindex.queries.search import FingerprintQuery, Method, query_by, require_one_measure
+from simindex.queries.search import FingerprintQuery, Method, query_by, require_keeping, require_one_measure
 from simindex.sketching.permutations import FINGERPRINT_BITS
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE
 
@@ -104,14 +105,11 @@ def plan_pairs(
         require_ignorable(ignore_common)
         if isinstance(query, FingerprintQuery):
             raise ValueError(f"{call}: ignore_common is MinHash's, and this compares by SimHash")
-        if not has_texts and not config.keep_shingles:
-            raise ValueError(
-                f"{call}: ignore_common compares kept shingle hashes or texts, and this index keeps none; "
-                "build it with Config(keep_shingles=...), or give the texts"
-            )
+        if not has_texts:
+            require_keeping(config, Argument("ignore_common"), ", or give the texts")
         exact = exact or not has_texts
     if copies not in ("first", "all"):
-        raise ValueError(f'copies: expected "first" or "all", found {copies!r}')
+        raise ArgumentValueError("copies", '"first" or "all"', repr(copies))
     memory_bytes = require_int("memory_bytes", memory_bytes, _MIN_MEMORY_BYTES)
     capacity = memory_bytes // _ENTRY_BYTES
     max_run = require_int(
@@ -125,14 +123,10 @@ def plan_pairs(
         plan = _by_fingerprints(scheme, query.max_distance)
     else:
         if exact and has_texts:
-            raise ValueError(
-                f"{call}: expected exact=True, which compares kept shingles, or texts, found both"
-            )
-        if exact and not config.keep_shingles:
-            raise ValueError(
-                "exact=True compares kept shingle hashes, and this index keeps none; "
-                "build it with Config(keep_shingles=...), or give the texts"
-            )
+            either = (Argument("exact", True), ", which compares kept shingles, or texts")
+            raise ArgumentValueError(None, either, "both")
+        if exact:
+            require_keeping(config, Argument("exact", True), ", or give the texts")
         plan = _by_rows(scheme, threshold, recall, exact, has_texts)
     return replace(plan, copies=copies, max_run=max_run, capacity=capacity, ignore_common=ignore_common)
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from simindex import _kernel, batching
 from simindex.batching import bytes_of, in_order, num_workers
-from simindex.errors import ClosedError, FormatError
+from simindex.errors import Argument, ArgumentError, ArgumentValueError, ClosedError, FormatError
 from simindex.format.chunks import shingle_keys
 from simindex.format.keys import Key, pack_keys
 from simindex.format.packed import Packed, Pairs
@@ -291,10 +291,9 @@ def _require_half(keys: list[Any], documents: list[Any], present: list[int], com
             what, other = (
                 ("MinHash rows", "simhash") if compares == HAS_SIGNATURE else ("a fingerprint", "minhash")
             )
-            raise ValueError(
-                f"key {key!r:.80}: expected {what} to compare by, found a sketch that was brought in "
-                f'without; take by="{other}"'
-            )
+            found, remedy = "a sketch that was brought in without", ("take ", Argument("by", other))
+            error = ArgumentValueError(None, f"{what} to compare by", found, remedy)
+            raise error.at(f"key {key!r:.80}: ")
 
 
 def _require_samples(keys: list[Any], documents: list[Any], one_in: int) -> None:
@@ -331,6 +330,9 @@ def _naming(key: object, function: Callable[[Any], Any], argument: object) -> An
     """Return function(argument); its TypeError and ValueError get the key in front of the message."""
     try:
         return function(argument)
+    except ArgumentError as exc:
+        exc.at(f"key {key!r:.80}: ")
+        raise
     except (TypeError, ValueError) as exc:
         message = f"key {key!r:.80}: {exc}"
         try:

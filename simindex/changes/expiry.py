@@ -15,6 +15,7 @@ from itertools import takewhile
 from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.changes.pending import Pending, current_time, side_by_side
 from simindex.changes.session import Session, Writer, require_at_most
+from simindex.errors import Argument, ArgumentTypeError, ArgumentValueError
 from simindex.format.keys import Key, encode_key, key_hashes
 from simindex.format.records import Run, StoredRecord
 from simindex.queries.view import EVERY, View
@@ -44,19 +45,21 @@ def limit_of(before: datetime | None, older_than: timedelta | None) -> int:
     """Return the time before which documents expire, in microseconds since 1970-01-01 UTC."""
     if (before is None) == (older_than is None):
         found = "neither" if before is None else "both"
-        raise TypeError(f"expire: expected either before= or older_than=, found {found}")
+        either = ("either ", Argument("before"), " or ", Argument("older_than"))
+        raise ArgumentTypeError(None, either, found)
     if older_than is None:
         if isinstance(before, timedelta):
-            raise TypeError("before: expected a datetime, found a timedelta; give a duration as older_than=")
+            remedy = ("give a duration as ", Argument("older_than"))
+            raise ArgumentTypeError("before", "a datetime", "a timedelta", remedy)
         if not isinstance(before, datetime):
-            raise TypeError(f"before: expected a datetime, found {type(before).__name__}")
+            raise ArgumentTypeError("before", "a datetime", type(before).__name__)
         if before.tzinfo is None:
-            raise ValueError(f"before: expected a datetime with a time zone, found {before!r}")
+            raise ArgumentValueError("before", "a datetime with a time zone", repr(before))
         return (before - _EPOCH) // _MICROSECOND
     if not isinstance(older_than, timedelta):
-        raise TypeError(f"older_than: expected a timedelta, found {type(older_than).__name__}")
+        raise ArgumentTypeError("older_than", "a timedelta", type(older_than).__name__)
     if older_than < timedelta(0):
-        raise ValueError(f"older_than: expected a duration of 0 or more, found {older_than!r}")
+        raise ArgumentValueError("older_than", "a duration of 0 or more", repr(older_than))
     return current_time() - older_than // _MICROSECOND
 
 

@@ -10,11 +10,17 @@ import dataclasses
 import difflib
 import functools
 import importlib
+import os
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
+
+from simindex.cli.failures import INTERRUPTED, REPORTED, describe, in_options, is_option, option_of
+from simindex.cli.output import note
+from simindex.errors import ArgumentError
 
 Run = TypeVar("Run", bound=Callable[..., Any])
 
@@ -177,7 +183,31 @@ def takes(name: str, kind: type) -> Callable[[Run], Run]:
 # ---- commands ----
 
 
-class Command(click.Command):
+class Reported(click.Command):
+    """A command whose errors are printed in one line; a wrong argument of the library is a wrong option."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run it; see `click.Command`."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # The reader (`| head`) has what it wanted. Without this, Python would complain at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            ctx.exit(0)
+        except KeyboardInterrupt:
+            note("simindex: interrupted")
+            ctx.exit(INTERRUPTED)
+        except REPORTED as exc:
+            if isinstance(exc, ArgumentError) and exc.argument and is_option(name := option_of(exc.argument)):
+                reason = exc.say(in_options).removeprefix(f"{exc.argument}: ")
+                raise click.BadParameter(reason, param_hint=f"'{name}'") from exc
+            note(f"simindex: {describe(exc)}")
+            ctx.exit(getattr(exc, "exit_code", 1))
+        return result
+
+
+class Command(Reported):
     """A command, whose options stand below their headings, and its examples as they are typed."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -207,7 +237,7 @@ def command(
     return click.command(name, cls=cls, epilog=examples)
 
 
-class LazyGroup(click.Group):
+class LazyGroup(Reported, click.Group):
     """Commands that are imported when they are named: a shell waits for one of them, not for all.
 
     Attributes:

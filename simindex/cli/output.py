@@ -278,7 +278,7 @@ class Reports:
 def report_skipped(reports: Reports | None = None) -> Callable[[BadRowError], None]:
     """Return what says of the first bad rows that they are skipped."""
     reports = reports or Reports("bad row")
-    return lambda row: reports.add(f"{in_options(str(row))}; skipped")
+    return lambda row: reports.add(f"{row.say(in_options)}; skipped")
 
 
 Advance = Callable[[int, int], None]

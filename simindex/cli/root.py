@@ -1,4 +1,4 @@
-"""The command `simindex`: its commands, what is said of their errors, and `main`, which runs one."""
+"""The command `simindex`: its commands, and `main`, which runs one."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ import click
 from click.shell_completion import get_completion_class
 
 from simindex.cli.command import LazyGroup
-from simindex.cli.failures import INTERRUPTED, REPORTED, describe, wrong_option
-from simindex.cli.output import note
 
 _SECTIONS = {
     "Build": {
@@ -54,30 +52,6 @@ _SECTIONS = {
     },
     "Many machines": {"scaleout": ("scaleout", "Jobs over many machines.")},
 }
-
-
-class Commands(LazyGroup):
-    """The commands, with their errors in one line."""
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run a command; see `click.Group`."""
-        try:
-            result = super().invoke(ctx)
-            sys.stdout.flush()
-        except BrokenPipeError:
-            # The reader (`| head`) has what it wanted. Without this, Python would complain at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            ctx.exit(0)
-        except KeyboardInterrupt:
-            note("simindex: interrupted")
-            ctx.exit(INTERRUPTED)
-        except REPORTED as exc:
-            wrong = wrong_option(exc)
-            if wrong is not None:
-                raise click.BadParameter(wrong[1], param_hint=f"'{wrong[0]}'") from exc
-            note(f"simindex: {describe(exc)}")
-            ctx.exit(getattr(exc, "exit_code", 1))
-        return result
 
 
 # ---- options before the command ----
@@ -126,7 +100,7 @@ def _first(name: str, callback: Any, help_: str) -> click.Option:
     )
 
 
-app = Commands(
+app = LazyGroup(
     name="simindex",
     package="simindex.cli.commands",
     sections=_SECTIONS,

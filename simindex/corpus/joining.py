@@ -19,7 +19,7 @@ from simindex.changes.documents import naming_keys
 from simindex.checks import require_callable
 from simindex.config import MOST_KEPT_SHINGLES, Config, both_values, differing_fields
 from simindex.corpus.entries import entries_of
-from simindex.errors import ConfigMismatchError
+from simindex.errors import ArgumentValueError, ConfigMismatchError
 from simindex.format.keys import Key
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.index import Index
@@ -80,9 +80,9 @@ def join(
         left, right = (_opened(side, max_candidates, opened) for side in (a, b))
         asked = left if right is None else right
         if config is not None and asked is not None:
-            raise ValueError("join: expected config for two corpora only, found an index, which has its own")
+            raise ArgumentValueError("config", "none beside an index, which has its own")
         if left is not None and right is not None and os.path.samefile(left.path, right.path):
-            raise ValueError(f"join: expected two indexes, found {left.path} twice; see Index.pairs")
+            raise ArgumentValueError(None, "two indexes", f"{left.path} twice", "see Index.pairs")
         if left is not None and right is not None:
             _require_comparable(left, right)
         keys_are_metadata = asked is None
@@ -110,12 +110,9 @@ def _require_comparable(a: Index, b: Index) -> None:
     """Refuse two indexes whose sketches are of different settings or seeds."""
     if origin_of(a.config) != origin_of(b.config):
         differing = differing_fields(a.config, b.config)
-        raise ConfigMismatchError(
-            f"join: expected indexes of one kind of sketches, found {a.path} and {b.path} with "
-            f"{both_values(differing)}; sketches of other settings or seeds mean other things: build one of "
-            "them again, from its texts",
-            differing,
-        )
+        found = f"join: expected indexes of one kind of sketches, found {a.path} and {b.path} with "
+        reason = "; sketches of other settings or seeds mean other things: build one again, from its texts"
+        raise ConfigMismatchError((found, both_values(differing), reason), differing)
 
 
 class Joined(SnapshotIterator[Pair]):

@@ -280,7 +280,7 @@ def _packable(value: Any) -> object:
             return plain(value)
     if isinstance(value, datetime):
         if value.utcoffset() is None:
-            raise ValueError(f"{value!r}, which has no time zone; give it one, as tzinfo=timezone.utc")
+            raise ValueError(f"{value!r}, which has no time zone; give it one, such as UTC")
         return datetime.combine(value.date(), value.timetz())  # a plain one in the place of pandas' own
     is_large = isinstance(value, int)
     raise TypeError(

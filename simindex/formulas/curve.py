@@ -10,6 +10,7 @@ import math
 from functools import lru_cache
 
 from simindex.checks import require_share
+from simindex.errors import ArgumentValueError
 
 ROW_VALUES = 256
 """A stored row has 8 bits, so two unequal rows agree by chance in one of 256 cases."""
@@ -63,7 +64,7 @@ def candidate_probability(
     if bands < 1 or (rows is not None and rows < 1):
         raise ValueError(f"expected at least 1 band and 1 row, found {bands} and {rows}")
     if prefix_bits is not None and prefix_bits < 1:
-        raise ValueError(f"prefix_bits: expected 1 or more, found {prefix_bits}")
+        raise ArgumentValueError("prefix_bits", "1 or more", prefix_bits)
     whole, bits = (rows, 0) if prefix_bits is None else divmod(prefix_bits, ROW_BITS)
     different = 1 - similarity
     agree = (similarity + different / ROW_VALUES) ** (whole or 0) * (similarity + different / (1 << bits))
@@ -174,7 +175,7 @@ def pick_bands(threshold: float, num_perm: int) -> int:
     """
     require_share("threshold", threshold)
     if num_perm < 1:
-        raise ValueError(f"num_perm: expected 1 or more, found {num_perm}")
+        raise ArgumentValueError("num_perm", "1 or more", num_perm)
     target = -num_perm * math.log(threshold)
     bands = 1
     while bands * math.log(bands) < target:

@@ -19,6 +19,7 @@ import numpy as np
 
 from simindex.checks import require_int, require_share
 from simindex.config import Config
+from simindex.errors import ArgumentValueError
 from simindex.formulas.curve import (
     DEFAULT_RECALL,
     MAX_ROWS,
@@ -315,10 +316,11 @@ def threshold_for(
 
     if not finds(1):
         found = match_probability(similarity, 0.001, config, shingles=shingles)
-        raise ValueError(
-            f"similarity: expected one that {config.num_perm} rows find with probability {1 - miss:g}, found "
-            f"{similarity}, which is found with {found:.3g} at most; "
-            "build the index with a larger num_perm"
+        raise ArgumentValueError(
+            "similarity",
+            f"one that {config.num_perm} rows find with probability {1 - miss:g}",
+            f"{similarity}, which is found with {found:.3g} at most",
+            "build the index with a larger num_perm",
         )
     return bisect_left(range(1, 1001), True, key=lambda thousandths: not finds(thousandths)) / 1000
 

@@ -37,7 +37,7 @@ class BadFileError(BadRowError):
     @classmethod
     def of(cls, error: InputError) -> BadFileError:
         """Return what a reader has raised as an error of this kind."""
-        return error if isinstance(error, BadFileError) else cls(error.place, error.reason)
+        return error if isinstance(error, BadFileError) else cls(*error.args)
 
 
 class NoTextError(BadFileError):

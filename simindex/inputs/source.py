@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, cast
 from simindex import remote
 from simindex.batching import bytes_of, in_parts
 from simindex.checks import set_int
-from simindex.errors import InputError, reason_of
+from simindex.errors import Argument, InputError, reason_of
 from simindex.inputs.rows import BadRowError, Fields, NoTextError, Row, tidy_path
 from simindex.inputs.streams import PACKINGS, Stream, is_utf8
 from simindex.remote import is_remote
@@ -66,11 +66,12 @@ class Limits:
     def __post_init__(self) -> None:
         set_int(self, "row", 1, _MOST)
 
-    def refusal(self, what: str) -> str:
+    def refusal(self, what: str) -> tuple[object, ...]:
         """Return why something that takes too much memory is refused."""
         share = ", 32 times as much," if what == "a page" else ""
         size = _size({"a page": self.page, "a window": self.window}.get(what, self.row))
-        return f"expected {what} of at most {size}, found more; --max-row (Limits.row){share} sets the limit"
+        limit = Argument("row", of="Limits")
+        return f"expected {what} of at most {size}, found more; ", limit, f"{share} sets the limit"
 
 
 def _size(num_bytes: int) -> str:
@@ -205,7 +206,7 @@ class Source:
             except InputError:
                 raise
             except Exception as exc:  # gzip, zlib, lzma and zstd each raise errors of their own
-                raise InputError(self.name, f"cannot be read: {_why(exc, self.limits)}") from exc
+                raise InputError(self.name, ("cannot be read: ", _why(exc, self.limits))) from exc
         return content.removeprefix(BYTE_ORDER_MARK)
 
     def _whole(self, stream: Stream) -> bytes:
@@ -302,7 +303,7 @@ class Lines:
     def _unreadable(self, error: Exception) -> InputError:
         """Return what is said of an error of gzip, zlib or zstd; each raises its own."""
         beyond = f" beyond line {self.number:,}" if self.number else ""
-        return InputError(self._name, f"cannot be read{beyond}: {_why(error, self.limits)}")
+        return InputError(self._name, (f"cannot be read{beyond}: ", _why(error, self.limits)))
 
     def _long_line(self, first: bytes) -> bytes | BadRowError:
         readline = self.stream.file.readline
@@ -318,7 +319,7 @@ class Lines:
         return BadRowError(f"{self._name}:{self.number + 1}", self.limits.refusal("a line"))
 
 
-def _why(error: Exception, limits: Limits) -> str:
+def _why(error: Exception, limits: Limits) -> object:
     reason = reason_of(error)
     # The one error of zstd, and of lzma, that another limit helps against; it has no number, only its words.
     if "too much memory" in reason or "Memory usage limit" in reason:

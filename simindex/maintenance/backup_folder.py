@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from simindex.changes.session import clear_unnamed
 from simindex.checks import local_path
-from simindex.config import differing_fields
+from simindex.config import both_values, differing_fields
 from simindex.errors import BackupTargetError, ConfigMismatchError, CorruptIndexError, IndexFullError, damaged
 from simindex.format.keys import segment_prefix
 from simindex.format.layout import SegmentEntry
@@ -104,12 +104,9 @@ def _manifest_of_backup(store: Store, source: Store, scheme: Scheme) -> Manifest
     if theirs.identity != scheme.identity:
         fields = differing_fields(theirs.config, scheme.config)
         if fields:
-            differing = "; ".join(
-                f"{name}: {there!r} there, {own!r} here" for name, (there, own) in fields.items()
-            )
-            raise ConfigMismatchError(
-                f"{wanted} an index of another configuration ({differing}); choose another path", fields
-            )
+            differing = both_values(fields, "{} there, {} here")
+            found = (f"{wanted} an index of other settings (", differing, "); choose another path")
+            raise ConfigMismatchError(found, fields)
         raise BackupTargetError(f"{wanted} another index; choose another path")
     with store.reading() as txn:
         stored, mark = stored_manifest(txn), txn.get("meta", BACKUP_KEY)

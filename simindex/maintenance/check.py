@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from simindex.checks import local_path, require_callable
-from simindex.errors import CorruptIndexError, SimIndexError
+from simindex.errors import ArgumentValueError, CorruptIndexError, SimIndexError
 from simindex.format.keys import NUMBER_KEY_BYTES, number_of, segment_of
 from simindex.format.meta import (
     BACKUP_KEY,
@@ -240,7 +240,7 @@ def check(
     True
     """
     if level not in ("full", "quick"):
-        raise ValueError(f'level: expected "full" or "quick", found {level!r}')
+        raise ArgumentValueError("level", '"full" or "quick"', repr(level))
     require_callable("progress", progress)
     folder = str(Path(local_path(path)))
     problems: list[Problem] = []

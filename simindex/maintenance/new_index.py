@@ -25,7 +25,7 @@ from simindex.changes.pending import Pending, side_by_side
 from simindex.changes.session import Session, Writer
 from simindex.checks import require_callable, require_conflict
 from simindex.config import Config, SimHashConfig, both_values, differing_fields
-from simindex.errors import ConfigMismatchError, SimIndexError, damaged
+from simindex.errors import ArgumentTypeError, ArgumentValueError, ConfigMismatchError, SimIndexError, damaged
 from simindex.format.bulk import NO_LEADER, Records, decode_records
 from simindex.format.keys import NUMBER_KEY_BYTES, numbers_of
 from simindex.format.layout import Layout
@@ -284,13 +284,13 @@ def merge(
     """
     require_callable("progress", progress)
     if isinstance(sources, str | bytes | os.PathLike):
-        raise TypeError(f"sources: expected several folders, found one, {sources!r}")
+        raise ArgumentTypeError("sources", "several folders", f"one, {sources!r}")
     require_conflict(on_conflict)
     counts = [0, 0, 0]
     with ExitStack() as stack:
         read = [stack.enter_context(opened(source)) for source in sources]
         if not read:
-            raise ValueError("sources: expected one index or more, found none")
+            raise ArgumentValueError("sources", "one index or more", "none")
         _require_alike(read)
         paths = [source.path for source in read]
         folder = place_of(destination, paths)
@@ -309,8 +309,11 @@ def _require_alike(sources: list[Source]) -> None:
         differing = differing_fields(first.config, other.config)
         if differing:
             raise ConfigMismatchError(
-                f"expected indexes of one configuration, found {first.path} and {other.path} with "
-                f"{both_values(differing)}; sketches of other settings or seeds cannot be compared",
+                (
+                    f"expected indexes of one configuration, found {first.path} and {other.path} with ",
+                    both_values(differing),
+                    "; sketches of other settings or seeds cannot be compared",
+                ),
                 differing,
             )
         require_alike(held, other.manifest.sources)

@@ -40,8 +40,9 @@ class StoreError(SimIndexError, OSError):
         super().__init__(number, what, uri)
         self.path = uri
 
-    def __str__(self) -> str:
-        return f"{self.path}: {self.strerror}"
+    def parts(self) -> tuple[object, ...]:
+        """Return the parts of the message."""
+        return self.path, ": ", self.strerror
 
     def __reduce__(self) -> tuple[type[StoreError], tuple[object, ...]]:
         """Errors of other machines come home pickled."""

@@ -27,11 +27,13 @@ import numpy as np
 from simindex import _kernel
 from simindex.checks import require_ignorable, require_int, require_share
 from simindex.config import COARSEST_SAMPLE, Config
+from simindex.errors import Argument, ArgumentValueError
 from simindex.format.chunks import shingle_keys
 from simindex.format.keys import Key
 from simindex.format.records import StoredRecord, decode_kept
 from simindex.jsonable import fields_of
 from simindex.queries.matches import Results
+from simindex.queries.search import require_keeping
 from simindex.queries.view import EVERY, View
 from simindex.sketching.document import Document, Texts, document_under, shingles_in
 from simindex.sketching.sample import FLOOR, all_hashes, mixed_hashes, sample_of_hashes, sample_top
@@ -198,12 +200,16 @@ def deciding_sample(num_shingles: int, threshold: float) -> int:
     return next(coarser, 1)
 
 
-def require_samples(config: Config, call: str) -> None:
-    """Raise ValueError where an index has no table of sampled shingles; `call` is the public name."""
+def require_samples(config: Config) -> None:
+    """Raise ValueError where an index has no table of sampled shingles."""
     if not config.containment:
-        raise ValueError(
-            f"{call} needs a table of sampled shingles, and this index was built without; "
-            "build it with Config(containment=1), or with one in more for long texts"
+        remedy = (
+            "build it with ",
+            Argument("containment", 1, of="Config"),
+            ", or with one in more for long texts",
+        )
+        raise ArgumentValueError(
+            None, "an index with a table of sampled shingles", "one that was built without", remedy
         )
 
 
@@ -269,39 +275,38 @@ class ContainmentQuery(NamedTuple):
 
     def require(self, config: Config) -> None:
         """Refuse what the index cannot answer. Raises TypeError and ValueError."""
-        require_samples(config, "query_containment")
+        require_samples(config)
         require_share("threshold", self.threshold)
+        exact, stored = Argument("exact", True), Argument("direction", "in_stored")
         if self.direction not in ("either", "in_stored", "in_query"):
-            raise ValueError(
-                f'direction: expected "either", "in_stored" or "in_query", found {self.direction!r}'
-            )
+            raise ArgumentValueError("direction", '"either", "in_stored" or "in_query"', repr(self.direction))
         if self.limit is not None:
             require_int("limit", self.limit, 1)
         if self.ignore_common is not None:
             require_ignorable(self.ignore_common)
             if self.exact:
-                raise ValueError("ignore_common goes by sampled shingles; expected no exact=True, found it")
+                raise ArgumentValueError(
+                    None,
+                    ("no ", exact, ", for ", Argument("ignore_common"), " goes by sampled shingles"),
+                    "it",
+                )
             if self.texts is None and self.direction != "in_stored":
-                raise ValueError(
-                    "ignore_common: expected texts, by which a stored document's own shingles are known, or "
-                    f'direction="in_stored", found neither, and direction="{self.direction}"'
+                raise ArgumentValueError(
+                    "ignore_common",
+                    ("texts, by which a stored document's own shingles are known, or ", stored),
+                    "neither",
                 )
         if self.sample is not None:
             require_int("sample", self.sample, config.containment, COARSEST_SAMPLE)
             if self.sample & (self.sample - 1):
-                raise ValueError(f"sample: expected a power of two, found {self.sample}")
+                raise ArgumentValueError("sample", "a power of two", self.sample)
             if self.direction != "in_stored":
-                raise ValueError(
-                    f'sample: expected direction="in_stored", found "{self.direction}": what the query '
-                    "holds is met by its own sample, for which all shingles of the query are looked up"
-                )
+                reason = ", for what the query holds is met by its own sample"
+                raise ArgumentValueError("sample", (stored, reason), repr(self.direction))
         if self.exact and self.texts is not None:
-            raise ValueError("expected exact=True, which counts kept shingles, or texts, found both")
-        if self.exact and not config.keep_shingles:
-            raise ValueError(
-                "exact=True counts kept shingle hashes, and this index keeps none; "
-                "build it with Config(keep_shingles=...), or give the texts"
-            )
+            raise ArgumentValueError(None, (exact, ", which counts kept shingles, or texts"), "both")
+        if self.exact:
+            require_keeping(config, exact, ", or give the texts")
 
     def answers(self, view: View, documents: Iterable[Document]) -> list[ContainmentMatches]:
         """Return `matches` of each document; one look-up for many texts finds those that meet none."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from simindex.checks import require_int
 from simindex.config import Config
+from simindex.errors import ArgumentTypeError
 from simindex.format.chunks import shingle_keys
 from simindex.format.keys import Key
 from simindex.jsonable import fields_of
@@ -110,7 +111,7 @@ def passages(
 ) -> StoredPassages:
     """Return where a text stands, longest first; see `Index.passages`."""
     config, names = view.scheme.config, dict[str, int]()
-    require_samples(config, "passages")
+    require_samples(config)
     _require_text("text", text)
     min_words = require_int("min_words", min_words, 1)
     if limit is not None:
@@ -213,4 +214,4 @@ def _estimated(
 
 def _require_text(name: str, text: object) -> None:
     if not isinstance(text, str):
-        raise TypeError(f"{name}: expected a str, found {type(text).__name__}; only a text has places")
+        raise ArgumentTypeError(name, "a str", type(text).__name__, "only a text has places")

@@ -22,6 +22,7 @@ from simindex import _kernel
 from simindex.batching import Part, bytes_of, in_order, in_parts, num_workers
 from simindex.checks import require_int, require_share
 from simindex.config import Config
+from simindex.errors import Argument, ArgumentValueError
 from simindex.format.keys import Key
 from simindex.format.layout import FIRST_BAND_TABLE
 from simindex.format.records import FoundRecord, decode_found, decode_kept
@@ -112,7 +113,7 @@ class BandQuery(NamedTuple):
         the last segment: each sees only those before it, and `NO_VALUE` marks what it was compared with."""
         config = view.scheme.config
         if self.exact:
-            require_kept(config.keep_shingles, batch)
+            require_kept(config, batch)
         cut = self.max_candidates, self.max_bucket, own_first
         found = search_bands(view, batch, *self.plan(config.num_perm), *cut)
         if self.max_distance is None:
@@ -202,11 +203,9 @@ def matches_of_stored(view: View, key: Key, query: Query) -> Matches:
     # A text of punctuation can lack the fingerprint, too, but no text has a fingerprint alone.
     is_brought_in = record.present == HAS_FINGERPRINT or view.sources & OF_ROWS
     if record.present and not record.present & query.compares and is_brought_in:
-        other = "simhash" if record.present == HAS_FINGERPRINT else "minhash"
-        raise ValueError(
-            f"key {key!r}: expected {half_of(query)}, found a sketch that was brought in "
-            f'without; take by="{other}"'
-        )
+        other = Argument("by", "simhash" if record.present == HAS_FINGERPRINT else "minhash")
+        found, remedy = "a sketch that was brought in without", ("take ", other)
+        raise ArgumentValueError(None, half_of(query), found, remedy).at(f"key {key!r}: ")
     batch = view.sketch_batch(number, record)
     return query.matches(view, query.find(view, batch), without=number)[0]
 
@@ -215,9 +214,9 @@ def require_comparable(view: View, compares: int) -> None:
     """Refuse a question by MinHash, `compares` as of a query, where all stored documents are bare
     fingerprints."""
     if compares == HAS_SIGNATURE and not view.sources and view.num_documents:
-        raise ValueError(
-            "expected stored documents with MinHash rows, but this index holds bare fingerprints alone; "
-            'ask by SimHash: query_simhash(), or by="simhash"'
+        remedy = ("ask by SimHash: ", Argument("by", "simhash"))
+        raise ArgumentValueError(
+            None, "documents with MinHash rows", "an index that holds bare fingerprints alone", remedy
         )
 
 
@@ -267,16 +266,22 @@ def search_bands(
     return Found(batch, found, truncated)
 
 
-def require_kept(keep_shingles: int, batch: SketchBatch) -> None:
-    """Raise ValueError where sketches cannot be compared by kept shingles."""
-    if not keep_shingles:
-        raise ValueError(
-            "exact=True compares kept shingle hashes, and this index keeps none; "
-            "build it with Config(keep_shingles=...)"
+def require_keeping(config: Config, argument: Argument, otherwise: str = "") -> None:
+    """Raise ValueError where an index keeps no shingles, which an argument needs."""
+    if not config.keep_shingles:
+        remedy = ("build it with ", Argument("keep_shingles", of="Config"), otherwise)
+        raise ArgumentValueError(
+            None, ("kept shingle hashes for ", argument), "that this index keeps none", remedy
         )
+
+
+def require_kept(config: Config, batch: SketchBatch) -> None:
+    """Raise ValueError where sketches cannot be compared by kept shingles."""
+    require_keeping(config, Argument("exact", True))
     for present, kept in zip(batch.present, batch.kept or [], strict=True):
         if present & HAS_SIGNATURE and kept is None:
-            raise ValueError("exact=True: expected a document, found a sketch without kept shingles")
+            expected = ("a document to compare with ", Argument("exact", True))
+            raise ArgumentValueError(None, expected, "a sketch without kept shingles")
 
 
 def matches_of(
@@ -442,12 +447,17 @@ def method_of(
     """Return the method of a call, by default MinHash first; a threshold left at its default counts as not
     given."""
     if by not in (None, "minhash", "simhash"):
-        raise ValueError(f'by: expected "minhash", "simhash" or None, found {by!r}')
+        raise ArgumentValueError("by", '"minhash", "simhash" or None', repr(by))
     method: Method = by or ("minhash" if config.num_perm else "simhash")
     if method == "minhash" and not config.num_perm:
-        raise ValueError(f"{call} needs MinHash, and this index was built with num_perm=0")
+        remedy = ("ask by SimHash: ", Argument("by", "simhash"))
+        raise ArgumentValueError(
+            None, "an index with MinHash", ("one built with ", Argument("num_perm", 0, of="Config")), remedy
+        )
     if (method == "simhash" or max_distance is not None) and config.simhash is None:
-        raise ValueError(f"{call} needs SimHash, and this index was built with simhash=None")
+        raise ArgumentValueError(
+            None, "an index with SimHash", ("one built with ", Argument("simhash", None, of="Config"))
+        )
     if method == "simhash" and threshold not in (None, DEFAULT_THRESHOLD):
         raise ValueError(
             f"{call}: threshold is MinHash's, and this compares by SimHash; expected max_distance="

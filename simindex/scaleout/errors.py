@@ -34,4 +34,4 @@ def naming_index(path: str) -> Iterator[None]:
     try:
         yield
     except ConfigMismatchError as exc:
-        raise ConfigMismatchError(f"{path}: {exc}", exc.fields).located(path) from None
+        raise ConfigMismatchError((path, ": ", exc.args), exc.fields).located(path) from None

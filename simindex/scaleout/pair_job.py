@@ -30,6 +30,7 @@ from simindex.config import Config
 from simindex.corpus.dedup.comparison import config_for
 from simindex.corpus.dedup.journal import JobError, digest_of
 from simindex.corpus.outputs.output import replacing
+from simindex.errors import Argument
 from simindex.format.keys import Key
 from simindex.format.rows import NO_VALUE
 from simindex.formulas.curve import DEFAULT_THRESHOLD
@@ -573,7 +574,9 @@ def plan_pairs(
     if is_planned(work, digest, force=force):
         return StagedPairs(work)
     if os.path.exists(sink) and not force:
-        raise JobError(f"{sink}: expected no file there, found one; force=True replaces it")
+        raise JobError(
+            f"{sink}: expected no file there, found one; ", Argument("force", True), " replaces it"
+        )
     stages = stages._replace(folder=os.path.join(os.path.abspath(work), STAGES_OF + digest))
     if entries is None:
         os.makedirs(stages.sketches, exist_ok=True)

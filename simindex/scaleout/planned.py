@@ -14,6 +14,7 @@ from simindex.config import Config
 from simindex.corpus.dedup.journal import JobError, digest_of
 from simindex.corpus.entries import PathEntries, entries_of
 from simindex.corpus.outputs.output import whole_file
+from simindex.errors import Argument
 from simindex.inputs import pass_over
 from simindex.scaleout.cluster import Tasks
 from simindex.scaleout.dedup_stages import decide, write_part, writes_by_parts
@@ -135,9 +136,8 @@ class PlannedJob:
             return  # their commits are compared where they are opened
         entries = require_files(stages.inputs, "stage")
         if digest_of(self.plan.job | entries.digest()) != self.plan.digest:
-            raise JobError(
-                f"{self.work}: the inputs have changed since they were planned; plan them with force=True"
-            )
+            found = f"{self.work}: the inputs have changed since they were planned; plan them with "
+            raise JobError(found, Argument("force", True))
 
     def _require_decided(self) -> None:
         self._require_unchanged()
@@ -186,7 +186,7 @@ def is_planned(work: str, digest: str, *, force: bool) -> bool:
     if not os.path.exists(os.path.join(work, "plan")):
         return False
     if _plan_in(work).digest != digest:
-        raise JobError(f"{work}: found the plan of another job; force=True discards it")
+        raise JobError(f"{work}: found the plan of another job; ", Argument("force", True), " discards it")
     return True
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from simindex.checks import frame_library
 from simindex.config import Shingles, WordShingles
+from simindex.errors import ArgumentTypeError
 from simindex.sketching.sketch import Sketch, SketchBatch
 
 Shingle = str | bytes | int | np.integer[Any]
@@ -82,9 +83,10 @@ def shingles_in(document: object, shingles: Shingles) -> Iterable[Any]:
 
 
 def _no_document(found: str, remedy: str) -> TypeError:
-    return TypeError(
-        "document: expected a str, a collection of shingles (str, bytes or int), a mapping of shingles to "
-        f"weights, or a Sketch; found {found}{remedy}"
+    return ArgumentTypeError(
+        "document",
+        "a str, a collection of shingles (str, bytes or int), a mapping of shingles to weights, or a Sketch",
+        f"{found}{remedy}",
     )
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from simindex import _kernel
 from simindex.config import Shingles, WordShingles
+from simindex.errors import ArgumentTypeError
 from simindex.sketching import alphabet
 from simindex.sketching.document import shingles_in
 from simindex.sketching.normalization import folds_case, kernel_folds, prepare, steps_before
@@ -78,7 +79,7 @@ def ready_hashes(shingles: Iterable[str | bytes | int], seed: int) -> np.ndarray
 def document_hashes(document: Any, shingles: Shingles, seed: int) -> np.ndarray:
     """Return the hashes of the shingles of a document, a str or ready shingles: uint64, repeats included."""
     if isinstance(document, Sketch):
-        raise TypeError("document: expected a text or ready shingles, found a Sketch, which has neither")
+        raise ArgumentTypeError("document", "a text or ready shingles", "a Sketch, which has neither")
     if isinstance(document, str):
         return shingle_hashes(document, shingles, seed)
     if isinstance(document, Mapping):
@@ -95,7 +96,7 @@ def weighted_hashes(weighted: Mapping[Any, float], seed: int) -> tuple[np.ndarra
     hashes = ready_hashes(weighted.keys(), seed)
     weights = np.array(list(weighted.values()))
     if weights.size and weights.dtype.kind not in "iufb":
-        raise TypeError(f"weights: expected numbers, found {weights.dtype}")
+        raise ArgumentTypeError("weights", "numbers", weights.dtype)
     weights = weights.astype(np.float64)
     if not np.all(np.isfinite(weights)) or np.any(weights < 0):
         raise ValueError("weights: expected finite numbers of 0 or more")

@@ -18,7 +18,7 @@ import xxhash
 
 from simindex import _kernel
 from simindex.config import Config
-from simindex.errors import ConfigMismatchError
+from simindex.errors import ArgumentTypeError, ArgumentValueError, ConfigMismatchError
 from simindex.formulas.estimator import similarity_table
 from simindex.sketching.hash_family import band_words
 from simindex.sketching.sample import Sample, Samples
@@ -39,26 +39,28 @@ def fingerprint_of(value: object) -> int:
     """Return a fingerprint as an int of 0..2**64-1, of an int, a negative one too, or of hexadecimal text."""
     if isinstance(value, str):
         if not _HEXADECIMAL.fullmatch(value):
-            raise ValueError(f"fingerprint: expected 1 to 16 hexadecimal digits, found {value!r:.40}")
+            raise ArgumentValueError("fingerprint", "1 to 16 hexadecimal digits", f"{value!r:.40}")
         return int(value, 16)
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f"fingerprint: expected an int or hexadecimal text, found {type(value).__name__}")
+        raise ArgumentTypeError("fingerprint", "an int or hexadecimal text", type(value).__name__)
     if not -(2**63) <= value < 2**64:
-        raise ValueError(f"fingerprint: expected -2**63..2**64-1, found {value}")
+        raise ArgumentValueError("fingerprint", "-2**63..2**64-1", value)
     return int(value) % 2**64
 
 
 def fingerprints_of(values: Iterable[Any]) -> np.ndarray:
     """Return fingerprints as a new array of uint64, of 64-bit integers or of what `fingerprint_of` takes."""
     if isinstance(values, str | bytes | bytearray) or not isinstance(values, Iterable):
-        raise TypeError(
-            f"fingerprints: expected an array or an iterable of them, found {type(values).__name__}; "
-            "one comes as Sketch.from_fingerprint"
+        raise ArgumentTypeError(
+            "fingerprints",
+            "an array or an iterable of them",
+            type(values).__name__,
+            "one comes as Sketch.from_fingerprint",
         )
     if hasattr(values, "__array__"):
         array = np.asarray(values)
         if array.ndim != 1:
-            raise ValueError(f"fingerprints: expected an array of 1 dimension, found {array.ndim}")
+            raise ArgumentValueError("fingerprints", "an array of 1 dimension", array.ndim)
         if array.dtype in (np.uint64, np.int64):
             return array.astype(np.uint64)  # a copy, with the same bits
         values = array.tolist()
@@ -67,7 +69,7 @@ def fingerprints_of(values: Iterable[Any]) -> np.ndarray:
         try:
             made.append(fingerprint_of(value))
         except (TypeError, ValueError) as exc:
-            raise type(exc)(f"place {place}: {exc}") from None
+            raise (TypeError if isinstance(exc, TypeError) else ValueError)(f"place {place}: {exc}") from None
     return np.array(made, dtype=np.uint64)
 
 
@@ -170,18 +172,18 @@ class Sketch:
             try:
                 array = np.array([operator.index(row) & 0xFF for row in rows])
             except TypeError as exc:
-                raise TypeError(f"rows: expected integers, found {exc}") from exc
+                raise ArgumentTypeError("rows", "integers", exc) from exc
         if array.ndim != 1 or not 8 <= array.size <= 1024 or array.size % 8:
             usable = min(array.size // 8 * 8, 1024) if array.ndim == 1 else 0
             remedy = f"; take the first {usable} of each signature, as rows[:{usable}]" if usable else ""
-            raise ValueError(
-                f"rows: expected a multiple of 8 in 8..1024 integers, found shape {array.shape}{remedy}"
+            raise ArgumentValueError(
+                "rows", "a multiple of 8 in 8..1024 integers", f"shape {array.shape}{remedy}"
             )
         if array.dtype.kind not in "iu":
-            raise TypeError(f"rows: expected integers, found {array.dtype}")
+            raise ArgumentTypeError("rows", "integers", array.dtype)
         taken = None if fingerprint is None else fingerprint_of(fingerprint)
         if config is not None and array.size != config.num_perm:
-            raise ValueError(f"rows: expected the {config.num_perm} of the configuration, found {array.size}")
+            raise ArgumentValueError("rows", f"the {config.num_perm} of the configuration", array.size)
         origin = None if config is None else origin_of(config)
         return cls(int(array.size), band_words(array), taken, None, origin)
 
@@ -372,9 +374,7 @@ class SketchBatch(Sequence[Sketch]):
         """
         for name, values in (("keys", keys), ("metadata", metadata)):
             if values is not None and len(values) != len(self):
-                raise ValueError(
-                    f"{name}: expected one for each of {len(self):,} sketches, found {len(values):,}"
-                )
+                raise ArgumentValueError(name, f"one for each of {len(self):,} sketches", f"{len(values):,}")
         return KeyedSketches(self, list(keys), None if metadata is None else list(metadata))
 
     @classmethod

@@ -17,7 +17,7 @@ import numpy as np
 from simindex import _kernel
 from simindex.checks import require_many
 from simindex.config import Config, Shingles
-from simindex.errors import ConfigMismatchError
+from simindex.errors import ArgumentValueError, ConfigMismatchError
 from simindex.sketching.document import Document, shingles_in
 from simindex.sketching.hash_family import hash_functions
 from simindex.sketching.normalization import kernel_folds, prepare, steps_before
@@ -253,7 +253,7 @@ class Sketcher:
             has_rows = np.array([words is not None for words in found], dtype=bool)
             for sketch in sketches:
                 if sketch.num_perm != config.num_perm and sketch.words is not None:
-                    raise ValueError(f"sketch: expected num_perm {config.num_perm}, found {sketch.num_perm}")
+                    raise ArgumentValueError("sketch", f"num_perm {config.num_perm}", sketch.num_perm)
             if has_rows.any():
                 joined = np.concatenate([words for words in found if words is not None])
                 batch.words[has_rows] = joined.reshape(-1, config.num_perm // 8)
@@ -281,8 +281,8 @@ class Sketcher:
             elif not config.simhash or sketch.fingerprint is None:
                 named = {"MinHash rows": config.num_perm, "a fingerprint": config.simhash}
                 wanted = " or ".join(name for name, is_on in named.items() if is_on)
-                raise ValueError(
-                    f"sketch: expected {wanted}, which this configuration compares, found {sketch!r}"
+                raise ArgumentValueError(
+                    "sketch", f"{wanted}, which this configuration compares", repr(sketch)
                 )
 
 

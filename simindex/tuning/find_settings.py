@@ -16,6 +16,7 @@ import numpy as np
 
 from simindex.checks import require_callable, require_share
 from simindex.config import FEW_SHINGLES, CharShingles, Config, Shingles, WordShingles
+from simindex.errors import Argument, ArgumentValueError
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.tuning.labels import Goal, Labels, points_of, read_labels
 from simindex.tuning.measures import TextPairs, distances, measured
@@ -120,9 +121,9 @@ def tune(
         if value is not None:
             require_share(name, value)
             if pairs is None:
-                raise ValueError(f"{name}: expected labelled pairs beside it, pairs=..., found none")
+                raise ArgumentValueError(name, ("labelled pairs beside it, ", Argument("pairs")), "none")
     if precision is not None and recall is not None:
-        raise ValueError("precision: expected either it or a recall, found both")
+        raise ArgumentValueError("precision", "either it or a recall", "both")
     by = WordShingles() if shingles is None else shingles
     sample = read_sample(documents, progress)
     labels = None if pairs is None else read_labels(pairs, sample)

@@ -289,7 +289,7 @@ def test_touch_inside_a_transaction_is_seen_there_and_rolled_back_with_it(
 def test_expire_takes_a_time_or_a_duration_and_nothing_else(index: Index, clock: Clock) -> None:
     assert index.expire(older_than=timedelta(seconds=7)) == 3
     assert index.expire(older_than=timedelta(days=100_000)) == 0
-    both = "either before= or older_than=, found "
+    both = "either before=... or older_than=..., found "
     day: Any = timedelta(days=1)
     wrong: list[tuple[dict[str, Any], type[Exception], str]] = [
         ({}, TypeError, both + "neither"),

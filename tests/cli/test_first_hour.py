@@ -90,15 +90,15 @@ def test_settings_that_no_index_has_are_wrong_usage(
 @pytest.mark.parametrize(
     ("stored", "asked", "said"),
     [
-        ("--words 3", "--words 5", "--words 3, not --words 5"),
-        ("--words 4", "--chars 9", "--words 4, not --chars 9"),
-        ("--normalize nfkc", "--normalize none", "--normalize 'nfkc', not --normalize 'none'"),
-        ("--num-perm 64", "--num-perm 128", "--num-perm 64, not --num-perm 128"),
-        ("--no-minhash", "--num-perm 8", "--no-minhash, not --num-perm 8"),
-        ("--no-simhash", "--max-distance 2", "--no-simhash, not --max-distance 2"),
-        ("--max-distance 2", "--max-distance 4", "--max-distance 2, not --max-distance 4"),
-        ("--seed 7", "--seed 8", "--seed 7, not --seed 8"),
-        ("--containment 8", "--containment 4", "--containment 8, not --containment 4"),
+        ("--words 3", "--words 5", "stored --words 3, asked for --words 5"),
+        ("--words 4", "--chars 9", "stored --words 4, asked for --chars 9"),
+        ("--normalize nfkc", "--normalize none", "stored --normalize 'nfkc', asked for --normalize 'none'"),
+        ("--num-perm 64", "--num-perm 128", "stored --num-perm 64, asked for --num-perm 128"),
+        ("--no-minhash", "--num-perm 8", "stored --no-minhash, asked for --num-perm 8"),
+        ("--no-simhash", "--max-distance 2", "stored --no-simhash, asked for --max-distance 2"),
+        ("--max-distance 2", "--max-distance 4", "stored --max-distance 2, asked for --max-distance 4"),
+        ("--seed 7", "--seed 8", "stored --seed 7, asked for --seed 8"),
+        ("--containment 8", "--containment 4", "stored --containment 8, asked for --containment 4"),
     ],
 )
 def test_other_settings_are_said_as_options(
@@ -108,7 +108,7 @@ def test_other_settings_are_said_as_options(
     refused = run("insert", "new", rows_file, *asked.split())
     assert refused.code == 1
     assert f"the index has other settings ({said}" in refused.err
-    assert "leave these options out, or build a new index" in refused.err
+    assert "open it with no option of a new index, or build a new index" in refused.err
 
 
 @pytest.mark.parametrize(("recall", "is_advised"), [(None, True), ("0.9", True), ("0.95", False)])

@@ -152,7 +152,7 @@ insert new articles.jsonl --delimiter '"' | '--delimiter': expected one characte
 insert new articles.jsonl --words 99999 | '--words or --chars': expected 1..1024, found 99999
 insert new articles.jsonl --words 0 | '--words': expected an integer of at least 1, found '0'
 insert new articles.jsonl --num-perm 100 | '--num-perm': expected a multiple of 8 in 0..1024, found 100
-insert new articles.jsonl --normalize upper | '--normalize': expected steps out of html
+insert new articles.jsonl --normalize upper | '--normalize': expected steps out of 'html
 insert new articles.jsonl --seed 'by chance' | '--seed': expected "random" or an integer of at least 0
 insert new articles.jsonl --words 3 --chars 9 | --words and --chars exclude each other
 insert new articles.jsonl --short-texts --words 3 | --short-texts and --words exclude each other
@@ -179,7 +179,7 @@ insert new articles.jsonl --id-field a --id-field b | '--id-field': expected one
 dedup articles.jsonl -o new --text-field a --text-field b | '--text-field': expected one field, found several
 dedup articles.jsonl | Missing option '-o' / '--output'
 dedup articles.jsonl -o new --mode drop | expected one of remove, annotate, report-only; found 'drop'
-dedup articles.jsonl -o new.jsonl --keep best | expected first, longest, newest or field:NAME; found 'best'
+dedup articles.jsonl -o new.jsonl --keep best | expected first, longest, newest or field:NAME, found 'best'
 dedup articles.jsonl -o new.jsonl --threshold 5 | '--threshold': expected a number in (0, 1], found 5.0
 dedup articles.jsonl -o new.jsonl --max-distance 64 | '--max-distance': expected 0..63
 dedup articles.jsonl -o new --by simhash --threshold 0.9 | --threshold does not go with --by simhash
@@ -194,8 +194,8 @@ decontaminate articles.jsonl --against articles.jsonl -o new.jsonl --threshold 2
 report news -o report.pdf | expected a file with the ending .html, .svg or .png, found 'report.pdf'
 report news -o report.svg --texts articles.jsonl | --texts goes with a page, --output FILE.html
 tune articles.jsonl -o a.pdf | expected a file with the ending .html, .svg or .png, found 'a.pdf'
-tune articles.jsonl --precision 0.9 | '--precision': expected labelled pairs beside it, --pairs FILE
-tune articles.jsonl --recall 1 | '--recall': expected labelled pairs beside it, --pairs FILE, found none
+tune articles.jsonl --precision 0.9 | '--precision': expected labelled pairs beside it, --pairs
+tune articles.jsonl --recall 1 | '--recall': expected labelled pairs beside it, --pairs, found none
 tune articles.jsonl --precision 2 --pairs p | '--precision': expected
 tune articles.jsonl --precision 0.9 --recall 0.9 --pairs p | expected either it or a recall, found both
 curve -o curve.jpg | expected a file with the ending .svg or .png, found 'curve.jpg'
@@ -258,8 +258,9 @@ query news fox --exact; pairs news --exact; clusters news --exact | keeps none; 
 join news articles.jsonl --exact; find page.txt --in pages --exact | keeps none; build it with --keep-shingles
 query news fox --contained; passages news --file page.txt | was built without; build it with --containment 1
 passages pages --file page.txt --texts page.txt | found none of 'fox'
-query pages fox --simhash | this needs SimHash, and this index was built with --no-simhash
-query bits fox | built with --no-minhash, for --simhash or --by simhash only
+query pages fox --simhash | expected an index with SimHash, found one built with --no-simhash
+query bits fox | built with --no-minhash; ask by SimHash: --simhash
+pairs bits --by minhash | built with --no-minhash; ask by SimHash: --by simhash
 query news --file gone | gone: No such file or directory
 query news --key 7 | news: key '7' is not in the index, but the integer 7 is; --int takes keys as integers
 get news 7 | news: key '7' is not in the index, but the integer 7 is; --int takes keys as integers
@@ -270,13 +271,13 @@ remove news --input articles.jsonl --max-row 50 | articles.jsonl:1: expected a l
 remove news --int --input page.txt | page.txt:1: expected an integer, found 'the quick brown fox
 remove news --rows no-ids.jsonl | no-ids.jsonl:2: expected a key in the field 'id', found ['text'];
 remove news --rows page.csv | page.csv:1: expected a column 'id', found ['key', 'text']; --
-insert news articles.jsonl | key 'fox' is in the index already, or twice in the input; use --on-conflict skip
-insert news articles.jsonl --words 4 | the index has other settings (--words 3, not --words 4)
-insert news articles.jsonl --num-perm 64 --seed 1 | (--num-perm 128, not --num-perm 64); leave these options
-insert news articles.jsonl --max-distance 4 | other settings (--max-distance 3, not --max-distance 4)
-insert bits articles.jsonl --max-distance 3 --seed 0 | other settings (--seed 1, not --seed 0)
-insert pages articles.jsonl --max-distance 3 | other settings (--no-simhash, not --max-distance 3)
-insert news articles.jsonl --keep-shingles 9 | other settings (--keep-shingles 0, not --keep-shingles 9)
+insert news articles.jsonl | is in the index already, or twice in the input; --on-conflict skip keeps
+insert news articles.jsonl --words 4 | the index has other settings (stored --words 3, asked for --words 4)
+insert news articles.jsonl --num-perm 64 --seed 1 | asked for --num-perm 64); open it with no option of a
+insert news articles.jsonl --max-distance 4 | (stored --max-distance 3, asked for --max-distance 4)
+insert bits articles.jsonl --max-distance 3 --seed 0 | (stored --seed 1, asked for --seed 0)
+insert pages articles.jsonl --max-distance 3 | (stored --no-simhash, asked for --max-distance 3)
+insert news articles.jsonl --keep-shingles 9 | (stored --keep-shingles 0, asked for --keep-shingles 9)
 insert new articles.jsonl missing.jsonl | missing.jsonl: no such file or folder
 insert new articles.jsonl - --format parquet | stdin: expected a file, for .parquet cannot be read from a pipe
 insert articles.jsonl articles.jsonl | expected a folder with an index, found a file
@@ -301,7 +302,7 @@ list nowhere; export nowhere; compact nowhere | nowhere: no simindex index; simi
 check nowhere; query nowhere fox; get nowhere a | nowhere: no simindex index; simindex insert makes one
 remove nowhere a; expire nowhere --older-than 1d | nowhere: no simindex index; simindex insert makes one
 backup nowhere to | nowhere: no simindex index; simindex insert makes one
-backup news pages | found an index of another configuration (simhash: None there
+backup news pages | found an index of other settings (--no-simhash there, --max-distance 3
 join news news | news: the same index twice; simindex pairs has the pairs within one
 join news nowhere | nowhere: no index, file or folder there
 join memory://b memory://none.jsonl | memory://b: no index, file or folder there

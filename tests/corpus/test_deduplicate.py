@@ -412,7 +412,7 @@ def test_journal_of_a_job_with_another_output_says_which(
     monkeypatch.chdir(tmp_path)
     write_lines(Path("a.jsonl"), TEXTS[:5])
     deduplicate("a.jsonl", "out.jsonl", removed=removed, journal="j")
-    message = r"j was made with sink='.*/out\.jsonl', and you ask for sink='.*/other\.jsonl'\. Choose"
+    message = r"j was made with sink=.*/out\.jsonl., and you ask for sink=.*/other\.jsonl.\. Choose"
     with pytest.raises(SimIndexError, match=message):
         deduplicate("a.jsonl", "other.jsonl", removed=removed, journal="j")
 
@@ -437,7 +437,7 @@ def test_file_of_others_is_not_replaced(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         ({"keep": "best"}, "keep: expected first, longest"),
-        ({"mode": "drop"}, "mode: expected one of remove, annotate, report-only"),
+        ({"mode": "drop"}, "mode: expected remove or annotate or report-only"),
         ({"threshold": 1.5}, "threshold"),
         ({"batch_size": 0}, "batch_size"),
         ({"sink": "/nowhere/out.doc"}, "expected an output of .parquet, .jsonl"),

@@ -48,7 +48,7 @@ def test_folder_passes_over_a_file_that_is_too_large_without_holding_it(tmp_path
     assert (before, behind) == (Row(f"{tmp_path}/a", "good", None), Row(f"{tmp_path}/c", "good", None))
     assert isinstance(bad, BadRowError)
     assert bad.place == str(tmp_path / "b")
-    assert bad.reason.startswith("expected a document of at most 1 MiB, found more; --max-row")
+    assert bad.reason.startswith("expected a document of at most 1 MiB, found more; Limits(row=")
     assert most < 4 << 20
 
 

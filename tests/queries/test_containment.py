@@ -439,7 +439,7 @@ def test_frequencies_are_those_of_the_documents(index: Index) -> None:
         ({"limit": 0}, ValueError, "limit: expected"),
         ({"sample": 4, "direction": "in_stored"}, ValueError, "sample: expected 8..64, found 4"),
         ({"sample": 24, "direction": "in_stored"}, ValueError, "sample: expected a power of two, found 24"),
-        ({"sample": 16}, ValueError, 'sample: expected direction="in_stored", found "either"'),
+        ({"sample": 16}, ValueError, "sample: expected direction=.in_stored., .* found 'either'"),
         ({"exact": True}, ValueError, "this index keeps none"),
         ({"texts": {}}, KeyError, "texts: expected the document of every key, found none of 'a'"),
         ({"texts": {}, "exact": True}, ValueError, "found both"),
@@ -463,12 +463,12 @@ def test_other_documents_and_indexes_are_refused(tmp_path: Path) -> None:
             index.query_containment_many("one text")
     with (
         simindex.open(tmp_path / "plain") as index,
-        pytest.raises(ValueError, match=r"needs a table of sampled shingles.*containment=1"),
+        pytest.raises(ValueError, match=r"expected an index with a table of sampled shingles.*containment=1"),
     ):
         index.query_containment("one two three")
     with (
         simindex.open(tmp_path / "plain") as index,
-        pytest.raises(ValueError, match=r"document_frequency needs a table of sampled shingles"),
+        pytest.raises(ValueError, match="a table of sampled shingles"),
     ):
         index.document_frequency("one two three")
 

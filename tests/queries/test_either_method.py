@@ -94,19 +94,34 @@ EVERY = WITH_RECALL | BY_BOTH
         ),
         (BY_ONE, "both", {"by": "minhash", "max_distance": 2}, "{}: max_distance is SimHash's"),
         (BY_BOTH, "both", {"max_distance": 64}, "max_distance: expected 0..63, found 64"),
-        (BY_BOTH, "minhash", {"max_distance": 2}, "{} needs SimHash, and this index was built with simhash="),
+        (
+            BY_BOTH,
+            "minhash",
+            {"max_distance": 2},
+            "expected an index with SimHash, found one built with Config(simhash=None)",
+        ),
         (EVERY, "both", {"by": "cosine"}, 'by: expected "minhash", "simhash" or None, found \'cosine\''),
         (EVERY, "both", {"by": "simhash", "max_distance": 4}, "max_distance: expected 0..3, which this"),
         (EVERY, "both", {"threshold": 2}, "threshold: expected a number"),
-        (EVERY, "simhash", {"by": "minhash"}, "{} needs MinHash, and this index was built with num_perm=0"),
-        (EVERY, "minhash", {"by": "simhash"}, "{} needs SimHash, and this index was built with simhash=None"),
+        (
+            EVERY,
+            "simhash",
+            {"by": "minhash"},
+            "expected an index with MinHash, found one built with Config(num_perm=0)",
+        ),
+        (
+            EVERY,
+            "minhash",
+            {"by": "simhash"},
+            "expected an index with SimHash, found one built with Config(simhash=None)",
+        ),
         (WITH_RECALL, "both", {"by": "simhash", "recall": 0.9}, "{}: recall is MinHash's"),
         (WITH_RECALL, "both", {"by": "simhash", "exact": True}, "{}: exact is MinHash's"),
         (
             WITH_RECALL,
             "both",
             {"exact": True},
-            "exact=True compares kept shingle hashes, and this index keeps none",
+            "expected kept shingle hashes for exact=True, found that this index keeps none",
         ),
     ],
     ids=lambda value: str(value)[:40],
@@ -176,7 +191,7 @@ def test_documents_without_a_fingerprint_are_left_out_of_an_export(tmp_path: Pat
             assert [keys for keys, _ in index.export_fingerprints()] == [["fox", "cat"]]
     with (
         simindex.open(tmp_path / "m", config=Config(simhash=None)) as no_simhash,
-        pytest.raises(ValueError, match="export_fingerprints needs SimHash, and this index was built"),
+        pytest.raises(ValueError, match="expected an index with SimHash, found one built"),
     ):
         no_simhash.export_fingerprints()
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 import simindex.index as face
 from simindex.checks import require_ignorable, require_share
 from simindex.config import MOST_KEPT_SHINGLES, Config, SimHashConfig
+from simindex.errors import Argument, ArgumentValueError
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES, Method, Query, query_by
 
 
@@ -32,9 +33,11 @@ def config_for(
                 pass
         return found
     if config is not None and config.seed == "random":
-        raise ValueError(
-            'seed: expected a number, for a job that is resumed needs the same one, found "random"; '
-            "draw one and keep it (secrets.randbits(64)), or give an index that has one (against=, into=)"
+        raise ArgumentValueError(
+            "seed",
+            "a number, for a job that is resumed needs the same one",
+            '"random"',
+            "draw one and keep it, or give an index that has one",
         )
     if config is not None:
         return config
@@ -61,9 +64,9 @@ def goes_by_shingles(
         require_share("in_kept", in_kept)
     if by == "simhash" or any(other is not None for other in others):
         name = "in_kept" if ignore_common is None else "ignore_common"
-        raise ValueError(
-            f"{name} goes by the shingles of the rows; expected no against=, into= and "
-            'by="simhash", found one of them'
+        others = ("no ", Argument("against"), ", ", Argument("into"), " or ", Argument("by", "simhash"))
+        raise ArgumentValueError(
+            None, (*others, " beside ", Argument(name)), "one", "it goes by the shingles of the rows"
         )
     return True
 

@@ -29,6 +29,7 @@ from simindex.corpus.dedup.rows import READ_AHEAD, Rows, rows_of
 from simindex.corpus.dedup.writer_loop import DecidedRows
 from simindex.corpus.entries import Entries, Entry, PathEntries, Place, entries_of
 from simindex.corpus.outputs.rows import Note
+from simindex.errors import Argument, ArgumentValueError
 from simindex.format.keys import Key
 from simindex.index import Index
 from simindex.inputs import OnBadRow, Source, sound
@@ -275,7 +276,8 @@ class Decontamination(Job):
         self._share, index = threshold, against if is_stored else None
         super().__init__(sources, sink, threshold, against=index, config=config, **others)
         if self._config.containment != 1:
-            raise ValueError("against: expected an index with all shingles; build it with containment=1")
+            remedy = ("build it with ", Argument("containment", 1, of="Config"))
+            raise ArgumentValueError("against", "an index with all shingles", "one with samples", remedy)
         self.can_resume = self.can_resume and (self._items is None or self._items.can_resume)
 
     def _described(self) -> dict[str, Any]:

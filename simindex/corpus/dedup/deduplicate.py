@@ -32,7 +32,7 @@ from simindex.corpus.outputs.parquet import ParquetOutput
 from simindex.corpus.outputs.rows import Note, UnfitRowError
 from simindex.corpus.outputs.upload import absolute, upload
 from simindex.corpus.sqlite_files import TextFile
-from simindex.errors import DiskError, IndexFullError, SimIndexError
+from simindex.errors import ArgumentValueError, DiskError, IndexFullError, SimIndexError
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.formulas.match_odds import returned_probability
 from simindex.index import Index
@@ -217,7 +217,7 @@ class Job:
     ) -> None:
         require_order(keep)
         if mode not in get_args(Mode):
-            raise ValueError(f"mode: expected one of {', '.join(get_args(Mode))}; found {mode!r}")
+            raise ArgumentValueError("mode", " or ".join(get_args(Mode)), repr(mode))
         self._batch_size, self._explain = require_int("batch_size", batch_size, 1), explain
         exact = goes_by_shingles(ignore_common, in_kept, by, against, into) or exact
         documents = entries_of(sources, id, text, on_bad_row, only_texts=cut is not None)

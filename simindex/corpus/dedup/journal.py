@@ -15,11 +15,12 @@ from typing import Any
 import xxhash
 
 from simindex.corpus.outputs.output import replacing, sync
-from simindex.errors import SimIndexError
+from simindex.errors import Argument, SimIndexError, joined
 from simindex.remote import is_remote
 
 _FORMAT = 2
 _NAME = "journal.json"
+_ANEW = (Argument("force", True), " begins the job anew")
 _PHASES = ("reading", "storing", "publishing", "done")
 
 
@@ -85,7 +86,7 @@ class Journal:
             found = None
         if found is not None and not force:
             if found["job"] != self.job:
-                raise JobError(_another(self.folder, found, self.job))
+                raise JobError(*_another(self.folder, found, self.job))
             self.state, self.durable = State(**found["state"]), State(**found["state"])
             return True
         if os.path.exists(self.folder):
@@ -128,21 +129,19 @@ def read_journal(path: str) -> dict[str, Any]:
     try:
         found: dict[str, Any] = json.loads(content)
         if type(found["format"]) is int and found["format"] != _FORMAT:
-            raise JobError(f"{path}: expected a journal of this version; force=True begins the job anew")
+            raise JobError(f"{path}: expected a journal of this version; ", *_ANEW)
         kept = {"job": found["job"], "state": found["state"]}
         if found["digest"] != digest_of(kept):
             raise ValueError("the digest fits no such job and state")
         State(**kept["state"])
     except (ValueError, KeyError, TypeError, RecursionError) as exc:
-        raise JobError(
-            f"{path}: the journal is damaged ({exc!s:.100}); force=True begins the job anew"
-        ) from exc
+        raise JobError(f"{path}: the journal is damaged ({exc!s:.100}); ", *_ANEW) from exc
     return kept
 
 
-def _another(folder: str, found: dict[str, Any], job: dict[str, Any]) -> str:
-    """Return how the job of a journal differs from the one that was asked for."""
-    there, now, others = list[str](), list[str](), list[str]()
+def _another(folder: str, found: dict[str, Any], job: dict[str, Any]) -> tuple[object, ...]:
+    """Return how the job of a journal differs from the one that was asked for, as parts of a message."""
+    there, now, others = list[object](), list[object](), list[object]()
     arguments, asked = _arguments(found["job"]), _arguments(job)
     for name in sorted({**arguments, **asked}, key=("inputs", "reading", "config").__contains__):
         before: Any = arguments.get(name)
@@ -163,16 +162,15 @@ def _another(folder: str, found: dict[str, Any], job: dict[str, Any]) -> str:
             names = ", ".join(key for key in {**before, **after} if before.get(key) != after.get(key))
             others.append(f"{what} ({names})")
         elif (was := _argument(name, before)) == _argument(name, after):  # an index, or items
-            others.append(f"with {was}, which has changed since, or was read otherwise")
+            others.append(("with ", was, ", which has changed since, or was read otherwise"))
         else:
             there.append(was)
             now.append(_argument(name, after))
-    differing = [f"with {', '.join(there)}, and you ask for {', '.join(now)}"] if there else []
+    if there:
+        others.insert(0, ("with ", joined(", ", there), ", and you ask for ", joined(", ", now)))
     made = "made" if found["state"]["phase"] == "done" else "begun"
-    return (
-        f"{folder.removesuffix('.dedup')} was {made} {'; '.join([*differing, *others])}. "
-        "Choose another output, or discard this one with force=True"
-    )
+    remedy = (". Choose another output, or discard this one with ", Argument("force", True))
+    return f"{folder.removesuffix('.dedup')} was {made} ", joined("; ", others), remedy
 
 
 def _arguments(job: dict[str, Any]) -> dict[str, Any]:
@@ -180,17 +178,18 @@ def _arguments(job: dict[str, Any]) -> dict[str, Any]:
     return {**dict(zip(("sink", "removed"), job["outputs"], strict=True)), **job, "outputs": None}
 
 
-def _argument(name: str, value: Any) -> str:
-    """Return an argument of `deduplicate` as a call has it."""
+def _argument(name: str, value: Any) -> object:
+    """Return an argument of `deduplicate` as a part of a message."""
     if name == "paragraphs" and value is None:
-        return "level='document'"
+        return Argument("level", "document")
     if name == "paragraphs":
-        return f"level='paragraph', split={value[0]!r}, min_words={value[1]}"
-    if name != "against":
-        return f"{name}={value!r}"
+        cut = ("paragraph", *value)
+        return joined(", ", map(Argument, ("level", "split", "min_words"), cut))
+    if name != "against" or not value:
+        return Argument(name, value or None)
     if isinstance(value, dict):  # the items of a decontamination
-        return ", ".join(f"against={path!r}" for path, *_ in value["inputs"])
-    return ", ".join(f"against={path!r} (of {count:,} documents)" for path, count in value) or "against=None"
+        return joined(", ", (Argument(name, path) for path, *_ in value["inputs"]))
+    return joined(", ", ((Argument(name, path), f" (of {count:,} documents)") for path, count in value))
 
 
 def folder_beside(output: str) -> str:

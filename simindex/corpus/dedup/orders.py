@@ -17,6 +17,7 @@ from simindex.corpus.dedup.results import KeptRow
 from simindex.corpus.entries import Entry
 from simindex.corpus.outputs.rows import values_of
 from simindex.corpus.sqlite_files import in_one, opened_sqlite
+from simindex.errors import ArgumentValueError
 from simindex.inputs import InputError
 
 Keep = str | Callable[[KeptRow], Any]
@@ -31,7 +32,8 @@ def require_order(keep: Keep) -> None:
     """Refuse what is no order."""
     known = isinstance(keep, str) and (keep in ("first", "longest", "newest") or keep[len(FIELD) :] != "")
     if not callable(keep) and not (known and (not keep.startswith("field") or keep.startswith(FIELD))):
-        raise ValueError(f"keep: expected first, longest, newest, field:NAME or a callable; found {keep!r}")
+        callables = "" if isinstance(keep, str) else ", or a callable"
+        raise ArgumentValueError("keep", f"first, longest, newest or field:NAME{callables}", repr(keep))
 
 
 def rank_of(keep: Keep) -> Callable[[Entry], Any] | None:

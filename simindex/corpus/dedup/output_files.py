@@ -16,6 +16,7 @@ from simindex.corpus.outputs.output import CallOutput, Output, temporary
 from simindex.corpus.outputs.parquet import ParquetOutput
 from simindex.corpus.outputs.rows import CsvLines, Encoder, JsonLines, Paths
 from simindex.corpus.outputs.upload import exists, spool
+from simindex.errors import Argument
 from simindex.inputs import InputError
 from simindex.inputs.streams import without_packing
 from simindex.remote import is_remote
@@ -92,16 +93,16 @@ class Writing(NamedTuple):
         """Refuse to replace what is there, but by force."""
         for path in self.files.values():
             if not force and exists(path):
-                raise JobError(f"{path}: there is such a file already; force=True replaces it")
+                raise JobError(
+                    f"{path}: there is such a file already; ", Argument("force", True), " replaces it"
+                )
 
     def require_there(self) -> None:
         """Refuse a job that is done and has lost what it wrote."""
         for path in self.files.values():
             if not exists(path):
-                raise JobError(
-                    f"{path}: expected the output of a job that is done, found no file; "
-                    "force=True does it once more"
-                )
+                found = f"{path}: expected the output of a job that is done, found no file; "
+                raise JobError(found, Argument("force", True), " does it once more")
 
 
 _ENCODERS: dict[str, Callable[[], Encoder]] = {

@@ -18,6 +18,7 @@ from simindex.corpus.dedup.results import Verdict, removed_row
 from simindex.corpus.dedup.rows import Rows
 from simindex.corpus.entries import Entries, Entry, Part, Place
 from simindex.corpus.outputs.rows import with_text
+from simindex.errors import ArgumentValueError
 from simindex.format.keys import Key
 from simindex.inputs import BadRowError
 from simindex.jsonable import plain
@@ -37,7 +38,7 @@ def cut_for(level: Level, split: Split, min_words: int) -> Cut | None:
     """Return how texts are cut; ``None`` where they are compared as a whole."""
     for name, value, words in (("level", level, get_args(Level)), ("split", split, get_args(Split))):
         if value not in words:
-            raise ValueError(f"{name}: expected one of {', '.join(words)}; found {value!r}")
+            raise ArgumentValueError(name, " or ".join(words), repr(value))
     min_words = require_int("min_words", min_words, 1)
     return Cut(split, min_words) if level == "paragraph" else None
 

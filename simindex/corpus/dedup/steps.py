@@ -36,7 +36,7 @@ from simindex.corpus.dedup.writer_loop import DecidedRows
 from simindex.corpus.entries import Entries, PathEntries, Place, shown_key
 from simindex.corpus.outputs.rows import UnfitRowError
 from simindex.corpus.sqlite_files import TextFile
-from simindex.errors import InputError, SimIndexError
+from simindex.errors import Argument, InputError, SimIndexError
 from simindex.format.keys import Key
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.queries.scheme import Scheme
@@ -199,7 +199,7 @@ class DedupSteps:
                 self.texts.put((row.number, row.document) for row in rows)
             ranks = None if rank is None else list(map(rank, rows))
             if self._plan.kept:
-                require_kept(self.config.keep_shingles, sketches)
+                require_kept(self.config, sketches)
             require_alike(seen.sources, sketches.sources)
             seen.sources |= sketches.sources
             files.add(rows, sketches, ranks, found)
@@ -316,8 +316,11 @@ def input_changed(names: Iterable[str], total: int) -> InputError:
     """Return the error that the second reading finds another input than the first."""
     return InputError(
         ", ".join(names)[:200],
-        f"expected the {total:,} rows that were read at first, found the input changed; force=True begins "
-        "anew",
+        (
+            f"expected the {total:,} rows that were read at first, found the input changed; ",
+            Argument("force", True),
+            " begins anew",
+        ),
     )
 
 

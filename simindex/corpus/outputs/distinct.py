@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from simindex.corpus.outputs.output import temporary
+from simindex.errors import ArgumentValueError
 from simindex.remote import is_remote
 
 
@@ -26,33 +27,34 @@ def require_distinct(
         own = [path] if is_remote(path) else [path, temporary(path), temporary(path) + ".parts"]
         folder = next((each for each in inputs if os.path.isdir(each) and _is_within(path, each)), None)
         problems = [
-            (os.path.isdir(path), "a file, found the folder "),
-            (os.path.exists(path) and not os.path.isfile(path), "a file, found the pipe or device "),
-            (_share(own, seen), "a file of its own, not another output, found "),
-            (_is_of_an_index(path, indexes.values()), "a file that belongs to no index, found "),
-            (_share(own, inputs), "an output that is none of the inputs, found "),
-            (folder is not None, f"a file outside of the input {folder}, found "),
+            (os.path.isdir(path), "a file", "the folder "),
+            (os.path.exists(path) and not os.path.isfile(path), "a file", "the pipe or device "),
+            (_share(own, seen), "a file of its own, not another output", ""),
+            (_is_of_an_index(path, indexes.values()), "a file that belongs to no index", ""),
+            (_share(own, inputs), "an output that is none of the inputs", ""),
+            (folder is not None, f"a file outside of the input {folder}", ""),
             (
                 journal is not None
                 and not _is_same(path, os.path.join(journal, "removed.jsonl"))
                 and _is_of_folder(path, journal),
-                f"a file outside of the journal {journal}, found ",
+                f"a file outside of the journal {journal}",
+                "",
             ),
         ]
-        for is_there, expected in problems:
+        for is_there, expected, what in problems:
             if is_there:
-                raise ValueError(f"{name}: expected {expected}{path}")
+                raise ArgumentValueError(name, expected, what + path)
         seen += own
     if journal is None:
         return
     for name, index in indexes.items():
         if _is_within(index, journal) or _is_within(journal, index):
-            raise ValueError(f"{name}: expected an index outside of the journal {journal}, found {index}")
+            raise ArgumentValueError(name, f"an index outside of the journal {journal}", index)
     for path in inputs:
         if _is_within(path, journal):
-            raise ValueError(f"sources: expected inputs outside of the journal {journal}, found {path}")
+            raise ArgumentValueError("sources", f"inputs outside of the journal {journal}", path)
         if os.path.isdir(path) and _is_within(journal, path) and not _is_hidden(journal, path):
-            raise ValueError(f"journal: expected a folder outside of the input {path}, found {journal}")
+            raise ArgumentValueError("journal", f"a folder outside of the input {path}", journal)
 
 
 def _is_same(one: str, two: str) -> bool:

@@ -132,7 +132,7 @@ class _Feed:
             self._end_of_first = len(line)
         self._row += line
         if len(self._row) - len(line) + len(line.rstrip(b"\r\n")) > self._limits.row:
-            reason = self._limits.refusal("a row") + self.since()
+            reason = (self._limits.refusal("a row"), self.since())
             raise BadRowError(f"{self._name}:{self.number}", reason)
         # Bytes that are not UTF-8 must pass the parser, or the first of them would end the file.
         return line.decode("utf-8", "surrogateescape")

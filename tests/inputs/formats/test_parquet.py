@@ -81,7 +81,7 @@ def test_parquet_cell_over_the_limit_is_a_bad_row_and_reading_goes_on(tmp_path: 
     ]
     assert isinstance(found[1], BadRowError)
     assert found[1].reason == (
-        "expected a cell of at most 50 bytes, found more; --max-row (Limits.row) sets the limit"
+        "expected a cell of at most 50 bytes, found more; Limits(row=...) sets the limit"
     )
     with_metadata = rows_and_bad([path], Fields(metadata=True), limits=Limits(row=50))
     assert [type(row) for row in with_metadata] == [Row, BadRowError, BadRowError, BadRowError, Row]

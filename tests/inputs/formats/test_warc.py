@@ -124,7 +124,7 @@ def test_page_over_the_limit_is_a_bad_row_and_the_next_one_comes(tmp_path: Path)
     bad, good = rows_and_bad([str(path)])
     assert isinstance(bad, BadRowError)
     assert str(bad) == (
-        f"{path}:1: expected a page of at most 8 MiB, found more; --max-row (Limits.row), 32 times as much, "
+        f"{path}:1: expected a page of at most 8 MiB, found more; Limits(row=...), 32 times as much, "
         "sets the limit"
     )
     assert isinstance(good, Row)
