@@ -97,12 +97,6 @@ def test_steps_without_room_say_so_and_can_be_taken_with_room() -> None:
     assert int(typed) > 3
 
 
-@pytest.mark.parametrize("count", sample_of([20_000], [100_000]))
-def test_many_documents_in_one_bucket_are_said_to_be_cut(count: int) -> None:
-    """One of them finds its like by other bands, and says that it was cut; others find theirs, and do not."""
-    assert "survived" in torture("buckets", rounds=count)
-
-
 @pytest.mark.parametrize(("rounds", "at_least"), [(10, 0), pytest.param(32, 5, marks=pytest.mark.long)])
 def test_no_call_with_a_damaged_file_ends_its_process_or_answers_wrongly(rounds: int, at_least: int) -> None:
     counts = counts_of(torture("rescue", rounds=rounds))
