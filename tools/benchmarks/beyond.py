@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from measures import percentiles, timed
 from uniform import BATCH, sketches
 
 import simindex
@@ -58,17 +59,8 @@ def latencies(call: Callable[[Sketch], object], asked: list[Sketch]) -> dict[str
     warm = len(asked) // 3
     for sketch in asked[:warm]:
         call(sketch)
-    faults, seconds = page_faults(), []
-    for sketch in asked[warm:]:
-        start = time.perf_counter()
-        call(sketch)
-        seconds.append(time.perf_counter() - start)
-    seconds.sort()
-    return {
-        "median_us": seconds[len(seconds) // 2] * 1e6,
-        "p99_us": seconds[int(len(seconds) * 0.99)] * 1e6,
-        "major_faults_a_query": (page_faults() - faults) / len(seconds),
-    }
+    faults, seconds = page_faults(), timed(call, asked[warm:])
+    return percentiles(seconds) | {"major_faults_a_query": (page_faults() - faults) / len(seconds)}
 
 
 def queries(index: simindex.Index, count: int) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import corpus
+from measures import anonymous_bytes, proc_figure
 
 import simindex
 from simindex.corpus import deduplicate
@@ -41,11 +42,11 @@ def dedup(options: dict[str, Any]) -> dict[str, Any]:
 def _timed(folder: Path, size: int, workers: int) -> dict[str, Any]:
     """Deduplicate the texts in a folder once."""
     output = folder / "out.jsonl.zst"
-    written, start, used = _written(), time.perf_counter(), time.process_time()
+    written, start, used = proc_figure("io", "write_bytes"), time.perf_counter(), time.process_time()
     with _watched() as peak:
         report = deduplicate(folder / "texts.jsonl.zst", output, workers=workers)
     seconds, used = time.perf_counter() - start, time.process_time() - used
-    written = _written() - written
+    written = proc_figure("io", "write_bytes") - written
     output.unlink()
     shutil.rmtree(f"{output}.dedup")
     return {
@@ -67,8 +68,7 @@ def _watched() -> Iterator[list[int]]:
 
     def look() -> None:
         while not ends.wait(0.02):
-            status = Path("/proc/self/status").read_text()
-            seen.append(int(status.partition("RssAnon:")[2].split()[0]) * 1024)
+            seen.append(anonymous_bytes())
 
     thread = threading.Thread(target=look, daemon=True)
     thread.start()
@@ -77,12 +77,6 @@ def _watched() -> Iterator[list[int]]:
     finally:
         ends.set()
         thread.join()
-
-
-def _written() -> int:
-    """Bytes that this process has sent to the disk."""
-    found = Path("/proc/self/io").read_text()
-    return int(found.partition("\nwrite_bytes:")[2].split()[0])
 
 
 def _inserted(path: Path, count: int, workers: int) -> float:

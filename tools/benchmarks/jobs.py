@@ -14,7 +14,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ import uniform
 from beyond import beyond
 from deduplication import dedup
 from matches import matched_peer, matches
+from measures import anonymous_bytes, percentiles, proc_figure, timed
 from scaled import scaled
 
 import simindex
@@ -37,38 +38,6 @@ WARM_QUERIES = 500
 
 def folder_for(options: dict[str, Any]) -> Path:
     return Path(tempfile.mkdtemp(prefix="simindex-bench-", dir=options.get("folder")))
-
-
-def percentiles(seconds: list[float]) -> dict[str, float]:
-    """Median, p99 and longest of some durations, in microseconds."""
-    ordered = sorted(seconds)
-    return {
-        "median_us": ordered[len(ordered) // 2] * 1e6,
-        "p99_us": ordered[int(len(ordered) * 0.99)] * 1e6,
-        "longest_us": ordered[-1] * 1e6,
-    }
-
-
-def timed(call: Callable[[Any], object], arguments: Iterable[Any]) -> list[float]:
-    durations = []
-    for argument in arguments:
-        start = time.perf_counter()
-        call(argument)
-        durations.append(time.perf_counter() - start)
-    return durations
-
-
-def proc_figure(file: str, name: str) -> int:
-    """A figure of /proc/self, in bytes."""
-    for line in Path("/proc/self", file).read_text().splitlines():
-        if line.startswith(name):
-            value = int(line.split()[1])
-            return value * 1024 if line.endswith("kB") else value
-    return 0
-
-
-def anonymous_bytes() -> int:
-    return proc_figure("status", "RssAnon")
 
 
 def collection(options: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -310,16 +279,6 @@ def kept(options: dict[str, Any]) -> dict[str, Any]:
         "bytes_a_document": disk,
         "bytes_ratio": disk[max(configs)] / disk[0],
     }
-
-
-def _open_and_query(path: str, texts: list[str]) -> dict[str, Any]:
-    start = time.perf_counter()
-    with simindex.open(path, "r") as reader:
-        reader.query(texts[0])
-        seconds = time.perf_counter() - start
-        for text in texts:
-            reader.query(text)
-        return {"open_and_first_query_ms": seconds * 1e3, "reader_memory_bytes": anonymous_bytes()}
 
 
 def upkeep(options: dict[str, Any]) -> dict[str, Any]:
