@@ -73,13 +73,12 @@ def query_figures(index: simindex.Index, texts: list[str]) -> dict[str, Any]:
 def build(options: dict[str, Any]) -> dict[str, Any]:
     """Insert a collection, query it, compact it, query it again."""
     folder = folder_for(options)
-    config = Config(simhash=None) if options.get("no_simhash") else Config()
     items = list(collection(options))
     count = len(items)
     texts = query_texts(options, 4_000)
     marks: list[tuple[int, float]] = []
     worked: list[float] = []
-    index = simindex.open(folder / "index", "x", config)
+    index = simindex.open(folder / "index", "x")
     # Not `write_bytes`: it counts whole folios of the page cache, of which a commit changes some pages.
     written, memory = proc_figure("io", "wchar"), anonymous_bytes()
     start = time.perf_counter()

@@ -81,6 +81,13 @@ def render(text: str, results: Results) -> str:
     return _BLOCK.sub(made, text)
 
 
+def tables_of(run: Results) -> str:
+    """Return the tables that a run is enough for, as they are on the pages."""
+    blocks = (f"<!-- bench: {name} -->\n<!-- end -->\n" for name in BLOCKS if name not in _OF_PAGES)
+    made = (render(block, joined({"bench": run})) for block in blocks)
+    return "\n".join(block for block in made if NOT_MEASURED not in block)
+
+
 def digest(folder: Path = RUNS) -> str:
     """Return what stands in each picture: of which runs it was made."""
     content = b"".join(path.read_bytes() for path in sorted(folder.glob("*.json")))
@@ -151,7 +158,7 @@ def _peers_block(results: Results) -> str:
     builds = sorted(results["builds"], key=lambda build: build["documents"])
     own = results["sketch"]
     return (
-        minhash_table(builds, results["peers"])
+        minhash_table(builds, results.get("peers", []))
         + f"\n`sketch_many` alone: {own['documents_a_second']:,.0f} documents/s "
         f"({own['slowest']:,.0f} to {own['fastest']:,.0f}).\n"
     )
@@ -210,7 +217,7 @@ BLOCKS: dict[str, Callable[[Results], str]] = {
     "runs": _runs_block,
     "speed": _speed_block,
     "peers": _peers_block,
-    "simhash": lambda results: simhash_table(results["simhash"], results["simhash_peers"]),
+    "simhash": lambda results: simhash_table(results["simhash"], results.get("simhash_peers", [])),
     "growth": _growth_block,
     "matches": lambda results: match_tables(results["matches"], results["matched_peers"]),
     "memory": lambda results: memory_table(beyond_runs(results)),
@@ -219,6 +226,9 @@ BLOCKS: dict[str, Callable[[Results], str]] = {
     "estimate": _estimate_block,
     "targets": _targets_block,
 }
+
+_OF_PAGES = {"runs", "speed", "estimate", "targets"}
+"""Blocks that are more than what a run measured."""
 
 
 if __name__ == "__main__":

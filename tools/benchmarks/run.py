@@ -19,7 +19,6 @@ from typing import Any
 import page
 import peers
 import pictures
-from tables import beyond_table, build_table, match_tables, minhash_table, simhash_table
 
 import simindex
 
@@ -142,8 +141,6 @@ def main() -> None:
         smallest = arguments.documents[0]
         for job, note in (("workers", "with two workers"), ("kept", "with kept shingles")):
             results[job] = run(job, base | {"documents": smallest}, note)
-        without = run("build", base | {"documents": smallest, "no_simhash": True}, "without SimHash")
-        results["without_simhash"] = without
     if "peers" in wanted:
         names = arguments.peers
         for kind in peers.usable(peers.MINHASH_PEERS):
@@ -200,49 +197,11 @@ def main() -> None:
 
 
 def write(results: dict[str, Any], output: Path) -> None:
+    """Keep the figures, draw the pictures that they are enough for, and print such tables of the pages."""
     (output / "bench.json").write_text(json.dumps(results, indent=1) + "\n")
-    parts = [
-        "# Benchmark\n",
-        "Machine: " + ", ".join(f"{k} {v}" for k, v in results["machine"].items()) + "\n",
-    ]
-    if results.get("sketch"):
-        own = results["sketch"]
-        parts.append(
-            f"`sketch_many` from text: {own['documents_a_second']:,.0f} documents/s, median of five runs "
-            f"({own['slowest']:,.0f} to {own['fastest']:,.0f}).\n"
-        )
-    results["builds"].sort(key=lambda build: build["documents"])
-    without = results.get("without_simhash")
-    builds = results["builds"] + ([without | {"bare": True}] if without else [])
-    if builds or results["peers"]:
-        parts += ["## MinHash\n", minhash_table(builds, results["peers"])]
-    if builds:
-        parts += [
-            "## Inserts\n",
-            build_table(results["builds"]),
-        ]
-    if results["simhash"] or results["simhash_peers"]:
-        parts += ["## SimHash\n", simhash_table(results["simhash"], results["simhash_peers"])]
-    beyond = page.beyond_runs(results)
-    if beyond:
-        parts += ["## Inserts beyond the memory\n", beyond_table(beyond)]
-    if results.get("matches"):
-        parts += ["## Matches\n", match_tables(results["matches"], results["matched_peers"])]
-    for name in (
-        "workers",
-        "kept",
-        "dedup_1",
-        "dedup_2",
-        "upkeep",
-        *(name for name in results if name.startswith("beyond")),
-        *(f"scaleout_{piece}" for piece in SCALED),
-    ):
-        if results.get(name):
-            shown = json.dumps(results[name], indent=1)
-            parts.append(f"## {name.replace('_', ' ')}\n\n```json\n{shown}\n```\n")
-    (output / "bench.md").write_text("\n".join(parts))
+    (output / "bench.md").write_text(page.tables_of(results))
     pictures.draw(results, output)
-    print("\n".join(parts))
+    print(page.tables_of(results))
 
 
 if __name__ == "__main__":

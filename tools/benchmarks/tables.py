@@ -1,4 +1,4 @@
-"""Tables (Markdown) of a benchmark's results, for run.py and for page.py, which has docs/performance.md."""
+"""Tables (Markdown) of a benchmark's results, for page.py."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ def minhash_table(builds: list[dict[str, Any]], peers: list[dict[str, Any]]) -> 
             queries = result[state]
             rows.append(
                 [
-                    f"simindex, {result['documents']:,}, as {state}"
-                    + (", no SimHash" if result.get("bare") else ""),
+                    f"simindex, {result['documents']:,}, as {state}",
                     figure(result["documents_a_second"]) if state == "inserted" else "",
                     figure(queries["median_us"], 1),
                     figure(queries["p99_us"], 1),
@@ -126,19 +125,6 @@ def simhash_table(ours: list[dict[str, Any]], peers: list[dict[str, Any]]) -> st
         )
     headers = ["k = 3, 64 bits", "fingerprints/s", "query median us", "p99 us", "batch/s", "B/fingerprint"]
     return table(headers, rows)
-
-
-def beyond_table(runs: list[dict[str, Any]]) -> str:
-    """Inserts a second in each part of the growth, a column for each number of workers."""
-    headers = ["documents", *(f"documents/s, {run['workers']} workers" for run in runs)]
-    growths = zip(*(run["growth"] for run in runs), strict=True)
-    return table(
-        headers,
-        [
-            [figure(steps[0]["documents"]), *(figure(step["documents_a_second"]) for step in steps)]
-            for steps in growths
-        ],
-    )
 
 
 def corpus_table(runs: list[dict[str, Any]]) -> str:
