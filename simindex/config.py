@@ -187,7 +187,7 @@ class Config:
     >>> Config(num_perm=100)
     Traceback (most recent call last):
     ...
-    ValueError: num_perm: expected a multiple of 8 in 0..1024, found 100
+    simindex.errors.ArgumentValueError: num_perm: expected a multiple of 8 in 0..1024, found 100
     """
 
     shingles: Shingles = field(default_factory=lambda: WordShingles(3))

@@ -1,14 +1,4 @@
-"""What `simindex` offers: its public names, and the classes among them made to say that they are its own.
-
-Loaded as a whole with the first name that is taken from `simindex`, which imports nothing until then.
-
-Must not compute anything. Invariant: a public class, and what its methods say of themselves, names `simindex`
-as its module, never the place that happens to hold it, so that a pickle outlives a move.
-"""
-
-import inspect
-import types
-import typing
+"""The public names of `simindex`, which its first use loads as a whole."""
 
 from simindex import textbook as textbook
 from simindex.all_pairs.clusters import Cluster as Cluster
@@ -66,26 +56,3 @@ from simindex.sketching.document import Document as Document
 from simindex.sketching.sketch import Sketch as Sketch
 from simindex.sketching.sketch import SketchBatch as SketchBatch
 from simindex.sketching.sketcher import Sketcher as Sketcher
-
-
-def _name_the_module(public: type) -> None:
-    """Make a class and its methods say that they come from `simindex`.
-
-    The methods, too, or doctest would take them for another module's and pass their examples over. What
-    the annotations mean is looked up first: afterwards it would be looked for there. `inspect.getsource`
-    still finds the methods, but not the class as a whole.
-    """
-    if inspect.get_annotations(public):
-        public.__annotations__ = typing.get_type_hints(public)
-    for member in vars(public).values():
-        function = getattr(member, "__func__", member)
-        if inspect.isfunction(function):
-            function.__module__ = "simindex"
-    public.__module__ = "simindex"
-
-
-for _public in [*globals().values()]:
-    if isinstance(_public, type):
-        _name_the_module(_public)
-    elif isinstance(_public, types.FunctionType) and _public is not _name_the_module:
-        _public.__module__ = "simindex"

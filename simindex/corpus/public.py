@@ -1,6 +1,5 @@
 """The public names of `simindex.corpus`, which its first use loads as a whole."""
 
-import simindex.public  # noqa: F401 - so that what comes from here is pickled by its public name
 from simindex.corpus.dedup.decontaminate import Contaminated as Contaminated
 from simindex.corpus.dedup.decontaminate import DecontaminationReport as DecontaminationReport
 from simindex.corpus.dedup.decontaminate import FoundItem as FoundItem

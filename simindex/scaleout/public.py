@@ -1,6 +1,5 @@
 """The public names of `simindex.scaleout`, which its first use loads as a whole."""
 
-import simindex.public  # noqa: F401 - so that what comes from here is pickled by its public name
 from simindex.scaleout.batches import BuildPart as BuildPart
 from simindex.scaleout.batches import Query as Query
 from simindex.scaleout.batches import SeenBefore as SeenBefore

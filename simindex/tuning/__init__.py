@@ -13,7 +13,6 @@ what it is, and finds its similar pairs; `settings` says what each setting would
 (0.51, 0.709)
 """
 
-import simindex.public  # noqa: F401 - so that what comes from here is pickled by its public name
 from simindex.formulas.curve import (
     DEFAULT_RECALL,
     DEFAULT_THRESHOLD,

@@ -14,17 +14,7 @@ similarity (`MinHashLSH.query_with_scores`).
 ['fox']
 """
 
-import inspect as _inspect
-
-import simindex.public  # noqa: F401 - so that what comes from here is pickled by its public name
 from simindex.compat.datasketch.lsh import MinHashLSH, MinHashLSHForest
 from simindex.compat.datasketch.minhash import LeanMinHash, MinHash
 
 __all__ = ["LeanMinHash", "MinHash", "MinHashLSH", "MinHashLSHForest"]
-
-for _public in (LeanMinHash, MinHash, MinHashLSH, MinHashLSHForest):
-    for _member in vars(_public).values():  # the methods, too, or doctest passes their examples over
-        _function = getattr(_member, "__func__", _member)
-        if _inspect.isfunction(_function):
-            _function.__module__ = __name__
-    _public.__module__ = __name__  # the name that pickles hold

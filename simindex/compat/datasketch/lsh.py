@@ -338,6 +338,7 @@ class MinHashLSH(StoredSignatures):
     def insertion_session(self, buffer_size: int = 50_000) -> Session:
         """Return a context in which inserts are stored together, `buffer_size` in a commit.
 
+        >>> from simindex.compat.datasketch import MinHash
         >>> lsh, minhashes = MinHashLSH(), [("a", MinHash()), ("b", MinHash())]
         >>> with lsh.insertion_session() as session:
         ...     for key, minhash in minhashes:
@@ -475,6 +476,7 @@ class MinHashLSHForest(StoredSignatures):
         l: number of trees of datasketch; without effect.
         path: folder of the index, made where there is none; ``None``: a temporary one.
 
+    >>> from simindex.compat.datasketch import MinHash
     >>> forest, minhash = MinHashLSHForest(), MinHash()
     >>> minhash.update(b"one")
     >>> forest.add("a", minhash)
