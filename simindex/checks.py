@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterable, Iterable, Mapping
+from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
 from numbers import Integral
 
 from simindex.errors import ArgumentTypeError, ArgumentValueError
@@ -84,10 +84,16 @@ def require_callable(name: str, value: object) -> None:
         raise ArgumentTypeError(name, "a callable or None", type(value).__name__)
 
 
+def require_word(name: str, value: object, words: Sequence[str]) -> None:
+    """Refuse what is none of some words, of which there are two or more."""
+    if value not in words:
+        *others, last = (f'"{word}"' for word in words)
+        raise ArgumentValueError(name, f"{', '.join(others)} or {last}", repr(value))
+
+
 def require_conflict(on_conflict: object) -> None:
     """Raise ValueError unless `on_conflict` is one of its words."""
-    if on_conflict not in ("error", "skip", "replace"):
-        raise ArgumentValueError("on_conflict", '"error", "skip" or "replace"', repr(on_conflict))
+    require_word("on_conflict", on_conflict, ("error", "skip", "replace"))
 
 
 def require_many(call: str, name: str, argument: object, instead: str) -> None:

@@ -54,6 +54,7 @@ from simindex.checks import (
     require_int,
     require_many,
     require_share,
+    require_word,
 )
 from simindex.config import Config
 from simindex.errors import Argument, ArgumentTypeError, ArgumentValueError, ClosedError, SimIndexError
@@ -158,8 +159,7 @@ class Index:
         warm: bool = False,
     ) -> None:
         started = time.monotonic()
-        if refresh not in ("auto", "manual"):
-            raise ArgumentValueError("refresh", '"auto" or "manual"', repr(refresh))
+        require_word("refresh", refresh, ("auto", "manual"))
         if refresh == "manual" and mode != "r":
             raise ValueError('refresh="manual" pins a reader\'s snapshot: expected mode "r"')
         if config is not None and not isinstance(config, Config):

@@ -11,14 +11,14 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import islice
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
 from simindex.all_pairs.edges import Forest, SortedEdges, edges_between, ends_of
 from simindex.all_pairs.pair import Bounded, SnapshotIterator
 from simindex.all_pairs.pairs import Pairs
-from simindex.errors import ArgumentValueError
+from simindex.checks import require_word
 from simindex.format.keys import Key, encode_key, key_hashes
 from simindex.format.records import StoredRecord
 from simindex.queries.matches import Matches, Results
@@ -36,8 +36,7 @@ _MEMBERS_AT_ONCE = 1_024
 
 def require_linkage(linkage: object) -> None:
     """Raise ValueError unless there is such a linkage."""
-    if linkage not in ("components", "star"):
-        raise ArgumentValueError("linkage", '"components" or "star"', repr(linkage))
+    require_word("linkage", linkage, get_args(Linkage))
 
 
 class Clusters(SnapshotIterator[list[Key]]):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
 from simindex import _kernel
 from simindex.all_pairs.tables import EVERY_KEY
-from simindex.checks import require_ignorable, require_int
+from simindex.checks import require_ignorable, require_int, require_word
 from simindex.errors import Argument, ArgumentValueError
 from simindex.format.layout import FIRST_BAND_TABLE
 from simindex.formulas.match_odds import band_plan, estimate_cut, exact_plan
@@ -108,8 +108,7 @@ def plan_pairs(
         if not has_texts:
             require_keeping(config, Argument("ignore_common"), ", or give the texts")
         exact = exact or not has_texts
-    if copies not in ("first", "all"):
-        raise ArgumentValueError("copies", '"first" or "all"', repr(copies))
+    require_word("copies", copies, get_args(Copies))
     memory_bytes = require_int("memory_bytes", memory_bytes, _MIN_MEMORY_BYTES)
     capacity = memory_bytes // _ENTRY_BYTES
     max_run = require_int(

@@ -12,10 +12,10 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
-from simindex.checks import local_path, require_callable
-from simindex.errors import ArgumentValueError, CorruptIndexError, SimIndexError
+from simindex.checks import local_path, require_callable, require_word
+from simindex.errors import CorruptIndexError, SimIndexError
 from simindex.format.keys import NUMBER_KEY_BYTES, number_of, segment_of
 from simindex.format.meta import (
     BACKUP_KEY,
@@ -239,8 +239,7 @@ def check(
     ...     simindex.check(folder + "/i").ok
     True
     """
-    if level not in ("full", "quick"):
-        raise ArgumentValueError("level", '"full" or "quick"', repr(level))
+    require_word("level", level, get_args(Level))
     require_callable("progress", progress)
     folder = str(Path(local_path(path)))
     problems: list[Problem] = []

@@ -20,12 +20,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
 from simindex import _kernel
-from simindex.checks import require_ignorable, require_int, require_share
+from simindex.checks import require_ignorable, require_int, require_share, require_word
 from simindex.config import COARSEST_SAMPLE, Config
 from simindex.errors import Argument, ArgumentValueError
 from simindex.format.chunks import shingle_keys
@@ -278,8 +278,7 @@ class ContainmentQuery(NamedTuple):
         require_samples(config)
         require_share("threshold", self.threshold)
         exact, stored = Argument("exact", True), Argument("direction", "in_stored")
-        if self.direction not in ("either", "in_stored", "in_query"):
-            raise ArgumentValueError("direction", '"either", "in_stored" or "in_query"', repr(self.direction))
+        require_word("direction", self.direction, get_args(Direction))
         if self.limit is not None:
             require_int("limit", self.limit, 1)
         if self.ignore_common is not None:

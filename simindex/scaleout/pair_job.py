@@ -25,7 +25,7 @@ from simindex.all_pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES, Copie
 from simindex.all_pairs.plan import plan_pairs as plan_of
 from simindex.all_pairs.ranges import Edges, compare_crowded, scheme_of_config
 from simindex.all_pairs.tables import Document, DocumentTables, MergedTables, PinnedTables
-from simindex.checks import local_path, require_callable, require_int
+from simindex.checks import local_path, require_callable, require_int, require_word
 from simindex.config import Config
 from simindex.corpus.dedup.comparison import config_for
 from simindex.corpus.dedup.journal import JobError, digest_of
@@ -545,8 +545,7 @@ def plan_pairs(
         ValueError: an argument is out of range.
     """
     given = locals()
-    if find not in get_args(Find):
-        raise ValueError(f"find: expected one of {', '.join(get_args(Find))}; found {find!r}")
+    require_word("find", find, get_args(Find))
     parallel = require_int("parallel", parallel, 1)
     part_bytes = require_int("part_bytes", part_bytes, 1)
     copies = copies if find == "pairs" else "first"

@@ -15,7 +15,7 @@ from operator import and_
 from pathlib import Path
 from typing import Literal, get_args
 
-from simindex.checks import require_int
+from simindex.checks import require_int, require_word
 from simindex.errors import CorruptIndexError, FormatError, IndexFullError, IndexLockedError
 
 DATA_FILE, LMDB_LOCK_FILE, WRITER_LOCK_FILE = "data.mdb", "lock.mdb", "writer.lock"
@@ -88,8 +88,7 @@ def permissions_of_all(paths: Iterable[str]) -> int | None:
 
 def require_place(path: Path, mode: Mode, permissions: int | None = None) -> None:
     """Check what lies at the path, with the errors of `simindex.open`, and make the folder where it may."""
-    if mode not in get_args(Mode):
-        raise ValueError(f'mode: expected "r", "r+", "a" or "x", found {mode!r}')
+    require_word("mode", mode, get_args(Mode))
     if path.exists() and not path.is_dir():
         raise FormatError(f"{path}: expected a folder with an index, found a file")
     require_plain_files(path)

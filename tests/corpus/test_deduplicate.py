@@ -437,7 +437,7 @@ def test_file_of_others_is_not_replaced(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         ({"keep": "best"}, "keep: expected first, longest"),
-        ({"mode": "drop"}, "mode: expected remove or annotate or report-only"),
+        ({"mode": "drop"}, 'mode: expected "remove", "annotate" or "report-only"'),
         ({"threshold": 1.5}, "threshold"),
         ({"batch_size": 0}, "batch_size"),
         ({"sink": "/nowhere/out.doc"}, "expected an output of .parquet, .jsonl"),

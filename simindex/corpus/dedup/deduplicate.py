@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 from simindex.batching import num_workers
 from simindex.changes.documents import DEFAULT_BATCH_SIZE
-from simindex.checks import require_int
+from simindex.checks import require_int, require_word
 from simindex.config import Config
 from simindex.corpus.dedup.comparison import comparison_for, goes_by_shingles
 from simindex.corpus.dedup.journal import JobError, Journal, State, folder_beside
@@ -32,7 +32,7 @@ from simindex.corpus.outputs.parquet import ParquetOutput
 from simindex.corpus.outputs.rows import Note, UnfitRowError
 from simindex.corpus.outputs.upload import absolute, upload
 from simindex.corpus.sqlite_files import TextFile
-from simindex.errors import ArgumentValueError, DiskError, IndexFullError, SimIndexError
+from simindex.errors import DiskError, IndexFullError, SimIndexError
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.formulas.match_odds import returned_probability
 from simindex.index import Index
@@ -216,8 +216,7 @@ class Job:
         text: str | None = None,
     ) -> None:
         require_order(keep)
-        if mode not in get_args(Mode):
-            raise ArgumentValueError("mode", " or ".join(get_args(Mode)), repr(mode))
+        require_word("mode", mode, get_args(Mode))
         self._batch_size, self._explain = require_int("batch_size", batch_size, 1), explain
         exact = goes_by_shingles(ignore_common, in_kept, by, against, into) or exact
         documents = entries_of(sources, id, text, on_bad_row, only_texts=cut is not None)

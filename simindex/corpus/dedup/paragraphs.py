@@ -13,12 +13,11 @@ from sys import getsizeof
 from typing import Any, Literal, NamedTuple, get_args
 
 from simindex.batching import PART_BYTES
-from simindex.checks import require_int
+from simindex.checks import require_int, require_word
 from simindex.corpus.dedup.results import Verdict, removed_row
 from simindex.corpus.dedup.rows import Rows
 from simindex.corpus.entries import Entries, Entry, Part, Place
 from simindex.corpus.outputs.rows import with_text
-from simindex.errors import ArgumentValueError
 from simindex.format.keys import Key
 from simindex.inputs import BadRowError
 from simindex.jsonable import plain
@@ -36,9 +35,8 @@ class Cut(NamedTuple):
 
 def cut_for(level: Level, split: Split, min_words: int) -> Cut | None:
     """Return how texts are cut; ``None`` where they are compared as a whole."""
-    for name, value, words in (("level", level, get_args(Level)), ("split", split, get_args(Split))):
-        if value not in words:
-            raise ArgumentValueError(name, " or ".join(words), repr(value))
+    require_word("level", level, get_args(Level))
+    require_word("split", split, get_args(Split))
     min_words = require_int("min_words", min_words, 1)
     return Cut(split, min_words) if level == "paragraph" else None
 
