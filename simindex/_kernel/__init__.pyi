@@ -145,6 +145,7 @@ def query_bands(
     with_fingerprints: int,
     most_in_bucket: int,
     own_first: int,
+    is_one_enough: int,
     truncated: _Array,
     /,
 ) -> bytes: ...

@@ -26,13 +26,13 @@ static query_batch take_queries(buffers *held, const directory *dir, PyObject *c
     return queries;
 }
 
-FUNCTION(query_bands, 12) {
+FUNCTION(query_bands, 13) {
     const directory *dir = take_directory(held, args[0]);
-    query_batch queries = take_queries(held, dir, args + 1, args[11], args[7]);
+    query_batch queries = take_queries(held, dir, args + 1, args[12], args[7]);
     uint64_t first_table = take_u64(held, args[4]), bits = take_u64(held, args[5]), min_agree = take_u64(held, args[6]);
     uint64_t with_fingerprints = take_u64(held, args[8]), most_in_bucket = take_u64(held, args[9]);
     band_search how = {first_table, (uint8_t)bits, (uint32_t)min_agree, with_fingerprints != 0, most_in_bucket,
-                       take_u64(held, args[10])};
+                       take_u64(held, args[10]), (int)take_u64(held, args[11])};
     if (held->failed) return NULL;
     match_list found = {0};
     outcome end;

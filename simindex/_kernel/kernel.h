@@ -846,6 +846,7 @@ typedef struct {
                                 sixteenth of max_candidates, 1,024 at least */
     uint64_t own_first;      /* EACH_SEES_ALL; or the queries are documents themselves, numbered from here on in a
                                 segment of their own, and in a crowded bucket each sees only those before it */
+    int is_one_enough;       /* one match numbered below own_first may stand for all matches of a query */
 } band_search;
 
 #define EACH_SEES_ALL UINT64_MAX

@@ -340,6 +340,43 @@ static outcome tell_seen(search *s, const band_search *how, uint32_t query, cons
     return end;
 }
 
+static wanted wanted_by_bands(const search *s, const query_batch *queries, const band_search *how, uint32_t query) {
+    return (wanted){.words = (const uint8_t *)(queries->words + query * s->dir->bands),
+                    .fingerprint = queries->fingerprints[query],
+                    .with_distance = queries->present[query] & HAS_FINGERPRINT && how->with_fingerprints,
+                    .query = query,
+                    .min_agree = how->min_agree,
+                    .max_distance = NO_VALUE};
+}
+
+#define TABLES_TRIED 4 /* before all of a query's lookups are searched together */
+
+/* Look for one match that is enough, a table at a time, as far as buckets are not crowded. A document that is like
+ * another one mostly shows it in the first. */
+static outcome find_enough(search *s, const query_batch *queries, const band_search *how, uint32_t query,
+                           size_t planned) {
+    wanted want = wanted_by_bands(s, queries, how, query);
+    size_t before = s->found->count;
+    outcome end = SEARCH_DONE;
+    for (size_t i = 0; i < planned && i < TABLES_TRIED && s->found->count == before && !end; i++) {
+        lookup *first = s->lookups + i;
+        uint64_t held = 0;
+        for (lookup *l = first; l < s->lookups + planned; l++) {
+            if (l->table_number != first->table_number) continue;
+            if (find_ranges(s->dir, l, 1, &s->found->where)) return SEARCH_DAMAGED;
+            held += l->last - l->first;
+        }
+        if (held > how->most_in_bucket) continue;
+        if ((end = make_room(s, held + 1))) return end;
+        size_t count = gather_candidates(s->dir, first, 1, held, how->own_first, s->candidates);
+        for (size_t next = 0; next < count && s->found->count == before && !end; next++) {
+            s->candidates[0] = s->candidates[next];
+            end = compare_candidates(s, &want, 1);
+        }
+    }
+    return end;
+}
+
 /* Compare what the lookups of one query have found. */
 static outcome compare_by_bands(search *s, const query_batch *queries, const band_search *how, uint32_t query,
                                 lookup *lookups, size_t planned) {
@@ -357,12 +394,7 @@ static outcome compare_by_bands(search *s, const query_batch *queries, const ban
     if (!total) return SEARCH_DONE;
     if ((end = make_room(s, total < limit ? total : limit))) return end;
     size_t count = gather_candidates(s->dir, lookups, planned, each, own, s->candidates);
-    wanted want = {.words = (const uint8_t *)words,
-                   .fingerprint = queries->fingerprints[query],
-                   .with_distance = queries->present[query] & HAS_FINGERPRINT && how->with_fingerprints,
-                   .query = query,
-                   .min_agree = how->min_agree,
-                   .max_distance = NO_VALUE};
+    wanted want = wanted_by_bands(s, queries, how, query);
     return match_candidates(s, queries, &want, count, total > limit, by_similarity);
 }
 
@@ -396,8 +428,11 @@ static void ask_for_found(const search *s, const lookup *lookups, size_t planned
 }
 
 static outcome query_window(search *s, const query_batch *queries, const band_search *how, const window *part) {
-    size_t planned = part->count ? part->ends[part->count - 1] : 0;
-    outcome end = find_planned(s, planned);
+    size_t planned = part->count ? part->ends[part->count - 1] : 0, before = s->found->count;
+    outcome end = SEARCH_DONE;
+    if (how->is_one_enough && part->count == 1) end = find_enough(s, queries, how, (uint32_t)part->first, planned);
+    if (end || s->found->count > before) return end;
+    end = find_planned(s, planned);
     if (!end && s->ahead) ask_for_found(s, s->lookups, planned);
     for (size_t i = 0, from = 0; i < part->count && !end; from = part->ends[i++])
         if (part->ends[i] > from)

@@ -139,6 +139,8 @@ class Batch:
         # The number that has a key by now, of the keys that are stored and of documents that were settled.
         self._owners = {documents.encoded_keys[place]: found[0] for place, found in self._own.items()}
         self._gone = set(view.pending.gone)
+        looks_again = isinstance(query, BandQuery) and (query.exact or query.max_distance is not None)
+        self._is_one_enough = query.limit == 1 and not looks_again
         self._stored = np.ones(len(documents), dtype=bool)  # by now
         self._alone: set[int] = set()
         # What documents are asked over that are asked alone: numbered behind the batch.
@@ -208,9 +210,8 @@ class Batch:
 
     def _found_live(self) -> np.ndarray:
         """Return which answers are live committed documents, where that there is one is enough."""
-        query, numbers = self._query, self._answers["number"]
-        looks_again = isinstance(query, BandQuery) and (query.exact or query.max_distance is not None)
-        if query.limit != 1 or looks_again:
+        numbers = self._answers["number"]
+        if not self._is_one_enough:
             return np.zeros(len(numbers), dtype=bool)
         is_live: np.ndarray = (numbers < self._first) & self._view.have_no_mark(numbers)
         if self._gone:
@@ -229,7 +230,9 @@ class Batch:
         if not isinstance(self._query, BandQuery):
             found = self._query.find(self._view_of_all, batch)
             return found, np.zeros(len(found.matches) // MATCHES.itemsize, dtype=bool)
-        found = self._query.find(self._view_of_all, batch, self._first)
+        # Where each match is live, and none is the document's own older version.
+        is_first_enough = self._is_one_enough and not (self._gone or self._own or self._view.has_removed)
+        found = self._query.find(self._view_of_all, batch, self._first, is_first_enough)
         return found, np.frombuffer(found.matches, dtype=MATCHES)["agree"] == NO_VALUE
 
     def _segment_of(self, places: np.ndarray) -> MemorySegment:

@@ -108,14 +108,17 @@ class BandQuery(NamedTuple):
         prefix_bits = self.plan(scheme.config.num_perm).prefix_bits
         return np.ascontiguousarray(batch.words.T), [prefix_bits] * scheme.tables.bands
 
-    def find(self, view: View, batch: SketchBatch, own_first: int = EACH_SEES_ALL) -> Found:
+    def find(
+        self, view: View, batch: SketchBatch, own_first: int = EACH_SEES_ALL, is_one_enough: bool = False
+    ) -> Found:
         """Search the band tables, in any thread. `own_first`: number of the first sketch where the batch is
-        the last segment: each sees only those before it, and `NO_VALUE` marks what it was compared with."""
+        the last segment: each sees only those before it, and `NO_VALUE` marks what it was compared with.
+        `is_one_enough`: of a sketch that has matches numbered below it, one may be all that is found."""
         config = view.scheme.config
         if self.exact:
             require_kept(config, batch)
         cut = self.max_candidates, self.max_bucket, own_first
-        found = search_bands(view, batch, *self.plan(config.num_perm), *cut)
+        found = search_bands(view, batch, *self.plan(config.num_perm), *cut, is_one_enough=is_one_enough)
         if self.max_distance is None:
             return found
         rows = np.frombuffer(found.matches, dtype=MATCHES)
@@ -244,6 +247,7 @@ def search_bands(
     max_candidates: int,
     max_bucket: int = 0,
     own_first: int = EACH_SEES_ALL,
+    is_one_enough: bool = False,
 ) -> Found:
     """Search the band tables by a prefix, for what agrees in so many rows; see `BandQuery.find`."""
     if view.sources != batch.sources:
@@ -261,6 +265,7 @@ def search_bands(
         view.scheme.config.simhash is not None,
         max_bucket,
         own_first,
+        is_one_enough,
         truncated,
     )
     return Found(batch, found, truncated)

@@ -236,6 +236,11 @@ class View:
         """Number of live documents."""
         return self.manifest.num_documents + len(self.pending.by_key) - self.pending.num_removed
 
+    @property
+    def has_removed(self) -> bool:
+        """Whether tables have entries of committed documents that are removed; see `Snapshot.has_removed`."""
+        return self._snapshot.has_removed
+
     # ---- records ----
 
     def record(self, number: int) -> StoredRecord | None:

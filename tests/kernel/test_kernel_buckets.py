@@ -42,7 +42,7 @@ def ask(
     cut = np.zeros(count, np.uint8)
     rows = np.array(queries, np.uint64).reshape(count, BANDS)
     halves = rows, np.zeros(count, np.uint64), np.full(count, 1, np.uint8)
-    found = _kernel.query_bands(directory.header, *halves, 0, BITS, 0, ALL, 0, most, own_first, cut)
+    found = _kernel.query_bands(directory.header, *halves, 0, BITS, 0, ALL, 0, most, own_first, 0, cut)
     compared: list[set[int]] = [set() for _ in range(count)]
     matches: list[list[int]] = [[] for _ in range(count)]
     for number, query, agree, _ in matches_in(found):

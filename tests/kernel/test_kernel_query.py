@@ -138,6 +138,7 @@ def query_bands(
     min_agree: int,
     max_candidates: int,
     with_fingerprints: bool,
+    enough_below: int | None = None,
 ) -> tuple[Found, list[int]]:
     truncated = np.zeros(len(queries), np.uint8)
     found = _kernel.query_bands(
@@ -149,7 +150,8 @@ def query_bands(
         max_candidates,
         with_fingerprints,
         ALL,
-        EACH_SEES_ALL,
+        EACH_SEES_ALL if enough_below is None else enough_below,
+        enough_below is not None,
         truncated,
     )
     return matches_in(found), truncated.tolist()
@@ -249,6 +251,20 @@ def test_many_queries_by_bands_find_what_each_finds_alone(
         for number, _, *figures in matches
     ]
     assert truncated == [cut[0] for _, cut in expected]
+
+
+@settings(max_examples=50)
+@given(runs_of, layouts, few_of, st.integers(64, 1100), st.integers(1, 64))
+def test_one_match_of_many_queries_is_found_where_all_find_some(
+    runs: list[Run], layout: Shape, few: Queries, count: int, bits: int
+) -> None:
+    directory, stored = made_up(runs, layout)
+    queries = [few[place % len(few)] for place in range(count)]
+    every, _ = query_bands(directory, queries, bits, 1, ALL, True)
+    behind = max((number for number, *_ in stored), default=0) + 1
+    found, _ = query_bands(directory, queries, bits, 1, ALL, True, enough_below=behind)
+    assert set(found) <= set(every)
+    assert {query for _, query, *_ in found} == {query for _, query, *_ in every}
 
 
 @settings(max_examples=100)

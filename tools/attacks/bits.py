@@ -146,7 +146,7 @@ def questions_of(directory: Directory, data: SegmentData, number: int) -> list[Q
 
     def by_bands(bits: int) -> bytes:
         sketches = words, fingerprint, present
-        limits = ALL, 1, 0, EACH_SEES_ALL
+        limits = ALL, 1, 0, EACH_SEES_ALL, 0
         return directory.run(_kernel.query_bands, *sketches, FIRST_BAND_TABLE, bits, 0, *limits, truncated)
 
     def by_fingerprint() -> bytes:

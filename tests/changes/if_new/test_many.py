@@ -186,6 +186,33 @@ def test_many_at_once_are_as_one_by_one(
         assert_equal(at_once(case, transaction), one_by_one(case, single_transaction))
 
 
+@pytest.mark.parametrize(("removed", "known"), [(0, 0), (3, 0), (0, 3), (1, 1)])
+def test_many_without_on_match_are_as_one_by_one(tmp_path: Path, removed: int, known: int) -> None:
+    """One match is enough then, but not one that is removed, nor the document's own older version."""
+
+    def version(family: int, number: int) -> frozenset[str]:
+        return frozenset([*(f"{family}-{part}" for part in range(60)), f"{family}-version-{number}"])
+
+    stored = [((family, number), version(family, number)) for family in range(50) for number in range(2)]
+    items = [(f"new {place}", version(place % 70, 2 + place)) for place in range(200)]
+    for place in range(0, 200 if known else 0, known or 1):
+        items[place] = (f"{place % 50}-{place % 2}", items[place][1])
+    outcomes = []
+    for is_many in (False, True):
+        with simindex.open(tmp_path / str(is_many), config=Config(num_perm=64)) as index:
+            index.insert_many((f"{family}-{number}", words) for (family, number), words in stored)
+            if removed:
+                index.remove_many(f"{family}-0" for family in range(0, 50, removed))
+            if is_many:
+                index.insert_many_if_new(items, on_conflict="replace", workers=1)
+            else:
+                for key, words in items:
+                    index.insert_if_new(key, words, on_conflict="replace")
+            index.check()
+            outcomes.append([(key, index[key].sketch) for key in index])
+    assert outcomes[0] == outcomes[1]
+
+
 def in_one_bucket(place: int, family: int, last: int) -> Sketch:
     """A sketch that is like the others of its family, which only the first band can tell: the others begin
     with rows of its own."""
