@@ -974,14 +974,14 @@ typedef struct {
     uint64_t max_run;            /* entries that are compared all with all, REPRESENTATIVES or more */
     long_run *longs;             /* of the tables before, ascending in each, then of this one; `room` of them */
     const uint64_t *long_firsts; /* table + 1: where those of each table begin */
-    uint64_t room;
+    size_t room;
 } pair_search;
 
 /* Entries in order of (key, rank). */
 typedef struct {
     const uint64_t *keys;
     const uint32_t *ranks;
-    uint64_t count;
+    size_t count;
     int is_last; /* whether no more of the table follow */
 } pair_entries;
 

@@ -88,7 +88,7 @@ static size_t count_missing(uintptr_t first, size_t length, int *is_map) {
     *is_map = 1;
     for (uintptr_t end = first + length; first < end; first += part) {
         part = end - first < COUNTED * size ? end - first : COUNTED * size;
-        if (mincore((void *)first, part, there)) return *is_map = 0;
+        if (mincore((void *)first, part, (void *)there)) return *is_map = 0;
         for (size_t i = 0; i < part / size; i++) missing += !(there[i] & 1);
     }
     return missing;
@@ -125,7 +125,7 @@ int mark_used(const directory *dir, const void *address) {
     if (preadv2((int)dir->file, &(struct iovec){&there, 1}, 1, (off_t)at, RWF_NOWAIT) >= 0) return 1;
     if (errno == EAGAIN) return 0;
 #endif
-    if (!mincore((void *)((uintptr_t)address & ~(page_size() - 1)), 1, &there) && !(there & 1)) return 0;
+    if (!mincore((void *)((uintptr_t)address & ~(page_size() - 1)), 1, (void *)&there) && !(there & 1)) return 0;
     char byte;
     return pread((int)dir->file, &byte, 1, (off_t)at) >= 0;
 }
