@@ -7,7 +7,6 @@ import pytest
 from support.commands import counts_of, needs_faults, torture
 from support.samples import sample_of
 
-_READS = {"reading": 100, "writing": 50, "compacting": 50}
 _FAILS = {"files": 110, "lmdb memory": 30, "python memory": 50}
 
 
@@ -19,18 +18,6 @@ def test_sixteen_threads_and_eight_processes_see_whole_commits_and_none_twice(
     done = {name: int(number) for number, name in re.findall(r"^ +(\d+) (.+)$", output, re.MULTILINE)}
     assert done.keys() >= {"queries", "pinned snapshots", "transactions"}
     assert done["queries"] >= queries
-
-
-@pytest.mark.parametrize(("mode", "rounds"), sample_of([(mode, 12) for mode in _READS], _READS.items()))
-def test_a_damaged_file_gives_right_answers_or_says_that_it_is_damaged(mode: str, rounds: int) -> None:
-    output = torture("files", "--mode", mode, rounds=rounds, judged=False)
-    [counts] = re.findall(r"^all +" + r"(\d+) +" * 7 + rf"{rounds}$", output, re.MULTILINE)
-    right, typed, other, untyped, wrong, hang, signal = map(int, counts)
-    assert (untyped, wrong, hang) == (0, 0, 0), output
-    # LMDB's asserts end a process that meets some damaged tree pages: docs/reliability.md.
-    assert right + typed + other >= 0.9 * rounds
-    assert typed > right > 0
-    assert signal == rounds - right - typed - other
 
 
 @needs_faults
@@ -97,15 +84,16 @@ def test_steps_without_room_say_so_and_can_be_taken_with_room() -> None:
     assert int(typed) > 3
 
 
-@pytest.mark.parametrize(("rounds", "at_least"), [(10, 0), pytest.param(32, 5, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("rounds", "at_least"), [(20, 0), pytest.param(64, 5, marks=pytest.mark.long)])
 def test_no_call_with_a_damaged_file_ends_its_process_or_answers_wrongly(rounds: int, at_least: int) -> None:
     counts = counts_of(torture("rescue", rounds=rounds))
-    assert counts.keys() == {"open", "check", "repair", "untrusted"}
+    changes = {"write", "compact"}  # of states that a writer may go on from
+    assert counts.keys() == {"open", "check", "repair", "untrusted"} | changes
     for call, (right, typed, other, untyped, wrong, hang, signal, n) in counts.items():
-        assert n == rounds
+        assert rounds // 2 < n <= rounds if call in changes else n == rounds
         assert right > at_least
         assert typed > at_least
         assert untyped == hang == wrong == 0
-        # LMDB's assertions may end a plain open: docs/reliability.md.
-        assert call == "open" or signal == 0
+        # LMDB's assertions may end a plain open, and changes: docs/reliability.md.
+        assert call in {"open"} | changes or signal == 0
         assert other + signal <= 4

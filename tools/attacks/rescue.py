@@ -1,10 +1,11 @@
-"""Damaged files put through all that may be done with one: opened and asked, `check`, `repair`, and
-`untrusted=True`.
+"""Damaged files put through all that may be done with one: opened and asked, written to, compacted, `check`,
+`repair`, and `untrusted=True`.
 
 Owns what must hold, whatever was damaged:
-* no call ends its process, hangs or raises an error that is not of simindex, but for a plain open and its
-  questions, which LMDB's assertions may end;
-* answers are those of the whole index, of a plain open and of an untrusted one, or there is an error;
+* no call ends its process, hangs or raises an error that is not of simindex, but for a plain open, its
+  questions and its changes, which LMDB's assertions may end;
+* answers are those of the whole index, of a plain open and of an untrusted one, before and after changes, or
+  there is an error;
 * what a check finds nothing in answers as the whole index, and opens as untrusted;
 * a repair has documents of the whole index alone, with their metadata and times, and with their sketches or
   none, and a check finds nothing in it; it has removed ones only where it says that it may.
@@ -38,7 +39,8 @@ from simindex.maintenance.repair import MARKS_LOST, META_LOST
 
 STALE_PAGE, STALE_FILE = "stale page", "stale file"
 DAMAGES = (*files.DAMAGES, STALE_PAGE, STALE_FILE)
-CALLS = ("open", "check", "repair", "untrusted")
+CALLS = ("open", "write", "compact", "check", "repair", "untrusted")
+_MAY_END = {"open", "write", "compact"}
 LAYOUTS = {
     "small segments": (Layout(), False),
     "chunked": (Layout(4, 100, 2000), False),
@@ -63,17 +65,19 @@ class Trial(NamedTuple):
         """Whether it must not be."""
         if self.outcome in (RIGHT, TYPED, OTHER):
             return False
-        return self.call != "open" or self.outcome != "signal"
+        return self.call not in _MAY_END or self.outcome != "signal"
 
 
 class Whole(NamedTuple):
-    """An index without damage: its folder, an older copy of its file, and what both hold and answer."""
+    """An index without damage: its folder, an older copy of its file, and what both hold and answer, and what
+    it answers when it was written to."""
 
     folder: Path
     held: dict[Any, Any]
     older: dict[Any, Any]
     answers: dict[str, Any]
     older_answers: dict[str, Any]
+    written_answers: dict[str, Any]
 
 
 # ---- whole indexes ----
@@ -111,7 +115,19 @@ def _build(folder: Path, layout: Layout, compacted: bool) -> Whole:
         index.remove_many(range(1, _DOCUMENTS, 29))
         index.touch(*range(2, 40, 5))
     with simindex.open(folder, "r") as index:
-        return Whole(folder, held_by(index), older, answers_of(index), older_answers)
+        held, answers = held_by(index), answers_of(index)
+    copy = folder.with_name(f"{folder.name}, written to")
+    shutil.copytree(folder, copy)
+    with simindex.open(copy) as index:
+        _write(index)
+    with simindex.open(copy, "r") as index:
+        return Whole(folder, held, older, answers, older_answers, answers_of(index))
+
+
+def _write(index: Index) -> None:
+    index.insert_many(((5000 + number, files.text_of(number)) for number in range(0, 300, 10)), batch_size=10)
+    index.remove_many(range(2, _DOCUMENTS, 40))
+    index.replace(3, files.text_of(777))
 
 
 def held_by(index: Index) -> dict[Any, Any]:
@@ -123,20 +139,29 @@ def held_by(index: Index) -> dict[Any, Any]:
 
 
 def _questions(index: Index) -> dict[str, Callable[[], Any]]:
-    texts = [files.text_of(number) for number in range(0, _DOCUMENTS, 5)]
+    """Each a call of its own: where one meets damage the others still answer."""
 
     def matches(found: Iterable[Any]) -> list[Any]:
-        return [sorted((match.key, match.similarity, match.distance) for match in one) for one in found]
+        return sorted((match.key, match.similarity, match.distance) for match in found)
 
-    return {
+    def metadata(number: int) -> Any:
+        found = index.get(number)
+        return found and (found.metadata, repr(found.sketch))
+
+    asked: dict[str, Callable[[], Any]] = {
         "len": lambda: len(index),
-        "list": lambda: held_by(index),
-        "in": lambda: [number in index for number in range(0, 2100, 3)],
-        "query": lambda: matches(index.query_many(texts, 0.4)),
-        "simhash": lambda: matches(index.query_simhash_many(texts)),
-        "nearest": lambda: matches([index.nearest(text, 3) for text in texts[::9]]),
+        "keys": lambda: list(index),
+        "list": lambda: [(key, record, sketch) for key, ((record, *_), sketch) in held_by(index).items()],
         "pairs": lambda: sorted((pair.a, pair.b, pair.similarity) for pair in index.pairs(0.8)),
     }
+    for number in range(0, _DOCUMENTS, 5):
+        text = files.text_of(number)
+        asked[f"record {number}"] = partial(metadata, number)
+        asked[f"query {number}"] = lambda text=text: matches(index.query(text, 0.4))  # type: ignore[misc]
+        asked[f"simhash {number}"] = lambda text=text: matches(index.query_simhash(text))  # type: ignore[misc]
+        if number % 9 == 0:
+            asked[f"nearest {number}"] = lambda text=text: matches(index.nearest(text, 3))  # type: ignore[misc]
+    return asked
 
 
 def answers_of(index: Index) -> dict[str, Any]:
@@ -161,6 +186,19 @@ def _asked(folder: Path, expected: dict[str, Any], **options: Any) -> tuple[str,
         outcomes[kind_of(error)] = f"open, close: {type(error).__name__}: {error}"
     worst = max(outcomes, key=OUTCOMES.index, default=RIGHT)
     return worst, "; ".join(outcomes.values())
+
+
+def _changed(folder: Path, expected: dict[str, Any], change: Callable[[Index], object]) -> tuple[str, str]:
+    """Change a copy, and ask it; of a change that failed it is not known what is stored."""
+    copy = folder.with_name("changed")
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(folder, copy)
+    try:
+        with simindex.open(copy, "a") as index:
+            change(index)
+    except Exception as error:
+        return kind_of(error), f"change: {type(error).__name__}: {error}"
+    return _asked(copy, expected)
 
 
 def _checked(folder: Path) -> tuple[str, str]:
@@ -191,7 +229,8 @@ def _repaired(folder: Path, allowed: list[dict[Any, Any]], older: dict[Any, Any]
         # A lost sketch is that of a document without shingles.
         if not any(sketch == one for _, one in known) and len(report.without_sketch) == 0:
             return WRONG, f"{key!r}: another sketch, {sketch}"
-    if report.is_whole and not any(saved.keys() == one.keys() for one in allowed):
+    back = older.keys() if MARKS_LOST in report.notes else set()
+    if report.is_whole and not any(one.keys() <= saved.keys() <= one.keys() | back for one in allowed):
         return WRONG, f"it names no loss, and has {len(saved)} documents of {len(allowed[0])}"
     left = simindex.check(target)
     if not left.ok:
@@ -241,9 +280,17 @@ def run_trial(whole: dict[str, Whole], work_folder: Path, seed: int, number: int
     note = _damage(index, folder / "data.mdb", kind, chance)
     expected = index.older_answers if kind == STALE_FILE else index.answers
     allowed = {STALE_FILE: [index.older], STALE_PAGE: [index.held, index.older]}.get(kind, [index.held])
+    found = judge(folder, expected, allowed, index.older)
+    if kind in files.DAMAGES:  # what a writer makes of an older state is another one
+        for call, answers, change in (
+            ("write", index.written_answers, _write),
+            ("compact", expected, Index.compact),
+        ):
+            end, result = run_child(partial(_changed, folder, answers, change), _SECONDS)
+            found[call] = (end, str(result)) if end is not None else result
     return [
         Trial(number, layout, kind, note, call, outcome, why.replace(str(work_folder), ""))
-        for call, (outcome, why) in judge(folder, expected, allowed, index.older).items()
+        for call, (outcome, why) in found.items()
     ]
 
 
