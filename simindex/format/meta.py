@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import astuple
+from functools import lru_cache
 from itertools import chain, starmap
 from typing import Any, NamedTuple
 
@@ -248,6 +249,7 @@ def _require_consistent(entries: list[Any], counters: list[int]) -> None:
                 raise _contradiction("no filters of a segment that is one value", bits)
 
 
+@lru_cache(maxsize=1024)
 def _require_filters(filters: bytes, span: int, num_more: int) -> None:
     """Refuse sizes that no writer chooses for `span` entries; `num_more`: 1 where there may be a shingle
     table's."""
