@@ -22,12 +22,13 @@ from simindex.config import Config
 from simindex.errors import damaged
 from simindex.format.keys import Key
 from simindex.format.layout import COPY_TABLE
-from simindex.format.records import decode_kept
+from simindex.format.records import StoredRecord, decode_kept
 from simindex.format.rows import NO_VALUE
 from simindex.queries.container import Walk
 from simindex.queries.scheme import Scheme
 from simindex.queries.search import require_comparable
 from simindex.queries.view import EVERY, View
+from simindex.queries.where import Filter
 from simindex.sketching.common_shingles import (
     CommonShingles,
     OwnShingles,
@@ -116,12 +117,13 @@ def pairs_of(
     texts: Texts | None,
     memory_bytes: int,
     progress: Callable[[int, int], object] | None,
+    where: Filter | None = None,
 ) -> Pairs:
     """Return the pairs of the newest commit, in a handle of their own."""
     hashes = None if texts is None else _TextHashes(texts, scheme.config, memory_bytes)
     own = PinnedTables(store.environment().folder, scheme=scheme)
     try:
-        return Pairs(own, plan, hashes, progress, memory_bytes)
+        return Pairs(own, plan, hashes, progress, memory_bytes, where)
     except BaseException:
         own.close()
         raise
@@ -148,7 +150,9 @@ class Pairs(SnapshotIterator[Pair]):
         texts: Callable[[Key], np.ndarray] | None = None,
         progress: Callable[[int, int], object] | None = None,
         memory_bytes: int = DEFAULT_MEMORY_BYTES,
+        where: Filter | None = None,
     ) -> None:
+        self._where = where
         self._pinned, self._plan, self._config = pinned, plan, pinned.scheme.config
         self._texts, self._progress, self._memory_bytes = texts, progress, memory_bytes
         self._common: CommonShingles | None = None
@@ -160,6 +164,8 @@ class Pairs(SnapshotIterator[Pair]):
         half = HAS_SIGNATURE if plan.method == "minhash" else HAS_FINGERPRINT
         pinned.read(partial(require_comparable, compares=half))
         self.snapshot, self.ranks = pinned.snapshot, pinned.ranks
+        if where is not None:
+            self._leave_out_others(where)
         self._left_out, self._by_age = self.ranks.dead.copy(), False
         self._num_entries = pinned.num_entries()
         self._at_hand = SketchesAtHand(pinned.run)
@@ -207,6 +213,27 @@ class Pairs(SnapshotIterator[Pair]):
                 sizes.update(dict(zip(found.tolist(), times.tolist(), strict=True)))
             sizes[count] += count > 0
         return +sizes
+
+    def _passing(self, where: Filter | None) -> Iterator[list[tuple[int, StoredRecord]]]:
+        """Yield (number, record) of the documents that pass, some at a time."""
+        walk = Walk()
+        while found := self.read(lambda view: walk.part(view, _AT_ONCE)):
+            yield [each for each in found if where is None or where.passes(each[1].metadata)]
+
+    def _leave_out_others(self, where: Filter) -> None:
+        """Let documents that do not pass count as removed: their sketches are left out, or are those of
+        copies alone."""
+        ranks = self.ranks
+        own, leaders = np.zeros_like(ranks.dead), np.zeros_like(ranks.dead)
+        led = [np.empty(0, dtype=np.uint32)]
+        for found in self._passing(where):
+            set_bits(own, ranks.of(np.array([number for number, _ in found], dtype=np.uint64)))
+            copied = [record.leader for _, record in found if record.leader is not None]
+            led.append(np.unique(ranks.of(np.array(copied, dtype=np.uint64))))
+            set_bits(leaders, led[-1])
+        ranks.dead |= ~(own | leaders)
+        shared = np.unique(np.concatenate(led))
+        ranks.orphaned = shared[own[shared >> 3] >> (shared & 7).astype(np.uint8) & 1 == 0]
 
     def read(self, look: Callable[[View], _T]) -> _T:
         """Return what is to be seen in the snapshot. Raises SimIndexError where it is gone."""
@@ -290,11 +317,11 @@ class Pairs(SnapshotIterator[Pair]):
         """The ranks of removed documents whose sketch copies have, those of the oldest of these, and a bit
         for each."""
         numbers, bits = self.ranks.numbers(self.ranks.orphaned).tolist(), np.zeros_like(self.ranks.dead)
-        live = self.read(lambda view: [view.documents_with(number, 1) for number in numbers])
+        live = self.read(lambda view: [self._documents_with(view, number, 1) for number in numbers])
         if not all(live):
             number = numbers[live.index([])]
             raise damaged(f"document {number}: expected a live copy of its sketch, found none")
-        oldest = np.array([copy for [(copy, _)] in live], dtype=np.uint64)
+        oldest = np.array([copy for [copy] in live], dtype=np.uint64)
         set_bits(bits, self.ranks.orphaned)
         return self.ranks.orphaned, self.ranks.of(oldest), bits
 
@@ -318,7 +345,7 @@ class Pairs(SnapshotIterator[Pair]):
     def _unite_some(self, rows: np.ndarray) -> list[_Found]:
         columns, limit = list(self._columns_of(rows)), 1 if self._plan.copies == "first" else None
         numbers = {*columns[0], *columns[1]}
-        live = self.read(lambda view: {n: [d for d, _ in view.documents_with(n, EVERY)] for n in numbers})
+        live = self.read(lambda view: {n: self._documents_with(view, n, EVERY) for n in numbers})
         found = list[_Found]()
         for a, b, agree, distance in zip(*columns, strict=True):
             members = self._united.setdefault(a, live[a][:limit])
@@ -346,7 +373,7 @@ class Pairs(SnapshotIterator[Pair]):
             here = self._left_out[own >> 3] >> (own & 7).astype(np.uint8) & 1 == 0
             keys, ranks = keys[here], ranks[here]
             leaders = keys.tolist()
-            live = self.read(partial(_live_among, set(leaders)))
+            live = self.read(partial(self._live_among, set(leaders)))
             yield pairs(leaders, self.ranks.numbers(ranks).tolist(), live)
 
     def _reaching(self, rows: np.ndarray) -> np.ndarray:
@@ -377,8 +404,7 @@ class Pairs(SnapshotIterator[Pair]):
 
     def _shingles(self) -> Iterator[tuple[int, np.ndarray]]:
         """Yield the number and the shingle hashes of each document; of those without kept ones nothing."""
-        walk = Walk()
-        while found := self.read(lambda view: walk.part(view, _AT_ONCE)):
+        for found in self._passing(self._where):
             for number, record in found:
                 if self._texts is not None:
                     yield number, self._texts(record.key)
@@ -419,11 +445,23 @@ class Pairs(SnapshotIterator[Pair]):
         live = self._groups.get(number)
         if live is None:
             limit = 1 if self._plan.copies == "first" else EVERY
-            live = [document for document, _ in view.documents_with(number, limit)]
+            live = self._documents_with(view, number, limit)
             if len(self._groups) >= _KNOWN or len(live) > 1:
                 self._groups.clear()
             self._groups[number] = live
         return live
+
+    def _documents_with(self, view: View, number: int, limit: int) -> list[int]:
+        """Return the live documents of a sketch that pass."""
+        if self._where is None:
+            return [document for document, _ in view.documents_with(number, limit)]
+        found = view.documents_with(number, EVERY)
+        return [document for document, record in found if self._where.passes(record.metadata)][:limit]
+
+    def _live_among(self, numbers: Iterable[int], view: View) -> set[int]:
+        records = ((number, view.record(number)) for number in numbers)
+        where = self._where
+        return {n for n, r in records if r is not None and (where is None or where.passes(r.metadata))}
 
     def _document(self, view: View, number: int) -> _Document | None:
         found = self._documents.get(number)
@@ -473,7 +511,3 @@ class Pairs(SnapshotIterator[Pair]):
                 self._left_out[found.copy >> 3] &= 255 - (1 << (found.copy & 7))
             elif self._texts is None or similarity >= self._plan.threshold:
                 yield NumberedPair(pair, found.a, found.b, found.is_group or found.copy >= 0)
-
-
-def _live_among(numbers: Iterable[int], view: View) -> set[int]:
-    return {number for number in numbers if view.record(number) is not None}

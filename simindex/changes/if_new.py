@@ -26,13 +26,13 @@ from simindex.errors import KeyExistsError
 from simindex.format.keys import Key, encode_key, pack_keys
 from simindex.format.records import StoredRecord
 from simindex.format.rows import MATCHES, NO_VALUE
+from simindex.queries.candidates import Found
 from simindex.queries.matches import Match, Matches
 from simindex.queries.scheme import Scheme
 from simindex.queries.search import (
     MOST_IN_BUCKET,
     BandQuery,
     FingerprintQuery,
-    Found,
     Query,
     require_comparable,
 )
@@ -140,7 +140,7 @@ class Batch:
         self._owners = {documents.encoded_keys[place]: found[0] for place, found in self._own.items()}
         self._gone = set(view.pending.gone)
         looks_again = isinstance(query, BandQuery) and (query.exact or query.max_distance is not None)
-        self._is_one_enough = query.limit == 1 and not looks_again
+        self._is_one_enough = query.limit == 1 and not looks_again and query.where is None
         self._stored = np.ones(len(documents), dtype=bool)  # by now
         self._alone: set[int] = set()
         # What documents are asked over that are asked alone: numbered behind the batch.

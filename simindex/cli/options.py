@@ -7,9 +7,11 @@ is there. So an option given for an existing index is compared with what is stor
 from __future__ import annotations
 
 import codecs
+import json
 import math
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, get_args
@@ -134,6 +136,32 @@ max_candidates = number(
     "--max-candidates",
     default=DEFAULT_MAX_CANDIDATES,
     help="Compare each query with at most N stored documents.",
+)
+
+
+def _where(_ctx: Any, _param: Any, given: Sequence[str]) -> dict[str, list[object]] | None:
+    """Return the fields that were written as FIELD=VALUE, with their values: a text, and what it is in JSON
+    if that is a number, true, false or null."""
+    fields: dict[str, list[object]] = {}
+    for text in given:
+        field, equals, value = text.partition("=")
+        if not equals or not field:
+            raise BadParameter(f"expected FIELD=VALUE, found {text!r}")
+        values = fields.setdefault(field, [])
+        values.append(value)
+        with suppress(ValueError):
+            if not isinstance(found := json.loads(value), str | list | dict):
+                values.append(found)
+    return fields or None
+
+
+where = option(
+    "--where",
+    multiple=True,
+    callback=_where,
+    metavar="FIELD=VALUE",
+    help="Only stored documents whose metadata has this value; repeat a field for several values, name "
+    "another one to require both.",
 )
 address = option(
     "--address",

@@ -35,6 +35,7 @@ from simindex.jsonable import fields_of
 from simindex.queries.matches import Results
 from simindex.queries.search import require_keeping
 from simindex.queries.view import EVERY, View
+from simindex.queries.where import Filter, wider
 from simindex.sketching.document import Document, Texts, document_under, shingles_in
 from simindex.sketching.sample import FLOOR, all_hashes, mixed_hashes, sample_of_hashes, sample_top
 from simindex.sketching.shingles import document_hashes, ready_hashes, shingles_of
@@ -272,6 +273,7 @@ class ContainmentQuery(NamedTuple):
     ignore_common: float | None = None
     sample: int | None = None
     candidates: bool = False
+    where: Filter | None = None
 
     def require(self, config: Config) -> None:
         """Refuse what the index cannot answer. Raises TypeError and ValueError."""
@@ -342,6 +344,8 @@ class ContainmentQuery(NamedTuple):
         kept, candidates = asked.kept if counts_kept else None, list[ContainmentMatch]()
         met = self._met(view, asked, found)
         for place, record in view.all_with(np.array([number for number, *_ in met], dtype=np.uint64)):
+            if self.where is not None and not self.where.passes(record.metadata):
+                continue
             if self.ignore_common is not None and self.texts is not None:
                 shared: Shared | None = self._own_shared(view, asked, record)
             else:
@@ -365,17 +369,22 @@ class ContainmentQuery(NamedTuple):
             are_few = len(met) < _FEW or int(np.bincount(met["query"]).max()) < _FEW
         if not are_few:
             # Where some shingles are common, the rarest are asked, as far as all entries are to be looked at.
-            rarest = places_of_rarest(view, keys, self.max_candidates)
+            rarest = places_of_rarest(view, keys, self._most)
             found.truncated = asked.leave_out(np.setdiff1d(np.arange(len(keys)), rarest))
             met = view.directory.find_entries(table, shingle_keys(asked.looked_up), EVERY)
         hits = Counter(met["number"].tolist())
         of_sample = Counter(met["number"][met["query"] < asked.num_sampled].tolist())
         least = self._least(asked)
         each = [(number, hits[number], of_sample[number]) for number in hits if of_sample[number] >= least]
-        if len(each) > self.max_candidates:
+        if len(each) > self._most:
             found.truncated = True
-            each = sorted(each, key=lambda one: (-one[1], one[0]))[: self.max_candidates]
+            each = sorted(each, key=lambda one: (-one[1], one[0]))[: self._most]
         return sorted(each)
+
+    @property
+    def _most(self) -> int:
+        """How many documents are looked at; with a filter more, for most may not pass."""
+        return self.max_candidates if self.where is None else wider(self.max_candidates)
 
     def _least(self, asked: _Asked) -> int:
         """Return how many of the query's sampled shingles a document of the threshold has at least."""

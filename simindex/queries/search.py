@@ -10,11 +10,12 @@ al. 2005). Every search is complete up to its stated odds: by bands with the pro
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import chain, islice, repeat
 from operator import attrgetter
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -36,9 +37,12 @@ from simindex.formulas.curve import (
 )
 from simindex.formulas.estimator import similarity_table
 from simindex.formulas.match_odds import BandPlan, band_plan, estimate_cut, exact_plan
+from simindex.queries.candidates import Found, Wanted, found_where
 from simindex.queries.matches import Matches, matches_found
 from simindex.queries.scheme import Scheme
 from simindex.queries.view import EVERY, View
+from simindex.queries.where import Filter, Where, filter_of, wider
+from simindex.segments.directory import Directory
 from simindex.sketching.document import Document
 from simindex.sketching.estimate import Estimate, best_estimate
 from simindex.sketching.permutations import FINGERPRINT_BITS
@@ -71,16 +75,6 @@ Method = Literal["minhash", "simhash"]
 """What documents are compared by: rows or fingerprints."""
 
 
-class Found(NamedTuple):
-    """What the kernel found for a batch: records of `MATCH`, best first; which limits were hit; entries
-    scanned."""
-
-    batch: SketchBatch
-    matches: bytes
-    truncated: bytearray
-    scanned: np.ndarray | None = None
-
-
 class BandQuery(NamedTuple):
     """Documents of at least a similarity, found by their bands; exact ones by kept shingle hashes, too."""
 
@@ -91,6 +85,7 @@ class BandQuery(NamedTuple):
     max_candidates: int = DEFAULT_MAX_CANDIDATES
     max_bucket: int = 0  # of a prefix in one table, or 8 times chance; 0: max_candidates / 16, at least 1,024
     max_distance: int | None = None  # bits in which the fingerprint of a match differs, too, at most
+    where: Filter | None = None
 
     @property
     def compares(self) -> int:
@@ -111,14 +106,16 @@ class BandQuery(NamedTuple):
     def find(
         self, view: View, batch: SketchBatch, own_first: int = EACH_SEES_ALL, is_one_enough: bool = False
     ) -> Found:
-        """Search the band tables, in any thread. `own_first`: number of the first sketch where the batch is
-        the last segment: each sees only those before it, and `NO_VALUE` marks what it was compared with.
-        `is_one_enough`: of a sketch that has matches numbered below it, one may be all that is found."""
+        """Search the band tables, without a filter in any thread. `own_first`: number of the first sketch
+        where the batch is the last segment: each sees only those before it, and `NO_VALUE` marks what it was
+        compared with. `is_one_enough`: of a sketch that has matches numbered below it, one may be all that is
+        found."""
         config = view.scheme.config
         if self.exact:
             require_kept(config, batch)
-        cut = self.max_candidates, self.max_bucket, own_first
-        found = search_bands(view, batch, *self.plan(config.num_perm), *cut, is_one_enough=is_one_enough)
+        bits, least = self.plan(config.num_perm)
+        bounds = self.max_candidates, self.max_bucket, own_first, is_one_enough
+        found = search_bands(view, batch, bits, least, *bounds, where=self.where)
         if self.max_distance is None:
             return found
         rows = np.frombuffer(found.matches, dtype=MATCHES)
@@ -128,18 +125,19 @@ class BandQuery(NamedTuple):
     def matches(self, view: View, found: Found, without: int | None = None) -> list[Matches]:
         """Return what was found for each sketch, most similar first, without one number."""
         if not self.exact:
-            results = matches_of(view, found, self.limit, without)
+            results = matches_of(view, found, self.limit, without, self.where)
             if self.max_distance is None or all(m.distance is not None for m in chain(*results)):
                 return results
             # Of stored sketches that were brought in without a fingerprint the kernel compared zeros.
-            results = matches_of(view, found, None, without)
+            results = matches_of(view, found, None, without, self.where)
             for matches in results:
                 matches[:] = [m for m in matches if m.distance is not None][: self.limit]
             return results
         # From the oldest on: of equal similarities the rows' agreement says nothing more.
         rows = np.frombuffer(found.matches, dtype=MATCHES)
         by_age = rows[np.lexsort((rows["number"], rows["query"]))]
-        results = matches_of(view, found._replace(matches=by_age.tobytes()), None, without, exact=True)
+        found = found._replace(matches=by_age.tobytes())
+        results = matches_of(view, found, None, without, self.where, exact=True)
         cut = estimate_cut(self.threshold, view.scheme.config.num_perm, self.recall)
         for matches in results:
             similar = [m for m in matches if (m.similarity or 0.0) >= (self.threshold if m.exact else cut)]
@@ -156,6 +154,7 @@ class FingerprintQuery(NamedTuple):
     max_distance: int
     limit: int | None = None
     max_candidates: int = DEFAULT_MAX_CANDIDATES
+    where: Filter | None = None
 
     @property
     def compares(self) -> int:
@@ -166,12 +165,21 @@ class FingerprintQuery(NamedTuple):
         """Return what `find` searches; see `BandQuery.prefixes`."""
         return scheme.plan.permute(batch.fingerprints), list(scheme.plan.prefix_bits)
 
-    def find(self, view: View, batch: SketchBatch) -> Found:
-        """Search the permutation tables. Any thread may."""
+    def find(self, view: View, batch: SketchBatch, directory: Directory | None = None) -> Found:
+        """Search the permutation tables. Any thread may, without a filter."""
         require_alike(view.sources, batch.sources)
+        if self.where is not None:
+            narrow, wide = self._replace(where=None), wider(self.max_candidates)
+
+            def run(directory: Directory, *, is_wide: bool) -> Found:
+                query = narrow._replace(max_candidates=wide) if is_wide else narrow
+                return query.find(view, batch, directory)
+
+            wanted = Wanted(HAS_FINGERPRINT, 0, 0, self.max_distance, True)
+            return found_where(view, self.where, batch, run, wanted)
         scheme, count = view.scheme, len(batch)
         truncated, scanned = bytearray(count), np.zeros(count, dtype=np.uint64)
-        found = view.directory.run(
+        found = (directory or view.directory).run(
             _kernel.query_fingerprints,
             batch.words,
             batch.fingerprints,
@@ -189,7 +197,7 @@ class FingerprintQuery(NamedTuple):
 
     def matches(self, view: View, found: Found, without: int | None = None) -> list[Matches]:
         """Return what was found for each sketch, nearest first, without one number."""
-        results = matches_of(view, found, self.limit, without)
+        results = matches_of(view, found, self.limit, without, self.where)
         if found.scanned is not None:
             for matches, candidates in zip(results, found.scanned.tolist(), strict=True):
                 matches.candidates = candidates
@@ -248,12 +256,24 @@ def search_bands(
     max_bucket: int = 0,
     own_first: int = EACH_SEES_ALL,
     is_one_enough: bool = False,
+    where: Filter | None = None,
+    directory: Directory | None = None,
 ) -> Found:
     """Search the band tables by a prefix, for what agrees in so many rows; see `BandQuery.find`."""
     if view.sources != batch.sources:
         require_alike(view.sources, batch.sources)
+    if where is not None:
+        most, has_distances = wider(max_candidates), view.scheme.config.simhash is not None
+
+        def run(directory: Directory, *, is_wide: bool) -> Found:
+            bounds = (most, most) if is_wide else (max_candidates, max_bucket)
+            enough = own_first, is_one_enough
+            return search_bands(view, batch, prefix_bits, min_agree, *bounds, *enough, None, directory)
+
+        wanted = Wanted(HAS_SIGNATURE, prefix_bits, min_agree, NO_VALUE, has_distances)
+        return found_where(view, where, batch, run, wanted)
     truncated = bytearray(len(batch.present))
-    found = view.directory.run(
+    found = (directory or view.directory).run(
         _kernel.query_bands,
         batch.words,
         batch.fingerprints,
@@ -290,7 +310,13 @@ def require_kept(config: Config, batch: SketchBatch) -> None:
 
 
 def matches_of(
-    view: View, found: Found, limit: int | None, without: int | None, *, exact: bool = False
+    view: View,
+    found: Found,
+    limit: int | None,
+    without: int | None,
+    where: Filter | None = None,
+    *,
+    exact: bool = False,
 ) -> list[Matches]:
     """Turn the kernel's numbers into matches, expanding copies, best first, up to `limit` a query."""
     results = list(map(Matches, repeat(()), map(bool, found.truncated)))
@@ -300,6 +326,8 @@ def matches_of(
     room = EVERY if limit is None else min(limit, EVERY)  # beyond 64 bits the kernel would refuse it
     wanted = room + (without is not None)
     most, with_copies = wanted, view.has_copies and wanted > 1
+    if where is not None:  # any copy may pass
+        wanted, with_copies = EVERY, view.has_copies
     while rows:
         later = b""
         if limit is not None:
@@ -308,11 +336,11 @@ def matches_of(
                 break
             # One is enough, and mostly the first is live: its copies are looked for only where it is not.
             rows, later = now, behind if with_copies or not view.has_copies else rows
-            most *= 8  # they were of removed documents
+            most *= 8  # they were of removed documents, or did not pass
         if with_copies:
             rows = _with_copies(view, rows, wanted)
         with_copies = view.has_copies
-        _add_matches(view, found.batch, rows, results, room, without, exact)
+        _add_matches(view, found.batch, rows, results, room, without, exact, where)
         rows = later
     return results
 
@@ -351,10 +379,15 @@ def _add_matches(
     room: int,
     without: int | None,
     exact: bool,
+    where: Filter | None,
 ) -> None:
-    """Add the matches of rows whose documents are live to the answers. Rows of a query lie side by side."""
+    """Add the matches of rows whose documents are live, and pass, to the answers. Rows of a query lie side by
+    side."""
     config = view.scheme.config
     places, keys, records = view.live_records(rows, without)
+    if where is not None:
+        passing, records = where.passing(records)
+        places, keys = [places[at] for at in passing], [keys[at] for at in passing]
     kept = (asked.kept if exact else None) or []
     decoded = list(map(decode_found, records)) if kept else []
     matches = matches_found(keys, decoded or records, config.num_perm, asked.num_shingles)
@@ -397,17 +430,23 @@ def nearest(view: View, batch: SketchBatch, query: BandQuery, threshold: float |
     def enough(similarity: float) -> int:
         return max(shortest, compared_bits(similarity, config.bands, recall)) if similarity > 0 else shortest
 
+    bounds: tuple[Any, ...] = (query.max_candidates, 0, EACH_SEES_ALL, False, query.where)
     bits, least = MAX_PREFIX_BITS, floor
     while True:
-        found = search_bands(view, batch, bits, least, query.max_candidates)
-        agree = _agreement_at(found, k - 1)
+        found = search_bands(view, batch, bits, least, *bounds)
+        if query.where is None:
+            agree = _agreement_at(found, k - 1)
+        else:
+            best = matches_of(view, found, k, None, query.where)[0]
+            agree = bisect_left(estimates, best[-1].similarity or 0.0) if len(best) == k else None
         # No worse one is wanted, unless better ones turn out to be removed.
         searched, least = least, floor if agree is None else agree
         wanted = shortest if agree is None else enough(estimates[agree])
         if wanted < bits:
             bits = _shorter(bits, shortest, view) if agree is None else wanted
             continue
-        best = matches_of(view, found, k, None)[0]
+        if query.where is None:
+            best = matches_of(view, found, k, None)[0]
         if len(best) == k:
             wanted = enough(best[-1].similarity or 0.0)
             if wanted >= bits:
@@ -483,9 +522,13 @@ def query_by(
     limit: int | None = None,
     recall: float | None = None,
     exact: bool = False,
+    where: Where | None = None,
 ) -> Query:
     """Return the query of a call, and refuse what an index of that configuration cannot answer; see
     `method_of`."""
+    if where is not None:
+        query = query_by(config, max_candidates, call, by, threshold, max_distance, limit, recall, exact)
+        return query._replace(where=filter_of(where))
     method = method_of(call, config, by, threshold, max_distance, recall, exact)
     if limit is not None:
         limit = require_int("limit", limit, 1)
@@ -517,6 +560,7 @@ def nearest_query(
     by: Method | None,
     threshold: float | None,
     recall: float | None,
+    where: Where | None = None,
 ) -> Query:
     """Return the query of a call of `nearest`; by MinHash its threshold is 1.0 where none is given."""
     method = method_of("nearest", config, by, None, None, recall)
@@ -525,7 +569,7 @@ def nearest_query(
         threshold = 1.0 if threshold is None else threshold
     elif threshold is not None:
         raise ValueError("nearest: threshold is MinHash's, and this compares by SimHash; expected none")
-    return query_by(config, max_candidates, "nearest", method, threshold, None, k, recall)
+    return query_by(config, max_candidates, "nearest", method, threshold, None, k, recall, where=where)
 
 
 _QUERY_PART = 512
@@ -573,7 +617,8 @@ def matches_of_parts(
         return query.find(view, part if isinstance(part, SketchBatch) else sketch(part))
 
     results: list[Matches] = []
-    threads = num_workers(workers) if len(parts) > 1 else 1
+    # With a filter a search may read records, which takes the thread that holds the transaction.
+    threads = num_workers(workers) if len(parts) > 1 and query.where is None else 1
     for found in map(find, parts) if threads == 1 else in_order(find, parts, threads, threads):
         results += query.matches(view, found)
     return results

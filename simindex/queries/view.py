@@ -41,6 +41,7 @@ from simindex.format.records import (
 )
 from simindex.format.rows import MATCH, MATCHES
 from simindex.queries.scheme import Scheme
+from simindex.queries.scopes import Scopes
 from simindex.segments.directory import EVERY as EVERY
 from simindex.segments.directory import Directory, Segment, whole_form
 from simindex.segments.memory import MemorySegment
@@ -57,6 +58,7 @@ class Snapshot:
     stored_manifest: bytes
     manifest: Manifest
     directory: Directory
+    scopes: Scopes
     records_tree: tuple[int, int, int, int, int] | None = None  # `ReadTransaction.tree`, on first use
 
     @cached_property
@@ -110,6 +112,7 @@ class Reader:
         self._tables = scheme.tables
         self._last: Snapshot | None = None
         self.expected = Expected()
+        self._scopes = Scopes()
 
     def view(self, txn: ReadTransaction) -> View:
         """Return the state that queries see: inside a transaction of the handle, its own changes, too."""
@@ -134,7 +137,7 @@ class Reader:
             last, known = None, {}
         stored = stored_manifest(txn)
         if last is not None and last.stored_manifest == stored:
-            fresh = Snapshot(txn.id, txn.map_generation, stored, last.manifest, last.directory)
+            fresh = Snapshot(txn.id, txn.map_generation, stored, last.manifest, last.directory, self._scopes)
         else:
             expected, manifest, *_ = self.expected
             if stored != expected:
@@ -142,7 +145,7 @@ class Reader:
                 self._require_possible(txn, manifest)
             segments = [known.get(entry.id) or self.load(txn, entry) for entry in manifest.segments]
             directory = Directory(self._tables, segments, txn.mapped_file())
-            fresh = Snapshot(txn.id, txn.map_generation, stored, manifest, directory)
+            fresh = Snapshot(txn.id, txn.map_generation, stored, manifest, directory, self._scopes)
         self._last = fresh
         return fresh
 
@@ -151,7 +154,8 @@ class Reader:
         entry = own.manifest.segments[-1]
         segment = Segment.of_value(whole_form(self._tables, entry[3:]), entry, own.newest)
         directory = last.directory.with_newest(segment)
-        self._last = Snapshot(own.transaction_id, last.map_generation, own.encoded, own.manifest, directory)
+        state = own.transaction_id, last.map_generation, own.encoded, own.manifest
+        self._last = Snapshot(*state, directory, self._scopes)
         return self._last
 
     def _require_possible(self, txn: ReadTransaction, manifest: Manifest) -> None:
@@ -223,9 +227,19 @@ class View:
                 snapshot.directory.mapped,
             )
 
-    def with_pending(self, pending: PendingView) -> View:
+    def with_pending(self, pending: PendingView | None) -> View:
         """Return the same snapshot with other documents on top."""
         return View(self._txn, self._snapshot, self.scheme, pending)
+
+    @property
+    def state(self) -> tuple[int, int]:
+        """What ascends with the committed states that this handle sees: of the map, and of the commit."""
+        return self._snapshot.map_generation, self._snapshot.transaction_id
+
+    @property
+    def scopes(self) -> Scopes:
+        """What is known of fields of the metadata."""
+        return self._snapshot.scopes
 
     def segment(self, entry: SegmentEntry) -> Segment:
         """Return a live committed segment; its addresses are valid for the length of this view."""
@@ -519,6 +533,10 @@ class View:
     def leaders(self) -> list[int]:
         """Return the numbers under which sketches of groups of copies are stored, in order."""
         return [number for number, _ in numbered(self._txn.items("groups", b""), "groups")]
+
+    def has_owner(self, number: int) -> bool:
+        """Whether a live committed document has the sketch stored under a number, its own or as a copy."""
+        return self._stored(number) is not None or self.group_size(number) is not None
 
     def sketch_dead(self, number: int) -> bool:
         """Whether the sketch stored under a committed number is no longer anybody's."""

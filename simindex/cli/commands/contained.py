@@ -62,6 +62,7 @@ simindex find sample.jsonl --in pages.simindex --texts news.jsonl
     "of the stored document in the query (in_query), or either.",
 )
 @options.limit
+@options.where
 @options.exact.but(help="Require an index with kept shingles, by which they are counted.")
 @number(
     "--sample",
@@ -83,6 +84,7 @@ def find(
     threshold: float,
     direction: Direction,
     limit: int | None,
+    where: dict[str, list[object]] | None,
     exact: bool,
     sample: int | None,
     texts: tuple[str, ...],
@@ -106,6 +108,7 @@ def find(
             threshold=threshold,
             direction=direction,
             limit=limit,
+            where=where,
             exact=exact,
             sample=sample,
             candidates=candidates,

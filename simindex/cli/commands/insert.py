@@ -143,6 +143,10 @@ zcat logs.csv.gz | simindex insert logs.simindex - --format csv --delimiter ';' 
     help="Skip rows that are similar to a stored document or to an earlier row (default threshold 0.8).",
 )
 @flag("--simhash", help="With --if-new: compare fingerprints, within the distance of the index.")
+@options.where.but(
+    help="With --if-new: compare only with documents whose metadata has this value; repeat a field for "
+    "several values."
+)
 @options.wait
 @options.batch_size
 @options.workers
@@ -155,6 +159,7 @@ def insert(
     on_conflict: Conflict,
     if_new: float | None,
     simhash: bool,
+    where: dict[str, list[object]] | None,
     wait: float,
     batch_size: int,
     workers: int | None,
@@ -182,8 +187,8 @@ def insert(
 
     If the index exists, options for a new index must be the same as its settings.
     """
-    if simhash and if_new is None:
-        raise BadParameter("--simhash goes with --if-new")
+    if if_new is None and (simhash or where is not None):
+        raise BadParameter(f"--{'simhash' if simhash else 'where'} goes with --if-new")
     if simhash and if_new != DEFAULT_THRESHOLD:
         raise BadParameter("--if-new with --simhash has no threshold, but a distance")
     rows, is_new = reads.inputs(inputs, leave_out=index), not is_index(index)
@@ -199,7 +204,7 @@ def insert(
         insert: Callable[..., InsertReport] = target.insert_many
         if if_new is not None:
             like: dict[str, Any] = {"by": "simhash"} if simhash else {"threshold": if_new}
-            insert = partial(target.insert_many_if_new, on_match=feed.on_match, **like)
+            insert = partial(target.insert_many_if_new, on_match=feed.on_match, where=where, **like)
         report = _insert(partial(insert, **how), feed)
     if reads.metadata_field is not None and feed.given and not feed.has_metadata:
         note(f"simindex: --metadata-field: no row has a value in {reads.metadata_field!r}")

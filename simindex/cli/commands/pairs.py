@@ -110,10 +110,17 @@ simindex pairs news.simindex --by simhash --max-distance 2 --json
 @takes("similar", OwnPairOptions)
 @copies_option
 @max_run_option
+@options.where
 @options.first_pairs
 @options.json_lines
 def pairs(
-    index: str, similar: OwnPairOptions, copies: Copies, max_run: int, limit: int | None, as_json: bool
+    index: str,
+    similar: OwnPairOptions,
+    copies: Copies,
+    max_run: int,
+    where: dict[str, list[object]] | None,
+    limit: int | None,
+    as_json: bool,
 ) -> None:
     """Print all pairs of similar documents, as they are found.
 
@@ -122,7 +129,7 @@ def pairs(
     with --ignore-common also "common_left_out", the number of shingles that were left out.
     """
     with open_index(index, "r") as stored:
-        found = stored.pairs(**similar.arguments(), copies=copies, max_run=max_run)
+        found = stored.pairs(**similar.arguments(), copies=copies, max_run=max_run, where=where)
         with found, work_bar("pairs", found.total, prints_results=True) as advance:
             print_pairs(found, limit, as_json, lambda count: advance(count, found.done))
         note_bounded(found.bounded, max_run, "pairs")
@@ -140,6 +147,7 @@ simindex clusters news.simindex --json | jq -r '.keys[1:][]'
 @takes("similar", OwnPairOptions)
 @linkage_option
 @max_run_option
+@options.where
 @options.first_clusters
 @number("--largest", help="Show the N largest clusters, largest first.")
 @options.json_lines
@@ -148,6 +156,7 @@ def clusters(
     similar: OwnPairOptions,
     linkage: Linkage,
     max_run: int,
+    where: dict[str, list[object]] | None,
     limit: int | None,
     largest: int | None,
     as_json: bool,
@@ -165,6 +174,7 @@ def clusters(
         found = stored.clusters(
             linkage=linkage,
             max_run=max_run,
+            where=where,
             **similar.arguments(),
             progress=lambda done, _total: bar[0](done, done),
         )

@@ -34,6 +34,7 @@ from simindex.index import open as open_index
 from simindex.inputs import Inputs, Row, read_text, tidy_path
 from simindex.jsonable import plain
 from simindex.queries.matches import Match, Matches
+from simindex.queries.where import Where
 from simindex.sketching.document import Document
 from simindex.sketching.sketcher import Sketcher
 
@@ -133,6 +134,7 @@ class Search:
         help="With --simhash: the distance in bits (default: that of the index). Else show only matches "
         "whose fingerprints also differ in at most K bits.",
     ).field()
+    where: Where | None = options.where.field()  # noqa: RUF009 - a field, as those before
 
     def require_consistent(self) -> None:
         """Refuse options that do not go together."""
@@ -150,10 +152,12 @@ class Search:
         more = 0 if own_keys is None else 1
         room = None if self._room is None else self._room + more
         if self.simhash:
-            found: Sequence[Matches] = index.query_simhash_many(documents, self.max_distance, limit=room)
+            found: Sequence[Matches] = index.query_simhash_many(
+                documents, self.max_distance, limit=room, where=self.where
+            )
         elif self.nearest is not None:
-            k, least, recall = self.nearest + more, self.threshold, self.recall
-            found = [index.nearest(document, k, threshold=least, recall=recall) for document in documents]
+            how: dict[str, Any] = {name: getattr(self, name) for name in ("threshold", "recall", "where")}
+            found = [index.nearest(document, self.nearest + more, **how) for document in documents]
         else:
             found = index.query_many(documents, self.least, room, **self._more)
         if own_keys is None:
@@ -168,7 +172,9 @@ class Search:
         if key not in index:
             raise CommandError(missing_key(index, key))
         if self.simhash:
-            return index.query_key(key, limit=self._room, by="simhash", max_distance=self.max_distance)
+            return index.query_key(
+                key, limit=self._room, by="simhash", max_distance=self.max_distance, where=self.where
+            )
         if self.nearest is not None:
             return self.of_documents(index, [index[key].sketch], [key])[0]
         return index.query_key(key, self.least, self.limit, **self._more)
@@ -211,7 +217,7 @@ class Search:
 
     @property
     def _more(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("max_distance", "recall", "exact")}
+        return {name: getattr(self, name) for name in ("max_distance", "recall", "exact", "where")}
 
     @property
     def _room(self) -> int | None:
@@ -286,7 +292,8 @@ def query(
             from simindex.cli.commands.contained import print_contained
 
             text, least = asked.read_text(reads), search.least
-            found = stored.query_containment(text, least, limit=search.limit, exact=search.exact)
+            how: dict[str, Any] = {"limit": search.limit, "exact": search.exact, "where": search.where}
+            found = stored.query_containment(text, least, **how)
             print_contained([[(None, found)]], as_json, stored.config.containment, least)
             if not found:
                 asked.note_other_meaning(stored)

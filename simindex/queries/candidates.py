@@ -1,0 +1,131 @@
+"""What a search finds, and the search of a scope: few documents compared as they are, in the place of tables.
+
+Invariant: what is found does not depend on the way it is found, but for what bounds cut.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from simindex import _kernel
+from simindex.errors import damaged
+from simindex.format.rows import MATCHES, NO_VALUE
+from simindex.queries.scopes import FEW_OWNERS
+from simindex.queries.view import View
+from simindex.queries.where import Filter
+from simindex.segments.directory import Directory
+from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatch
+
+
+class Found(NamedTuple):
+    """What the kernel found for a batch: records of `MATCH`, best first; which limits were hit; entries
+    scanned."""
+
+    batch: SketchBatch
+    matches: bytes
+    truncated: bytearray
+    scanned: np.ndarray | None = None
+
+
+MOST_OWNERS = 65_536
+"""Of a larger scope its documents are searched for among all, within wider bounds."""
+
+MANY_FOUND = 4_096
+"""So many documents of all scopes take longer to be looked at than those of one."""
+
+
+class Wanted(NamedTuple):
+    """What a stored sketch must have to be found."""
+
+    needs: int  # HAS_ bits
+    prefix_bits: int  # of one band word at least; 0: none
+    min_agree: int
+    max_distance: int
+    has_distances: bool
+
+
+class Run(Protocol):
+    """Search the tables of a directory, within wider bounds or not."""
+
+    def __call__(self, directory: Directory, *, is_wide: bool) -> Found:
+        """Return what was found."""
+
+
+def found_where(view: View, where: Filter, batch: SketchBatch, run: Run, wanted: Wanted) -> Found:
+    """Return what a search finds, all that passes a filter among it, unless `truncated` says otherwise."""
+    committed = view.with_pending(None)
+    owners = view.scopes.owners(committed, where, if_known=True)
+    if owners is None or len(owners[0]) > FEW_OWNERS:
+        found = run(view.directory, is_wide=False)
+        rows = np.frombuffer(found.matches, dtype=MATCHES)
+        is_cut = np.frombuffer(found.truncated, dtype=np.uint8) != 0
+        if not is_cut.any() and (len(rows) <= MANY_FOUND or np.bincount(rows["query"]).max() <= MANY_FOUND):
+            return found
+        owners = owners or view.scopes.owners(committed, where)
+        if owners is None or len(owners[0]) > MOST_OWNERS:
+            return run(view.directory, is_wide=True) if is_cut.any() else found
+    # What is not committed is searched for; its segments are in memory.
+    found = run(Directory(view.scheme.tables, view.pending.segments), is_wide=True)
+    parts, stored = (
+        [np.frombuffer(found.matches, dtype=MATCHES)],
+        _stored_sketches(view, *owners, wanted.needs),
+    )
+    parts += (_compared(*stored, batch, query, wanted) for query in range(len(batch)))
+    if found.scanned is not None:
+        found.scanned[:] += np.uint64(len(stored[0]))
+    rows = np.concatenate(parts)
+    figures = rows["distance"], 0xFFFF - rows["agree"]
+    order = figures if wanted.prefix_bits else figures[::-1]  # the last one counts first
+    rows = rows[np.lexsort((rows["number"], *order, rows["query"]))]
+    return found._replace(matches=rows.tobytes())
+
+
+def _stored_sketches(
+    view: View, numbers: np.ndarray, halves: np.ndarray, needs: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return (numbers, words, fingerprints) of those that have a half, without those that are merged away."""
+    numbers = numbers[halves & needs != 0]
+    words = np.empty((len(numbers), view.scheme.tables.bands), dtype=np.uint64)
+    fingerprints, is_there = np.empty(len(numbers), dtype=np.uint64), np.ones(len(numbers), dtype=bool)
+    directory, at = view.directory, 0
+    while True:
+        at += directory.run(_kernel.read_sketches, numbers[at:], words[at:], fingerprints[at:])
+        if at == len(numbers):
+            break
+        if view.has_owner(number := int(numbers[at])):
+            raise damaged(f"document {number}: expected a stored sketch, found none")
+        is_there[at] = False
+        at += 1
+    if is_there.all():
+        return numbers, words, fingerprints
+    return numbers[is_there], words[is_there], fingerprints[is_there]
+
+
+def _compared(
+    numbers: np.ndarray,
+    words: np.ndarray,
+    fingerprints: np.ndarray,
+    batch: SketchBatch,
+    query: int,
+    wanted: Wanted,
+) -> np.ndarray:
+    """Return MATCHES of the stored sketches that are wanted for a query, as the kernel finds them in
+    tables."""
+    present = int(batch.present[query])
+    if not present & wanted.needs:
+        return np.empty(0, dtype=MATCHES)
+    differing = words ^ batch.words[query]
+    if wanted.prefix_bits:
+        behind = np.uint64(64 - wanted.prefix_bits)
+        shares = (differing >> behind == 0).any(axis=1)
+        numbers, fingerprints, differing = numbers[shares], fingerprints[shares], differing[shares]
+    rows = np.zeros(len(numbers), dtype=MATCHES)
+    rows["number"], rows["query"] = numbers, query
+    rows["agree"] = rows["distance"] = NO_VALUE
+    if present & HAS_SIGNATURE and differing.shape[1]:
+        rows["agree"] = np.count_nonzero(differing.view(np.uint8) == 0, axis=1)
+    if present & HAS_FINGERPRINT and wanted.has_distances:
+        rows["distance"] = np.bitwise_count(fingerprints ^ batch.fingerprints[query])
+    return rows[(rows["agree"] >= wanted.min_agree) & (rows["distance"] <= wanted.max_distance)]

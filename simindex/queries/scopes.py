@@ -1,0 +1,123 @@
+"""Which documents have a value in a field of their metadata: kept in memory, for queries with `where=`.
+
+A question to one user, site or language of many meets the near copies of all others, too. Where these are
+more than a query compares, the documents of its own scope are compared alone. Which they are is read from the
+records when it is first needed, field by field, and goes on with what is stored later: numbers ascend and are
+never given twice, and the metadata of a number never changes. Nothing of it is stored.
+
+Invariant: what is known of a field holds for its state and later ones; an older snapshot is not answered by
+it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+from threading import Lock
+from typing import Protocol
+
+import numpy as np
+import xxhash
+
+from simindex.format.meta import Manifest
+from simindex.format.records import StoredRecord, pack_metadata
+from simindex.queries.where import Filter
+
+MOST_DOCUMENTS = 1 << 20
+"""Of a larger index no field is read: a million documents take some 5 s, once, and 8 bytes each."""
+
+MOST_FIELDS = 8
+
+FEW_OWNERS = 4_096
+"""A scope of so many is compared as it is; of a larger one another field may leave less."""
+
+_READ_AT_ONCE = 10_000
+_HALVES_BITS = 2
+
+
+class Committed(Protocol):
+    """A committed state, as a `View` without pending documents is one."""
+
+    manifest: Manifest
+
+    @property
+    def state(self) -> tuple[int, int]:
+        """What ascends with the states that a handle sees."""
+
+    def numbers_from(self, first: int, limit: int) -> list[tuple[int, StoredRecord]]:
+        """Return up to `limit` live documents in order of number."""
+
+
+class _Field:
+    """The documents by their values of one field, up to a number; `state` is that of the snapshot."""
+
+    def __init__(self) -> None:
+        self.behind = self.count = 0
+        self.state = (-1, -1)
+        self.owners: dict[int, array[int]] = {}
+
+    def read_on(self, field: str, view: Committed) -> None:
+        """Take what was stored since. A copy counts by the number that its sketch is stored under."""
+        if self.count > 2 * view.manifest.num_documents + _READ_AT_ONCE:  # most were removed
+            self.behind, self.count, self.owners = 0, 0, {}
+        owners, following = self.owners, self.behind
+        while found := view.numbers_from(following, _READ_AT_ONCE):
+            following = found[-1][0] + 1
+            for number, record in found:
+                metadata = record.metadata
+                if not record.present or not isinstance(metadata, dict) or field not in metadata:
+                    continue
+                owner = number if record.leader is None else record.leader
+                value = _digest(pack_metadata(metadata[field]))
+                owners.setdefault(value, array("Q")).append(owner << _HALVES_BITS | record.present)
+                self.count += 1
+        self.behind, self.state = view.manifest.next_number, view.state
+
+    def of(self, values: Iterable[bytes]) -> np.ndarray:
+        """Return the owners with one of some values, as `Owners` has them."""
+        some = [self.owners[value] for value in map(_digest, values) if value in self.owners]
+        parts = [np.frombuffer(each, dtype=np.uint64) for each in some]
+        return np.unique(np.concatenate([np.empty(0, np.uint64), *parts]))
+
+
+def _digest(packed: bytes) -> int:
+    """Return what stands for a value: the records are read of all that is found, so that a chance equality
+    costs a look alone."""
+    return xxhash.xxh3_64_intdigest(packed)
+
+
+class Scopes:
+    """What is known of fields. Safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._fields: dict[str, _Field] = {}
+
+    def owners(
+        self, view: Committed, where: Filter, *, if_known: bool = False
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return (numbers that sketches are stored under, halves that these have) of committed documents, all
+        that may pass a filter among them; ``None`` where that is not known. `if_known`: of fields that were
+        read before."""
+        fields = [each for each in where.fields if not if_known or each[0] in self._fields]
+        if not fields or view.manifest.num_documents > MOST_DOCUMENTS:
+            return None
+        fewest: np.ndarray | None = None
+        with self._lock:
+            for name, values in fields:
+                field = self._fields.pop(name, None) or _Field()
+                self._fields[name] = field  # the last one used
+                if view.state < field.state:
+                    return None
+                if view.state != field.state:
+                    field.read_on(name, view)
+                owners = field.of(values)
+                if fewest is None or len(owners) < len(fewest):
+                    fewest = owners
+                if len(fewest) <= FEW_OWNERS:
+                    break
+            while len(self._fields) > MOST_FIELDS:
+                del self._fields[next(iter(self._fields))]
+        assert fewest is not None
+        halves = (fewest & np.uint64((1 << _HALVES_BITS) - 1)).astype(np.uint8)
+        return fewest >> np.uint64(_HALVES_BITS), halves
