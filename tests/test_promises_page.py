@@ -61,7 +61,8 @@ def test_tests_that_the_page_on_reliability_names_are_there() -> None:
 
 
 ROOT = Path(__file__).parents[1]
-PAGE = (ROOT / "docs" / "limits.md").read_text()
+WHOLE_PAGE = (ROOT / "docs" / "limits.md").read_text()
+PAGE = re.sub(r"^## Platforms.*?(?=^## )", "", WHOLE_PAGE, flags=re.M | re.S)  # what was tried, no limits
 ROWS = [line for line in PAGE.splitlines() if line.startswith("| ")]
 
 FIGURES = {
