@@ -6,7 +6,6 @@ Invariant: beside the value that ends it, a part holds at most `PART_BYTES`, as 
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
@@ -16,6 +15,7 @@ from sys import getsizeof
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from simindex.checks import require_int
+from simindex.system import num_cores
 
 T = TypeVar("T")
 
@@ -114,7 +114,7 @@ Result = TypeVar("Result")
 def num_workers(workers: int | None) -> int:
     """Return how many threads to use; ``None``: the cores that this process may run on."""
     if workers is None:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return num_cores()
     return require_int("workers", workers, 1)
 
 

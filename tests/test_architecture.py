@@ -106,6 +106,13 @@ def test_no_file_imports_itself_by_a_detour() -> None:
     assert len(list(TopologicalSorter(graph).static_order())) >= len(FILES)
 
 
+OF_SYSTEMS = re.compile(r"fcntl|os\.fsync|posix_fa|sched_getaffinity|sys\.platform|/proc/")
+
+
+def test_one_module_knows_what_operating_systems_differ_in() -> None:
+    assert [path.name for path in FILES if OF_SYSTEMS.search(path.read_text())] == ["system.py"]
+
+
 PUBLIC = ("cli", "compat", "corpus", "index", "inputs", "scaleout", "textbook", "tuning")
 
 

@@ -26,7 +26,7 @@ from typing import Any
 
 from simindex.errors import InputError, SimIndexError, reason_of
 from simindex.remote import is_remote, place_of
-from simindex.storage.folder import sync_folder
+from simindex.system import sync, sync_folder
 
 
 class StoreError(SimIndexError, OSError):
@@ -169,7 +169,7 @@ class FolderObjects(Objects):
                     os.fchmod(file.fileno(), self._permissions)
                 file.write(content)
                 file.flush()
-                os.fsync(file.fileno())
+                sync(file.fileno())
             os.replace(begun, place)
         finally:
             with contextlib.suppress(OSError):

@@ -14,7 +14,8 @@ from typing import TypeVar
 
 from simindex.checks import local_path
 from simindex.errors import FormatError, IndexLockedError
-from simindex.storage.folder import WRITER_LOCK_FILE, WriterLock, remove_index, sync_folder
+from simindex.storage.folder import WRITER_LOCK_FILE, WriterLock, remove_index
+from simindex.system import sync_folder
 
 T = TypeVar("T")
 

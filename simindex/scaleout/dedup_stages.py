@@ -32,6 +32,7 @@ from simindex.corpus.outputs.rows import json_line
 from simindex.errors import InputError, optional_module
 from simindex.format.keys import Key
 from simindex.scaleout.stages import OUTPUT, SketchTables, Stages, require_seen, whole_folder
+from simindex.system import sync
 
 
 def decide(stages: Stages, tables: Sequence[DocumentTables], walked: Iterable[int]) -> None:
@@ -175,7 +176,7 @@ def write_part(stages: Stages, number: int) -> None:
             content = _kept(source, at, begins, behind)
             with naming(str(output.name)):
                 write_all(output, content)
-        os.fsync(output.fileno())
+        sync(output.fileno())
     with whole_file(report_file(stages, number)) as file:
         file.writelines(report)
 

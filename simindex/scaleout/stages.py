@@ -42,6 +42,7 @@ from simindex.queries.scheme import Scheme
 from simindex.scaleout.errors import ScaleOutError, naming_index
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE
 from simindex.sketching.sketcher import Sketcher
+from simindex.system import sync
 
 _BATCH = 16_384
 """Rows that are sketched together, at most."""
@@ -231,7 +232,7 @@ def whole_folder(path: str) -> Iterator[str]:
         for folder, _, names in os.walk(beside):
             for name in names:
                 with open(os.path.join(folder, name), "rb") as file:
-                    os.fsync(file.fileno())
+                    sync(file.fileno())
         try:
             os.rename(beside, path)
         except OSError:

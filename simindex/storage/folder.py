@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import resource
 import stat
@@ -17,6 +16,7 @@ from typing import Literal, get_args
 
 from simindex.checks import require_int, require_word
 from simindex.errors import CorruptIndexError, FormatError, IndexFullError, IndexLockedError
+from simindex.system import allocate, lock, sync, sync_folder, unlock
 
 DATA_FILE, LMDB_LOCK_FILE, WRITER_LOCK_FILE = "data.mdb", "lock.mdb", "writer.lock"
 COMPACT_FOLDER = "compact.tmp"
@@ -144,16 +144,6 @@ def is_index(path: str | os.PathLike[str]) -> bool:
     return os.path.isfile(os.path.join(path, DATA_FILE))
 
 
-def sync_folder(path: Path) -> None:
-    """Make new names in a folder durable."""
-    with contextlib.suppress(PermissionError):
-        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
-
 def second_header(path: str) -> bytes:
     """Return what the second copy of the header holds; nothing where there is none, or it cannot be read."""
     try:
@@ -172,7 +162,7 @@ def keep_header(path: str, header: bytes) -> None:
         try:
             os.ftruncate(file, 0)
             os.write(file, header)
-            os.fsync(file)
+            sync(file)
         finally:
             os.close(file)
         os.replace(new, os.path.join(path, HEADER_FILE))
@@ -227,7 +217,7 @@ class WriterLock:
         self._file = open_plain(Path(self._place), permissions)
         self._held = identity_of(self._file)
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(self._file)
         except BlockingIOError:
             self.abandon()
             return False
@@ -256,7 +246,7 @@ class WriterLock:
         """Let the next writer have it."""
         if self._file is not None:
             # Unlocked by hand: a forked child may hold the same open file.
-            fcntl.flock(self._file, fcntl.LOCK_UN)
+            unlock(self._file)
             self.abandon()
 
     def __del__(self) -> None:
@@ -358,7 +348,7 @@ class Space:
             file = open_plain(self._folder / BALLAST_FILE, permissions_of(self._folder, None))
             try:
                 if size > held:
-                    os.posix_fallocate(file, 0, size)
+                    allocate(file, size)
                 os.ftruncate(file, size)
             finally:
                 os.close(file)

@@ -7,7 +7,6 @@ room. A killed process leaves its folder behind: the next index in memory remove
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 import tempfile
@@ -16,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from simindex.storage.folder import WRITER_LOCK_FILE
+from simindex.system import lock
 
 MEMORY = ":memory:"
 """The path of an index in memory, as SQLite spells it; a `pathlib.Path` of that name is a folder."""
@@ -50,10 +50,10 @@ def _has_room(folder: str) -> bool:
 
 def _remove_left(parent: Path) -> None:
     """Remove folders of this user whose writer was killed: their lock is free."""
-    for lock in parent.glob(f"{_PREFIX}*/{WRITER_LOCK_FILE}"):
-        with contextlib.suppress(OSError), open(lock, "rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(lock.parent, ignore_errors=True)
+    for held in parent.glob(f"{_PREFIX}*/{WRITER_LOCK_FILE}"):
+        with contextlib.suppress(OSError), open(held, "rb") as file:
+            lock(file)
+            shutil.rmtree(held.parent, ignore_errors=True)
 
 
 def _remove(folder: str, process: int) -> None:

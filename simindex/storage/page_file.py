@@ -35,6 +35,7 @@ from simindex import _kernel
 from simindex.errors import CorruptIndexError
 from simindex.storage.folder import DATA_FILE, identity_of
 from simindex.storage.lmdb_file import ENGINE, MAX_READERS, is_in_place, kept_open, translated
+from simindex.system import read_at_random
 
 DATABASE = struct.Struct("<IHHQQQQQ")  # padding, flags, depth, pages of three kinds, entries, root
 _META = struct.Struct("<II8xQ" + 2 * DATABASE.format.lstrip("<") + "QQ")
@@ -389,7 +390,7 @@ class MappedFile:
         mapped = cls(descriptor, base, num_bytes)
         if identity_of(descriptor) != identity:
             return None
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
+        read_at_random(descriptor)
         return mapped
 
     def length(self) -> int:

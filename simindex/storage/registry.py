@@ -20,6 +20,7 @@ import lmdb
 from simindex.errors import SimIndexError
 from simindex.storage.environment import Environment, Exclusive
 from simindex.storage.folder import LMDB_LOCK_FILE
+from simindex.system import shared_maps
 
 _FORK_WAIT_SECONDS = 10.0
 
@@ -142,21 +143,18 @@ def _unshare(folder: str, inode: int | None) -> bool:
     # just ended and not thrown away. The parent may have given their slots to other calls by now, whose
     # snapshots its writer would then overwrite. In private memory no slot is freed.
     try:
-        with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
-            lines = [line.rstrip("\n").split(maxsplit=5) for line in maps]
+        shared = [each for each in shared_maps() if LMDB_LOCK_FILE in each[3]]
     except OSError:
         return False
-    shared = [line for line in lines if len(line) == 6 and "s" in line[1] and LMDB_LOCK_FILE in line[5]]
-    here = [line for line in shared if line[5] == os.path.join(folder, LMDB_LOCK_FILE)]
+    here = [each for each in shared if each[3] == os.path.join(folder, LMDB_LOCK_FILE)]
     # Renamed or removed meanwhile it has another path. On a disk that is read-only there is none.
-    found = here or [line for line in shared if int(line[4]) == inode]
+    found = here or [each for each in shared if each[2] == inode]
     system = ctypes.CDLL(None, use_errno=True).mmap
     system.restype = ctypes.c_void_p
     size, number = ctypes.c_size_t, ctypes.c_int
     system.argtypes = [ctypes.c_void_p, size, number, number, number, ctypes.c_long]
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_FIXED
-    for place, *_ in found:
-        first, behind = (int(end, 16) for end in place.split("-"))
+    for first, behind, *_ in found:
         if system(first, behind - first, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0) != first:
             return False
     return True

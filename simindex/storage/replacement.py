@@ -23,11 +23,12 @@ import numpy as np
 
 from simindex.errors import SimIndexError
 from simindex.storage.environment import ReadTransaction, WriteTransaction, change_nothing
-from simindex.storage.folder import COMPACT_FOLDER, DATA_FILE, DEFAULT_PERMISSIONS, sync_folder
+from simindex.storage.folder import COMPACT_FOLDER, DATA_FILE, DEFAULT_PERMISSIONS
 from simindex.storage.lmdb_file import DATABASES, ENGINE, pages_bytes, translated
 from simindex.storage.page_file import COMMIT_AT, LONGEST_METAS, META_PAGES, metas_of
 from simindex.storage.registry import registry
 from simindex.storage.store import MOVED_KEY, Store
+from simindex.system import sync, sync_folder
 
 Result = TypeVar("Result")
 
@@ -153,7 +154,7 @@ def new_file(folder: Path, expected_bytes: int) -> Iterator[NewFile]:
             yield file
             file.finish()
         with open(folder / DATA_FILE, "rb+") as data:
-            os.fsync(data.fileno())
+            sync(data.fileno())
         sync_folder(folder)
 
 
@@ -197,7 +198,7 @@ def _open(new: Path, expected_bytes: int, permissions: int = 0o600) -> lmdb.Envi
 def _make_durable(store: Store, new: Path) -> None:
     with open(new, "rb+") as data:
         _keep_owner(data.fileno(), os.stat(store.data))
-        os.fsync(data.fileno())
+        sync(data.fileno())
 
 
 def _get_ahead_of(store: Store, number: int) -> None:

@@ -56,7 +56,6 @@ from simindex.storage.folder import (
     require_place,
     require_plain_files,
     require_room,
-    sync_folder,
 )
 from simindex.storage.lmdb_file import (
     DATABASES,
@@ -75,6 +74,7 @@ from simindex.storage.lmdb_file import (
 )
 from simindex.storage.page_file import META_BYTES, META_PAGES
 from simindex.storage.registry import registry
+from simindex.system import sync_folder
 
 Result = TypeVar("Result")
 

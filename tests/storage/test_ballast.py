@@ -16,7 +16,7 @@ import pytest
 from support.processes import on_small_disk, run_file
 
 import simindex
-from simindex import Config, Index, IndexFullError, Layout
+from simindex import Config, Index, IndexFullError, Layout, system
 from simindex.storage.folder import BALLAST_FILE, Space
 
 SMALL = Config(num_perm=64)
@@ -176,19 +176,19 @@ class FullDisk:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
         self.room = 0
         self._path = path
-        self._statvfs, self._allocate = os.statvfs, os.posix_fallocate
+        self._statvfs, self._allocate = os.statvfs, system.allocate
         monkeypatch.setattr("simindex.storage.folder.os.statvfs", self.statvfs)
-        monkeypatch.setattr("simindex.storage.folder.os.posix_fallocate", self.allocate)
+        monkeypatch.setattr("simindex.storage.folder.allocate", self.allocate)
 
     def statvfs(self, path: Path) -> os.statvfs_result:
         found = list(self._statvfs(path))
         found[0], found[1], found[3], found[4] = 4096, 4096, self.room // 4096, self.room // 4096
         return os.statvfs_result(found)
 
-    def allocate(self, file: int, first: int, size: int) -> None:
+    def allocate(self, file: int, size: int) -> None:
         if size - os.fstat(file).st_size > self.room:
             raise OSError(errno.ENOSPC, "No space left on device")
-        self._allocate(file, first, size)
+        self._allocate(file, size)
 
 
 def test_insert_is_refused_while_the_disk_has_no_room_for_the_ballast(
@@ -287,7 +287,7 @@ def test_file_system_that_cannot_allocate_ahead_takes_inserts_all_the_same(
     def unsupported(*_: object) -> None:
         raise OSError(errno.EOPNOTSUPP, "Operation not supported")
 
-    monkeypatch.setattr("simindex.storage.folder.os.posix_fallocate", unsupported)
+    monkeypatch.setattr("simindex.storage.folder.allocate", unsupported)
     with simindex.open(tmp_path / "i", "x", SMALL, max_bytes=MIB) as index:
         filled = Filled(index, 1)
         filled.insert(50)

@@ -13,8 +13,7 @@ from support.stored import bare_store, held
 from support.texts import BATCH, SMALL, TINY_LAYOUT, Held, assert_holds, batch, document
 
 import simindex
-from simindex import ClosedError, CorruptIndexError, IndexFullError, IndexLockedError, Layout
-from simindex.storage import folder
+from simindex import ClosedError, CorruptIndexError, IndexFullError, IndexLockedError, Layout, system
 from simindex.storage.environment import WriteTransaction
 from simindex.storage.store import Store
 
@@ -116,7 +115,7 @@ def test_limit_stays_when_a_reader_is_first_to_open_a_compacted_file(
     with simindex.open(tmp_path / "i", "x", SMALL, max_bytes=4 << 20) as index:
         index.insert_many(batch("a"))
         with simindex.open(tmp_path / "i", "r") as reader:
-            sync = folder.sync_folder
+            sync = system.sync_folder
 
             def sync_and_read(path: Path) -> None:
                 sync(path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -20,6 +19,7 @@ from simindex.errors import Argument
 from simindex.inputs import InputError
 from simindex.inputs.streams import without_packing
 from simindex.remote import is_remote
+from simindex.system import lock as lock_file
 
 Mode = Literal["remove", "annotate", "report-only"]
 Sink = str | os.PathLike[str] | Callable[[Any], object]
@@ -145,7 +145,7 @@ def _locked(path: str) -> Iterator[None]:
             except OSError:
                 break  # a folder that takes no lock takes no output either, and the job says so
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock_file(file)
             except BlockingIOError as exc:
                 raise JobError(
                     f"{path}: another process is writing this output; wait for it, end it, or choose another"

@@ -31,6 +31,7 @@ from simindex.format.records import decode_kept, encode_kept
 from simindex.sketching.permutations import PermutationPlan
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, Sketch, SketchBatch
 from simindex.sketching.sketcher import Sketcher
+from simindex.system import sync as sync_file
 
 _MARK = "mark.json"
 _WORD = 8  # bytes of a band word
@@ -173,7 +174,7 @@ class SketchFiles:
             return
         for name, file in files.items():
             with naming(self._path(name)):
-                os.fsync(file.fileno())
+                sync_file(file.fileno())
         with replacing(self._path(_MARK)) as mark_file:
             mark_file.write(json.dumps(self.mark).encode())
         sync(self._folder)

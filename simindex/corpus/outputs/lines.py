@@ -21,6 +21,7 @@ from typing import Any
 from simindex.corpus.entries import Entry
 from simindex.corpus.outputs.output import Mark, Output, naming, opened, packer, publish, temporary, write_all
 from simindex.corpus.outputs.rows import Encoder, JsonLines, Note, UnfitRowError
+from simindex.system import sync
 
 UNDER_WAY = 2
 """Frames that a thread has not written yet."""
@@ -104,7 +105,7 @@ class LinesOutput(Output):
     def sync(self) -> None:
         """Make the frames that are written durable."""
         with naming(self._partial):
-            os.fsync(self._opened().fileno())
+            sync(self._opened().fileno())
 
     def finish(self) -> None:
         """Wait for all frames, and raise what kept one from being written."""

@@ -16,6 +16,7 @@ from typing import IO, Any
 from simindex.corpus.entries import Entry
 from simindex.corpus.outputs.rows import Note
 from simindex.inputs.streams import require_unpacker
+from simindex.system import sync as sync_file
 
 GZIP_LEVEL = 5
 """A deduplication of abstracts into a .gz takes 0.64 of the processor time of zlib's own level, 6, for a file
@@ -65,7 +66,7 @@ def replacing(path: str) -> Iterator[IO[bytes]]:
         with open(path + ".partial", "wb") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            sync_file(file.fileno())
         os.replace(path + ".partial", path)
 
 
@@ -80,7 +81,7 @@ def whole_file(path: str) -> Iterator[IO[bytes]]:
             with open(beside, "wb", buffering=1 << 20) as file:
                 yield file
                 file.flush()
-                os.fsync(file.fileno())
+                sync_file(file.fileno())
             os.replace(beside, target)
     except BaseException as exc:
         with suppress(OSError):
@@ -95,7 +96,7 @@ def sync(path: str) -> None:
     with naming(path):
         file = os.open(path or ".", os.O_RDONLY)
         try:
-            os.fsync(file)
+            sync_file(file)
         finally:
             os.close(file)
 

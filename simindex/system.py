@@ -1,0 +1,78 @@
+"""What operating systems differ in: locks and syncs of files, advice on pages, where memory is mapped.
+
+Linux has all of it. Where another system lacks a call the portable way stands beside it, and
+tests/storage/test_portable.py runs tests with those calls hidden. No other module names them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from typing import IO
+
+_MAPS = "/proc/self/maps"
+_AT_ONCE = 1 << 16
+
+
+def num_cores() -> int:
+    """Return how many cores this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def lock(file: int | IO[str] | IO[bytes]) -> None:
+    """Lock an open file against every other opening of it. Raises BlockingIOError where one has it."""
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def unlock(file: int) -> None:
+    """Give a lock back, though a forked child has the same open file."""
+    fcntl.flock(file, fcntl.LOCK_UN)
+
+
+def sync(file: int) -> None:
+    """Make the bytes of a file, or the names in a folder, durable."""
+    if hasattr(fcntl, "F_FULLFSYNC"):  # macOS, where fsync alone leaves them in the cache of the disk
+        with contextlib.suppress(OSError):  # not every file system has it
+            fcntl.fcntl(file, fcntl.F_FULLFSYNC)
+            return
+    os.fsync(file)
+
+
+def sync_folder(path: str | os.PathLike[str]) -> None:
+    """Make new names in a folder durable."""
+    with contextlib.suppress(PermissionError):
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            sync(folder)
+        finally:
+            os.close(folder)
+
+
+def allocate(file: int, size: int) -> None:
+    """Give a file so many bytes of disk, if it has fewer. Raises OSError where there are none."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file, 0, size)
+        return
+    for at in range(os.fstat(file).st_size, size, _AT_ONCE):
+        os.pwrite(file, bytes(min(_AT_ONCE, size - at)), at)
+
+
+def read_at_random(file: int) -> None:
+    """Ask the system not to read ahead of reads of a file."""
+    if hasattr(os, "posix_fadvise"):
+        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)
+
+
+def shared_maps() -> Iterator[tuple[int, int, int, str]]:
+    """Give (first address, address behind, inode, path) of each shared map of a file.
+
+    Raises OSError where the system does not tell.
+    """
+    with open(_MAPS, encoding="utf-8", errors="surrogateescape") as maps:
+        for line in maps:
+            place, access, _, _, inode, *path = line.rstrip("\n").split(maxsplit=5)
+            if path and "s" in access:
+                first, behind = (int(end, 16) for end in place.split("-"))
+                yield first, behind, int(inode), path[0]
