@@ -21,6 +21,7 @@ from contextlib import closing, contextmanager
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import chain
+from operator import attrgetter
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypeVar, overload
 
@@ -119,6 +120,7 @@ if TYPE_CHECKING:  # maintenance and pairs are loaded by the calls that do it
     from simindex.maintenance.reports import BackupReport, CheckReport
 
 _T = TypeVar("_T")
+_Answers = TypeVar("_Answers", bound=Sequence[Matches | ContainmentMatches])
 
 
 class Index:
@@ -190,6 +192,7 @@ class Index:
             self._store = store
             self._session = Session(store, scheme, untrusted)
             self._reader = self._session.reader
+            self._counts = self._session.counts
             self._max_candidates = max_candidates
             self._query_by = partial(query_by, scheme.config, max_candidates)
             if warm:
@@ -504,7 +507,18 @@ class Index:
             view = self._reader.view(txn)
             if not view.sources:
                 require_comparable(view, query.compares)
-            return query.matches(view, query.find(view, batch))[0]
+            matches = query.matches(view, query.find(view, batch))[0]
+        self._counts.queries += 1
+        if matches.truncated:
+            self._counts.note_truncated(self.path, 1)
+        return matches
+
+    def _counted(self, answers: _Answers) -> _Answers:
+        """Count the answers of some questions, and return them."""
+        self._counts.queries += len(answers)
+        if truncated := sum(map(attrgetter("truncated"), answers)):
+            self._counts.note_truncated(self.path, truncated)
+        return answers
 
     def _query_all(
         self, call: str, query: Query, documents: Iterable[Document], workers: int | None
@@ -512,7 +526,8 @@ class Index:
         sketch = partial(sketched, call, query, self._sketcher)
         parts = query_parts(documents, sketch, workers)
         with self._store.reading() as txn:
-            return Answers(matches_of_parts(self._reader.view(txn), query, parts, sketch, workers))
+            answers = Answers(matches_of_parts(self._reader.view(txn), query, parts, sketch, workers))
+        return self._counted(answers)
 
     def query(
         self,
@@ -627,7 +642,8 @@ class Index:
         """
         query = self._query_by("query_key", by, threshold, max_distance, limit, recall, exact, where)
         with self._store.reading() as txn:
-            return matches_of_stored(self._reader.view(txn), key, query)
+            matches = matches_of_stored(self._reader.view(txn), key, query)
+        return self._counted([matches])[0]
 
     def query_containment(
         self,
@@ -700,7 +716,8 @@ class Index:
         )
         query.require(self.config)
         with self._store.reading() as txn:
-            return query.matches(self._reader.view(txn), document)
+            matches = query.matches(self._reader.view(txn), document)
+        return self._counted([matches])[0]
 
     def document_frequency(self, document: Document) -> dict[Any, int]:
         """Return how many stored documents have each sampled shingle of a document.
@@ -787,7 +804,8 @@ class Index:
         )
         query.require(self.config)
         with self._store.reading() as txn:
-            return query.answers(self._reader.view(txn), asked)
+            answers = query.answers(self._reader.view(txn), asked)
+        return self._counted(answers)
 
     def passages(
         self,
@@ -882,7 +900,8 @@ class Index:
         with self._store.reading() as txn:
             view = self._reader.view(txn)
             require_comparable(view, query.compares)
-            return nearest(view, batch, query, threshold)
+            matches = nearest(view, batch, query, threshold)
+        return self._counted([matches])[0]
 
     def query_simhash(
         self,
@@ -981,7 +1000,8 @@ class Index:
         query = self._query_by("insert_if_new", by, threshold, max_distance, where=where)
         require_conflict(on_conflict)
         documents = prepare_documents([(key, document, metadata)], self._sketcher, query.compares)
-        return insert_if_new(self._session, query, documents, on_conflict, touch)
+        matches = insert_if_new(self._session, query, documents, on_conflict, touch)
+        return self._counted([matches])[0]
 
     def insert_many_if_new(
         self,
@@ -1040,7 +1060,9 @@ class Index:
         rows = rows_of("insert_many_if_new", items, id, text, metadata)
         self._session.writer()
         with closing(prepared_batches(rows, self._sketcher, batch_size, workers, query.compares)) as batches:
-            return insert_many_if_new(self._session, query, batches, on_conflict, touch, on_match, progress)
+            report = insert_many_if_new(self._session, query, batches, on_conflict, touch, on_match, progress)
+        self._counts.queries += sum(report)
+        return report
 
     # ---- jobs over the whole index ----
 
@@ -1465,6 +1487,46 @@ class Index:
             manifest, figures = self._reader.view(txn).manifest, self._store.figures(txn)
             shingles = usual_shingles(txn, manifest)
         return make_stats(self.path, self._session.scheme, manifest, figures, shingles)
+
+    def metrics(self) -> dict[str, float]:
+        """Return figures for a monitoring system, under names that stay; what counts is of this handle.
+
+        Returns:
+            Since it was opened: queries, truncated (answers that may lack matches), commits, inserted and
+            removed documents, written_bytes (of stored values), waited_seconds (for another writer, at the
+            opening). As it is now: documents, segments, file_bytes, used_bytes (of pages in use: the rest is
+            free, or held back by snapshots), snapshots (being read, by any process), snapshot_lag (commits
+            that the oldest of them is behind).
+
+        >>> import simindex
+        >>> with simindex.open(":memory:") as index:
+        ...     index.insert("a", "some text")
+        ...     index.query("some other text")
+        ...     figures = index.metrics()
+        []
+        >>> figures["queries"], figures["commits"], figures["documents"]
+        (1, 1, 1)
+        """
+        counts = self._counts
+        ids = self._store.snapshots()
+        with self._store.reading() as txn:
+            manifest, newest = self._reader.current(txn).manifest, txn.id
+            figures = self._store.figures(txn)
+        return {
+            "queries": counts.queries,
+            "truncated": counts.truncated,
+            "commits": counts.commits,
+            "inserted": counts.inserted,
+            "removed": counts.removed,
+            "written_bytes": counts.written_bytes,
+            "waited_seconds": self._store.waited_seconds,
+            "documents": manifest.num_documents,
+            "segments": len(manifest.segments),
+            "file_bytes": figures["file_bytes"],
+            "used_bytes": figures["used_bytes"],
+            "snapshots": len(ids),
+            "snapshot_lag": max(newest - min(ids, default=newest), 0),
+        }
 
 
 _NO_TABLES = list, chain, GeneratorType, KeyedSketches

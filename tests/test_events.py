@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from warnings import catch_warnings
 
@@ -209,3 +210,52 @@ def test_page_names_every_event_with_its_level_and_its_figures() -> None:
             assert set(re.findall(r"(\w+)=", calls[name])) == set(
                 re.findall(r"`(\w+)`", row.split("|")[3])
             ), name
+
+
+def test_truncated_answers_are_logged_once_a_minute_and_counted(
+    tmp_path: Path, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1_000.0]
+    monkeypatch.setattr("simindex.events.time", SimpleNamespace(monotonic=lambda: now[0]))
+    with simindex.open(tmp_path / "i", config=SMALL, max_candidates=2) as index:
+        index.insert_many([(number, [*text(1) * 2, str(number)]) for number in range(9)])
+        assert not log.of("answer truncated")
+        for _ in range(3):
+            assert index.query(text(1), 0.5).truncated
+        index.query_many([text(1), text(2)], 0.5)
+        index.query_key(0, 0.5)
+        now[0] += 61
+        index.nearest(text(1), 3)
+        events = log.of("answer truncated")
+        assert [(e.levelname, e.index, e.answers) for e in events] == [
+            ("WARNING", index.path, 1),
+            ("WARNING", index.path, 5),
+        ]
+        figures = index.metrics()
+        assert (figures["queries"], figures["truncated"]) == (7, 6)
+
+
+def test_metrics_are_numbers_that_add_up(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "i", config=SMALL) as index:
+        index.insert_many([(number, text(number)) for number in range(50)], batch_size=20)
+        index.replace(3, text(3))
+        index.remove(4)
+        assert index.insert_if_new("new", text(7))
+        before = index.metrics()
+        with simindex.open(tmp_path / "i", "r", refresh="manual") as reader:
+            assert len(reader) == 49
+            index.touch(1)
+            index.touch(2)
+            figures, own = index.metrics(), reader.metrics()
+        assert {type(value) for value in figures.values()} <= {int, float}
+        assert {name: figures[name] for name in ("commits", "inserted", "removed", "queries")} == {
+            "commits": 7,
+            "inserted": 51,
+            "removed": 2,
+            "queries": 1,
+        }
+        assert (figures["documents"], figures["segments"]) == (49, index.stats().segments)
+        assert before["written_bytes"] < figures["written_bytes"]
+        assert 0 < figures["used_bytes"] <= figures["file_bytes"]
+        assert (before["snapshots"], figures["snapshots"], figures["snapshot_lag"]) == (0, 1, 2)
+        assert (own["commits"], own["documents"], own["snapshot_lag"]) == (0, 49, 0)

@@ -39,7 +39,7 @@ from simindex.errors import (
     SimIndexError,
     TransactionOpenError,
 )
-from simindex.events import event
+from simindex.events import Counts, event
 from simindex.format.keys import key_hashes, number_key, numbered, segment_of, segment_prefix
 from simindex.format.meta import (
     MANIFEST_KEY,
@@ -155,6 +155,13 @@ class Prepared:
     done: Note | None
     newest: bytes
     before: Manifest | None
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of all values."""
+        others = sum(len(value) for _, _, value in self.others if value is not None)
+        records = sum(map(len, self.records.values)) + num_bytes(self.touched)
+        return others + records + num_bytes(self.merged.puts) + len(self.encoded_manifest)
 
     def store(self, txn: WriteTransaction) -> None:
         """Store it; the manifest comes last and makes it visible."""
@@ -465,6 +472,7 @@ class Session:
         self.store = store
         self._is_copy = is_copy
         self.scheme = scheme
+        self.counts = Counts()
         self.reader = Reader(scheme)
         self._lock = threading.RLock()
         self._open: _Block | None = None
@@ -595,6 +603,12 @@ class Session:
             writer.read_again_if_unsure()
             prepared = self._prepared(writer, pending, merging=False)
             writer.commit(prepared)
+        counts = self.counts
+        counts.commits += 1
+        counts.written_bytes += prepared.num_bytes
+        if pending is not None:
+            counts.inserted += pending.num_live
+            counts.removed += len(pending.removed)
         manifest, number = prepared.merged.manifest, self.store.last_commit
         own = prepared.encoded_manifest, manifest, number, prepared.newest, prepared.before
         self.reader.expected = Expected(*own)

@@ -249,11 +249,11 @@ def used_bytes(env: lmdb.Environment, txn: lmdb.Transaction, databases: dict[str
     return (pages + 2) * stats[0]["psize"]
 
 
-def oldest_snapshot(env: lmdb.Environment) -> tuple[int, int] | None:
-    """Return (transaction id, process id) of the oldest snapshot that any process reads; ``None``: none."""
+def snapshots(env: lmdb.Environment) -> list[tuple[int, int]]:
+    """Return (transaction id, process id) of each snapshot that any process reads."""
     # A headline, then the process, thread and transaction of each slot: "-" where none is under way.
     slots = [line.split() for line in env.readers().splitlines()[1:]]
-    return min(((int(slot[2]), int(slot[0])) for slot in slots if slot[2:] not in ([], ["-"])), default=None)
+    return [(int(slot[2]), int(slot[0])) for slot in slots if slot[2:] not in ([], ["-"])]
 
 
 def limit_of(max_bytes: int | None) -> tuple[int, str]:

@@ -67,8 +67,8 @@ from simindex.storage.lmdb_file import (
     databases_of,
     limit_of,
     never_completed,
-    oldest_snapshot,
     read_only,
+    snapshots,
     translated,
     used_bytes,
 )
@@ -588,7 +588,7 @@ class Store:
         with Visit(environment.gate) as _visit:
             # They pin pages until LMDB is made to look for them.
             freed = environment.env.reader_check()
-            oldest = oldest_snapshot(environment.env)
+            oldest = min(snapshots(environment.env), default=None)
             with environment.env.begin() as txn:
                 live = used_bytes(environment.env, txn, environment.databases)
         if freed:
@@ -671,6 +671,17 @@ class Store:
             with contextlib.suppress(lmdb.Error, OSError, SimIndexError):  # the block's own error says more
                 self._keep_limit()
                 self.hold_ballast()
+
+    @property
+    def waited_seconds(self) -> float:
+        """How long the opening has waited for another writer."""
+        return 0.0 if self._lock is None else self._lock.waited_seconds
+
+    def snapshots(self) -> list[int]:
+        """Return the transaction id of each snapshot that any process reads."""
+        environment = self.environment()
+        with Visit(environment.gate) as _visit:
+            return [number for number, _ in snapshots(environment.env)]
 
     def figures(self, txn: ReadTransaction) -> dict[str, int]:
         """Return sizes in bytes: of the file, of the pages in use and of each database."""
