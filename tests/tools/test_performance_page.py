@@ -10,6 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "performance.md"
+PAGES = [PAGE, ROOT / "README.md", ROOT / "docs" / "limits.md"]
 RUNS = sorted((ROOT / "docs" / "bench").glob("*.json"))
 BLOCK = re.compile(r"<!-- bench: \w+ -->\n.*?<!-- end -->", re.DOTALL)
 
@@ -20,7 +21,7 @@ def page(monkeypatch: pytest.MonkeyPatch) -> Any:
     return importlib.import_module("page")
 
 
-@pytest.mark.parametrize("path", [PAGE, ROOT / "README.md"], ids=["page", "readme"])
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
 def test_page_has_the_figures_of_the_runs(page: Any, path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert page.render(text, page.joined(page.load_runs())) == text
@@ -41,7 +42,7 @@ def test_run_says_where_and_how_it_was_made(path: Path) -> None:
     assert run["command"].startswith("tools/bench ")
 
 
-@pytest.mark.parametrize("name", ["peers", "fingerprints", "growth", "beyond"])
+@pytest.mark.parametrize("name", ["peers", "fingerprints", "growth", "beyond", "weeks"])
 def test_picture_was_made_of_these_runs(page: Any, name: str) -> None:
     picture = (ROOT / "docs" / "images" / f"{name}.png").read_bytes()
     assert b"tEXtSource\x00" + page.digest().encode() in picture

@@ -28,6 +28,7 @@ from deduplication import dedup
 from matches import matched_peer, matches
 from measures import anonymous_bytes, percentiles, proc_figure, timed
 from scaled import scaled
+from weeks import weeks
 
 import simindex
 from simindex import Config, Sketch, Sketcher
@@ -324,13 +325,14 @@ JOBS = {
         beyond,
         scaled,
         upkeep,
+        weeks,
     )
 }
 
 
 def main() -> None:
     job, options = sys.argv[1], json.loads(sys.argv[2])
-    is_wide = job in ("workers", "scaled") or options.get("workers", 1) > 1
+    is_wide = job in ("workers", "scaled", "weeks") or options.get("workers", 1) > 1
     if not is_wide and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     print(json.dumps(JOBS[job](options)))

@@ -25,11 +25,12 @@ from tables import (
     simhash_table,
     table,
     upkeep_table,
+    weeks_table,
 )
 
 ROOT = Path(__file__).resolve().parents[2]
 RUNS = ROOT / "docs" / "bench"
-PAGES = [ROOT / "README.md", ROOT / "docs" / "performance.md"]
+PAGES = [ROOT / "README.md", ROOT / "docs" / "performance.md", ROOT / "docs" / "limits.md"]
 PICTURES = ROOT / "docs" / "images"
 TELLING_DOCUMENTS = 100_000
 """Peers that index fewer are timed for too short to be compared."""
@@ -223,6 +224,7 @@ BLOCKS: dict[str, Callable[[Results], str]] = {
     "memory": lambda results: memory_table(beyond_runs(results)),
     "corpus": lambda results: corpus_table([results["dedup_1"], results["dedup_2"]]),
     "upkeep": lambda results: upkeep_table(results["upkeep"]),
+    "weeks": lambda results: weeks_table(results["weeks"]),
     "estimate": _estimate_block,
     "targets": _targets_block,
 }

@@ -37,6 +37,7 @@ def draw(results: dict[str, Any], output: Path, source: str = "") -> list[Path]:
         else None,
         "growth": _growth(results) if len(results.get("builds", [])) > 1 else None,
         "beyond": _beyond(beyond) if beyond else None,
+        "weeks": _weeks(results["weeks"]) if results.get("weeks") else None,
     }
     paths = []
     for name, figure in drawn.items():
@@ -184,6 +185,37 @@ def _beyond(runs: list[dict[str, Any]]) -> Figure:
             f" the file outgrows\n {beyond['memory_bytes'] / 2**30:.2g} GiB",
             (outgrown, rates.get_ylim()[1] * 0.06),
         )
+    figure.tight_layout()
+    return figure
+
+
+def _weeks(weeks: dict[str, Any]) -> Figure:
+    """Lines over the number of small changes: the file, its segments, and what a change and a query take."""
+    samples, figure = weeks["samples"], plt.figure(figsize=(WIDTH, 8.4))
+    across = [sample["changes"] for sample in samples]
+
+    def times(name: str) -> list[tuple[str, str, list[float]]]:
+        return [
+            (colour, of, [sample[name][f"{of}_us"] for sample in samples])
+            for colour, of in ((OURS, "median"), (SECOND, "p99"))
+        ]
+
+    size = [sample["file_bytes"] / 1e6 for sample in samples]
+    compacted = [weeks["compacted_bytes"] / 1e6] * len(samples)
+    panels: list[tuple[str, list[tuple[str, str, list[float]]]]] = [
+        ("File, MB", [(OURS, "as changed", size), (THIRD, "compacted", compacted)]),
+        ("Segments", [(OURS, "", [sample["segments"] for sample in samples])]),
+        ("A change, processor us", times("change")),
+        ("A query, processor us", times("query")),
+    ]
+    for axes, (title, lines) in zip(figure.subplots(4, 1), panels, strict=True):
+        is_time = title.endswith("us")
+        _lines(axes, [(colour, name, across, up) for colour, name, up in lines], title, log=is_time)
+        axes.set_xscale("linear")
+        axes.set_xlabel("changes")
+        axes.xaxis.set_major_formatter(lambda value, _: _short(value))
+        if not is_time:
+            axes.set_ylim(bottom=0)
     figure.tight_layout()
     return figure
 

@@ -100,13 +100,14 @@ def main() -> None:
     parser.add_argument(
         "--scaled", nargs="+", default=list(SCALED), choices=list(SCALED), help="pieces of job scaleout"
     )
+    parser.add_argument("--seconds", type=int, default=360, help="of job weeks")
     parser.add_argument("--rounds", type=int, default=9, help="of job matches, whose best time counts")
     parser.add_argument("--peers", nargs="*", help="class names out of peers/; none: no peers")
     parser.add_argument(
         "--only",
         nargs="*",
-        help="jobs out of sketch build peers simhash beyond matches dedup scaleout upkeep; without it the "
-        "first four",
+        help="jobs out of sketch build peers simhash beyond matches dedup scaleout upkeep weeks; "
+        "without it the first four",
     )
     parser.add_argument("--quick", action="store_true", help="10,000 documents")
     parser.add_argument(
@@ -191,6 +192,9 @@ def main() -> None:
     if "upkeep" in wanted:
         count = arguments.documents[-1] // 2
         results["upkeep"] = run("upkeep", base | {"documents": count}, f"maintenance of {count:,}")
+    if "weeks" in wanted:
+        size = {"documents": 50_000, "seconds": arguments.seconds}
+        results["weeks"] = run("weeks", base | size, f"small changes for {arguments.seconds} s")
     write(results, output)
     if arguments.publish:
         page.publish(results, arguments.publish)

@@ -185,3 +185,35 @@ def memory_table(runs: list[dict[str, Any]]) -> str:
     ]
     title = f"{first['documents']:,} made-up sketches in {first['memory_bytes'] / 2**30:.2g} GiB"
     return table([title, *(f"as {state}" for state in states)], rows)
+
+
+def weeks_table(weeks: dict[str, Any]) -> str:
+    """Small changes without `compact`: a row for each quarter of them, the highest figures of it."""
+    rows, samples = [], weeks["samples"]
+    for quarter in range(4):
+        some = samples[len(samples) * quarter // 4 : len(samples) * (quarter + 1) // 4]
+
+        def highest(name: str, some: Any = some) -> float:
+            return float(max(one[name] for one in some))
+
+        def middle(name: str, of: str, some: Any = some) -> float:
+            return float(sorted(one[name][of] for one in some)[len(some) // 2])
+
+        times = [
+            f"{middle(name, 'median_us'):,.0f} / {middle(name, 'p99_us'):,.0f}"
+            for name in ("change", "query")
+        ]
+        rows.append(
+            [
+                figure(some[-1]["changes"]),
+                figure(some[-1]["documents"]),
+                figure(highest("file_bytes") / 1e6),
+                figure(highest("segments")),
+                *times,
+                figure(highest("writer_bytes") / 1e6),
+                figure(highest("reader_bytes") / 1e6),
+            ]
+        )
+    heads = ["changes", "documents", "file MB", "segments", "a change us, p99", "a query us, p99"]
+    compacted = f"\nCompacted at the end: {weeks['compacted_bytes'] / 1e6:,.0f} MB.\n"
+    return table([*heads, "writer MB", "reader MB"], rows) + compacted
