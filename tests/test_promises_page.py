@@ -62,7 +62,8 @@ def test_tests_that_the_page_on_reliability_names_are_there() -> None:
 
 ROOT = Path(__file__).parents[1]
 WHOLE_PAGE = (ROOT / "docs" / "limits.md").read_text()
-PAGE = re.sub(r"^## Platforms.*?(?=^## )", "", WHOLE_PAGE, flags=re.M | re.S)  # what was tried, no limits
+MEASURED = re.compile(r"^## (Platforms|Weeks of small changes).*?(?=^## )", re.M | re.S)  # no limits
+PAGE = MEASURED.sub("", WHOLE_PAGE)
 ROWS = [line for line in PAGE.splitlines() if line.startswith("| ")]
 
 FIGURES = {
