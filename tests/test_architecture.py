@@ -163,20 +163,69 @@ def test_only_the_command_line_prints() -> None:
         assert "logging" not in roots(path) or path.name == "events.py", path
 
 
-def test_the_command_line_uses_click_as_it_is_documented() -> None:
-    """No private name of another package, nor of an object that is not the file's own."""
+DOCUMENTED = {"_asdict", "_replace", "_fields", "_current_frames"}  # of NamedTuple, of sys
+
+
+def foreign_names(path: Path) -> set[str]:
+    """The names that a file has of other packages, the standard library too, and of their contents."""
+    names: set[str] = set()
+    for node in nodes_of(path):
+        if isinstance(node, ast.Import):
+            names |= {
+                alias.asname or alias.name.split(".")[0] for alias in node.names if not is_own(alias.name)
+            }
+        elif isinstance(node, ast.ImportFrom) and not is_own(node.module or ""):
+            names |= {alias.asname or alias.name for alias in node.names}
+    return names
+
+
+def private_names(path: Path) -> list[tuple[ast.expr, str]]:
+    """What stands before each attribute with an underscore, and its name."""
+    attributes = [node for node in nodes_of(path) if isinstance(node, ast.Attribute)]
+    private = [node for node in attributes if re.match(r"_[^_]", node.attr) and node.attr not in DOCUMENTED]
+    return [(node.value, node.attr) for node in private]
+
+
+def defined(path: Path) -> set[str]:
+    """Functions, classes, variables, attributes that are set, and words, which slots are."""
+    names: set[str] = set()
+    for node in nodes_of(path):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+            names.add(node.id if isinstance(node, ast.Name) else node.attr)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            names.add(node.value)
+    return names
+
+
+def test_no_private_name_of_another_package_is_used() -> None:
+    """Their next version may have another. Of an object that another package made: a name that is set nowhere
+    here is theirs."""
+    own = set().union(*map(defined, [PACKAGE / "__init__.py", *FILES]))
+    for path in FILES:
+        foreign = foreign_names(path)
+        for of, name in private_names(path):
+            begin = of
+            while isinstance(begin, ast.Attribute | ast.Call):
+                begin = begin.value if isinstance(begin, ast.Attribute) else begin.func
+            assert name in own, f"{path}: {name}"
+            assert not (isinstance(begin, ast.Name) and begin.id in foreign), f"{path}: {name}"
+        assert not [name for name in imported(path) if not is_own(name) and re.search(r"\b_[a-z]", name)], (
+            path
+        )
+
+
+def test_the_command_line_uses_no_private_name_of_others() -> None:
     for path in FILES:
         assert not roots(path) & {"typer", "typer_slim"}, path
-        if room_of(path) != "cli":
-            continue
-        private = [
-            node.attr
-            for node in nodes_of(path)
-            if isinstance(node, ast.Attribute) and re.match(r"_[a-z]", node.attr)
-            if not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"))
-        ]
-        assert set(private) <= {"_asdict", "_replace", "_fields"}, path  # which NamedTuple documents
-        assert not [name for name in imported(path) if not is_own(name) and "._" in name], path
+        if room_of(path) == "cli":
+            others = [
+                of
+                for of, _ in private_names(path)
+                if not isinstance(of, ast.Name) or of.id not in ("self", "cls")
+            ]
+            assert not others, path
 
 
 def loaded_by(code: str) -> set[str]:

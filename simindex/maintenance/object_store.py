@@ -237,7 +237,7 @@ class RemoteObjects(Objects):
             found: dict[str, dict[str, Any]] = self._system.find(top, detail=True)
         except FileNotFoundError:
             return {}
-        start = len(self._system._strip_protocol(self._path).rstrip("/")) + 1
+        start = len(self._path) + 1
         return {
             name[start:]: int(about["size"])
             for name, about in found.items()

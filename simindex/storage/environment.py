@@ -232,7 +232,7 @@ class Environment:
         self.change(env, identity, {})
 
     def change(
-        self, env: lmdb.Environment, identity: tuple[int, int], databases: dict[str, lmdb._Database]
+        self, env: lmdb.Environment, identity: tuple[int, int], databases: dict[str, Any]
     ) -> None:
         """Go on with another file. The gate is closed."""
         self.env, self.identity, self.databases = env, identity, databases
@@ -616,7 +616,7 @@ class WriteTransaction:
 
     __slots__ = "_databases", "_txn"
 
-    def __init__(self, txn: lmdb.Transaction, databases: dict[str, lmdb._Database]) -> None:
+    def __init__(self, txn: lmdb.Transaction, databases: dict[str, Any]) -> None:
         self._txn = txn
         self._databases = databases
 

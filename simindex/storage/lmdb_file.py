@@ -203,7 +203,7 @@ def pages_bytes(env: lmdb.Environment) -> int:
     return int((env.info()["last_pgno"] + 1) * env.stat()["psize"])
 
 
-def databases_of(env: lmdb.Environment, path: str) -> dict[str, lmdb._Database]:
+def databases_of(env: lmdb.Environment, path: str) -> dict[str, Any]:
     """Return the handles of the databases, none where there is nothing yet. Raises lmdb.MapResizedError."""
     try:
         with env.begin() as txn:
@@ -223,7 +223,7 @@ def databases_of(env: lmdb.Environment, path: str) -> dict[str, lmdb._Database]:
     return databases
 
 
-def databases_alone(env: lmdb.Environment, path: str) -> dict[str, lmdb._Database]:
+def databases_alone(env: lmdb.Environment, path: str) -> dict[str, Any]:
     """Return what `databases_of` does, for an environment that no other thread uses: its map may be moved."""
     while True:
         try:
@@ -232,7 +232,7 @@ def databases_alone(env: lmdb.Environment, path: str) -> dict[str, lmdb._Databas
             env.set_mapsize(0)
 
 
-def _opened(env: lmdb.Environment) -> dict[str, lmdb._Database]:
+def _opened(env: lmdb.Environment) -> dict[str, Any]:
     """Open the databases in a write transaction that writes nothing."""
     # A handle opened in a read transaction is void once that has ended, and py-lmdb's own transaction
     # waits for the writer with the GIL held: for ever, where that one is a thread of this process.
@@ -242,7 +242,7 @@ def _opened(env: lmdb.Environment) -> dict[str, lmdb._Database]:
         return {name: env.open_db(name.encode(), txn=txn, create=False) for name in DATABASES}
 
 
-def used_bytes(env: lmdb.Environment, txn: lmdb.Transaction, databases: dict[str, lmdb._Database]) -> int:
+def used_bytes(env: lmdb.Environment, txn: lmdb.Transaction, databases: dict[str, Any]) -> int:
     """Return the bytes of the pages that a write transaction leaves in use, those of the free list apart."""
     stats = [env.stat(), *(txn.stat(database) for database in databases.values())]
     pages = sum(stat["leaf_pages"] + stat["branch_pages"] + stat["overflow_pages"] for stat in stats)
