@@ -132,6 +132,16 @@ by = word(
     words=get_args(Method),
     help="Compare by MinHash or SimHash (default: MinHash, unless the index has none).",
 )
+max_distance = number(
+    "--max-distance",
+    least=0,
+    metavar="K",
+    help="With --by simhash: pairs within K bits (default: the distance of the index).",
+)
+ignore_common = share(
+    "--ignore-common",
+    help="Leave out shingles that more than this share of the documents have, like those of templates.",
+)
 max_candidates = number(
     "--max-candidates",
     default=DEFAULT_MAX_CANDIDATES,

@@ -75,10 +75,7 @@ class DedupOptions:
 
     threshold: float | None = options.threshold.field()
     by: str | None = options.by.field()
-    max_distance: int | None = number(
-        "--max-distance",
-        least=0,
-        metavar="K",
+    max_distance: int | None = options.max_distance.but(
         heading="Comparison",
         help="With --by simhash: rows within K bits, 0 to 8, are similar (default 3). Else rows have to be "
         "within K bits, 0 to 63, beside the threshold.",
@@ -167,11 +164,7 @@ class OneMachineOptions(DedupOptions):
         "--explain", heading="Report", help="Add the passages that both rows share to the report."
     ).field()
     exact: bool = flag("--exact", heading="Comparison", help="Compare all shingles; takes more disk.").field()
-    ignore_common: float | None = share(
-        "--ignore-common",
-        heading="Comparison",
-        help="Leave out shingles that more than this share of the rows have, like those of templates.",
-    ).field()
+    ignore_common: float | None = options.ignore_common.but(heading="Comparison").field()
     in_kept: float | None = share(
         "--in-kept",
         heading="Comparison",

@@ -15,7 +15,7 @@ from simindex.all_pairs.clusters import Linkage
 from simindex.all_pairs.pair import Bounded, Pair
 from simindex.all_pairs.plan import DEFAULT_MAX_RUN, Copies
 from simindex.cli import options
-from simindex.cli.command import argument, command, number, share, takes, word
+from simindex.cli.command import argument, command, number, takes, word
 from simindex.cli.failures import CommandError
 from simindex.cli.output import (
     Advance,
@@ -66,12 +66,7 @@ class PairOptions:
 
     threshold: float | None = options.threshold.field()
     by: str | None = options.by.field()
-    max_distance: int | None = number(
-        "--max-distance",
-        least=0,
-        metavar="K",
-        help="With --by simhash: pairs within K bits (default: the distance of the index).",
-    ).field()
+    max_distance: int | None = options.max_distance.field()
     recall: float | None = options.recall.field()
 
     def __post_init__(self) -> None:
@@ -93,10 +88,7 @@ class StoredPairOptions(PairOptions):
 class OwnPairOptions(StoredPairOptions):
     """The same of documents of one index, which knows what many of them share."""
 
-    ignore_common: float | None = share(
-        "--ignore-common",
-        help="Leave out shingles that more than this share of the documents have, like those of templates.",
-    ).field()
+    ignore_common: float | None = options.ignore_common.field()
 
 
 @command(

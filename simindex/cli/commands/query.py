@@ -127,10 +127,7 @@ class Search:
         "--nearest", metavar="K", help="Show the K most similar; with --threshold only those above."
     ).field()
     simhash: bool = flag("--simhash", help="Search by fingerprint: all within a Hamming distance.").field()
-    max_distance: int | None = number(
-        "--max-distance",
-        least=0,
-        metavar="K",
+    max_distance: int | None = options.max_distance.but(
         help="With --simhash: the distance in bits (default: that of the index). Else show only matches "
         "whose fingerprints also differ in at most K bits.",
     ).field()
