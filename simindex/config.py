@@ -6,7 +6,7 @@ Invariant: two equal configs give equal sketches for equal documents, on every m
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from simindex.checks import set_int
@@ -141,7 +141,7 @@ class SimHashConfig:
 
     max_distance: int = 3
     blocks: int | None = None
-    shingles: Shingles = field(default_factory=lambda: WordShingles(1))
+    shingles: Shingles = WordShingles(1)
     expected_documents: int = 10_000_000
 
     def __post_init__(self) -> None:
@@ -190,9 +190,9 @@ class Config:
     simindex.errors.ArgumentValueError: num_perm: expected a multiple of 8 in 0..1024, found 100
     """
 
-    shingles: Shingles = field(default_factory=lambda: WordShingles(3))
+    shingles: Shingles = WordShingles(3)
     num_perm: int = 128
-    simhash: SimHashConfig | None = field(default_factory=SimHashConfig)
+    simhash: SimHashConfig | None = SimHashConfig()
     keep_shingles: int = 0
     seed: int | Literal["random"] = 1
     containment: int = 0

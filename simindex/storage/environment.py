@@ -231,9 +231,7 @@ class Environment:
         self._lock_file = os.path.join(folder, LMDB_LOCK_FILE)
         self.change(env, identity, {})
 
-    def change(
-        self, env: lmdb.Environment, identity: tuple[int, int], databases: dict[str, Any]
-    ) -> None:
+    def change(self, env: lmdb.Environment, identity: tuple[int, int], databases: dict[str, Any]) -> None:
         """Go on with another file. The gate is closed."""
         self.env, self.identity, self.databases = env, identity, databases
         try:
