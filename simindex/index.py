@@ -567,7 +567,7 @@ class Index:
                 counts before `limit`. Values are equal where they are stored alike: 1 is not True, nor 1.0.
                 Where more near copies than `max_candidates` crowd out what passes, a mapping's documents are
                 compared alone, 65,536 at most: which they are is read once, when it is first needed (5 s and
-                8 MB a million documents; of more it is not). Else 16 times as many candidates are compared.
+                16 MB a million documents; of more it is not). Else 16 times as many candidates are compared.
 
         Returns:
             Matches, a list of `Match`; its `truncated` is True when a limit on candidates was hit. A

@@ -24,7 +24,7 @@ from simindex.format.records import StoredRecord, pack_metadata
 from simindex.queries.where import Filter
 
 MOST_DOCUMENTS = 1 << 20
-"""Of a larger index no field is read: a million documents take some 5 s, once, and 8 bytes each."""
+"""Of a larger index no field is read: a million documents take some 5 s, once, and 16 bytes each."""
 
 MOST_FIELDS = 8
 
@@ -49,18 +49,21 @@ class Committed(Protocol):
 
 
 class _Field:
-    """The documents by their values of one field, up to a number; `state` is that of the snapshot."""
+    """The documents by their values of one field, up to a number; `state` is that of the snapshot. Ctrl-C may
+    end `read_on` anywhere: what was taken twice counts once."""
 
     def __init__(self) -> None:
-        self.behind = self.count = 0
-        self.state = (-1, -1)
-        self.owners: dict[int, array[int]] = {}
+        self.behind, self.state = 0, (-1, -1)
+        self._sorted = np.empty((0, 2), np.uint64)  # digest of the value; owner and HAS_ bits of its sketch
+        self._last = array("Q")  # the same, one behind the other, of documents that came later
+
+    def is_mostly_removed(self, view: Committed) -> bool:
+        """Whether to begin anew, for most of what is known is of removed documents."""
+        return len(self._sorted) > 2 * view.manifest.num_documents + _READ_AT_ONCE
 
     def read_on(self, field: str, view: Committed) -> None:
         """Take what was stored since. A copy counts by the number that its sketch is stored under."""
-        if self.count > 2 * view.manifest.num_documents + _READ_AT_ONCE:  # most were removed
-            self.behind, self.count, self.owners = 0, 0, {}
-        owners, following = self.owners, self.behind
+        following = self.behind
         while found := view.numbers_from(following, _READ_AT_ONCE):
             following = found[-1][0] + 1
             for number, record in found:
@@ -69,15 +72,24 @@ class _Field:
                     continue
                 owner = number if record.leader is None else record.leader
                 value = _digest(pack_metadata(metadata[field]))
-                owners.setdefault(value, array("Q")).append(owner << _HALVES_BITS | record.present)
-                self.count += 1
+                self._last.extend((value, owner << _HALVES_BITS | record.present))
+        if len(self._last) > max(_READ_AT_ONCE, len(self._sorted) // 16):
+            both = np.concatenate([self._sorted, self._newest()])
+            self._sorted = both[np.argsort(both[:, 0], kind="stable")]
+            self._last = array("Q")
         self.behind, self.state = view.manifest.next_number, view.state
 
     def of(self, values: Iterable[bytes]) -> np.ndarray:
-        """Return the owners with one of some values, as `Owners` has them."""
-        some = [self.owners[value] for value in map(_digest, values) if value in self.owners]
-        parts = [np.frombuffer(each, dtype=np.uint64) for each in some]
-        return np.unique(np.concatenate([np.empty(0, np.uint64), *parts]))
+        """Return the owners of some values with their HAS_ bits, ascending."""
+        digests = np.array(list(map(_digest, values)), dtype=np.uint64)
+        known, owners = self._sorted.T
+        firsts, ends = (np.searchsorted(known, digests, side).tolist() for side in ("left", "right"))
+        newest = self._newest()
+        found = [owners[first:end] for first, end in zip(firsts, ends, strict=True)]
+        return np.unique(np.concatenate([*found, newest[np.isin(newest[:, 0], digests), 1]]))
+
+    def _newest(self) -> np.ndarray:
+        return np.array(self._last, dtype=np.uint64).reshape(-1, 2)
 
 
 def _digest(packed: bytes) -> int:
@@ -105,7 +117,9 @@ class Scopes:
         fewest: np.ndarray | None = None
         with self._lock:
             for name, values in fields:
-                field = self._fields.pop(name, None) or _Field()
+                field = self._fields.pop(name, None)
+                if field is None or field.is_mostly_removed(view):
+                    field = _Field()
                 self._fields[name] = field  # the last one used
                 if view.state < field.state:
                     return None
