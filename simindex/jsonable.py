@@ -10,6 +10,7 @@ import base64
 import contextlib
 import json
 from collections.abc import Mapping
+from dataclasses import fields
 from datetime import date
 from typing import Any
 
@@ -45,8 +46,8 @@ def plain(value: Any) -> Any:
 
 
 def fields_of(value: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass with slots, in their order, as values that JSON has."""
-    return {name: plain(getattr(value, name)) for name in value.__slots__}
+    """Return the fields of a dataclass, in their order, as values that JSON has."""
+    return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
 
 
 def _name(name: Any) -> str:

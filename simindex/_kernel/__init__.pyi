@@ -1,7 +1,7 @@
 """The compiled loops over buffers; contracts in kernel.h, what differs from them in bind_*.c."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from typing_extensions import Buffer
@@ -27,6 +27,13 @@ STRUCT_BYTES: dict[str, int]
 
 class Damage(Exception):  # noqa: N818 - the kernel's own, never seen by users
     """A seal failed, or entries are in no order: (segment index, table index, chunk, block)."""
+
+class MatchSlots:
+    __slots__: list[str]
+    _found: Any
+    _asked: Any
+
+_M = TypeVar("_M", bound=MatchSlots)
 
 def use_variant(wanted: int, /) -> int: ...
 def normalized(mapping: _Array, text: str, /) -> str: ...
@@ -246,6 +253,7 @@ def read_nodes(
     nodes: _Array,
     /,
 ) -> int: ...
+def make_matches(kind: type[_M], keys: list[Any], found: list[Any], asked: object, /) -> list[_M]: ...
 def find_values(
     base: int,
     num_pages: int,

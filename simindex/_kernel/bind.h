@@ -80,6 +80,8 @@ PyObject *call(body *run, const char *name, Py_ssize_t expected, PyObject *const
     f(query_bands) f(query_fingerprints) f(find_keys) f(count_keys) f(find_equal) f(read_sketches)     \
     /* bind_paging.c */                                                                                               \
     f(expect_missing_pages) f(pages_missing) f(missing_pages) f(stream_ahead) f(ask_for_pages) f(let_go)              \
+    /* bind_matches.c */                                                                                              \
+    f(make_matches)                                                                                                   \
     /* bind_pairs.c */                                                                                                \
     f(find_pairs) f(find_copies)                                                                                      \
     /* bind_build.c */                                                                                                \
@@ -94,5 +96,8 @@ PyObject *call(body *run, const char *name, Py_ssize_t expected, PyObject *const
 
 #define DECLARED(name) PyObject *py_##name(PyObject *self, PyObject *const *args, Py_ssize_t nargs);
 EACH_FUNCTION(DECLARED)
+
+/* Add the base class of Match to the module; -1 with an exception. */
+int add_match_type(PyObject *module);
 
 #endif

@@ -110,7 +110,7 @@ static const named_number structs[] = {
 static int execute(PyObject *module) {
     use_variant(INT_MAX);
     damage_error = PyErr_NewException("simindex._kernel.Damage", PyExc_Exception, NULL);
-    if (!damage_error || PyModule_AddObjectRef(module, "Damage", damage_error) < 0) return -1;
+    if (!damage_error || PyModule_AddObjectRef(module, "Damage", damage_error) < 0 || add_match_type(module) < 0) return -1;
     PyObject *sizes = PyDict_New();
     int failed = !sizes || PyModule_AddObjectRef(module, "STRUCT_BYTES", sizes) < 0;
     for (const named_number *one = structs; one->name && !failed; one++) {

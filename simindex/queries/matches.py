@@ -8,17 +8,16 @@ method of a float is found all the same.
 from __future__ import annotations
 
 import json
-from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from itertools import repeat
-from typing import TYPE_CHECKING, Any, Self, SupportsIndex, TypeVar, overload
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, SupportsIndex, TypeVar, overload
 
 import numpy as np
 
+from simindex import _kernel
 from simindex.errors import optional_module
 from simindex.format.keys import Key
-from simindex.format.records import FoundRecord, decode_found
+from simindex.format.records import decode_found
 from simindex.format.rows import NO_VALUE
 from simindex.formulas.estimator import similarity_table, standard_error, union_size
 from simindex.html_table import table
@@ -28,24 +27,25 @@ from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE
 _T = TypeVar("_T")
 
 
-class _Found:
-    """What a match was found by: (as of `decode_found`, (rows of a sketch, shingles of each query)); when the
-    record was read, (``None``, what its standard error follows from)."""
+class _Found(_kernel.MatchSlots):
+    """What a match was found by. `_found`: as of `decode_found`, then `_Figures`; `_asked`: rows of a sketch,
+    and shingles of each query."""
 
-    __slots__ = ("_found",)
+    __slots__ = ()
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
             """Read the record when one of its fields is asked for the first time."""
-            if name not in Match.__slots__:
+            if name not in _FIELDS:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            found, more = self._found  # as one value, which another thread may replace meanwhile
-            if found is None:
-                _set_error(self, _error_of(*more))  # which costs as much as all other fields
+            found = self._found  # which another thread may replace meanwhile
+            num_perm, num_shingles = self._asked
+            if type(found) is _Figures:
+                # It costs as much as all other fields.
+                _set_error(self, _error_of(found, num_perm, int(num_shingles[found.query])))
                 return self.standard_error
             record, query, agree, distance = decode_found(found)
-            num_perm, num_shingles = more
             similarity = None
             # The sketch column holds zeros for the half that a sketch brought in may lack.
             if num_perm and agree != NO_VALUE and record.present & HAS_SIGNATURE:
@@ -56,18 +56,25 @@ class _Found:
             _set_distance(self, distance)
             _set_metadata(self, record.metadata)
             _set_exact(self, False)
-            more = similarity, agree, num_perm, num_shingles, query, record.num_shingles
-            _set_found(self, (None, more))
+            _set_found(self, _Figures(similarity, agree, query, record.num_shingles))
             return getattr(self, name)
 
 
-def _error_of(
-    similarity: float | None, agree: int, num_perm: int, num_shingles: np.ndarray, query: int, stored: int
-) -> float | None:
+class _Figures(NamedTuple):
+    """What the standard error of a similarity follows from."""
+
+    similarity: float | None
+    agree: int
+    query: int
+    num_shingles: int
+
+
+def _error_of(figures: _Figures, num_perm: int, num_shingles: int) -> float | None:
     """Return the standard error of a similarity that is estimated from agreeing rows."""
+    similarity = figures.similarity
     if similarity is None:
         return None
-    return standard_error(agree, num_perm, union_size(int(num_shingles[query]), stored, similarity))
+    return standard_error(figures.agree, num_perm, union_size(num_shingles, figures.num_shingles, similarity))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,19 +115,15 @@ class Match(_Found):
         return fields_of(self)
 
 
-def matches_found(
-    keys: list[Key], found: Iterable[bytes | FoundRecord], num_perm: int, num_shingles: np.ndarray
-) -> list[Match]:
+def matches_found(keys: list[Key], found: list[Any], num_perm: int, num_shingles: np.ndarray) -> list[Match]:
     """Return matches whose keys are set and whose other fields are read from what was found when they are
     asked for, which is the larger part of what a match costs; `num_shingles`: of each query."""
-    matches: list[Match] = list(map(object.__new__, repeat(Match, len(keys))))
-    deque(map(_set_key, matches, keys), maxlen=0)
-    deque(map(_set_found, matches, zip(found, repeat((num_perm, num_shingles)), strict=False)), maxlen=0)
-    return matches
+    return _kernel.make_matches(Match, keys, found, (num_perm, num_shingles))
 
 
+_FIELDS = frozenset(field.name for field in fields(Match))
 _slots: Any = Match
-_set_key, _set_found = _slots.key.__set__, _slots._found.__set__
+_set_found = _slots._found.__set__
 _set_similarity, _set_distance = _slots.similarity.__set__, _slots.distance.__set__
 _set_metadata, _set_exact = _slots.metadata.__set__, _slots.exact.__set__
 _set_error = _slots.standard_error.__set__

@@ -275,7 +275,7 @@ class View:
 
     def live_records(
         self, rows: bytes, without: int | None = None
-    ) -> tuple[Sequence[int], list[Key], Sequence[bytes | FoundRecord]]:
+    ) -> tuple[Sequence[int], list[Key], list[bytes | FoundRecord]]:
         """Return the places of live documents among rows of `MATCH`, their keys, and their records for
         `decode_found`; without that of one number.
 
