@@ -19,14 +19,12 @@ EVENTS = {
     "recovered": logging.WARNING,
     "compacted": logging.INFO,
     "merged": logging.INFO,
-    "map grown": logging.INFO,
     "readers freed": logging.WARNING,
     "waited for the writer": logging.INFO,
     "snapshot held": logging.WARNING,
     "damage met": logging.ERROR,
     "answer truncated": logging.WARNING,
     "disk nearly full": logging.WARNING,
-    "ballast used": logging.WARNING,
     "backup done": logging.INFO,
 }
 """Name -> level."""

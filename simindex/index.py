@@ -109,7 +109,6 @@ from simindex.sketching.document import Document, Texts
 from simindex.sketching.sketch import KeyedSketches
 from simindex.sketching.sketcher import Sketcher
 from simindex.storage.folder import Mode
-from simindex.storage.lmdb_file import DEFAULT_MAP_BYTES
 from simindex.storage.memory import MEMORY, memory_folder
 from simindex.storage.store import Store
 
@@ -152,7 +151,6 @@ class Index:
         config: Config | None = None,
         *,
         max_candidates: int = DEFAULT_MAX_CANDIDATES,
-        map_bytes: int = DEFAULT_MAP_BYTES,
         max_bytes: int | None = None,
         layout: Layout | None = None,
         refresh: Literal["auto", "manual"] = "auto",
@@ -182,9 +180,7 @@ class Index:
                 raise ArgumentValueError("mode", '"a" or "x" of a new index in memory', repr(mode))
             path, self._remove_folder = memory_folder(self)
         pinned = refresh == "manual"
-        store = Store(
-            path, mode, map_bytes, max_bytes, pinned=pinned, permissions=permissions, timeout=timeout
-        )
+        store = Store(path, mode, max_bytes, pinned=pinned, permissions=permissions, timeout=timeout)
         try:
             scheme = scheme_of(store, config, layout)
             self._config = scheme.config
@@ -1549,7 +1545,6 @@ def open(  # noqa: A001 - the name is the public one, as in h5py and shelve
     config: Config | None = None,
     *,
     max_candidates: int = DEFAULT_MAX_CANDIDATES,
-    map_bytes: int = DEFAULT_MAP_BYTES,
     max_bytes: int | None = None,
     layout: Layout | None = None,
     refresh: Literal["auto", "manual"] = "auto",
@@ -1568,9 +1563,8 @@ def open(  # noqa: A001 - the name is the public one, as in h5py and shelve
             must not exist.
         config: ``None``: what is stored, or the defaults on creation.
         max_candidates: how many stored documents a query compares at most, 1..2**24.
-        map_bytes: address space to reserve at first; it grows by itself.
-        max_bytes: the size at which the index is full, 1 MiB or more; ``None``: 16 TiB. A 64th of it, 1 to
-            16 MiB but at most a quarter, is kept for removals.
+        max_bytes: the size at which the index is full, 1 MiB or more, up to 16 TiB; ``None``: 1 TiB, or four
+            times what is stored. A 64th of it, 1 to 16 MiB but at most a quarter, is kept for removals.
         layout: how segments are cut and merged, on creation; no result depends on it.
         refresh: "auto": each query sees the newest commit; "manual" (mode "r"): a pinned snapshot until
             `refresh` is called. A pin keeps the space of what is removed meanwhile, and of the whole old

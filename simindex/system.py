@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from typing import IO
 
 _MAPS = "/proc/self/maps"
-_AT_ONCE = 1 << 16
 
 
 def num_cores() -> int:
@@ -48,15 +47,6 @@ def sync_folder(path: str | os.PathLike[str]) -> None:
             sync(folder)
         finally:
             os.close(folder)
-
-
-def allocate(file: int, size: int) -> None:
-    """Give a file so many bytes of disk, if it has fewer. Raises OSError where there are none."""
-    if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(file, 0, size)
-        return
-    for at in range(os.fstat(file).st_size, size, _AT_ONCE):
-        os.pwrite(file, bytes(min(_AT_ONCE, size - at)), at)
 
 
 def read_at_random(file: int) -> None:

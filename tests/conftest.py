@@ -53,7 +53,7 @@ LONGEST = (
     "cli/test_usage.py",
     "tuning/test_advice_labels.py",
     "maintenance/test_backup.py",
-    "storage/test_ballast.py",
+    "storage/test_room.py",
     "formulas/test_curve.py",
     "corpus/test_dedup_killed.py",
     "queries/clusters/test_clusters.py",

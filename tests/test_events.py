@@ -1,7 +1,6 @@
 """The log "simindex": each event with its figures, and the table of them in the docs."""
 
 import logging
-import random
 import re
 import subprocess
 import sys
@@ -17,7 +16,7 @@ from support.faults import set_bound
 from support.stored import flipped, store_values, stored_values
 
 import simindex
-from simindex import Config, CorruptIndexError, IndexFullError, Layout
+from simindex import Config, CorruptIndexError, Layout
 from simindex.events import EVENTS
 
 SMALL, TINY = Config(num_perm=64), Layout(2, 64, 4096)
@@ -90,23 +89,6 @@ def test_wait_for_the_writer_is_logged(tmp_path: Path, log: Log) -> None:
     assert waited.waited_seconds > 0
 
 
-def test_map_that_grows_and_ballast_that_is_used_are_logged(tmp_path: Path, log: Log) -> None:
-    path, most = tmp_path / "i", 4 << 20
-    with simindex.open(path, "x", SMALL, layout=TINY, map_bytes=1 << 20, max_bytes=most) as index:
-        items = ((number, text(number), bytes(2500)) for number in range(10_000))
-        with pytest.raises(IndexFullError):
-            index.insert_many(items, batch_size=20)
-        with pytest.raises(IndexFullError):  # what is left takes some more
-            index.insert_many(((number, text(number)) for number in range(10_000, 20_000)), batch_size=1)
-        stored = [key for key in index if isinstance(key, int)]
-        assert log.of("map grown")[-1].map_bytes > 1 << 20
-        assert not log.of("ballast used")
-        index.remove_many(random.Random(3).sample(stored, len(stored) // 2))
-    used = log.of("ballast used")
-    assert used
-    assert all(record.ballast_bytes > 0 for record in used)
-
-
 def test_snapshot_that_holds_space_back_and_a_short_disk_are_logged_once(
     tmp_path: Path, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,7 +103,7 @@ def test_snapshot_that_holds_space_back_and_a_short_disk_are_logged_once(
         (held,) = log.of("snapshot held")
         assert held.grown_bytes > 10 << 20
         assert not log.of("disk nearly full")
-        monkeypatch.setattr("simindex.storage.folder.Space.available", lambda _: 1 << 25)
+        monkeypatch.setattr("simindex.storage.store.free_bytes", lambda _: 1 << 25)
         for number in range(3):
             index.replace(1, text(1), number)
     (short,) = log.of("disk nearly full")

@@ -27,7 +27,6 @@ from simindex.queries.container import Walk
 from simindex.queries.scheme import Scheme, scheme_of
 from simindex.queries.view import Reader, View
 from simindex.segments.directory import Directory
-from simindex.storage.lmdb_file import DEFAULT_MAP_BYTES
 from simindex.storage.store import Store
 
 Piece = tuple[np.ndarray, np.ndarray]
@@ -268,7 +267,7 @@ class PinnedTables:
     """The newest commit of an index. Safe to share between threads, one of which reads at a time."""
 
     def __init__(self, path: str, config: Config | None = None, scheme: Scheme | None = None) -> None:
-        self._store = Store(path, "r", DEFAULT_MAP_BYTES, None, pinned=True)
+        self._store = Store(path, "r", pinned=True)
         self._lock = RLock()
         try:
             self.scheme = scheme or scheme_of(self._store, config, None)

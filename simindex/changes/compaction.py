@@ -48,8 +48,8 @@ def compact(session: Session, progress: Progress | None) -> None:
         while True:
             compaction = _Compaction(session, writer, progress, done)
             needed = compaction.needed_bytes()
-            with session.store.room_for_compaction(needed):
-                is_placed = replace_file(session.store, needed, compaction.build)
+            session.store.require_room(needed)
+            is_placed = replace_file(session.store, compaction.build)
             done = compaction.done
             if is_placed:
                 writer.take_over(compaction.manifest)

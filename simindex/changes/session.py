@@ -190,7 +190,6 @@ class Writer:
             removed = _removed_sketches(txn)
             leftovers = _leftovers(txn, manifest)
         _clear(store, *leftovers)
-        store.hold_ballast()
         self._go_on(manifest, removed)
 
     def _go_on(self, manifest: Manifest, removed: list[int], unnamed: Collection[int] = ()) -> None:

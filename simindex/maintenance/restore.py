@@ -146,7 +146,7 @@ def _fill(begun: Path, objects: Objects, backup: StoredBackup, progress: Progres
         lambda step: _items(parts, step), steps, _THREADS, _THREADS, lambda step: step.part.num_bytes
     )
     done, count, total = 0, 0, sum(step.part.num_bytes for step in steps)
-    with new_file(begun, total) as file:
+    with new_file(begun) as file:
         for step, items in zip(steps, ahead, strict=True):
             put = WriteTransaction.put_all if step.database == "meta" else WriteTransaction.append
             file.commit(partial(put, database=step.database, items=items))

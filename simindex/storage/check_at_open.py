@@ -20,7 +20,7 @@ import lmdb
 import numpy as np
 
 from simindex.errors import CorruptIndexError
-from simindex.storage.folder import BALLAST_FILE, DATA_FILE, identity_of
+from simindex.storage.folder import DATA_FILE, HEADER_FILE, identity_of
 from simindex.storage.lmdb_file import DATABASES, is_in_place, kept_open, open_lmdb, pages_bytes
 from simindex.storage.page_file import (
     COMMIT_AT,
@@ -85,7 +85,7 @@ def open_proven(
                     prove_entrance(env, file, path)
                     return env, writable, identity_of(file)
             except lmdb.MapResizedError:
-                pass  # a writer was quicker: opened anew, the map is as long as the file is now
+                pass  # a writer was quicker: opened anew, the map is as long as the file is now, and more
             except BaseException:
                 env.close()  # a traceback may keep it, and a process may open it once only
                 raise
@@ -185,7 +185,7 @@ def is_unfinished(path: str) -> bool:
     """Whether the making of a data file was cut off before its first commit was durable."""
     # LMDB syncs its two meta pages with that commit: a power cut before may leave any part of them.
     data = os.path.join(path, DATA_FILE)
-    if os.path.exists(os.path.join(path, BALLAST_FILE)) or not os.path.exists(data):
+    if os.path.exists(os.path.join(path, HEADER_FILE)) or not os.path.exists(data):
         return False
     if os.path.getsize(data) > _LONGEST_UNFINISHED:
         return False

@@ -305,20 +305,6 @@ class Environment:
             pass
         return None
 
-    def move_map(self, size: int) -> None:
-        """Set the map size (0: what the file says). SimIndexError: no address space."""
-        with Exclusive(self) as _exclusive:
-            try:
-                self.env.set_mapsize(size)
-            except lmdb.Error as exc:
-                # LMDB has let go of the old map by then, and nothing can be read through it any more.
-                self.failure = BETWEEN_FILES
-                raise SimIndexError(
-                    f"{self.folder}: expected address space for a larger map, found none ({exc}); nothing of "
-                    "this change is stored, and what was committed before is intact. Close what takes "
-                    "memory, or raise the limit (ulimit -v)"
-                ) from exc
-
 
 class Exclusive(Visitor):
     """Keeps every transaction of this process out for a ``with`` block; addresses from before it are void."""

@@ -7,6 +7,7 @@ import errno
 import os
 import resource
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -62,7 +63,7 @@ def _of(error: lmdb.Error | OSError, path: str) -> SimIndexError:
     if (is_full and not failed) or (failed and _has_no_space(path)):
         return IndexFullError(
             f"{path}: the disk did not take the commit ({text}); nothing of it is stored, what was committed "
-            "before is intact. Free some space and try again"
+            "before is intact. Free some space (16 MiB is enough to remove documents) and try again"
         )
     if failed:
         return DiskError(
@@ -77,6 +78,12 @@ def _of(error: lmdb.Error | OSError, path: str) -> SimIndexError:
         return CorruptIndexError(f"{path}: damaged pages ({text}); restore a backup")
     if isinstance(error, lmdb.ReadonlyError):
         return ReadOnlyError(f"{path}: no permission to write ({text})")
+    if isinstance(error, lmdb.MapResizedError):
+        return SimIndexError(
+            f"{path}: expected a data file within the address space that this handle has reserved, found one "
+            "that another process has made longer; close the handle and open the index again. It reserves "
+            "more where fewer are open, or the process may have more (ulimit -v)"
+        )
     if isinstance(error, lmdb.ReadersFullError):
         return SimIndexError(f"{path}: all {MAX_READERS} reader slots are taken ({text}); close some readers")
     if isinstance(error, lmdb.Error) and code == errno.EAGAIN:
@@ -116,8 +123,12 @@ def _has_no_space(path: str) -> bool:
 
 DATABASES = ("meta", "documents", "segments", "removed", "groups", "ages")
 
-DEFAULT_MAP_BYTES = 1 << 36
-"""Address space reserved at first (sparse: the file is only as long as its data)."""
+_MAP_BYTES, _MAP_BYTES_IN_A_CROWD, _CROWD = 1 << 40, 1 << 36, 32
+"""Address space of an index: takes no memory and no disk. A process has 128 TiB of it, and the last place of
+them is not an index's: behind so many that are open, the next get less."""
+
+_GROWTH = 4
+"""Times the length of the data file that are reserved at least."""
 
 MIN_MAP_BYTES = 1 << 20
 MAX_MAP_BYTES = 1 << 44
@@ -133,33 +144,28 @@ def open_lmdb(
     data, lock = os.path.join(path, DATA_FILE), os.path.join(path, LMDB_LOCK_FILE)
     missing = [file for file in (data, lock) if not os.path.exists(file)]
     permissions = permissions_of(Path(path), permissions)
-    least = max(MIN_MAP_BYTES, 0 if data in missing else os.path.getsize(data))
+    least = max(MIN_MAP_BYTES, _length(data))
     size = max(map_bytes, least)
     readonly = not create and not os.access(data, os.W_OK)
-    while True:
-        try:
-            env = lmdb.open(
-                path,
-                map_size=size,
-                readonly=readonly,
-                create=create,
-                mode=permissions or DEFAULT_PERMISSIONS,
-                max_readers=MAX_READERS,
-                max_dbs=len(DATABASES) + 16,
-                # A spare transaction keeps its reader slot, and a forked child that ends would free
-                # the parent's. Without spares a transaction costs 0.06 us more.
-                max_spare_txns=0,
-                # Random access by many small reads: reading ahead would only fill the cache.
-                readahead=False,
-                lib_version=ENGINE,
-            )
-            break
-        except (lmdb.MemoryError, MemoryError) as exc:
-            if size <= least:
-                raise SimIndexError(f"{path}: no address space for a map of {size} bytes") from exc
-            size = max(size // 2, least)
-        except lmdb.Error as exc:
-            raise translated(exc, path) from exc
+    try:
+        env = with_map(
+            path,
+            size,
+            least,
+            readonly=readonly,
+            create=create,
+            mode=permissions or DEFAULT_PERMISSIONS,
+            max_readers=MAX_READERS,
+            max_dbs=len(DATABASES) + 16,
+            # A spare transaction keeps its reader slot, and a forked child that ends would free the
+            # parent's. Without spares a transaction costs 0.06 us more.
+            max_spare_txns=0,
+            # Random access by many small reads: reading ahead would only fill the cache.
+            readahead=False,
+            lib_version=ENGINE,
+        )
+    except lmdb.Error as exc:
+        raise translated(exc, path) from exc
     try:
         if permissions is not None:
             for file in missing:
@@ -170,6 +176,20 @@ def open_lmdb(
         env.close()
         raise
     return env, not readonly
+
+
+def with_map(path: str, size: int, least: int, **options: Any) -> lmdb.Environment:
+    """Open an environment with a map of some size, or half of it, a quarter ... where no more is granted."""
+    while True:
+        try:
+            return lmdb.open(path, map_size=size, **options)
+        except (lmdb.MemoryError, MemoryError) as exc:
+            if size <= least:
+                raise SimIndexError(
+                    f"{path}: no address space for a map of {size} bytes; raise the limit (ulimit -v), or "
+                    "close what takes memory"
+                ) from exc
+            size = max(size // 2, least)
 
 
 @contextlib.contextmanager
@@ -204,7 +224,7 @@ def pages_bytes(env: lmdb.Environment) -> int:
 
 
 def databases_of(env: lmdb.Environment, path: str) -> dict[str, Any]:
-    """Return the handles of the databases, none where there is nothing yet. Raises lmdb.MapResizedError."""
+    """Return the handles of the databases, none where there is nothing yet."""
     try:
         with env.begin() as txn:
             if not txn.stat()["entries"]:
@@ -217,19 +237,8 @@ def databases_of(env: lmdb.Environment, path: str) -> dict[str, Any]:
     except lmdb.NotFoundError as exc:
         raise FormatError(f"{path}: an LMDB environment, but not a simindex index") from exc
     except lmdb.Error as exc:
-        if isinstance(exc, lmdb.MapResizedError):
-            raise
         raise translated(exc, path) from exc
     return databases
-
-
-def databases_alone(env: lmdb.Environment, path: str) -> dict[str, Any]:
-    """Return what `databases_of` does, for an environment that no other thread uses: its map may be moved."""
-    while True:
-        try:
-            return databases_of(env, path)
-        except lmdb.MapResizedError:
-            env.set_mapsize(0)
 
 
 def _opened(env: lmdb.Environment) -> dict[str, Any]:
@@ -256,10 +265,66 @@ def snapshots(env: lmdb.Environment) -> list[tuple[int, int]]:
     return [(int(slot[2]), int(slot[0])) for slot in slots if slot[2:] not in ([], ["-"])]
 
 
-def limit_of(max_bytes: int | None) -> tuple[int, str]:
-    """Return the largest length of the data file, and how to have more. The process's own limit counts."""
-    limit = min(max_bytes or MAX_MAP_BYTES, MAX_MAP_BYTES)
-    longest = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
-    if longest == resource.RLIM_INFINITY or longest >= limit:
-        return limit, "open with a larger max_bytes"
-    return max(longest, MIN_MAP_BYTES), "let the process write longer files (RLIMIT_FSIZE)"
+@dataclass(frozen=True)
+class Limit:
+    """How long the data file may become.
+
+    Attributes:
+        max_bytes: its largest length; ``None``: what address space there is for it.
+        remedy: how to have more.
+    """
+
+    max_bytes: int | None
+    remedy: str = "open with a larger max_bytes"
+
+    @classmethod
+    def of(cls, max_bytes: int | None) -> Limit:
+        """Return that of an index; the process's own limit counts, too."""
+        if max_bytes is not None:
+            max_bytes = min(max_bytes, MAX_MAP_BYTES)
+        longest = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+        if longest == resource.RLIM_INFINITY or longest >= (max_bytes or MAX_MAP_BYTES):
+            return cls(max_bytes)
+        return cls(max(longest, MIN_MAP_BYTES), "let the process write longer files (RLIMIT_FSIZE)")
+
+    @property
+    def usable_bytes(self) -> int | None:
+        """What commits that store documents may leave in use: a removal writes new pages before it frees old
+        ones."""
+        return None if self.max_bytes is None else self.max_bytes - _kept_for_removals(self.max_bytes)
+
+    def map_bytes(self, data: str, num_open: int) -> int:
+        """Return the address space for a data file, where a process has so many open."""
+        if self.max_bytes is not None:
+            return self.max_bytes
+        most = _MAP_BYTES if num_open < _CROWD else _MAP_BYTES_IN_A_CROWD
+        return min(max(most, _GROWTH * _length(data)), MAX_MAP_BYTES)
+
+    def reached(self, path: str, map_bytes: int) -> IndexFullError:
+        """Return the error of a commit that would need more than the limit, or than so large a map."""
+        if self.max_bytes is None or map_bytes < self.max_bytes:
+            return IndexFullError(
+                f"{path}: the index filled the {map_bytes} bytes of address space that its first handle in "
+                "this process has reserved; nothing of this commit was written. Close all of its handles and "
+                "open it again, with a larger max_bytes, fewer other indexes or a higher ulimit -v"
+            )
+        return IndexFullError(
+            f"{path}: the index reached its largest allowed size of {self.max_bytes} bytes, "
+            f"{_kept_for_removals(self.max_bytes)} of them kept for removals; nothing of this commit was "
+            "written. Remove documents (fewer at a time, if this was a removal) and compact, or "
+            f"{self.remedy}"
+        )
+
+
+def _kept_for_removals(limit: int) -> int:
+    """Return which part of a limit: a 64th, 1 to 16 whole MiB, and at most a quarter."""
+    share = limit // 64 & -(1 << 20)
+    return min(max(share, 1 << 20), 1 << 24, limit // 4)
+
+
+def _length(data: str) -> int:
+    """Return the bytes of a file, 0 where there is none."""
+    try:
+        return os.path.getsize(data)
+    except OSError:
+        return 0

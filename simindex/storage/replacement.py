@@ -24,7 +24,15 @@ import numpy as np
 from simindex.errors import SimIndexError
 from simindex.storage.environment import ReadTransaction, WriteTransaction, change_nothing
 from simindex.storage.folder import COMPACT_FOLDER, DATA_FILE, DEFAULT_PERMISSIONS
-from simindex.storage.lmdb_file import DATABASES, ENGINE, pages_bytes, translated
+from simindex.storage.lmdb_file import (
+    DATABASES,
+    ENGINE,
+    MIN_MAP_BYTES,
+    Limit,
+    pages_bytes,
+    translated,
+    with_map,
+)
 from simindex.storage.page_file import COMMIT_AT, LONGEST_METAS, META_PAGES, metas_of
 from simindex.storage.registry import registry
 from simindex.storage.store import MOVED_KEY, Store
@@ -58,18 +66,14 @@ class NewFile:
         self._start_writing: Any = getattr(ctypes.CDLL(None), "sync_file_range", None)
 
     def commit(self, change: Callable[[WriteTransaction], Result]) -> Result:
-        """Run `change` in a transaction of the new file; again, after its map has grown."""
-        while True:
-            try:
-                with registry.building, self._env.begin(write=True) as txn:
-                    result = change(WriteTransaction(txn, self._databases))
-                self._write_out()
-                return result
-            except lmdb.MapFullError:
-                with registry.building:
-                    self._env.set_mapsize(2 * self._env.info()["map_size"])
-            except lmdb.Error as exc:
-                raise translated(exc, self._data) from exc
+        """Run `change` in a transaction of the new file."""
+        try:
+            with registry.building, self._env.begin(write=True) as txn:
+                result = change(WriteTransaction(txn, self._databases))
+            self._write_out()
+            return result
+        except lmdb.Error as exc:
+            raise translated(exc, self._data) from exc
 
     def copy(
         self,
@@ -114,14 +118,14 @@ class NewFile:
         return last
 
 
-def replace_file(store: Store, expected_bytes: int, build: Callable[[NewFile], bool]) -> bool:
+def replace_file(store: Store, build: Callable[[NewFile], bool]) -> bool:
     """Put a new file that `build` fills in the data file's place, if that returns True; whether it did."""
     folder, new = Path(store.path), Path(store.path) / COMPACT_FOLDER
     try:
         with _translating(store.path):
             shutil.rmtree(new, ignore_errors=True)
             new.mkdir(mode=0o700)
-        with _building(store, new, expected_bytes) as file:
+        with _building(store, new) as file:
             if not build(file):
                 return False
             with _translating(store.path):
@@ -133,7 +137,7 @@ def replace_file(store: Store, expected_bytes: int, build: Callable[[NewFile], b
                     partial(WriteTransaction.put, database="meta", key=MOVED_KEY, value=number), True
                 )
             _renumber(new / DATA_FILE, last, store.environment().info("last_txnid"))
-        with _building(store, new, expected_bytes) as file, _translating(store.path):
+        with _building(store, new) as file, _translating(store.path):
             file.finish()
         with _translating(store.path):
             _make_durable(store, new / DATA_FILE)
@@ -146,10 +150,10 @@ def replace_file(store: Store, expected_bytes: int, build: Callable[[NewFile], b
 
 
 @contextlib.contextmanager
-def new_file(folder: Path, expected_bytes: int) -> Iterator[NewFile]:
+def new_file(folder: Path) -> Iterator[NewFile]:
     """Build the data file of a new index, durable at the end of the block, in a folder of its own."""
     with _translating(str(folder)):
-        with _open(folder, expected_bytes, DEFAULT_PERMISSIONS) as env:
+        with _open(folder, DEFAULT_PERMISSIONS) as env:
             file = NewFile(env, str(folder / DATA_FILE))
             yield file
             file.finish()
@@ -159,10 +163,10 @@ def new_file(folder: Path, expected_bytes: int) -> Iterator[NewFile]:
 
 
 @contextlib.contextmanager
-def _building(store: Store, new: Path, expected_bytes: int) -> Iterator[NewFile]:
+def _building(store: Store, new: Path) -> Iterator[NewFile]:
     """Open the new file for a ``with`` block."""
     with _translating(store.path), registry.building:
-        env = _open(new, expected_bytes)
+        env = _open(new)
         registry.unseen.add(env)
     try:
         with _translating(store.path):
@@ -184,15 +188,11 @@ def _translating(path: str) -> Iterator[None]:
         raise translated(exc, path) from exc
 
 
-def _open(new: Path, expected_bytes: int, permissions: int = 0o600) -> lmdb.Environment:
-    return lmdb.open(
-        str(new),
-        map_size=expected_bytes + (1 << 24),
-        mode=permissions,
-        max_dbs=len(DATABASES),
-        sync=False,  # once, when it is whole
-        lib_version=ENGINE,
-    )
+def _open(new: Path, permissions: int = 0o600) -> lmdb.Environment:
+    # Neither `max_bytes` nor what the process may write holds it back: the disk was asked before.
+    size = Limit(None).map_bytes(str(new / DATA_FILE), len(registry.environments))
+    options = {"mode": permissions, "max_dbs": len(DATABASES), "lib_version": ENGINE}
+    return with_map(str(new), size, MIN_MAP_BYTES, **options, sync=False)  # synced once, when it is whole
 
 
 def _make_durable(store: Store, new: Path) -> None:

@@ -1,16 +1,17 @@
-"""`Store`: one handle on the LMDB file: reading, commits, growth, close.
+"""`Store`: one handle on the LMDB file: reading, commits, close.
 
-What reliability needs of LMDB: a writer lock of its own; a map that grows by itself; read transactions that
-live only for the length of one call.
+What reliability needs of LMDB: a writer lock of its own; a map that is as large as the file can become, for a
+map that moves has to wait for all who read through it; read transactions that live only for the length of one
+call.
 
 Locking rules.
 * A write transaction begins and ends inside `Store.commit`, on one thread. (Committed on another
   thread it would block every later writer for ever.)
-* Every transaction lives inside the gate of its environment. Growing, closing and fork() wait until
+* Every transaction lives inside the gate of its environment. Closing and fork() wait until
   no thread is inside; addresses into the map are valid inside `Store.reading` only.
 
-Invariant of space: an ordinary commit leaves as much free as the ballast has, in the ballast's file, in free
-pages of the data file or in what is left of the limit; only a commit that frees space uses it.
+Invariant of space: with `max_bytes`, what an ordinary commit leaves in use is short of it by what is kept for
+removals; only a commit that frees space goes further.
 """
 
 from __future__ import annotations
@@ -21,8 +22,7 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -47,8 +47,8 @@ from simindex.storage.environment import (
 from simindex.storage.folder import (
     DATA_FILE,
     Mode,
-    Space,
     WriterLock,
+    free_bytes,
     identity_of,
     keep_header,
     permissions_of,
@@ -59,13 +59,10 @@ from simindex.storage.folder import (
 )
 from simindex.storage.lmdb_file import (
     DATABASES,
-    DEFAULT_MAP_BYTES,
-    MAX_MAP_BYTES,
     MIN_MAP_BYTES,
+    Limit,
     closed,
-    databases_alone,
     databases_of,
-    limit_of,
     never_completed,
     read_only,
     snapshots,
@@ -110,7 +107,6 @@ class Store:
         self,
         path: str | os.PathLike[str],
         mode: Mode,
-        map_bytes: int = DEFAULT_MAP_BYTES,
         max_bytes: int | None = None,
         *,
         pinned: bool = False,
@@ -119,15 +115,11 @@ class Store:
     ) -> None:
         self.path = str(Path(local_path(path)))
         self.data = os.path.join(self.path, DATA_FILE)
-        map_bytes = require_int("map_bytes", map_bytes, 1)
         if max_bytes is not None:
             max_bytes = require_int("max_bytes", max_bytes, MIN_MAP_BYTES)
         self.writable = mode != "r"
         self.is_new = False
-        self._space = Space(self.path, *limit_of(max_bytes))
-        self._map_bytes = min(map_bytes, self._space.map_limit)
-        self._is_compacting = False
-        """Whether the ballast stays given up."""
+        self._limit = Limit.of(max_bytes)
         self.is_pinned = pinned
         self._pin: Pin | None = None
         self._pinning = threading.RLock()
@@ -154,7 +146,6 @@ class Store:
         registry.close_unused()
         try:
             require_place(Path(self.path), mode, permissions)
-            self._space.look()
             registry.on_fork.add(weakref.WeakMethod(self._abandon))
             if self.writable:
                 self._take_lock(mode, permissions, timeout)
@@ -164,7 +155,6 @@ class Store:
                 os.truncate(self.data, 0)
                 event("recovered", self.path, dropped="an index that was never completed")
             self._environment = self._open_environment()
-            self._keep_limit()
             self.is_new = not self._open_databases(self._environment, mode)
         except BaseException as exc:
             self.close()
@@ -210,7 +200,8 @@ class Store:
             return opened
 
     def _open_lmdb(self) -> tuple[lmdb.Environment, bool, tuple[int, int]]:
-        return open_proven(self.path, self._map_bytes, self.writable, self._permissions)
+        map_bytes = self._limit.map_bytes(self.data, len(registry.environments))
+        return open_proven(self.path, map_bytes, self.writable, self._permissions)
 
     def _stale_environment(self, folder: str) -> Environment | None:
         """Return this process's environment of a file that a compaction has moved away from this path."""
@@ -232,13 +223,9 @@ class Store:
 
     def _open_databases(self, environment: Environment, mode: Mode) -> bool:
         """Open the databases of an environment, if that is still to be done; whether there are any."""
-        while not environment.databases:
-            try:
-                with Visit(environment.gate) as _visit:
-                    environment.databases = databases_of(environment.env, self.path)
-                break
-            except lmdb.MapResizedError:  # a writer was quicker than this opening
-                environment.move_map(0)
+        if not environment.databases:
+            with Visit(environment.gate) as _visit:
+                environment.databases = databases_of(environment.env, self.path)
         if not environment.databases and mode in ("r", "r+"):
             raise never_completed(self.path)
         return bool(environment.databases)
@@ -259,7 +246,6 @@ class Store:
                     self._require_same(environment)
                     self._last_page = -1
                     self._environment = environment
-                    self._keep_limit()
                 except BaseException:
                     self._environment = dead
                     registry.close_unused(leaving=self)
@@ -425,9 +411,6 @@ class Store:
                 else:
                     txn.abort()
                 self._outside(environment, visitor, self._reopen)
-            except lmdb.MapResizedError:
-                # Another process grew the file beyond this one's map.
-                self._outside(environment, visitor, partial(environment.move_map, 0))
             except lmdb.PanicError:
                 environment.is_broken = True
                 self._outside(environment, visitor, self._reopen)
@@ -483,7 +466,7 @@ class Store:
             env, _, identity = self._open_lmdb()
             try:
                 self._last_page = -1
-                environment.change(env, identity, databases_alone(env, self.path))
+                environment.change(env, identity, databases_of(env, self.path))
                 registry.environments[identity] = environment
             except BaseException:
                 environment.failure = BETWEEN_FILES
@@ -493,9 +476,7 @@ class Store:
     def change_over(self) -> None:
         """Change over to the file that this handle has put at the path."""
         self._reopen()
-        # A reader of this process may have been first, with a map of its own size.
-        self._last_page = -1
-        self._keep_limit()
+        self._last_page = -1  # a reader of this process may have been first
 
     def require_in_place(self) -> None:
         """Refuse a file that is no longer at its path, before its size is looked at there."""
@@ -509,30 +490,20 @@ class Store:
     # ---- writing ----
 
     def commit(self, change: Callable[[WriteTransaction], Result], only_frees_space: bool = False) -> Result:
-        """Run `change`, which may run again in a larger map, in a write transaction and make it durable.
+        """Run `change`, which may run again, in a write transaction and make it durable.
 
         Args:
-            only_frees_space: whether it stores nothing but what makes space free; only then it may use the
-                ballast."""
+            only_frees_space: whether it stores nothing but what makes space free; only then it may use what
+                is kept of `max_bytes` for removals."""
         if not self.writable:
             raise read_only(self.path)
         if not only_frees_space:
             return self._commit(change, only_frees_space=False)
-        remedies = [self._free_pages_of_last_commits, self._space.lift]
-        while True:
-            try:
-                result = self._commit(change, only_frees_space=True)
-                break
-            except IndexFullError:
-                if not remedies:
-                    raise
-                if len(remedies) == 2:
-                    event("ballast used", self.path, ballast_bytes=self._space.held)
-                remedies.pop()()
-        if self._space.is_lifted and not self._is_compacting:
-            with contextlib.suppress(OSError):  # the commit is durable all the same
-                self.hold_ballast()
-        return result
+        try:
+            return self._commit(change, only_frees_space=True)
+        except IndexFullError:
+            self._free_pages_of_last_commits()
+            return self._commit(change, only_frees_space=True)
 
     def _commit(self, change: Callable[[WriteTransaction], Result], *, only_frees_space: bool) -> Result:
         environment = self.environment()
@@ -544,7 +515,7 @@ class Store:
         elif time.monotonic() - self._checked_readers > _READER_CHECK_SECONDS:
             self._checked_readers = time.monotonic()
             self._look_at_readers(environment, file_bytes)
-        usable = None if only_frees_space or file_bytes is None else self._space.usable_bytes(file_bytes)
+        usable = None if only_frees_space else self._limit.usable_bytes
         while True:
             at, older = 0, b""
             try:
@@ -558,7 +529,7 @@ class Store:
                             environment.prove_records(txn)
                         result = change(WriteTransaction(txn, environment.databases))
                         if usable is not None and used_bytes(env, txn, environment.databases) > usable:
-                            raise self._space.full(usable)
+                            raise self._limit.reached(self.path, env.info()["map_size"])
                     self.last_commit = number
                     if not only_frees_space:  # only a compaction leaves the mark, and it frees
                         environment.checked_id = number
@@ -571,13 +542,7 @@ class Store:
                 environment.is_broken = True
                 self._reopen()
             except lmdb.MapFullError:
-                size, limit = environment.info("map_size"), self._space.map_limit
-                if size >= limit:
-                    raise self._space.full(limit) from None
-                environment.move_map(larger := min(max(2 * size, size + (1 << 20)), limit))
-                event("map grown", self.path, map_bytes=larger)
-            except lmdb.MapResizedError:
-                environment.move_map(0)
+                raise self._limit.reached(self.path, environment.info("map_size")) from None
             except lmdb.Error as exc:
                 if older:
                     self._put_back(at, older)
@@ -612,7 +577,7 @@ class Store:
     def _look_at_disk(self, file_bytes: int) -> None:
         """Log that the disk is nearly full, once until there is room again."""
         with contextlib.suppress(OSError):
-            free = self._space.available()
+            free = free_bytes(self.path)
             is_short = free < max(_NEARLY_FULL_BYTES, file_bytes // 20)
             if is_short and not self._is_short:
                 event("disk nearly full", self.path, free_bytes=free, file_bytes=file_bytes)
@@ -638,39 +603,16 @@ class Store:
                 os.truncate(self.data, needed)
             self._last_page = last_page
 
-    def _keep_limit(self) -> None:
-        """Shrink a larger map, which a reader of the same process has opened before, to `max_bytes`."""
-        if self.writable:
-            environment, limit = self.environment(), self._space.settle()
-            if environment.info("map_size") > limit:
-                environment.move_map(max(limit, os.stat(self.data).st_size))
-
-    def hold_ballast(self) -> int:
-        """Hold the ballast as far as there is room; returns the bytes that are missing."""
-        return self._space.hold(os.stat(self.data).st_size)
-
     def _free_pages_of_last_commits(self) -> None:
         """Let LMDB have the pages that the last commits have freed: it uses them two commits later."""
         for _ in range(2):
             self._commit(change_nothing, only_frees_space=True)
 
-    @contextlib.contextmanager
-    def room_for_compaction(self, needed: int) -> Iterator[None]:
-        """Let a new file beside this one go beyond `max_bytes` and use the ballast. Raises IndexFullError."""
+    def require_room(self, needed: int) -> None:
+        """Refuse a compaction that has no room for a new file beside this one. Raises IndexFullError."""
         self.require_in_place()
         require_plain_files(Path(self.path))
-        file_bytes = os.stat(self.data).st_size
-        require_room(self.path, max(file_bytes, needed), needed, self._space.available())
-        self._is_compacting = True
-        self._space.lift()
-        self._space.map_limit = min(max(self._space.limit, file_bytes) + needed, MAX_MAP_BYTES)
-        try:
-            yield
-        finally:
-            self._is_compacting = False
-            with contextlib.suppress(lmdb.Error, OSError, SimIndexError):  # the block's own error says more
-                self._keep_limit()
-                self.hold_ballast()
+        require_room(self.path, max(os.stat(self.data).st_size, needed), needed)
 
     @property
     def waited_seconds(self) -> float:

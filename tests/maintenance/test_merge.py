@@ -87,7 +87,7 @@ def test_index_made_of_others_has_the_rights_of_the_strictest_from_its_first_byt
     else:
         simindex.repair(a, made)  # in a process of its own
     seen |= looked_at(made)
-    assert {name for name, _ in seen} >= {"folder", "data.mdb", "header", "writer.lock", "ballast"}
+    assert {name for name, _ in seen} >= {"folder", "data.mdb", "header", "writer.lock"}
     assert seen == {(name, of_folder if name == "folder" else of_files) for name, _ in seen}
     assert problems_of(made) == []
 

@@ -34,7 +34,7 @@ LAYOUTS = {"whole": Layout(), "chunked": Layout(4, 4, 200)}
 def closed_index(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An index of two segments; what a test stores in it, the test takes back."""
     path = tmp_path_factory.mktemp("crafted") / "i"
-    with simindex.open(path, "x", CONFIG, layout=LAYOUTS[request.param], map_bytes=1 << 20) as index:
+    with simindex.open(path, "x", CONFIG, layout=LAYOUTS[request.param]) as index:
         index.insert_many(((n, text, {"n": n}) for n, text in enumerate(TEXTS)), batch_size=8)
         index.insert("copy", TEXTS[0])
         index.remove(3)

@@ -46,7 +46,7 @@ def documents() -> dict[Key, str]:
 def closed_index(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> ClosedIndex:
     """(path, answers) of an index with several segments, copies and removed documents; not to be changed."""
     path = tmp_path_factory.mktemp("damage") / "i"
-    with simindex.open(path, "x", DAMAGED, layout=LAYOUTS[request.param], map_bytes=1 << 20) as index:
+    with simindex.open(path, "x", DAMAGED, layout=LAYOUTS[request.param]) as index:
         index.insert_many(documents().items(), batch_size=9)
         index.remove_many(["near 2", 3, b"other copy"])
         index.touch("near 5", 7, 8, b"copy")

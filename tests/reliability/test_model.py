@@ -77,7 +77,7 @@ class IndexMachine(RuleBasedStateMachine):
         self.model = Model(self.config)
         self.model.now = self.clock
         self.layout = layout
-        self.index = simindex.open(self.path, "x", self.config, layout=layout, map_bytes=1 << 20)
+        self.index = simindex.open(self.path, "x", self.config, layout=layout)
         self.reader = simindex.open(self.path, "r")
         self.is_created = True
         self.committed: dict[Key, ModelDocument] = {}

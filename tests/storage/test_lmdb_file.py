@@ -71,7 +71,7 @@ def test_index_that_has_lost_a_meta_page_is_not_made_anew(tmp_path: Path, lost: 
     data = with_page((tmp_path / "i" / "data.mdb").read_bytes(), lost)
     copy = tmp_path / "copy"
     copy.mkdir()
-    (copy / "data.mdb").write_bytes(data)  # without the ballast
+    (copy / "data.mdb").write_bytes(data)
     with pytest.raises(CorruptIndexError, match=f"page {lost}"):
         simindex.open(copy, "a")
     assert (copy / "data.mdb").read_bytes() == data

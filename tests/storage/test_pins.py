@@ -68,7 +68,6 @@ def test_pin_outlives_compactions_of_another_process(tmp_path: Path) -> None:
 
 
 ENDS: dict[str, Callable[[Index, Index], object]] = {
-    "the map moves": lambda index, _: index._store.environment().move_map(1 << 30),
     "compaction": lambda index, _: index.compact(),
     "refresh": lambda _, pinned: pinned.refresh(),
 }

@@ -80,37 +80,6 @@ def test_index_with_leaked_pages_is_compacted(path: Path, tmp_path: Path) -> Non
     check_whole(sound)
 
 
-# ---- the map ----
-
-GROWTH = """
-import resource, sys
-import simindex
-with simindex.open(sys.argv[1], map_bytes=1 << 20) as index:
-    in_use = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-    before = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (in_use + (24 << 20), before[1]))
-    stored = 0
-    try:
-        for stored in range(1_000):
-            index.insert(stored, f"the text {stored} of the word {stored * 7}", b"x" * 1_000_000)
-    except simindex.SimIndexError as error:
-        print("ulimit -v" in str(error), stored > 4)
-    try:
-        print(len(index) == stored)
-    except simindex.SimIndexError as error:  # there may be no room for the file as it is, either
-        print("Cannot allocate memory" in str(error) or "no address space" in str(error))
-    resource.setrlimit(resource.RLIMIT_AS, before)
-    index.insert("more", "goes on as before")
-    print(len(index) == stored + 1)
-"""
-
-
-def test_map_that_cannot_grow_is_an_error_and_the_handle_goes_on(tmp_path: Path) -> None:
-    """LMDB lets go of the old map before it asks for the new one."""
-    assert printed(GROWTH, tmp_path / "i").split() == ["True"] * 4
-    assert not problems_of(tmp_path / "i")
-
-
 # ---- the lock file ----
 
 

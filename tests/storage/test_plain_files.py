@@ -14,7 +14,7 @@ import simindex
 from simindex import Config, FormatError, Index
 
 SMALL = Config(num_perm=16)
-FILES = ["ballast", "data.mdb", "header", "lock.mdb", "writer.lock"]
+FILES = ["data.mdb", "header", "lock.mdb", "writer.lock"]
 
 
 @pytest.fixture

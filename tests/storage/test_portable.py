@@ -29,7 +29,7 @@ def run_hidden(*arguments: str | Path) -> None:
 
 
 def test_storage_works_without_what_linux_alone_has() -> None:
-    names = ("store", "folder", "ballast", "registry")
+    names = ("store", "folder", "room", "registry")
     run_hidden(*(TESTS / "storage" / f"test_{name}.py" for name in names))
 
 

@@ -140,20 +140,6 @@ def test_append_before_or_at_the_last_key_is_damage_and_nothing_is_kept(tmp_path
     store.close()
 
 
-def test_first_transaction_of_a_map_that_has_moved_gives_copies_where_they_are_asked_for(
-    tmp_path: Path,
-) -> None:
-    store = bare_store(tmp_path / "i")
-    put(store, "groups", key=b"value")
-    for _ in range(2):
-        with store.reading(buffers=False) as txn:
-            (item,), (part,) = txn.some("groups", b"", 9), txn.parts("groups")
-            assert [item] == part == [(b"key", b"value")]
-            assert {type(of_item) for of_item in item + part[0]} == {bytes}
-        store.environment().move_map(1 << 27)
-    store.close()
-
-
 # ---- readers that are halted ----
 
 

@@ -117,7 +117,7 @@ def text(number: int) -> str:
 
 def make_index(path: Path, layout: Layout) -> Path:
     """Store segments, copies, removed documents and leaders, empty documents, and ages; close the index."""
-    with simindex.open(path, "x", CONFIG, layout=layout, map_bytes=1 << 20) as stored:
+    with simindex.open(path, "x", CONFIG, layout=layout) as stored:
         stored.insert_many(((n, text(n), {"n": n}) for n in range(90)), batch_size=40)
         stored.insert_many((f"copy {n}", text(n)) for n in range(12))
         stored.insert_many([("empty", "..."), (b"bytes", "a text of its own with enough words")])

@@ -4,6 +4,6 @@ import os
 
 from simindex import system
 
-for name in ("posix_fadvise", "posix_fallocate", "sched_getaffinity"):
+for name in ("posix_fadvise", "sched_getaffinity"):
     delattr(os, name)
 system._MAPS = "/no such file"

@@ -116,7 +116,7 @@ def everything_from(pipe: int) -> list[str]:
 
 ANSWER = """
 import sys, simindex
-index = simindex.open(sys.argv[1], "r", map_bytes=int(sys.argv[2]))
+index = simindex.open(sys.argv[1], "r")
 for line in sys.stdin:
     matches = index.query(line.split(), 0.9)
     print(len(index), *[match.key for match in matches])

@@ -320,7 +320,7 @@ def copy_in_place(store: Store) -> None:
                 new.copy(txn, database)
         return True
 
-    assert replace_file(store, os.stat(store.data).st_size, build)
+    assert replace_file(store, build)
 
 
 def held(store: Store, database: str) -> dict[bytes, bytes]:

@@ -66,7 +66,7 @@ def crowd(folder: Path, seed: int, seconds: float) -> Told:
 
 
 def _make(path: Path) -> None:
-    with simindex.open(path, "x", _CONFIG, layout=_LAYOUT, map_bytes=1 << 20) as index:
+    with simindex.open(path, "x", _CONFIG, layout=_LAYOUT) as index:
         for thread in range(WRITERS):
             index.insert_many(_rows(thread, 0), workers=1)
 
@@ -88,7 +88,7 @@ def _until(end: float) -> Iterator[None]:
 def _write(path: Path, seed: int, end: float) -> Told:
     done, wrong = Counter[str](), list[str]()
     generations = [0] * WRITERS
-    with simindex.open(path, "r+", map_bytes=1 << 20) as index:
+    with simindex.open(path, "r+") as index:
         works: list[Callable[[], None]] = [
             partial(_replace_generations, index, n, seed, end, generations, done) for n in range(WRITERS)
         ]

@@ -86,7 +86,7 @@ def make_whole(work_folder: Path) -> dict[str, Whole]:
 
 
 def _build(folder: Path, compacted: bool, num_commits: int) -> Whole:
-    with simindex.open(folder, "x", files.CONFIG, map_bytes=1 << 22) as index:
+    with simindex.open(folder, "x", files.CONFIG) as index:
         for first in range(0, _DOCUMENTS, 12):
             index.insert_many((n, files.text_of(n), {"number": n}) for n in range(first, first + 12))
         before = held_by(index)

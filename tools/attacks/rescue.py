@@ -101,7 +101,7 @@ def _returned(ended: tuple[str | None, Any]) -> Any:
 def _build(folder: Path, layout: Layout, compacted: bool) -> Whole:
     times = iter(range(10**18, 10**19, 10**9))
     clock = mock.patch("time.time_ns", side_effect=times)
-    with clock, simindex.open(folder, "x", files.CONFIG, layout=layout, map_bytes=1 << 22) as index:
+    with clock, simindex.open(folder, "x", files.CONFIG, layout=layout) as index:
         rows = ((number, files.text_of(number), {"number": number}) for number in range(_DOCUMENTS))
         index.insert_many(rows, batch_size=50)
         index.remove_many(range(0, _DOCUMENTS, 13))

@@ -22,7 +22,6 @@ from simindex.storage.folder import Mode
 
 CONFIG = Config(num_perm=64)
 LAYOUTS = (Layout(2, 64, 4096), Layout(2, 16, 512), Layout())
-MAP_BYTES = 1 << 20
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _START, _STEP = 1_700_000_000_000_000, 1000
 _FEW, _MANY = 60, 240
@@ -67,7 +66,7 @@ def document(text: str) -> list[str]:
 
 def open_index(path: Path, layout: Layout, mode: Mode = "a") -> Index:
     """Open as all steps do: the file begins small, so that it grows."""
-    return simindex.open(path, mode, CONFIG, layout=layout, map_bytes=MAP_BYTES)
+    return simindex.open(path, mode, CONFIG, layout=layout)
 
 
 def at_time(time: int) -> AbstractContextManager[object]:

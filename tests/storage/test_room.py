@@ -1,9 +1,8 @@
-"""A full index can be emptied: what is kept for removals, and what `compact` needs.
+"""Room: a full index can be emptied, what `compact` needs, and address space for many indexes at once.
 
 Run as a program it fills the folder it is told and empties it again, for tests that limit a whole process.
 """
 
-import errno
 import os
 import pickle
 import random
@@ -13,11 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.processes import on_small_disk, run_file
+from support.indexes import problems_of
+from support.processes import on_small_disk, printed, run_file
 
 import simindex
-from simindex import Config, Index, IndexFullError, Layout, system
-from simindex.storage.folder import BALLAST_FILE, Space
+from simindex import Config, Index, IndexFullError, Layout, SimIndexError
 
 SMALL = Config(num_perm=64)
 TINY_LAYOUT = Layout(2, 64, 4096)
@@ -31,11 +30,6 @@ def document(key: int) -> list[str]:
 
 def lengths(path: Path) -> dict[str, int]:
     return {file.name: file.stat().st_size for file in path.iterdir() if file.is_file()}
-
-
-def occupied(path: Path) -> int:
-    """Bytes that count against `max_bytes`."""
-    return sum(lengths(path).get(name, 0) for name in ("data.mdb", BALLAST_FILE))
 
 
 class Filled:
@@ -99,14 +93,14 @@ def fill_and_empty(path: Path, rounds: int, max_bytes: int | None = None) -> Non
         for _ in range(rounds):
             filled.round()
             if max_bytes is not None:
-                assert occupied(path) <= max_bytes
+                assert lengths(path)["data.mdb"] <= max_bytes
         filled.fill()
         filled.check()
-        if max_bytes is not None:  # elsewhere there is no room beside it
-            index.compact()
-            filled.check()
-            filled.fill()
-            assert occupied(path) <= max_bytes
+        index.compact()
+        filled.check()
+        filled.fill()
+        if max_bytes is not None:
+            assert lengths(path)["data.mdb"] <= max_bytes
         while len(filled.keys) > 50:
             filled.remove(50)
         index.compact()
@@ -126,9 +120,8 @@ def test_index_at_the_longest_file_of_the_process_can_be_emptied(tmp_path: Path)
     run_file(__file__, tmp_path / "i", 2 * MIB)
 
 
-def test_index_on_a_full_disk_can_be_emptied(tmp_path: Path) -> None:
-    on_small_disk(tmp_path, "4m", __file__, tmp_path / "i", 0)
-    assert list(tmp_path.iterdir()) == []
+def test_index_that_filled_its_disk_can_be_emptied_once_there_is_some_room(tmp_path: Path) -> None:
+    on_small_disk(tmp_path, "6m", __file__, tmp_path / "i", 0)
 
 
 def test_removals_one_by_one_expiry_and_transactions_that_only_remove_go_through(tmp_path: Path) -> None:
@@ -150,7 +143,7 @@ def test_removals_one_by_one_expiry_and_transactions_that_only_remove_go_through
         filled.check()
 
 
-def test_change_that_inserts_as_well_leaves_the_ballast_alone(tmp_path: Path) -> None:
+def test_change_that_inserts_as_well_leaves_alone_what_is_kept_for_removals(tmp_path: Path) -> None:
     path = tmp_path / "i"
     with simindex.open(path, "x", SMALL, max_bytes=2 * MIB, layout=TINY_LAYOUT) as index:
         filled = Filled(index, 7)
@@ -170,44 +163,16 @@ def test_change_that_inserts_as_well_leaves_the_ballast_alone(tmp_path: Path) ->
         filled.check()
 
 
-class FullDisk:
-    """A disk without a free byte: files cannot grow, and space cannot be allocated."""
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every disk have no free byte."""
+    statvfs = os.statvfs
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
-        self.room = 0
-        self._path = path
-        self._statvfs, self._allocate = os.statvfs, system.allocate
-        monkeypatch.setattr("simindex.storage.folder.os.statvfs", self.statvfs)
-        monkeypatch.setattr("simindex.storage.folder.allocate", self.allocate)
-
-    def statvfs(self, path: Path) -> os.statvfs_result:
-        found = list(self._statvfs(path))
-        found[0], found[1], found[3], found[4] = 4096, 4096, self.room // 4096, self.room // 4096
+    def full(path: str) -> os.statvfs_result:
+        found = list(statvfs(path))
+        found[3] = found[4] = 0
         return os.statvfs_result(found)
 
-    def allocate(self, file: int, size: int) -> None:
-        if size - os.fstat(file).st_size > self.room:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        self._allocate(file, size)
-
-
-def test_insert_is_refused_while_the_disk_has_no_room_for_the_ballast(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, filled: Filled
-) -> None:
-    path, index = tmp_path / "i", filled.index
-    filled.insert(500)
-    assert lengths(path)[BALLAST_FILE] == MIB
-    disk = FullDisk(monkeypatch, path)
-    filled.insert(5)
-    index._store._space.lift()  # as a removal does on a full disk
-    with pytest.raises(IndexFullError, match="the disk is full but for what is kept for removals"):
-        filled.insert(5)
-    filled.remove(20)
-    assert BALLAST_FILE not in lengths(path)
-    disk.room = 16 * MIB
-    filled.insert(5)
-    assert lengths(path)[BALLAST_FILE] == MIB
-    filled.check()
+    monkeypatch.setattr("simindex.storage.folder.os.statvfs", full)
 
 
 def test_compaction_says_what_it_needs_before_anything_is_changed(
@@ -219,14 +184,13 @@ def test_compaction_says_what_it_needs_before_anything_is_changed(
     filled.remove(100)
     before = (path / "data.mdb").read_bytes()
     with monkeypatch.context() as patch:
-        FullDisk(patch, path)
+        full_disk(patch)
         with pytest.raises(IndexFullError) as raised:
             index.compact()
     needed = raised.value.needed_bytes
     assert needed is not None
     assert f"expected {needed} bytes of free disk" in str(raised.value)
     assert (path / "data.mdb").read_bytes() == before
-    assert lengths(path)[BALLAST_FILE] == MIB
     assert pickle.loads(pickle.dumps(raised.value)).needed_bytes == needed
     # It is an estimate from counts; that much room is enough, and not far from what is taken.
     index.compact()
@@ -253,68 +217,102 @@ def test_compaction_goes_by_the_longest_file_of_the_process(
     filled.check()
 
 
-def test_ballast_lies_on_the_disk_and_follows_the_file(tmp_path: Path) -> None:
-    file = tmp_path / BALLAST_FILE
-    space = Space(str(tmp_path), 1 << 40, "")
-    for file_bytes, space.limit, held in [
-        (0, 1 << 40, MIB),
-        (200 * MIB, 1 << 40, 3 * MIB),
-        (10 * MIB, 1 << 40, MIB),
-        (3 * MIB + MIB // 2, 4 * MIB, MIB // 2),
-    ]:
-        missing = space.hold(file_bytes)
-        assert (space.held, file.stat().st_size) == (held, held)
-        assert file.stat().st_blocks * 512 >= held
-        assert missing == (MIB // 2 if space.limit == 4 * MIB else 0)
-    assert found_in(tmp_path) == MIB // 2
-    with open(file, "wb") as holes:
-        holes.truncate(MIB)
-    assert found_in(tmp_path) == 0
-    space.lift()
-    assert (space.held, file.exists()) == (0, False)
+# ---- address space ----
 
 
-def found_in(folder: Path) -> int:
-    """Bytes of the ballast that a new handle finds."""
-    space = Space(str(folder), 1 << 40, "")
-    space.look()
-    return space.held
+MANY = """
+import resource, sys
+from pathlib import Path
+import simindex
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+folder = Path(sys.argv[1])
+indexes = [simindex.open(folder / str(n), "x", simindex.Config(num_perm=16)) for n in range(int(sys.argv[2]))]
+for n, index in enumerate(indexes):
+    index.insert(n, f"the text of number {n}")
+assert [list(index) for index in indexes] == [[n] for n in range(len(indexes))]
+blocks = [bytearray(1 << 28) for _ in range(4)]  # there is address space left for others
+print(len(indexes))
+"""
 
 
-def test_file_system_that_cannot_allocate_ahead_takes_inserts_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def unsupported(*_: object) -> None:
-        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
-
-    monkeypatch.setattr("simindex.storage.folder.allocate", unsupported)
-    with simindex.open(tmp_path / "i", "x", SMALL, max_bytes=MIB) as index:
-        filled = Filled(index, 1)
-        filled.insert(50)
-        assert BALLAST_FILE not in lengths(tmp_path / "i")
-        for _ in range(5):
-            filled.round()
-        filled.check()
+def test_a_process_has_address_space_for_hundreds_of_open_indexes(tmp_path: Path) -> None:
+    files = 6 * 500
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < files:
+        pytest.skip(f"needs {files} open files")
+    assert printed(MANY, tmp_path, 500) == "500\n"
 
 
-def test_ballast_counts_for_nothing_where_an_index_is_made_or_read(tmp_path: Path) -> None:
+LITTLE = """
+import resource, sys
+from pathlib import Path
+import simindex
+simindex.open(":memory:").close()  # all that it imports is loaded
+in_use = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+before = resource.getrlimit(resource.RLIMIT_AS)
+resource.setrlimit(resource.RLIMIT_AS, (in_use + (96 << 20), before[1]))
+stored = 0
+index = simindex.open(sys.argv[1], "a")
+try:
+    for stored in range(1_000):
+        index.insert(stored, f"the text {stored} of the word {stored * 7}", b"x" * 1_000_000)
+except simindex.IndexFullError as error:
+    print("bytes of address space" in str(error) and "ulimit -v" in str(error), stored > 4)
+print(len(index) == stored)
+index.remove(0)
+index.close()
+resource.setrlimit(resource.RLIMIT_AS, before)
+with simindex.open(sys.argv[1]) as index:
+    index.insert_many((f"more {n}", f"goes on as before {n}", b"x" * 1_000_000) for n in range(30))
+    print(len(index) == stored + 29)
+"""
+
+
+def test_map_that_the_system_holds_small_is_full_with_an_error_that_says_so(tmp_path: Path) -> None:
+    assert printed(LITTLE, tmp_path / "i").split() == ["True"] * 4
+    assert not problems_of(tmp_path / "i")
+
+
+def test_reader_says_that_the_file_has_outgrown_its_address_space(tmp_path: Path) -> None:
     path = tmp_path / "i"
-    path.mkdir()
-    (path / BALLAST_FILE).touch()
-    with simindex.open(path, "x", SMALL) as index:
-        index.insert(1, document(1))
-    (path / BALLAST_FILE).unlink()
-    with simindex.open(path, "r") as index:
-        assert list(index) == [1]
-    assert BALLAST_FILE not in lengths(path)
-    with simindex.open(path):
-        assert lengths(path)[BALLAST_FILE] == MIB
+    simindex.open(path, "x", SMALL).close()
+    with simindex.open(path, "r", max_bytes=MIB) as reader:
+        printed(FILL, path)
+        with pytest.raises(SimIndexError, match="longer; close the handle and open the index again"):
+            len(reader)
+    with simindex.open(path, "r") as reader:
+        assert len(reader) == 300
+
+
+FILL = """
+import sys, simindex
+with simindex.open(sys.argv[1]) as index:
+    index.insert_many((n, f"text number {n}", b"x" * 9000) for n in range(300))
+"""
+
+
+def empty_a_full_disk(path: Path) -> None:
+    """Fill the disk of an index, give it some room, and empty it; then insert again."""
+    spare = path.with_name("spare")
+    spare.write_bytes(bytes(2 * MIB))
+    with simindex.open(path, "x", SMALL, layout=TINY_LAYOUT) as index:
+        filled = Filled(index, 36)
+        filled.fill()
+        filled.check()
+        spare.unlink()
+        while filled.keys:
+            filled.remove(50)
+        index.compact()
+        filled.insert(200, 300)
+        filled.check()
 
 
 def _main(path: str, longest: int) -> None:
     if longest:
         resource.setrlimit(resource.RLIMIT_FSIZE, (longest, longest))
-    fill_and_empty(Path(path), 36)
+        fill_and_empty(Path(path), 36)
+    else:
+        empty_a_full_disk(Path(path))
 
 
 if __name__ == "__main__":
