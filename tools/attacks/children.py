@@ -10,6 +10,7 @@ import pickle
 import resource
 import select
 import signal
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -30,6 +31,9 @@ OUTCOMES = (RIGHT, TYPED, OTHER, UNTYPED, WRONG, HANG, SIGNAL)
 
 _MOST_BYTES = 4 << 30
 _least_seconds = 0.0
+
+_forking = threading.Lock()
+"""A child of another thread that inherits the pipe's end keeps it open, which looks like a hang."""
 
 
 def be_patient(seconds: float) -> None:
@@ -53,11 +57,12 @@ def run_child(
     Returns:
         (None, what it returned), or (HANG or SIGNAL, what is known of its end).
     """
-    reading, writing = os.pipe()
-    child = os.fork()
-    if not child:
-        _be_child(work, writing, most_bytes)
-    os.close(writing)
+    with _forking:
+        reading, writing = os.pipe()
+        child = os.fork()
+        if not child:
+            _be_child(work, writing, most_bytes)
+        os.close(writing)
     try:
         return _wait_for(child, reading, time.monotonic() + max(seconds, _least_seconds))
     finally:
@@ -65,7 +70,8 @@ def run_child(
 
 
 def _be_child(work: Callable[[], Any], writing: int, most_bytes: int) -> None:
-    status = 1
+    global _forking
+    status, _forking = 1, threading.Lock()
     try:
         if "LD_PRELOAD" not in os.environ:  # AddressSanitizer reserves terabytes
             resource.setrlimit(resource.RLIMIT_AS, (most_bytes, most_bytes))
