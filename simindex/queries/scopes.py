@@ -54,12 +54,14 @@ class _Field:
 
     def __init__(self) -> None:
         self.behind, self.state = 0, (-1, -1)
-        self._sorted = np.empty((0, 2), np.uint64)  # digest of the value; owner and HAS_ bits of its sketch
-        self._last = array("Q")  # the same, one behind the other, of documents that came later
+        self._sorted = np.empty(
+            (2, 0), np.uint64
+        )  # digests of values; owners and HAS_ bits of their sketches
+        self._last = array("Q")  # the same, in turn, of documents that came later
 
     def is_mostly_removed(self, view: Committed) -> bool:
         """Whether to begin anew, for most of what is known is of removed documents."""
-        return len(self._sorted) > 2 * view.manifest.num_documents + _READ_AT_ONCE
+        return self._sorted.shape[1] > 2 * view.manifest.num_documents + _READ_AT_ONCE
 
     def read_on(self, field: str, view: Committed) -> None:
         """Take what was stored since. A copy counts by the number that its sketch is stored under."""
@@ -73,16 +75,16 @@ class _Field:
                 owner = number if record.leader is None else record.leader
                 value = _digest(pack_metadata(metadata[field]))
                 self._last.extend((value, owner << _HALVES_BITS | record.present))
-        if len(self._last) > max(_READ_AT_ONCE, len(self._sorted) // 16):
-            both = np.concatenate([self._sorted, self._newest()])
-            self._sorted = both[np.argsort(both[:, 0], kind="stable")]
+        if len(self._last) > max(_READ_AT_ONCE, self._sorted.size // 16):
+            both = np.concatenate([self._sorted, self._newest().T], axis=1)
+            self._sorted = np.ascontiguousarray(both[:, np.argsort(both[0], kind="stable")])
             self._last = array("Q")
         self.behind, self.state = view.manifest.next_number, view.state
 
     def of(self, values: Iterable[bytes]) -> np.ndarray:
         """Return the owners of some values with their HAS_ bits, ascending."""
         digests = np.array(list(map(_digest, values)), dtype=np.uint64)
-        known, owners = self._sorted.T
+        known, owners = self._sorted
         firsts, ends = (np.searchsorted(known, digests, side).tolist() for side in ("left", "right"))
         newest = self._newest()
         found = [owners[first:end] for first, end in zip(firsts, ends, strict=True)]
