@@ -384,10 +384,8 @@ INTO_VARIANTS void hash_each(const uint8_t *text, const uint32_t *begins, const 
 }
 
 /* Words, or runs of `size` characters, as they stand in the text. */
-static PER_CPU(void, hash_bytes,
-               (const cut_scratch *scratch, const shingling *how, size_t size, size_t first, size_t count, hash_key key,
-                uint64_t *hashes),
-               (scratch, how, size, first, count, key, hashes)) {
+INTO_VARIANTS void hash_bytes(const cut_scratch *scratch, const shingling *how, size_t size, size_t first, size_t count,
+                              hash_key key, uint64_t *hashes) {
     const uint32_t *edges = scratch->edges;
     if (how->kind == SHINGLE_WORDS)
         hash_each(scratch->text, edges + 2 * first, edges + 2 * first + 1, 2, count, key, hashes);
@@ -403,8 +401,7 @@ INTO_VARIANTS void hash_few(const uint64_t *words, size_t size, size_t count, ha
 }
 
 /* The hash of each run of `size` hashes of words, 2 or more: eight bytes each, little-endian. */
-static PER_CPU(void, hash_runs, (const uint64_t *words, size_t size, size_t count, hash_key key, uint64_t *hashes),
-               (words, size, count, key, hashes)) {
+INTO_VARIANTS void hash_runs(const uint64_t *words, size_t size, size_t count, hash_key key, uint64_t *hashes) {
     if (size == 2) hash_few(words, 2, count, key, hashes);
     else if (size == 3) hash_few(words, 3, count, key, hashes);
     else hash_few(words, size, count, key, hashes);
@@ -412,8 +409,10 @@ static PER_CPU(void, hash_runs, (const uint64_t *words, size_t size, size_t coun
 
 /* Hashes of up to HASH_BLOCK shingles. Of several words those of the words come into `words`, too, whose number
  * is returned; else 0. */
-static size_t hash_block(const cut_scratch *scratch, const shingling *how, size_t num_tokens, size_t first,
-                         size_t count, hash_key key, uint64_t *hashes, uint64_t *words) {
+static PER_CPU(size_t, hash_block,
+               (const cut_scratch *scratch, const shingling *how, size_t num_tokens, size_t first, size_t count,
+                hash_key key, uint64_t *hashes, uint64_t *words),
+               (scratch, how, num_tokens, first, count, key, hashes, words)) {
     size_t size = how->size < num_tokens ? how->size : num_tokens, num_words = count + size - 1;
     if (how->kind != SHINGLE_WORDS || size < 2) {
         hash_bytes(scratch, how, size, first, count, key, hashes);
