@@ -200,8 +200,10 @@ def _record(number: int, content: bytes) -> StoredRecord:
             and (count != 7 or _is_later(inserted_at, seen_at))
         ):
             present = halves & 3
-            return StoredRecord(
-                key, metadata, inserted_at, present, leader, kept, seen_at, num_shingles, num_sampled
+            # A third less of what it costs to make one.
+            return tuple.__new__(
+                StoredRecord,
+                (key, metadata, inserted_at, present, leader, kept, seen_at, num_shingles, num_sampled),
             )
     raise damaged(f"document {number}: expected a record, found {fields!r:.100}", key=number_key(number))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, SupportsIndex, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex, TypeVar, overload
 
 import numpy as np
 
@@ -28,8 +28,8 @@ _T = TypeVar("_T")
 
 
 class _Found(_kernel.MatchSlots):
-    """What a match was found by. `_found`: as of `decode_found`, then `_Figures`; `_asked`: rows of a sketch,
-    and shingles of each query."""
+    """What a match was found by. `_found`: as of `decode_found`, then (agreement, query, shingles) of three;
+    `_asked`: rows of a sketch, and shingles of each query."""
 
     __slots__ = ()
 
@@ -41,9 +41,10 @@ class _Found(_kernel.MatchSlots):
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             found = self._found  # which another thread may replace meanwhile
             num_perm, num_shingles = self._asked
-            if type(found) is _Figures:
-                # It costs as much as all other fields.
-                _set_error(self, _error_of(found, num_perm, int(num_shingles[found.query])))
+            if type(found) is tuple and len(found) == 3:  # it costs as much as all other fields
+                agree, query, stored = found
+                asked = int(num_shingles[query])
+                _set_error(self, _error_of(self.similarity, agree, num_perm, asked, stored))
                 return self.standard_error
             record, query, agree, distance = decode_found(found)
             similarity = None
@@ -56,25 +57,15 @@ class _Found(_kernel.MatchSlots):
             _set_distance(self, distance)
             _set_metadata(self, record.metadata)
             _set_exact(self, False)
-            _set_found(self, _Figures(similarity, agree, query, record.num_shingles))
+            _set_found(self, (agree, query, record.num_shingles))
             return getattr(self, name)
 
 
-class _Figures(NamedTuple):
-    """What the standard error of a similarity follows from."""
-
-    similarity: float | None
-    agree: int
-    query: int
-    num_shingles: int
-
-
-def _error_of(figures: _Figures, num_perm: int, num_shingles: int) -> float | None:
+def _error_of(similarity: float | None, agree: int, num_perm: int, asked: int, stored: int) -> float | None:
     """Return the standard error of a similarity that is estimated from agreeing rows."""
-    similarity = figures.similarity
     if similarity is None:
         return None
-    return standard_error(figures.agree, num_perm, union_size(num_shingles, figures.num_shingles, similarity))
+    return standard_error(agree, num_perm, union_size(asked, stored, similarity))
 
 
 @dataclass(frozen=True, slots=True)
