@@ -112,7 +112,7 @@ batch_size = number(
     "--batch-size",
     default=DEFAULT_BATCH_SIZE,
     heading="Running",
-    help="Documents per batch; insert commits after each batch.",
+    help="Documents per batch.",
 )
 workers = number("--workers", heading="Running", help="Threads that make sketches (default: one per core).")
 

@@ -18,7 +18,7 @@ from typing import Any, get_args
 
 from click import BadParameter
 
-from simindex.changes.documents import Conflict, InsertReport
+from simindex.changes.documents import DEFAULT_BATCH_SIZE, INSERT_BATCH, Conflict, InsertReport
 from simindex.cli import options, reading
 from simindex.cli.command import Command, Parsed, argument, command, flag, option, takes, word
 from simindex.cli.failures import INTERRUPTED, REPORTED, CommandError, describe
@@ -148,7 +148,10 @@ zcat logs.csv.gz | simindex insert logs.simindex - --format csv --delimiter ';' 
     "several values."
 )
 @options.wait
-@options.batch_size
+@options.batch_size.but(
+    default=None,
+    help=f"Documents per commit (default: {INSERT_BATCH:,}; with --if-new {DEFAULT_BATCH_SIZE:,}).",
+)
 @options.workers
 @takes("settings", options.CreationOptions)
 @options.json_summary
@@ -161,7 +164,7 @@ def insert(
     simhash: bool,
     where: dict[str, list[object]] | None,
     wait: float,
-    batch_size: int,
+    batch_size: int | None,
     workers: int | None,
     settings: options.CreationOptions,
     as_json: bool,
@@ -200,7 +203,8 @@ def insert(
     ):
         is_stored = None if on_conflict == "replace" else target.__contains__
         feed = _Feed(rows, advance, is_stored, as_json)
-        how: dict[str, Any] = {"on_conflict": on_conflict, "batch_size": batch_size, "workers": workers}
+        how: dict[str, Any] = {"on_conflict": on_conflict, "workers": workers}
+        how |= {} if batch_size is None else {"batch_size": batch_size}
         insert: Callable[..., InsertReport] = target.insert_many
         if if_new is not None:
             like: dict[str, Any] = {"by": "simhash"} if simhash else {"threshold": if_new}
