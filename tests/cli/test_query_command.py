@@ -200,3 +200,39 @@ def test_query_tells_that_it_was_truncated(run: Run, news: str, rows_file: str) 
         expected = [matches.truncated for matches in index.query_many([FOX, FOX_TOO, SHIP], 0.3)]
     assert [line["truncated"] for line in matches_of(result)] == expected
     assert f"simindex: truncated, {sum(expected)} of 3 rows: " in result.err
+
+
+def test_where_leaves_documents_of_other_metadata_out_in_every_command(run: Run) -> None:
+    found = [("a", "fr", 1), ("b", "de", 1), ("c", "fr", "2"), ("d", "fr", 3), ("e", "de", True)]
+    rows = [{"id": key, "text": FOX, "lang": lang, "year": year} for key, lang, year in found]
+    insert = "insert", "news", "-", "--metadata", "--containment", 1
+    assert run(*insert, stdin=json_lines(rows)).code == 0
+    french = "--where", "lang=fr"
+    years = "--where", "year=1", "--where", "year=2"
+    assert keys_of(run, "news", FOX, *french) == ["a", "c", "d"]
+    assert keys_of(run, "news", FOX, *french, *years) == ["a", "c"]
+    assert keys_of(run, "news", FOX, "--where", "year=true") == ["e"]
+    assert keys_of(run, "news", FOX, *french, "--limit", 2) == ["a", "c"]
+    assert keys_of(run, "news", FOX, *french, "--nearest", 2) == ["a", "c"]
+    assert keys_of(run, "news", FOX, *french, "--simhash") == ["a", "c", "d"]
+    assert keys_of(run, "news", FOX, *french, "--contained") == ["a", "c", "d"]
+    assert keys_of(run, "news", "--key", "b", *french) == ["a", "c", "d"]
+    inside = matches_of(run("find", "-", "--in", "news", *french, "--json", stdin=json_lines(rows[1:2])))
+    assert [match["key"] for match in inside] == ["a", "c", "d"]
+    pairs = matches_of(run("pairs", "news", *french, *years, "--json"))
+    assert [(pair["a"], pair["b"]) for pair in pairs] == [("a", "c")]
+    clusters = matches_of(run("clusters", "news", "--where", "lang=de", "--json"))
+    assert [cluster["keys"] for cluster in clusters] == [["b", "e"]]
+    new = json_lines([{"id": "f", "text": FOX, "lang": "it"}, {"id": "g", "text": FOX, "lang": "it"}])
+    added = run("insert", "news", "-", "--metadata", "--if-new", "--where", "lang=it", "--json", stdin=new)
+    assert json.loads(added.out.splitlines()[-1])["inserted"] == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "message"), [("lang", "expected FIELD=VALUE"), ("=fr", "expected FIELD=VALUE")]
+)
+def test_where_without_a_field_or_a_value_is_refused(run: Run, news: str, given: str, message: str) -> None:
+    result = run("query", news, FOX, "--where", given)
+    assert result.code == 2
+    assert message in result.err
+    assert "--where goes with --if-new" in run("insert", news, "-", "--where", "lang=fr").err
