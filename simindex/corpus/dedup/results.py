@@ -40,7 +40,9 @@ class DedupReport(NamedTuple):
         seconds: of work, those before an interruption included.
         missed: expected share of the rows right at the threshold that stay, 0..1, for they are not found:
             about one half where estimates are cut at the threshold, fewer above it (`tuning`), 0.01 at most
-            with `exact` unless `recall` says otherwise, 0 by SimHash.
+            with `exact` unless `recall` says otherwise, 0 by SimHash. Expected over pairs: rows of one family
+            of copies are found or missed together, so the share in one collection varies more than that of
+            as many independent rows.
     """
 
     read: int
