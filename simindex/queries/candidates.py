@@ -35,6 +35,9 @@ MOST_OWNERS = 65_536
 MANY_FOUND = 4_096
 """So many documents of all scopes take longer to be looked at than those of one."""
 
+_WORTH_A_LOOK, _MOST_COMPARED = 1 << 20, 1 << 24
+"""Sketches compared for a batch: up to so many before tables are looked at, and in all (a second)."""
+
 
 class Wanted(NamedTuple):
     """What a stored sketch must have to be found."""
@@ -55,26 +58,30 @@ class Run(Protocol):
 
 def found_where(view: View, where: Filter, batch: SketchBatch, run: Run, wanted: Wanted) -> Found:
     """Return what a search finds, all that passes a filter among it, unless `truncated` says otherwise."""
-    committed = view.with_pending(None)
-    owners = view.scopes.owners(committed, where, if_known=True)
-    if owners is None or len(owners[0]) > FEW_OWNERS:
+    committed, count = view.with_pending(None), len(batch)
+    owners, asked = view.scopes.owners(committed, where, if_known=True), np.arange(count)
+    found, parts = None, list[np.ndarray]()
+    if owners is None or len(owners[0]) > FEW_OWNERS or len(owners[0]) * count > _WORTH_A_LOOK:
         found = run(view.directory, is_wide=False)
         rows = np.frombuffer(found.matches, dtype=MATCHES)
         is_cut = np.frombuffer(found.truncated, dtype=np.uint8) != 0
-        if not is_cut.any() and (len(rows) <= MANY_FOUND or np.bincount(rows["query"]).max() <= MANY_FOUND):
+        asked = np.flatnonzero(is_cut | (np.bincount(rows["query"], minlength=count) > MANY_FOUND))
+        if not len(asked):
             return found
         owners = owners or view.scopes.owners(committed, where)
-        if owners is None or len(owners[0]) > MOST_OWNERS:
+        if owners is None or len(owners[0]) > MOST_OWNERS or len(owners[0]) * len(asked) > _MOST_COMPARED:
             return run(view.directory, is_wide=True) if is_cut.any() else found
+        parts.append(rows[~np.isin(rows["query"], asked)])
     # What is not committed is searched for; its segments are in memory.
-    found = run(Directory(view.scheme.tables, view.pending.segments), is_wide=True)
-    parts, stored = (
-        [np.frombuffer(found.matches, dtype=MATCHES)],
-        _stored_sketches(view, *owners, wanted.needs),
-    )
-    parts += (_compared(*stored, batch, query, wanted) for query in range(len(batch)))
-    if found.scanned is not None:
-        found.scanned[:] += np.uint64(len(stored[0]))
+    newest = run(Directory(view.scheme.tables, view.pending.segments), is_wide=True)
+    found = found or newest
+    rows, stored = np.frombuffer(newest.matches, dtype=MATCHES), _stored_sketches(view, *owners, wanted.needs)
+    parts.append(rows[np.isin(rows["query"], asked)])
+    for query in asked.tolist():
+        parts.append(_compared(*stored, batch, query, wanted))
+        found.truncated[query] = newest.truncated[query]
+    if found.scanned is not None and newest.scanned is not None:
+        found.scanned[asked] = newest.scanned[asked] + np.uint64(len(stored[0]))
     rows = np.concatenate(parts)
     figures = rows["distance"], 0xFFFF - rows["agree"]
     order = figures if wanted.prefix_bits else figures[::-1]  # the last one counts first

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.faults import set_bound
 
 import simindex
 from simindex import Config, ContainmentMatches, Index
@@ -122,7 +123,12 @@ def compare(twins: Twins) -> None:
 
 
 @pytest.mark.parametrize("twins", range(4), indirect=True)
-def test_where_is_brute_force_over_inserts_removals_transactions_and_compaction(twins: Twins) -> None:
+@pytest.mark.parametrize("looks_first", [True, False])
+def test_where_is_brute_force_over_inserts_removals_transactions_and_compaction(
+    twins: Twins, looks_first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not looks_first:
+        set_bound(monkeypatch, "sketches of a scope compared before tables are looked at", 0)
     twins.insert(150)
     compare(twins)
     twins.remove(40)

@@ -59,6 +59,7 @@ BOUNDS = {
     "bytes of a part of Parquet": "inputs.formats.parquet:PART_BYTES",
     "new documents that are compared all with all": "changes.if_new:MOST_ALIKE",
     "documents of a bucket": "changes.if_new:MOST_IN_BUCKET",
+    "sketches of a scope compared before tables are looked at": "queries.candidates:_WORTH_A_LOOK",
     "bytes of a batch": "batching:PART_BYTES",
     "bytes of batches ahead": "batching:AHEAD_BYTES",
     "bytes of a step of a compaction": "changes.compaction:_STEP_BYTES",
