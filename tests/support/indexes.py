@@ -87,6 +87,7 @@ CALLS: dict[str, Callable[[Index], object]] = {
     "iter": lambda index: list(index),
     "item": lambda index: index["fox"],
     "stats": lambda index: index.stats(),
+    "metrics": lambda index: index.metrics(),
     "refresh": lambda index: index.refresh(),
     "with": lambda index: index.__enter__(),
 }
