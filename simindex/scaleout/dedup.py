@@ -21,6 +21,7 @@ from simindex.checks import require_callable, require_int
 from simindex.config import Config
 from simindex.corpus.dedup.deduplicate import Job
 from simindex.corpus.dedup.journal import Journal, digest_of
+from simindex.corpus.dedup.keep_per import KeepPer
 from simindex.corpus.dedup.orders import Keep
 from simindex.corpus.dedup.output_files import Mode, Sink
 from simindex.corpus.dedup.results import DedupReport, Removed
@@ -138,6 +139,7 @@ class _StagedJob(Job):
             self._bounds[1],
             self._entries.inputs.in_silence(),
             self._keep,
+            self._source_fields,
             copies_lines=is_plain and self.copies_lines and self._on_removed is None,
         )
         return cut_into_parts(stages, self._part_bytes, tasks)
@@ -211,6 +213,7 @@ def deduplicate(
     threshold: float = DEFAULT_THRESHOLD,
     *,
     keep: Keep = "first",
+    keep_per: KeepPer = None,
     mode: Mode = "remove",
     recall: float | None = None,
     by: Method | None = None,
@@ -240,8 +243,8 @@ def deduplicate(
 
     Args:
         sources: paths of files that every node can read, as in `simindex.corpus.deduplicate`.
-        sink, threshold, keep, mode, recall, by, max_distance, config, removed, batch_size: as there.
-        journal, force, on_removed: as there.
+        sink, threshold, keep, keep_per, mode, recall, by, max_distance, config, removed: as there.
+        batch_size, journal, force, on_removed: as there.
         progress, on_bad_row: as there; `progress` is called while the output is written. With `on_bad_row`
             a bad row is passed over; it is reported in the second reading.
         max_run: documents of one prefix that tasks compare two by two; those of longer runs are compared by
@@ -340,6 +343,7 @@ def plan_dedup(
     skip_bad_rows: bool = False,
     force: bool = False,
     keep: Keep = "first",
+    keep_per: KeepPer = None,
     mode: Mode = "remove",
     recall: float | None = None,
     by: Method | None = None,

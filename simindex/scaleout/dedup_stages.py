@@ -9,6 +9,7 @@ import os
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from heapq import merge
 from io import FileIO
 from itertools import chain
@@ -20,6 +21,7 @@ import numpy as np
 
 from simindex.all_pairs.edges import ends_of
 from simindex.all_pairs.tables import DocumentTables, MergedTables
+from simindex.corpus.dedup.keep_per import require_sources, source_named
 from simindex.corpus.dedup.orders import order_of
 from simindex.corpus.dedup.results import NumberedVerdict, Verdict, removed_row
 from simindex.corpus.dedup.rows import PartRead
@@ -47,7 +49,13 @@ def decide(stages: Stages, tables: Sequence[DocumentTables], walked: Iterable[in
         os.mkdir(beside)
         ranks = chain.from_iterable(part.files.ranks() for part in rows)
         order = order_of(stages.keep, source.total, os.path.join(beside, "order.sqlite"), ranks)
-        star = Star(walk.plan, stages.config.num_perm, order, source.copies(), stages.memory_bytes)
+        files, hashes = [part.files for part in rows], None
+        if stages.source_fields:
+            require_sources(stages.source_fields, files)
+            every = [part.source_hashes(np.arange(part.count, dtype=np.uint32)) for part in files]
+            hashes = partial(np.take, np.concatenate([np.empty(0, dtype=np.uint64), *every]))
+        how = source.copies(), stages.memory_bytes, None, None, hashes
+        star = Star(walk.plan, stages.config.num_perm, order, *how)
         found = chain.from_iterable(stages.found(place, walk.count) for place in walked)
         outcome = star.decided(found, source.sketches)
         outcome.bounded.tofile(os.path.join(beside, _BOUNDED))
@@ -202,7 +210,12 @@ def _report_lines(
     """Return the lines of the report of rows that go, by places; `first`: the number of the part's first."""
     orjson = optional_module("orjson", "the report of removed rows")
     origins = files.origins(np.array([place for place, _ in gone], dtype=np.uint32), stages.paths)
+    fields = stages.source_fields
+
+    def source_of(place: int) -> dict[str, Any] | None:
+        return source_named(fields, files.source(place)) if fields else None
+
     return [
-        json_line(orjson, removed_row(key, row, verdict, first + at), spells=True)
+        json_line(orjson, removed_row(key, row, verdict, first + at, None, source_of(at)), spells=True)
         for (key, row, _), (at, verdict) in zip(origins, gone, strict=True)
     ]

@@ -28,6 +28,7 @@ from simindex.all_pairs.tables import Document, DocumentTables, MergedTables, Pi
 from simindex.checks import local_path
 from simindex.config import Config
 from simindex.corpus.dedup.journal import JobError
+from simindex.corpus.dedup.keep_per import source_of_row
 from simindex.corpus.dedup.orders import Keep, rank_of
 from simindex.corpus.dedup.rows import InputPart, columns_of_part, rows_by_columns
 from simindex.corpus.dedup.sketches import SketchFiles, copies_among, sketch_rows
@@ -82,6 +83,7 @@ class Stages(NamedTuple):
         plan: which pairs are found.
         memory_bytes: of buffers.
         keep: which row of those that are alike stays, where that is decided.
+        source_fields: of `deduplicate`'s `keep_per`.
         hands_on: what ranges hand on; see `WalkPlan`.
         copies_lines: whether the lines of rows that stay are the output.
         indexes: folders of indexes that are compared in place of rows; `inputs` and `parts` are of the rows.
@@ -95,6 +97,7 @@ class Stages(NamedTuple):
     memory_bytes: int
     inputs: Inputs | None = None
     keep: Keep = "first"
+    source_fields: Sequence[str] = ()
     hands_on: HandsOn = "pairs"
     copies_lines: bool = False
     indexes: Sequence[str] = ()
@@ -147,7 +150,8 @@ class Stages(NamedTuple):
     def files(self, folder: str) -> SketchFiles:
         """Return the sketches of a part in their folder."""
         has_bits = self.config.simhash is not None
-        return SketchFiles(folder, self.config.bands, has_fingerprints=has_bits)
+        has_sources = bool(self.source_fields)
+        return SketchFiles(folder, self.config.bands, has_fingerprints=has_bits, has_sources=has_sources)
 
     def partition(self, number: int) -> str:
         """Return the folder of the sketches of a part."""
@@ -283,7 +287,9 @@ def sketch_part(stages: Stages, number: int) -> None:
         for rows in rows_by_columns(columns, _BATCH, 0):
             sketches = sketch_rows(sketcher, rows, stages.compares)
             ranks = None if rank is None else list(map(rank, rows))
-            files.add(rows, sketches, ranks)
+            fields = stages.source_fields
+            sources = [source_of_row(fields, row) for row in rows] if fields else None
+            files.add(rows, sketches, ranks, sources=sources)
             lines = rows.contents if set(map(type, rows.contents)) == {bytes} else ()
             sizes.append(np.fromiter(map(len, lines), dtype=np.int64, count=len(lines)))
         files.sync({}, is_durable=False)

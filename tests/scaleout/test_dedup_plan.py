@@ -26,6 +26,8 @@ MODES: list[tuple[str, dict[str, Any]]] = [
     ("out.jsonl", {"mode": "report-only"}),
     ("out.jsonl", {"by": "simhash", "max_distance": 2}),
     ("out.jsonl", {"threshold": 0.5, "max_distance": 6}),
+    ("out.jsonl", {"threshold": 0.5, "keep_per": "rank"}),
+    ("out.jsonl", {"threshold": 0.5, "keep_per": "rank", "mode": "annotate", "keep": "newest"}),
 ]
 
 

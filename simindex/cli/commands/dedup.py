@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any, get_args
@@ -86,6 +86,13 @@ class DedupOptions:
         default="first",
         help="Which of similar rows stays: first, newest (the last), longest, or field:NAME (the largest).",
     ).field()
+    keep_per: Sequence[str] = option(
+        "--keep-per",
+        multiple=True,
+        metavar="FIELD",
+        help="Remove a row only for a kept one of the same FIELD, so that one of each source stays. May be "
+        "repeated.",
+    ).field()
     mode: str = word(
         "--mode",
         words=get_args(Mode),
@@ -108,7 +115,7 @@ class DedupOptions:
 
     def arguments(self, sketch: options.SketchOptions) -> dict[str, Any]:
         """Return them as arguments of `deduplicate`."""
-        same = "by", "max_distance", "keep", "mode", "removed", "recall", "force"
+        same = "by", "max_distance", "keep", "keep_per", "mode", "removed", "recall", "force"
         return {name: getattr(self, name) for name in same} | {
             "threshold": DEFAULT_THRESHOLD if self.threshold is None else self.threshold,
             "config": self._config(sketch),

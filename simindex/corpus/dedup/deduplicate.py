@@ -17,6 +17,7 @@ from simindex.checks import require_int, require_word
 from simindex.config import Config
 from simindex.corpus.dedup.comparison import comparison_for, goes_by_shingles
 from simindex.corpus.dedup.journal import JobError, Journal, State, folder_beside
+from simindex.corpus.dedup.keep_per import KeepPer, source_fields, source_named, source_of_row
 from simindex.corpus.dedup.orders import Keep, OrderError, require_order
 from simindex.corpus.dedup.other_indexes import store_kept
 from simindex.corpus.dedup.output_files import Mode, Sink, Writing
@@ -48,6 +49,7 @@ def deduplicate(
     threshold: float = DEFAULT_THRESHOLD,
     *,
     keep: Keep = "first",
+    keep_per: KeepPer = None,
     against: IndexOrPath | None = None,
     into: IndexOrPath | None = None,
     mode: Mode = "remove",
@@ -99,6 +101,9 @@ def deduplicate(
             "field:NAME", that with the largest number or text there (texts before numbers, rows without it
             last); or a callable of (key, document, its fields) that returns a number or a text. Of rows that
             are equal in that, the first. What can be read but once waits in a temporary file, pickled.
+        keep_per: a field, or several: a row goes only for a kept one that has the same values there, so that
+            of similar rows one of each source stays. Rows without the field are one source. Documents of
+            `against` and `into` have their source in their metadata, where `into` gets it.
         against: an index, open or a path: rows that are like one of its documents go, too. It is read as it
             is when the job begins, and never changed.
         into: an index, open for writing or a path, made if it is missing, that the kept rows are added to at
@@ -183,6 +188,8 @@ class Job:
     num_bytes = 0  # of the output, whole frames
     done_before = looked_before = 0  # rows that were done, and looked at, when it was resumed
     _items: Entries | None = None  # of others, that rows are asked for
+    _texts: TextFile | None = None
+    _journal: Journal | None = None
     on_looked: Callable[[int], object] = staticmethod(lambda _: None)  # is called with the number of these
 
     def __init__(
@@ -192,6 +199,7 @@ class Job:
         threshold: float,
         *,
         keep: Keep = "first",
+        keep_per: KeepPer = None,
         against: IndexOrPath | None = None,
         into: IndexOrPath | None = None,
         mode: Mode = "remove",
@@ -217,6 +225,7 @@ class Job:
     ) -> None:
         require_order(keep)
         require_word("mode", mode, get_args(Mode))
+        self._source_fields = source_fields(keep_per, is_kept=into is not None)
         self._batch_size, self._explain = require_int("batch_size", batch_size, 1), explain
         exact = goes_by_shingles(ignore_common, in_kept, by, against, into) or exact
         documents = entries_of(sources, id, text, on_bad_row, only_texts=cut is not None)
@@ -230,8 +239,6 @@ class Job:
         inputs = [path for each in read if isinstance(each, PathEntries) for path in each.inputs.paths]
         require_distinct(self._writing.files, self._folder, inputs, paths)
         self._entries = documents if cut is None else Paragraphs(documents, cut)
-        self._texts: TextFile | None = None
-        self._journal: Journal | None = None
         self._others, self._into = [paths["against"]] if "against" in paths else [], into
         self._query, self._config = comparison_for(
             threshold, by, max_distance, exact, recall, config, self._others, paths.get("into")
@@ -255,6 +262,7 @@ class Job:
             "into": None if self._into is None else os.path.abspath(_path_of(self._into)),
             "config": self._config.to_dict(),
             "keep": keep if isinstance(keep, str) else _name_of(keep),
+            "keep_per": ",".join(self._source_fields) or None,
             "mode": self._mode,
             "paragraphs": None if cut is None else list(cut),
             "explain": self._explain,
@@ -392,6 +400,7 @@ class Job:
             self._looked,
             keeps_sketches=into is not None,
             has_typed_ids=isinstance(self._output, ParquetOutput),
+            source_fields=self._source_fields,
             **self._shares,
         )
 
@@ -442,7 +451,13 @@ class Job:
             texts is not None,
             found.common_left_out,
             found.in_kept,
+            self.source_of(entry),
         )
+
+    def source_of(self, row: Entry) -> dict[str, Any] | None:
+        """Return the source of a row, as the report has it; ``None`` where sources do not count."""
+        fields = self._source_fields
+        return source_named(fields, source_of_row(fields, row)) if fields else None
 
     def note(self, entry: Entry, removed: Any) -> Note:
         """Return what is written behind a row where all are written."""

@@ -7,7 +7,7 @@ again, for what is there already is known by its place and its sketch, and passe
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from itertools import chain, count
@@ -19,13 +19,13 @@ from simindex.batching import in_parts
 from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.changes.if_new import asked_if_new
 from simindex.config import Config
+from simindex.corpus.dedup.keep_per import source_of
 from simindex.corpus.dedup.results import NumberedVerdict, Verdict
-from simindex.corpus.dedup.rows import Rows
 from simindex.corpus.dedup.sketches import SketchedRows
 from simindex.corpus.entries import Place
 from simindex.format.keys import Key
 from simindex.index import Index
-from simindex.queries.matches import Matches
+from simindex.queries.matches import Match, Matches
 from simindex.queries.search import BandQuery, FingerprintQuery
 from simindex.queries.view import View
 from simindex.sketching.sketch import Sketch, SketchBatch
@@ -35,39 +35,55 @@ _BYTES_TOGETHER = 64 << 20
 """Rows that other indexes are asked for at once, and what these take in memory meanwhile: for each
 of 30,000 rows it takes half of the time that it takes for each of 4,000."""
 
+_ROWS_WITH_ALL = 256
+"""Rows that they are asked for at once where all matches are wanted."""
+
 
 def decided_by_others(
     paths: Iterable[str],
     config: Config,
     query: BandQuery | FingerprintQuery,
+    fields: Sequence[str],
     batches: Iterable[SketchedRows],
     batch_size: int,
     first: int,
-) -> Generator[tuple[Rows, SketchBatch, list[NumberedVerdict]], None, None]:
+) -> Generator[tuple[SketchedRows, list[NumberedVerdict]], None, None]:
     """Yield batches with the verdicts of indexes on their rows, numbered from `first` on. Indexes are asked
-    about many at once; where `batches` fails, those before are yielded first."""
-    query, size = asked_if_new(query._replace(limit=1)), -(-_ROWS_TOGETHER // batch_size)  # one is enough
+    about many at once; where `batches` fails, those before are yielded first. With `fields` a row goes only
+    for a document that has the same values in its metadata."""
+    query = query._replace(limit=None) if fields else asked_if_new(query._replace(limit=1))  # one is enough
+    size = -(-_ROWS_TOGETHER // batch_size)
     with ExitStack() as opened:
         others = [opened.enter_context(closing(PinnedTables(path, config))) for path in paths]
         for part in in_parts(batches, size, lambda b: b[0].num_bytes, _BYTES_TOGETHER, keeps_rest=True):
-            found = _verdicts(others, query, SketchBatch.joined([some for _, some in part.values]))
+            sketches = SketchBatch.joined([each[1] for each in part.values])
+            sources = [source for each in part.values for source in each[2] or ()]
+            found = _verdicts(others, query, sketches, fields, sources)
             behind = 0
-            for rows, sketches in part.values:
-                begin, behind = behind, behind + len(rows)
+            for each in part.values:
+                begin, behind = behind, behind + len(each[0])
                 here = slice(*(bisect_left(found, place, key=itemgetter(0)) for place in (begin, behind)))
-                yield rows, sketches, [(first + place, verdict) for place, verdict in found[here]]
+                yield each, [(first + place, verdict) for place, verdict in found[here]]
             first += behind
 
 
 def _verdicts(
-    others: list[PinnedTables], query: BandQuery | FingerprintQuery, sketches: SketchBatch
+    others: list[PinnedTables],
+    query: BandQuery | FingerprintQuery,
+    sketches: SketchBatch,
+    fields: Sequence[str],
+    sources: Sequence[bytes],
 ) -> list[NumberedVerdict]:
     """Return the verdicts on rows, by their places."""
     verdicts: dict[int, Verdict | None] = {}
     for other in others:
-        for place, matches in enumerate(other.read(partial(_matches, query, sketches))):
-            if matches and verdicts.get(place) is None:
-                m, kept = matches[0], Place(other.path, 0)
+        for place, matches in enumerate(_found_in(other, query, sketches, len(fields) > 0)):
+            m: Match | None = next(iter(matches), None)
+            if fields:
+                own = (match for match in matches if source_of(fields, match.metadata) == sources[place])
+                m = next(own, None)
+            if m is not None and verdicts.get(place) is None:
+                kept = Place(other.path, 0)
                 verdicts[place] = Verdict(
                     m.key, kept, m.similarity, m.distance, m.exact, m.standard_error, None
                 )
@@ -76,17 +92,27 @@ def _verdicts(
     return sorted(verdicts.items(), key=itemgetter(0))
 
 
+def _found_in(
+    other: PinnedTables, query: BandQuery | FingerprintQuery, sketches: SketchBatch, finds_all: bool
+) -> Iterator[Matches]:
+    """Yield the matches of rows; `finds_all`: of some rows at a time, for each may have thousands."""
+    size = _ROWS_WITH_ALL if finds_all else max(len(sketches), 1)
+    for first in range(0, len(sketches), size):
+        some = sketches.taken(range(first, min(first + size, len(sketches)))) if finds_all else sketches
+        yield from other.read(partial(_matches, query, some))
+
+
 def _matches(query: BandQuery | FingerprintQuery, sketches: SketchBatch, view: View) -> list[Matches]:
     return query.matches(view, query.find(view, sketches))
 
 
-def store_kept(kept: Iterable[tuple[Key, Place, Sketch]], into: Index) -> None:
-    """Add the rows that stay to an index."""
+def store_kept(kept: Iterable[tuple[Key, Place, Sketch, dict[str, Any]]], into: Index) -> None:
+    """Add the rows that stay to an index, with their places and sources as metadata."""
 
     def items() -> Iterator[tuple[Key, Any, Any]]:
         taken, before = set[Key](), set[Key]()  # of the batch that is not stored yet, at least
-        for key, place, sketch in kept:
-            metadata = {"input": place.input, "row": place.row}
+        for key, place, sketch, source in kept:
+            metadata = source | {"input": place.input, "row": place.row}
             named = f"{place.input}:{place.row}"
             if place.paragraph is not None:
                 metadata["paragraph"] = place.paragraph

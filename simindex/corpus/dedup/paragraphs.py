@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from sys import getsizeof
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -121,7 +121,12 @@ class ParagraphRows(Rows):
             found.append(Entry(self.first + at, *whole[1:4], *own, whole.metadata, whole.content, part))
         return found
 
-    def removed(self, places: Sequence[int], verdicts: Sequence[Verdict]) -> Iterator[dict[str, Any]]:
+    def removed(
+        self,
+        places: Sequence[int],
+        verdicts: Sequence[Verdict],
+        source_of: Callable[[Entry], dict[str, Any] | None],
+    ) -> Iterator[dict[str, Any]]:
         """Yield the lines of the report on the paragraphs at some places; see `removed_row`."""
         at = 0
         for place, verdict in zip(places, verdicts, strict=True):
@@ -129,7 +134,8 @@ class ParagraphRows(Rows):
                 at += 1
             (whole, spans), number = self._wholes[at], self.paragraphs[place]
             where = Place(whole.name, whole.row, number)
-            yield removed_row(self.keys[place], where, verdict, self.first + place, spans[number - 1])
+            own = self.first + place, spans[number - 1], source_of(whole)
+            yield removed_row(self.keys[place], where, verdict, *own)
 
 
 class Paragraphs:

@@ -115,6 +115,7 @@ class Removed(NamedTuple):
             equal; ``None`` where it was not asked for.
         in_kept: which share of its shingles the kept document has, as exact as the similarity; ``None``
             where `in_kept` was not asked for.
+        source: with `keep_per` the values of its fields, which are those of the kept document, too.
     """
 
     key: Key
@@ -132,10 +133,11 @@ class Removed(NamedTuple):
     explains: bool = False
     common_left_out: int | None = None
     in_kept: float | None = None
+    source: dict[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return it with JSON's types, as a line of the report of removed rows."""
-        found = removed_row(self.key, self.place, self, self.number, self.span)
+        found = removed_row(self.key, self.place, self, self.number, self.span, self.source)
         return found | self.explained() if self.explains else found
 
     def explained(self) -> dict[str, Any]:
@@ -146,7 +148,12 @@ class Removed(NamedTuple):
 
 
 def removed_row(
-    key: Key, place: Place, verdict: Verdict | Removed, number: int, span: tuple[int, int] | None = None
+    key: Key,
+    place: Place,
+    verdict: Verdict | Removed,
+    number: int,
+    span: tuple[int, int] | None = None,
+    source: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return what a line of the report has of a row that goes, but for its explanation; see `Removed`."""
     kept = verdict.kept_place
@@ -172,4 +179,6 @@ def removed_row(
         found["common_left_out"] = verdict.common_left_out
     if verdict.in_kept is not None:
         found["in_kept"] = verdict.in_kept
+    if source is not None:
+        found["source"] = source
     return found

@@ -17,6 +17,7 @@ from io import FileIO
 from typing import Any
 
 import numpy as np
+import xxhash
 
 from simindex import _kernel
 from simindex.all_pairs.plan import PairPlan, bounds_of
@@ -37,6 +38,7 @@ _MARK = "mark.json"
 _WORD = 8  # bytes of a band word
 _FILES = "digests", "present", "num_shingles", "places", "rows", "ends", "keys", "ranks", "others"
 _OF_KEPT = "kept", "kept_ends"
+_OF_SOURCES = "sources", "source_ends", "source_hashes"
 _HALVES, _HAS_KEPT = HAS_SIGNATURE | HAS_FINGERPRINT, 4
 """Bit of `present`: the kept shingles of a row are there."""
 
@@ -52,7 +54,8 @@ _PART = 1 << 20
 """Rows of a column that are read in one go."""
 
 
-SketchedRows = tuple[Rows, SketchBatch]
+SketchedRows = tuple[Rows, SketchBatch, list[bytes] | None]
+"""Rows with their sketches and, where it counts, the source of each (`keep_per.source_of`)."""
 
 
 def _names_of(rows: Rows) -> tuple[np.ndarray, np.ndarray, bytes, np.ndarray]:
@@ -79,13 +82,19 @@ class SketchFiles:
     of each file, ``None`` where nothing is there."""
 
     def __init__(
-        self, folder: str, bands: int, *, has_fingerprints: bool = False, has_kept: bool = False
+        self,
+        folder: str,
+        bands: int,
+        *,
+        has_fingerprints: bool = False,
+        has_kept: bool = False,
+        has_sources: bool = False,
     ) -> None:
         os.makedirs(folder, exist_ok=True)
         self._folder, self.bands = folder, bands
-        self.has_fingerprints, self.has_kept = has_fingerprints, has_kept
-        names = [*map(band_name, range(bands)), *["fingerprints"] * has_fingerprints]
-        self._bytes = dict.fromkeys([*names, *_FILES, *(_OF_KEPT if has_kept else ())], 0)
+        self.has_fingerprints, self.has_kept, self.has_sources = has_fingerprints, has_kept, has_sources
+        names = [*map(band_name, range(bands)), *["fingerprints"] * has_fingerprints, *_FILES]
+        self._bytes = dict.fromkeys([*names, *_OF_KEPT * has_kept, *_OF_SOURCES * has_sources], 0)
         self.mark, self.count = self._found_mark(), 0
         if self.mark is not None:
             self.count, self._bytes = int(self.mark["count"]), dict(self.mark["bytes"])
@@ -111,8 +120,10 @@ class SketchFiles:
         sketches: SketchBatch,
         ranks: list[Any] | None = None,
         others: list[Any] | None = None,
+        sources: list[bytes] | None = None,
     ) -> None:
-        """Take the next rows, with what a keep order goes by and the verdicts of other indexes."""
+        """Take the next rows, with what a keep order goes by, the verdicts of other indexes, and the source
+        of each."""
         words, present, fingerprints = sketches.words, sketches.present, sketches.fingerprints
         digests = fingerprints
         if self.bands:
@@ -128,6 +139,11 @@ class SketchFiles:
             present = present | np.array(has_kept, np.uint8)
             contents["kept_ends"] = self._ends("kept", list(map(len, shingles)))
             contents["kept"] = b"".join(shingles)
+        if sources is not None:
+            hashes = list(map(xxhash.xxh3_64_intdigest, sources))
+            contents["source_hashes"] = np.array(hashes, dtype=np.uint64)
+            contents["source_ends"] = self._ends("sources", list(map(len, sources)))
+            contents["sources"] = b"".join(sources)
         places, numbers, keys, lengths = _names_of(rows)
         contents |= {
             "digests": digests,
@@ -213,9 +229,20 @@ class SketchFiles:
         """Return the kept shingles of a row, as `format.records.encode_kept` packs them."""
         if not self._mapped("present", np.uint8)[number] & _HAS_KEPT:
             return None
-        ends = self._mapped("kept_ends", np.uint64)
+        return self._value("kept", "kept_ends", number)
+
+    def source(self, number: int) -> bytes:
+        """Return the source of a row, as it was given."""
+        return self._value("sources", "source_ends", number)
+
+    def source_hashes(self, numbers: np.ndarray) -> np.ndarray:
+        """Return a hash of the source of each of some rows, uint64."""
+        return np.array(self._mapped("source_hashes", np.uint64)[numbers])
+
+    def _value(self, name: str, ends_name: str, number: int) -> bytes:
+        ends = self._mapped(ends_name, np.uint64)
         begin, end = int(ends[number - 1]) if number else 0, int(ends[number])
-        return self._mapped("kept", np.uint8, self._bytes["kept"])[begin:end].tobytes()
+        return self._mapped(name, np.uint8, self._bytes[name])[begin:end].tobytes()
 
     def kept(self, number: int) -> np.ndarray | None:
         """Return the kept shingles of a row, uint64."""

@@ -72,6 +72,9 @@ def agree_and_distance(plan: PairPlan, score: _Score) -> tuple[_Score, _Score]:
     return (0xFFFF - upper, lower) if plan.method == "minhash" else (0xFFFF - lower, upper)
 
 
+Sources = Callable[[np.ndarray], np.ndarray]
+"""Returns a hash of the source of each of some rows, uint64: a row goes only for one of its own source."""
+
 Fetch = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 """Returns (words, fingerprints) of ascending numbers."""
 
@@ -112,10 +115,10 @@ class _Run:
 class LongRunRows:
     """Documents of long runs: first all are taken, then they come in keep order, each with its runs. Each is
     compared with `most` of a run, as by an index; `bounded`: places of those that stay though there were
-    more."""
+    more. With `sources` the rows of one source in a run are a run of their own."""
 
-    def __init__(self, plan: PairPlan, num_perm: int, total: int) -> None:
-        self._plan, self._num_perm = plan, num_perm
+    def __init__(self, plan: PairPlan, num_perm: int, total: int, sources: Sources | None = None) -> None:
+        self._plan, self._num_perm, self._sources = plan, num_perm, sources
         self.most = DEFAULT_MAX_CANDIDATES
         if plan.method == "minhash":
             self.most = max(MOST_IN_BUCKET, room_by_chance(total, plan.bits))
@@ -136,6 +139,9 @@ class LongRunRows:
         self._order, self._fetch = order, fetch
         numbers, runs = np.concatenate([np.empty((2, 0), dtype=np.uint32), *self._parts], axis=1)
         self._parts = []
+        if self._sources is not None:
+            by_source = _BySource(runs, self._sources(numbers))
+            _, runs = np.unique(by_source.own, return_inverse=True)
         edges = np.unique(edges_of(order.places_of(numbers), runs, np.zeros(1))["edge"])
         places, self._runs_of = (ends.astype(np.uint32) for ends in ends_of(edges))
         self._places, begins = np.unique(places, return_index=True)
@@ -223,15 +229,16 @@ class Star:
         memory_bytes: int,
         folder: str | None = None,
         assign: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None,
+        sources: Sources | None = None,
     ) -> None:
         self._plan, self._order, self._assigned = plan, order, assign or assigned
         self._new_edges = partial(SortedEdges, memory_bytes, SCORED_EDGE, folder=folder)
         self._edges = self._new_edges()
-        self._groups = _Groups(*copies, order)
-        self._long_runs = LongRunRows(plan, num_perm, order.total)
+        self._sources, self._groups = sources, _Groups(*copies, order, sources)
+        self._long_runs = LongRunRows(plan, num_perm, order.total, sources)
         equal = scores_of(plan, np.array([num_perm or NO_VALUE]), np.array([0]))
-        self._add(copies[1], self._groups.firsts_of(copies[0]), equal)
-        self._add(copies[0], self._groups.firsts_of(copies[0]), equal)
+        for members in (copies[1], copies[0]):
+            self._add(members, self._groups.firsts_for(members, copies[0]), equal)
 
     def _take(self, found: Edges) -> None:
         """Take verified pairs, and documents of a long run."""
@@ -243,7 +250,7 @@ class Star:
         # Of equal rows only the first can stay: each of one side is compared with the first of the other.
         for side, other in ("ab", "ba"):
             places, members = self._groups.expanded(rows[side])
-            self._add(members, self._groups.firsts_of(rows[other])[places], scores[places])
+            self._add(members, self._groups.firsts_for(members, rows[other][places]), scores[places])
 
     def _add(self, some: np.ndarray, others: np.ndarray, scores: np.ndarray) -> None:
         left, right = self._order.places_of(some), self._order.places_of(others)
@@ -322,7 +329,9 @@ def _whole_rows(parts: Iterator[np.ndarray], total: int) -> Iterator[tuple[np.nd
 class _Groups:
     """Rows of equal sketches of one partition: the ranges know the first of them alone, the leader."""
 
-    def __init__(self, leaders: np.ndarray, copies: np.ndarray, order: KeepOrder) -> None:
+    def __init__(
+        self, leaders: np.ndarray, copies: np.ndarray, order: KeepOrder, sources: Sources | None
+    ) -> None:
         self._leaders, counts = np.unique(leaders, return_counts=True)
         self._copies = copies[np.argsort(leaders, kind="stable")]
         self._begins = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
@@ -333,6 +342,14 @@ class _Groups:
         self._firsts = order.numbers_of(firsts)
         self._by_copy = copies[(by_copy := np.argsort(copies))]
         self._leader_of = leaders[by_copy]
+        self._sources = sources
+        if sources is not None:
+            members = np.concatenate([self._leaders, self._copies])
+            groups = np.arange(len(self._leaders))
+            groups = np.concatenate([groups, np.repeat(groups, counts)])
+            members, groups = (column[np.argsort(order.places_of(members))] for column in (members, groups))
+            self._by_source = _BySource(groups, sources(members))
+            self._firsts_of_sources = members[self._by_source.first]
 
     def _groups_of(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (whether each is a leader, its group)."""
@@ -341,10 +358,20 @@ class _Groups:
         groups = np.minimum(np.searchsorted(self._leaders, numbers), len(self._leaders) - 1)
         return self._leaders[groups] == numbers, groups
 
-    def firsts_of(self, numbers: np.ndarray) -> np.ndarray:
-        """Return, of the group of each leader, the row that stands first in keep order; others themselves."""
+    def firsts_for(self, members: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+        """Return, of the group of each leader among `numbers`, the row that stands first in keep order,
+        others themselves: the one that the row at its place in `members` is compared with. Where sources
+        count it is the first of the member's, and the member itself where there is none."""
         leads, groups = self._groups_of(numbers)
-        return np.where(leads, self._firsts[groups], numbers) if leads.any() else numbers
+        if self._sources is None:
+            return np.where(leads, self._firsts[groups], numbers) if leads.any() else numbers
+        wanted = self._sources(members)
+        firsts = np.where(self._sources(numbers) == wanted, numbers, members)
+        if leads.any():
+            at = self._by_source.find(groups[leads], wanted[leads])
+            own = members[leads]
+            firsts[leads] = np.where(at >= 0, self._firsts_of_sources[at], own)
+        return firsts
 
     def leaders_of(self, numbers: np.ndarray) -> np.ndarray:
         """Return the row that the sketch of each is stored under."""
@@ -362,6 +389,24 @@ class _Groups:
         counts = np.where(leads, np.diff(self._begins)[groups], 0)
         copies = self._copies[places_within(self._begins[groups], counts)]
         return np.concatenate([own, np.repeat(own, counts)]), np.concatenate([numbers, copies])
+
+
+class _BySource:
+    """Groups that are split by the sources of their members; `own`: the number of each member's part of a
+    group; `first`: the place of the first member of each part, ascending by `own`."""
+
+    def __init__(self, groups: np.ndarray, hashes: np.ndarray) -> None:
+        self._hashes, sources = np.unique(hashes, return_inverse=True)
+        self.own = groups.astype(np.uint64) * np.uint64(len(self._hashes)) + sources.astype(np.uint64)
+        self._parts, self.first = np.unique(self.own, return_index=True)
+
+    def find(self, groups: np.ndarray, hashes: np.ndarray) -> np.ndarray:
+        """Return the place of each group's part of a source in `first`; -1 where it has none."""
+        sources = np.minimum(np.searchsorted(self._hashes, hashes), len(self._hashes) - 1)
+        own = groups.astype(np.uint64) * np.uint64(len(self._hashes)) + sources.astype(np.uint64)
+        at = np.minimum(np.searchsorted(self._parts, own), len(self._parts) - 1)
+        is_there = (self._hashes[sources] == hashes) & (self._parts[at] == own)
+        return np.where(is_there, at, -1)
 
 
 _AT_HAND = 4_096

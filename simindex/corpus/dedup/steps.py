@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,6 +24,7 @@ from simindex.all_pairs.ranges import scheme_of_config, walk_range
 from simindex.batching import ahead, in_order
 from simindex.changes.documents import READY_BATCHES
 from simindex.config import Config
+from simindex.corpus.dedup.keep_per import require_sources, source_named, source_of_row
 from simindex.corpus.dedup.orders import Keep, KeepOrder, order_of, rank_of
 from simindex.corpus.dedup.other_indexes import decided_by_others
 from simindex.corpus.dedup.paragraphs import Paragraphs
@@ -41,7 +42,7 @@ from simindex.format.keys import Key
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.queries.scheme import Scheme
 from simindex.queries.search import BandQuery, FingerprintQuery, require_kept
-from simindex.sketching.sketch import OF_ROWS, Sketch, SketchBatch, require_alike
+from simindex.sketching.sketch import OF_ROWS, Sketch, require_alike
 from simindex.sketching.sketcher import Sketcher
 
 LONG_RUN = 128
@@ -74,6 +75,7 @@ class DedupSteps:
     has_typed_ids: bool  # whether all ids have to be of one type, as in a column of a table
     ignore_common: float | None = None
     in_kept: float | None = None
+    source_fields: Sequence[str] = ()  # a row goes only for one that has the same values there
 
     def __post_init__(self) -> None:
         if not self.entries.can_repeat:
@@ -120,8 +122,8 @@ class DedupSteps:
         are_files = self._files is not None and self._files.are_files
         return ahead(rows, READ_AHEAD) if self.threads > 1 and are_files else rows
 
-    def kept(self) -> Iterator[tuple[Key, Place, Sketch]]:
-        """Yield key, place and sketch of each row that stays, in keep order."""
+    def kept(self) -> Iterator[tuple[Key, Place, Sketch, dict[str, Any]]]:
+        """Yield key, place, sketch and source of each row that stays, in keep order."""
         files = self._sketch_files()
         stays = np.ones(files.count, dtype=bool)
         with open(self._verdicts, "rb") as file:
@@ -135,7 +137,11 @@ class DedupSteps:
             some = numbers[first : first + _STORED_AT_ONCE]
             origins = files.origins(some, self.entries.names)
             sketches = files.sketch_values(some, self._sketcher, of_rows)
-            yield from ((key, place, next(sketches)) for key, place, _ in origins)
+            for number, (key, place, _) in zip(some.tolist(), origins, strict=True):
+                yield key, place, next(sketches), self._source_named(files, number)
+
+    def _source_named(self, files: SketchFiles, number: int) -> dict[str, Any]:
+        return source_named(self.source_fields, files.source(number)) if self.source_fields else {}
 
     # ---- the decision ----
 
@@ -143,8 +149,9 @@ class DedupSteps:
         config = self.config
         has_kept = bool(config.keep_shingles and (self._plan.kept or self.keeps_sketches))
         has_bits = config.simhash is not None
-        folder = os.path.join(self.folder, "sketches")
-        return SketchFiles(folder, config.bands, has_fingerprints=has_bits, has_kept=has_kept)
+        folder, has_sources = os.path.join(self.folder, "sketches"), bool(self.source_fields)
+        has = {"has_fingerprints": has_bits, "has_kept": has_kept, "has_sources": has_sources}
+        return SketchFiles(folder, config.bands, **has)
 
     def _decide(self) -> None:
         files, plan, num_perm = self._sketch_files(), self._plan, self.config.num_perm
@@ -152,6 +159,8 @@ class DedupSteps:
         exact = ExactComparison(files, plan, *how) if plan.kept else None
         with closing(files):
             read = self._filled(files)
+            if self.source_fields:
+                require_sources(self.source_fields, [files])
             if exact is not None and self.ignore_common is not None:
                 exact.leave_out_common(self.ignore_common)
             outcome = self._outcome(files, exact)
@@ -183,10 +192,10 @@ class DedupSteps:
         self,
         files: SketchFiles,
         seen: _Seen,
-        batches: Iterator[tuple[Rows, SketchBatch, list[NumberedVerdict] | None]],
+        batches: Iterator[tuple[SketchedRows, list[NumberedVerdict] | None]],
     ) -> None:
         marked, rank = time.monotonic(), rank_of(self.keep)
-        for rows, sketches, found in batches:
+        for (rows, sketches, sources), found in batches:
             if self.has_typed_ids:
                 seen.require_id_type(rows)
             if files.count + len(rows) > MOST_NUMBERS:
@@ -202,7 +211,7 @@ class DedupSteps:
                 require_kept(self.config, sketches)
             require_alike(seen.sources, sketches.sources)
             seen.sources |= sketches.sources
-            files.add(rows, sketches, ranks, found)
+            files.add(rows, sketches, ranks, found, sources)
             seen.add(rows)
             self.looked(files.count, False)
             if time.monotonic() - marked >= _SECONDS_A_MARK:
@@ -222,16 +231,17 @@ class DedupSteps:
 
     def _with_others(
         self, sketched: Iterator[SketchedRows], first: int
-    ) -> Generator[tuple[Rows, SketchBatch, list[NumberedVerdict] | None], None, None]:
+    ) -> Generator[tuple[SketchedRows, list[NumberedVerdict] | None], None, None]:
         """Yield batches with the verdicts of other indexes."""
         if self.others:
-            how = self.others, self.config, self.query
+            how = self.others, self.config, self.query, self.source_fields
             yield from decided_by_others(*how, sketched, self.batch_size, first)
         else:
-            yield from ((*each, None) for each in sketched)
+            yield from ((each, None) for each in sketched)
 
     def _sketch(self, rows: Rows) -> SketchedRows:
-        return rows, sketch_rows(self._sketcher, rows, self.query.compares)
+        sources = [source_of_row(self.source_fields, row) for row in rows] if self.source_fields else None
+        return rows, sketch_rows(self._sketcher, rows, self.query.compares), sources
 
     def _outcome(self, files: SketchFiles, exact: ExactComparison | None) -> Outcome:
         plan, halves = self._plan, self._plan.halves
@@ -243,7 +253,9 @@ class DedupSteps:
             plan = replace(plan, max_run=max(LONG_RUN, room_by_chance(files.count, plan.bits)))
         tables, order = ColumnTables(files, plan, self._scheme.plan, compared), self._order(files)
         assign = None if exact is None else partial(exact.assigned, order)
-        star = Star(plan, self.config.num_perm, order, tables.copies(), _EDGE_BYTES, self.folder, assign)
+        sources = files.source_hashes if self.source_fields else None
+        how = tables.copies(), _EDGE_BYTES, self.folder, assign, sources
+        star = Star(plan, self.config.num_perm, order, *how)
         walk, reads_ahead = WalkPlan(plan, self._scheme, 1), self.threads > 1
         found = walk_range(walk, tables, 0, _EDGE_BYTES, folder=self.folder, reads_ahead=reads_ahead)
         return star.decided(found, files.sketches)

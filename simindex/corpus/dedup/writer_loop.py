@@ -181,7 +181,10 @@ class Work:
             removed = list(map(self._job.reported, rows.at(gone), found))
             lines: Iterator[bytes] = map(self._report_line, removed)
         else:  # most of a job's time was that of these objects
-            lines = (json_line(self._orjson, row, spells=True) for row in rows.removed(gone, found))
+            lines = (
+                json_line(self._orjson, row, spells=True)
+                for row in rows.removed(gone, found, self._job.source_of)
+            )
         done = 0
         for whole, spans, first in rows.wholes():
             here = slice(done, bisect_left(gone, first + len(spans)))

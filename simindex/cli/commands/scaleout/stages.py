@@ -100,9 +100,9 @@ def plan(
     if find == "duplicates":
         scaleout.plan_dedup(rows, output, work=work, parallel=parallel, **given)
     else:
-        for name in ("keep", "mode", "removed"):
+        for name in ("keep", "keep_per", "mode", "removed"):
             if given.pop(name) != getattr(DedupOptions, name):
-                raise BadParameter(f"--{name} goes with --find duplicates")
+                raise BadParameter(f"--{name.replace('_', '-')} goes with --find duplicates")
         scaleout.plan_pairs(rows, output, work=work, find=find, parallel=parallel, **given)
     note(f"{work}: planned; run the stages sketch, compare, decide, write, finish")
 
