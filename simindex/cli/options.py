@@ -343,9 +343,22 @@ class FileOptions:
 
 @dataclass(frozen=True)
 class KeyOptions(FileOptions):
-    """Also what stands for a missing key, or for a text."""
+    """Also what stands for a missing key."""
 
     key_from: str | None = _key_from.field()
+
+
+@dataclass(frozen=True)
+class LineOptions(KeyOptions):
+    """Input options of commands that store nothing; a row without an id is called FILE:LINE."""
+
+    key_from: str | None = _key_from.but(default="line").field()
+
+
+@dataclass(frozen=True)
+class FingerprintOptions(KeyOptions):
+    """Also what stands for a text."""
+
     fingerprint_field: str | None = option(
         "--fingerprint-field",
         cls=OneField,
@@ -362,14 +375,14 @@ class KeyOptions(FileOptions):
 
 
 @dataclass(frozen=True)
-class ComparedOptions(KeyOptions):
-    """Input options of query commands; a row without an id is called FILE:LINE."""
+class ComparedOptions(FingerprintOptions):
+    """Input options of commands that compare sketches; a row without an id is called FILE:LINE."""
 
     key_from: str | None = _key_from.but(default="line").field()
 
 
 @dataclass(frozen=True)
-class InsertOptions(KeyOptions):
+class InsertOptions(FingerprintOptions):
     """Also what is kept of a row beside its text."""
 
     metadata: bool = flag("--metadata", help="Keep the other fields of a row as its metadata.").field()

@@ -76,7 +76,7 @@ simindex find sample.jsonl --in pages.simindex --texts news.jsonl
 )
 @flag("--candidates", help="Print documents of which an estimate does not decide, too, behind the others.")
 @options.max_candidates
-@takes("reads", options.ComparedOptions)
+@takes("reads", options.LineOptions)
 @options.json_lines
 def find(
     items: tuple[str, ...],
@@ -90,7 +90,7 @@ def find(
     texts: tuple[str, ...],
     candidates: bool,
     max_candidates: int,
-    reads: options.ComparedOptions,
+    reads: options.LineOptions,
     as_json: bool,
 ) -> None:
     """Find the stored documents that contain the rows of an input.
@@ -165,7 +165,7 @@ simindex passages pages.simindex --file page.txt --json
     "takes --texts.",
 )
 @options.max_candidates
-@takes("reads", options.ComparedOptions)
+@takes("reads", options.LineOptions)
 @options.json_lines
 def passages(
     index: str,
@@ -176,7 +176,7 @@ def passages(
     full: bool,
     output: str | None,
     max_candidates: int,
-    reads: options.ComparedOptions,
+    reads: options.LineOptions,
     as_json: bool,
 ) -> None:
     """Find the passages of a text that stand in stored documents.

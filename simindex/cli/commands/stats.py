@@ -48,7 +48,7 @@ simindex stats news.simindex --histogram --threshold 0.6 -o news.svg
     "--texts", "With --common: search the texts of INPUT, read as insert reads it. May be repeated."
 )
 @drawing.picture_file
-@takes("reads", options.ComparedOptions)
+@takes("reads", options.FileOptions)
 @options.json_object
 def stats(
     index: str,
@@ -57,7 +57,7 @@ def stats(
     common: float | None,
     texts: tuple[str, ...],
     output: str | None,
-    reads: options.ComparedOptions,
+    reads: options.FileOptions,
     as_json: bool,
 ) -> None:
     """Show the counts, sizes, settings and recall of an index.
@@ -78,7 +78,7 @@ def stats(
             with progress_bar("comparing"):
                 found = histograms_of(stored, _LEAST_SIMILARITY if threshold is None else threshold)
         if common is not None:
-            passages = _common_passages(stored, reads.inputs(texts), common)
+            passages = _common_passages(stored, reads.inputs(texts, key_from="line"), common)
     charts = _charts(stats, found) if found is not None else []
     if charts:
         draw(charts)
