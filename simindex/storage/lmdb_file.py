@@ -297,8 +297,11 @@ class Limit:
         """Return the address space for a data file, where a process has so many open."""
         if self.max_bytes is not None:
             return self.max_bytes
-        most = _MAP_BYTES if num_open < _CROWD else _MAP_BYTES_IN_A_CROWD
-        return min(max(most, _GROWTH * _length(data)), MAX_MAP_BYTES)
+        most = max(_MAP_BYTES if num_open < _CROWD else _MAP_BYTES_IN_A_CROWD, _GROWTH * _length(data))
+        space = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if space != resource.RLIM_INFINITY:
+            most = min(most, space // 4)  # the program needs some, and the new file of a compaction
+        return min(most, MAX_MAP_BYTES)
 
     def reached(self, path: str, map_bytes: int) -> IndexFullError:
         """Return the error of a commit that would need more than the limit, or than so large a map."""

@@ -268,6 +268,27 @@ with simindex.open(sys.argv[1]) as index:
 """
 
 
+LIMITED = """
+import resource, sys
+from pathlib import Path
+import simindex
+simindex.open(":memory:").close()  # all that it imports is loaded
+in_use = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (in_use + (int(sys.argv[2]) << 20),) * 2)
+with simindex.open(sys.argv[1], "x") as index:
+    index.insert_many((n, f"the text {n} of the word {n * 7} and {n * n} " * 20) for n in range(20_000))
+    index.compact()
+    print([match.key for match in index.query("the text 5 of the word 35 and 25 " * 20, 0.9)])
+"""
+
+
+@pytest.mark.parametrize("room", [300, 1100, 2100])
+def test_under_a_limit_of_address_space_a_compaction_and_the_program_have_some_too(
+    tmp_path: Path, room: int
+) -> None:
+    assert printed(LIMITED, tmp_path / "i", room) == "[5]\n"
+
+
 def test_map_that_the_system_holds_small_is_full_with_an_error_that_says_so(tmp_path: Path) -> None:
     assert printed(LITTLE, tmp_path / "i").split() == ["True"] * 4
     assert not problems_of(tmp_path / "i")
