@@ -293,7 +293,7 @@ class Pairs(SnapshotIterator[Pair]):
     def _entries(
         self, table: int, capacity: int, left_out: np.ndarray, first: int = 0, *, by_age: bool = False
     ) -> Iterator[Piece]:
-        """Yield the entries of a table, and count what was read."""
+        """Yield the entries from key `first` on, without ranks in the bitmap `left_out`; count those read."""
         end, pieces = self.done + self._num_entries[table], self._aged if by_age else self._pinned.pieces
         for piece in pieces(table, first, EVERY_KEY, capacity, left_out):
             self.done += len(piece[0])

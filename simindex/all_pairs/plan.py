@@ -52,7 +52,7 @@ class PairPlan:
 
     @property
     def halves(self) -> int:
-        """The halves of a sketch without which a row is like none."""
+        """HAS_ bits of the parts of a sketch (signature, fingerprint) that a row needs to match any other."""
         by_bits = self.max_distance < FINGERPRINT_BITS
         return HAS_SIGNATURE * (self.method == "minhash") | HAS_FINGERPRINT * by_bits
 

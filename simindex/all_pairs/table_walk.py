@@ -128,7 +128,7 @@ class TableWalk(_Walk):
 
     @property
     def long_runs(self) -> np.ndarray:
-        """Rows of LONG_RUN, by numbers, of this table so far."""
+        """The runs of this table too long to compare all with all, dtype LONG_RUN, as found so far."""
         return self._longs[int(self._firsts[-1]) : int(self.cursor["num_longs"][0])]
 
     @property

@@ -95,7 +95,7 @@ class _Compaction:
 
     @property
     def leaves_more(self) -> bool:
-        """Whether the new file can be compacted again: what is one segment now was too many at once."""
+        """Whether compacting the new file again would leave fewer segments than this compaction did."""
         segments = list(self.manifest.segments)
         return len(runs_to_compact(segments, self._tables.max_span)) < len(segments)
 

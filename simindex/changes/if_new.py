@@ -297,7 +297,7 @@ class Batch:
             self._gone.add(copy)
 
     def _matches(self, place: int) -> Matches:
-        """Return the matches of a document, out of the answers to all."""
+        """Return the matches of one document of the batch, by its index, from the batch's one search."""
         places = range(self._starts[place], self._starts[place + 1])
         is_crowded = place in self._crowded
         if not places:

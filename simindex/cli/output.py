@@ -228,7 +228,7 @@ def counted_bad(tally: Tally) -> str:
 
 
 def note_tally(tally: Tally, encoding: str, *, says_bad: bool = True) -> None:
-    """Say what was skipped, and which text is not as it was; `says_bad`: bad rows and files, too."""
+    """Print what was skipped or left out, and files with undecodable bytes; `says_bad`: bad rows, too."""
     if says_bad and tally.bad + tally.bad_files:
         note(f"simindex: skipped: {counted_bad(tally)}")
     passed_over = [counted(tally.binary, "binary file")] if tally.binary else []

@@ -450,7 +450,7 @@ def decode_run(key: bytes, value: bytes | memoryview, next_number: int) -> Run:
 
 
 def decode_runs(items: Iterable[tuple[bytes, memoryview]], next_number: int) -> Iterator[Run]:
-    """Yield the runs of database entries as they are walked, oldest first; ends, whatever the walk meets."""
+    """Yield the runs of `ages` entries, oldest first; an error where they do not ascend, so it ends."""
     last: Run | None = None
     for key, value in items:
         run = decode_run(key, value, next_number)

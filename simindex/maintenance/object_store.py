@@ -41,7 +41,7 @@ class StoreError(SimIndexError, OSError):
         self.path = uri
 
     def parts(self) -> tuple[object, ...]:
-        """Return the parts of the message."""
+        """Return the message in parts, as an error names its arguments: the uri and what happened."""
         return self.path, ": ", self.strerror
 
     def __reduce__(self) -> tuple[type[StoreError], tuple[object, ...]]:

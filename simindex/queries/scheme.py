@@ -115,7 +115,7 @@ def _read_header(store: Store, stored: bytes) -> tuple[Header, bytes]:
 
 
 def _possible_blocks(simhash: SimHashConfig | None) -> Collection[int]:
-    """Return the numbers of blocks that an index of these settings can have been made with."""
+    """Return each count of fingerprint blocks that an index of these settings may have."""
     if simhash is None:
         return (0,)
     if simhash.blocks is not None:

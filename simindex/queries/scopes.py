@@ -82,7 +82,7 @@ class _Field:
         self.behind, self.state = view.manifest.next_number, view.state
 
     def of(self, values: Iterable[bytes]) -> np.ndarray:
-        """Return the owners of some values with their HAS_ bits, ascending."""
+        """Return `number << 2 | HAS_ bits` of the documents with such a value, of a copy its leader's."""
         digests = np.array(list(map(_digest, values)), dtype=np.uint64)
         known, owners = self._sorted
         firsts, ends = (np.searchsorted(known, digests, side).tolist() for side in ("left", "right"))

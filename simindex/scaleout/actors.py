@@ -25,7 +25,7 @@ _STOP_SECONDS = 30.0
 
 
 def require_place(place: str) -> None:
-    """Refuse a place that no node has."""
+    """Raise PlaceMissingError unless a node of the Ray cluster offers `place` as a resource."""
     if place not in ray_module().cluster_resources():
         raise PlaceMissingError(
             f"place: expected the resource of a node, found {place!r}, which no node has; start the node "

@@ -190,8 +190,8 @@ class Compared:
     def _firsts(
         self, leaders: np.ndarray, copies: np.ndarray, alike: Callable[[np.ndarray], np.ndarray]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return (age of the oldest document of the group of each number, whether the number is that of its
-        sketch); a group is what stored copies and pairs that are `alike` hold together."""
+        """Return for each rank (age of the oldest document in its group, whether that one has this rank's
+        sketch); a group is connected by stored copies and by pairs that are `alike`."""
         by_age, ages = self._by_age()
         every, oldest = np.arange(self._total, dtype=np.uint32), np.full(self._total, self._total)
         forest, sketch_of = Forest(self._total), every.copy()

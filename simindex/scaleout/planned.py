@@ -116,7 +116,7 @@ class PlannedJob:
 
     @property
     def is_done(self) -> bool:
-        """Whether the output is there."""
+        """Whether the job is marked as finished."""
         return os.path.exists(os.path.join(self.work, "done"))
 
     @property

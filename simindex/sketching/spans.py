@@ -143,7 +143,7 @@ class ShingleNumbers:
         self.own = self._numbered(tokens, self._learn)
 
     def of(self, tokens: np.ndarray) -> np.ndarray:
-        """Return the numbers of the runs of another text."""
+        """Return the number of each run in another text, -1 where the first text has no such run."""
         known = iter(self._known)
         return self._numbered(tokens, lambda values: _places_in(next(known), values))
 

@@ -54,7 +54,7 @@ class Registry:
         self._paused: list[Environment] = []  # between the hooks of one fork
 
     def close_unused(self, leaving: object = None) -> None:
-        """Close the environments that no handle but `leaving` has any more. The lock is not held."""
+        """Close environments that no handle but `leaving` uses. The caller must not hold the lock."""
         with self.lock:
             for identity, environment in list(self.environments.items()):
                 if leaving is not None:

@@ -214,7 +214,7 @@ class _HoldingRow(NamedTuple):
     held: HeldBy
 
     def contaminated(self) -> Contaminated:
-        """Return what a caller is given."""
+        """Return the row as the public `Contaminated`, with each item that it holds."""
         items = [Held(*item, share, spans) for item, share, spans in self._each()]
         return Contaminated(self.key, self.place, self.number, items)
 

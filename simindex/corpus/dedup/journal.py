@@ -109,7 +109,7 @@ class Journal:
         sync(self.folder)
 
     def drop(self) -> None:
-        """Remove it, with all that the job has in its folder."""
+        """Delete the job's folder: the journal and every file beside it."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def drop_work(self) -> None:

@@ -167,7 +167,7 @@ class LongRunRows:
         return np.unique(np.concatenate(found))
 
     def decide(self, *, stays: bool) -> None:
-        """Take note of what became of the next one, and go on."""
+        """Record whether the next row stays, and move on to the row after it."""
         if stays:
             words, fingerprint = self._own()
             for run in self._own_runs():

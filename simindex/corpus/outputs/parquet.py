@@ -70,7 +70,7 @@ class ParquetOutput(Output):
         self._rows, self.waiting = [], 0
 
     def write_head(self, row: Entry, note: Note | None = None) -> None:
-        """Write a part without rows."""
+        """Write a part with the columns of `row` and no rows, so that an empty output has a schema."""
         self._rows = [(row, note)]
         self._write_part(self._table().slice(0, 0))
 

@@ -113,7 +113,7 @@ class JsonLines(Encoder):
 
 
 def json_line(orjson: Any, values: Any, spells: bool = False) -> bytes:
-    """Return a line of JSON. Halves of characters are escaped, as an input may have them, or `spelled`."""
+    """Return a line of JSON. Lone surrogates are escaped (\\ud800), or with `spells` spelled out as text."""
     try:
         options = orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
         return bytes(orjson.dumps(values, option=options, default=_plain))
