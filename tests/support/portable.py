@@ -4,6 +4,8 @@ import os
 
 from simindex import system
 
-for name in ("posix_fadvise", "sched_getaffinity"):
-    delattr(os, name)
-system._MAPS = "/no such file"
+
+def pytest_configure() -> None:
+    for name in ("posix_fadvise", "sched_getaffinity"):
+        delattr(os, name)
+    system._MAPS = "/no such file"
