@@ -40,6 +40,9 @@ _STEP = 0.05
 _LEAST_MISSED = 0.005
 """Least share of missed rows that is printed."""
 
+_MOST_NAMES = 10
+"""Of inputs of which nothing stayed that are printed."""
+
 _ADVISED_RECALL = 0.95
 
 _SECONDS_A_LINE = 1.0
@@ -353,7 +356,11 @@ def _summarise(job: Job, output: str, as_json: bool) -> None:
         counts = {"read": state.read, "kept": state.kept, "removed": state.removed, "bounded": state.bounded}
         if state.documents:
             counts |= {"documents": state.documents, "documents_dropped": state.dropped}
-        rest = {"missed": round(job.missed, 4)} | asdict(job.tally) | {"was_done": job.was_done}
+        rest = (
+            {"missed": round(job.missed, 4), "emptied": state.emptied}
+            | asdict(job.tally)
+            | {"was_done": job.was_done}
+        )
         rest |= {"seconds": state.seconds}
         print_json(counts | rest | {"rows_per_second": rate})
         return
@@ -365,6 +372,9 @@ def _summarise(job: Job, output: str, as_json: bool) -> None:
         dropped = f"of {figure(state.dropped)} nothing is left"
         note(f"{counted(state.documents, 'document')}, {dropped}; their paragraphs:")
     note_rows(state, counted_bad(job.tally), noun)
+    if state.emptied:
+        names, others = ", ".join(state.emptied[:_MOST_NAMES]), len(state.emptied) - _MOST_NAMES
+        note(f"nothing stayed of: {names}{f' and {others:,} others' if others > 0 else ''}")
     note_found(job.missed, job.found_above(_STEP))
 
 

@@ -7,7 +7,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict
 from typing import Any, get_args
 
@@ -156,7 +156,7 @@ def deduplicate(
         id, text: the fields of rows of files, or columns of a table; ``None``: "id" and "text".
 
     Returns:
-        DedupReport(read, kept, removed, bounded, seconds, missed).
+        DedupReport(read, kept, removed, bounded, seconds, missed, emptied).
 
     Raises:
         JobError: the output exists, or the journal is another job's.
@@ -285,7 +285,8 @@ class Job:
                 raise
             raise _of_disk(exc, self._folder) from exc
         state = self.state
-        return DedupReport(state.read, state.kept, state.removed, state.bounded, state.seconds, self.missed)
+        counts = state.read, state.kept, state.removed, state.bounded
+        return DedupReport(*counts, state.seconds, self.missed, tuple(state.emptied))
 
     def begin(self) -> tuple[Journal, bool]:
         """Begin the journal, or take up what is there. Returns it, and whether there was something."""
@@ -380,10 +381,13 @@ class Job:
             texts = self._texts if self._keep == "first" else None
             Work(self, files, journal, text_field, texts).read(decided)
 
-    def _decisions(self, folder: str, into: Index | None) -> AbstractContextManager[Iterator[DecidedRows]]:
-        """Return what gives the rows that are not done yet, with their verdicts."""
-        by_lines = self.copies_lines and not self._explain
-        return self._steps(folder, into).decided(self.state.read, by_lines=by_lines)
+    @contextmanager
+    def _decisions(self, folder: str, into: Index | None) -> Iterator[Iterator[DecidedRows]]:
+        """Give the rows that are not done yet, with their verdicts."""
+        by_lines, steps = self.copies_lines and not self._explain, self._steps(folder, into)
+        with steps.decided(self.state.read, by_lines=by_lines) as decided:
+            self.state.emptied = steps.emptied()
+            yield decided
 
     def _steps(self, folder: str, into: Index | None) -> DedupSteps:
         """Return what decides the rows."""

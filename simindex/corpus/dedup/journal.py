@@ -47,6 +47,7 @@ class State:
     tally: dict[str, int] = field(default_factory=dict)  # of the input; see `inputs.Tally`
     items: int = 0  # of a decontamination
     short_items: int = 0  # those of fewer words than a shingle has
+    emptied: list[str] = field(default_factory=list)  # inputs of more than one row of which none stays
 
     def __post_init__(self) -> None:
         counts = [getattr(self, each.name) for each in fields(self) if each.type == "int"]

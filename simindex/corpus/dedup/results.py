@@ -43,6 +43,7 @@ class DedupReport(NamedTuple):
             with `exact` unless `recall` says otherwise, 0 by SimHash. Expected over pairs: rows of one family
             of copies are found or missed together, so the share in one collection varies more than that of
             as many independent rows.
+        emptied: the inputs of more than one row of which none stays.
     """
 
     read: int
@@ -51,6 +52,7 @@ class DedupReport(NamedTuple):
     bounded: int
     seconds: float
     missed: float = 0.0
+    emptied: tuple[str, ...] = ()
 
 
 class KeptRow(NamedTuple):

@@ -32,7 +32,13 @@ from simindex.corpus.dedup.results import NumberedVerdict
 from simindex.corpus.dedup.rows import READ_AHEAD, InputPart, PartRead, Rows, rows_of, rows_of_parts
 from simindex.corpus.dedup.sketches import ColumnTables, SketchedRows, SketchFiles, sketch_rows
 from simindex.corpus.dedup.star import ExactComparison, Outcome, Star, room_by_chance
-from simindex.corpus.dedup.verdict_file import VerdictReader, read_verdicts, verdicts_of, write_verdicts
+from simindex.corpus.dedup.verdict_file import (
+    VerdictReader,
+    emptied_inputs,
+    read_verdicts,
+    verdicts_of,
+    write_verdicts,
+)
 from simindex.corpus.dedup.writer_loop import DecidedRows
 from simindex.corpus.entries import Entries, PathEntries, Place, shown_key
 from simindex.corpus.outputs.rows import UnfitRowError
@@ -139,6 +145,11 @@ class DedupSteps:
             sketches = files.sketch_values(some, self._sketcher, of_rows)
             for number, (key, place, _) in zip(some.tolist(), origins, strict=True):
                 yield key, place, next(sketches), self._source_named(files, number)
+
+    def emptied(self) -> list[str]:
+        """Return the names of the inputs of more than one row of which none stays."""
+        with open(self._verdicts, "rb") as file:
+            return [self.entries.names[place] for place in emptied_inputs(file)]
 
     def _source_named(self, files: SketchFiles, number: int) -> dict[str, Any]:
         return source_named(self.source_fields, files.source(number)) if self.source_fields else {}

@@ -98,6 +98,23 @@ def _verdicts_in(file: IO[bytes]) -> Iterator[Iterator[NumberedVerdict]]:
             yield zip(numbers, (next(verdicts) if is_gone else None for is_gone in are_gone), strict=True)
 
 
+def emptied_inputs(file: IO[bytes]) -> list[int]:
+    """Return the places of the inputs of more than one row of which none stays, in an open file of
+    `write_verdicts`."""
+    parts, gone = pickle.load(file), [np.empty(0, dtype=np.int64)]
+    with suppress(EOFError):
+        while True:
+            numbers, are_gone, _ = pickle.load(file)
+            gone.append(np.array(numbers, dtype=np.int64)[np.array(are_gone, dtype=bool)])
+    counts = np.array([part.rows for part in parts], dtype=np.int64)
+    inputs = np.array([part.part.place for part in parts], dtype=np.int64)
+    # A row may go for one of the input and for a document of an index.
+    lost = inputs[np.searchsorted(np.cumsum(counts), np.unique(np.concatenate(gone)), side="right")]
+    num_rows = np.bincount(inputs.repeat(counts))
+    is_empty = (num_rows > 1) & (np.bincount(lost, minlength=len(num_rows)) == num_rows)
+    return [int(place) for place in np.flatnonzero(is_empty)]
+
+
 class VerdictReader:
     """Verdicts in the order of the rows, with what was `read`."""
 
