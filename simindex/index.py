@@ -1086,9 +1086,8 @@ class Index:
 
         One snapshot, the newest commit at the call, is walked; changes made meanwhile are not seen. The
         iterator has a handle of its own that pins it: the space of what is removed meanwhile is not used
-        again until the end, or `Pairs.close`. A pin ends early where the index is compacted, a writer of
-        the same process has to move the map, or the process forks: then the next step raises if anything was
-        committed.
+        again until the end, or `Pairs.close`. A pin ends early where the index is compacted, or the
+        process forks: then the next step raises if anything was committed.
 
         Args:
             threshold, recall: as in `query`. With `exact` or `texts` the recall is the share of the pairs
@@ -1568,9 +1567,9 @@ def open(  # noqa: A001 - the name is the public one, as in h5py and shelve
         layout: how segments are cut and merged, on creation; no result depends on it.
         refresh: "auto": each query sees the newest commit; "manual" (mode "r"): a pinned snapshot until
             `refresh` is called. A pin keeps the space of what is removed meanwhile, and of the whole old
-            file after a compaction of another process. It ends by itself when another handle of the
-            same process compacts, has to move the map or sees that the index was compacted, or when the
-            process forks: then parent and child take the newest at their next call, each for itself.
+            file after a compaction of another process. It ends by itself when another handle of the same
+            process compacts or sees that the index was compacted, or when the process forks: then parent and
+            child take the newest at their next call, each for itself.
             An iteration that meets its end raises `SimIndexError` and mixes nothing.
             Where another index has taken the place of this one (its folder was moved or built anew, or a link
             switched), a handle raises `ClosedError` within a second, a pinned one at `refresh`: open again.

@@ -210,7 +210,7 @@ class Environment:
         lock_inode: of its lock file; ``None`` where there is none.
         handles: the stores that share it.
         databases: LMDB's handles by name; none where the file holds nothing yet.
-        map_generation: another one when the map moves; addresses from before are void.
+        map_generation: another one with each file that is mapped; addresses from before are void.
         checked_id: newest transaction id without a mark of a compaction.
         looked_at: when its path was last looked at, by the monotonic clock.
         are_records_proven: whether LMDB may follow the tree of the records; see `prove_records`.

@@ -137,7 +137,7 @@ def test_visitor_whose_thread_goes_on_while_it_is_looked_for_is_not_forgotten(
 def test_wait_for_another_holder_that_is_broken_off_does_not_let_everybody_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The other one moves the map meanwhile."""
+    """The other one changes over to another file meanwhile."""
     store = bare_store(tmp_path / "i")
     environment = store.environment()
     is_alone, end_now = threading.Event(), threading.Event()
