@@ -15,12 +15,10 @@ from simindex.all_pairs.edges import edges_between, ends_of
 from simindex.all_pairs.plan import PairPlan, WalkPlan
 from simindex.all_pairs.tables import Tables
 from simindex.format.rows import NO_VALUE, PAIR_ROW
+from simindex.sketching.hash_family import equal_rows
 
 PAIRS = 1 << 20
 """Pairs that are compared in one go: some 50 bytes each."""
-
-_SEVEN_BITS = np.uint64(0x7F7F7F7F7F7F7F7F)
-_ROWS_OF_WORD = 8
 
 
 def edges_of_runs(
@@ -116,18 +114,3 @@ def first_met(source: Tables, walk: WalkPlan, place: int, pairs: np.ndarray) -> 
             is_here |= is_open & is_common & (own - np.uint64(first) <= np.uint64(behind - first - 1))
         is_open &= ~is_common
     return pairs[is_here]
-
-
-def equal_rows(words: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Return how many of the eight bytes of each word are those of the other.
-
-    >>> equal_rows(np.array([0x0102030405060708], dtype=np.uint64), np.array([0x01FF0304], dtype=np.uint64))
-    array([0], dtype=uint8)
-    >>> equal_rows(np.array([0x0102030405060708], dtype=np.uint64), np.array([0x05060700], dtype=np.uint64))
-    array([3], dtype=uint8)
-    """
-    unlike = words ^ others
-    # The top bit of each byte that is not 0 (Warren, Hacker's Delight, 6-1).
-    unlike = (((unlike & _SEVEN_BITS) + _SEVEN_BITS) | unlike) & ~_SEVEN_BITS
-    equal: np.ndarray = np.uint8(_ROWS_OF_WORD) - np.bitwise_count(unlike)
-    return equal

@@ -16,6 +16,7 @@ from simindex.queries.scopes import FEW_OWNERS
 from simindex.queries.view import View
 from simindex.queries.where import Filter
 from simindex.segments.directory import Directory
+from simindex.sketching.hash_family import equal_rows
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, SketchBatch
 
 
@@ -123,16 +124,15 @@ def _compared(
     present = int(batch.present[query])
     if not present & wanted.needs:
         return np.empty(0, dtype=MATCHES)
-    differing = words ^ batch.words[query]
     if wanted.prefix_bits:
         behind = np.uint64(64 - wanted.prefix_bits)
-        shares = (differing >> behind == 0).any(axis=1)
-        numbers, fingerprints, differing = numbers[shares], fingerprints[shares], differing[shares]
+        shares = ((words ^ batch.words[query]) >> behind == 0).any(axis=1)
+        numbers, words, fingerprints = numbers[shares], words[shares], fingerprints[shares]
     rows = np.zeros(len(numbers), dtype=MATCHES)
     rows["number"], rows["query"] = numbers, query
     rows["agree"] = rows["distance"] = NO_VALUE
-    if present & HAS_SIGNATURE and differing.shape[1]:
-        rows["agree"] = np.count_nonzero(differing.view(np.uint8) == 0, axis=1)
+    if present & HAS_SIGNATURE and words.shape[1]:
+        rows["agree"] = equal_rows(words, batch.words[query]).sum(axis=1)
     if present & HAS_FINGERPRINT and wanted.has_distances:
         rows["distance"] = np.bitwise_count(fingerprints ^ batch.fingerprints[query])
     return rows[(rows["agree"] >= wanted.min_agree) & (rows["distance"] <= wanted.max_distance)]

@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from simindex import _kernel
-from simindex.all_pairs.candidates import equal_rows, places_within
+from simindex.all_pairs.candidates import places_within
 from simindex.all_pairs.edges import SortedEdges, ends_of
 from simindex.all_pairs.plan import DEFAULT_MEMORY_BYTES, PairPlan
 from simindex.all_pairs.ranges import Edges
@@ -32,6 +32,7 @@ from simindex.sketching.common_shingles import (
     estimate_without,
 )
 from simindex.sketching.estimate import Estimate, best_estimate, share_held
+from simindex.sketching.hash_family import equal_rows
 
 SCORED_EDGE = np.dtype([("edge", np.uint64), ("scores", np.uint32)])
 """An edge, an end in the upper half and one in the lower, and its score: lower is more similar."""
