@@ -35,6 +35,7 @@ from simindex.corpus.dedup.star import ExactComparison, Outcome, Star, room_by_c
 from simindex.corpus.dedup.verdict_file import (
     VerdictReader,
     emptied_inputs,
+    read_gone,
     read_verdicts,
     verdicts_of,
     write_verdicts,
@@ -133,8 +134,7 @@ class DedupSteps:
         files = self._sketch_files()
         stays = np.ones(files.count, dtype=bool)
         with open(self._verdicts, "rb") as file:
-            gone = (number for number, verdict in read_verdicts(file)[1] if verdict is not None)
-            stays[np.fromiter(gone, dtype=np.uint32)] = False
+            stays[read_gone(file)[1]] = False
         numbers = self._order(files).numbers_of(np.arange(files.count, dtype=np.uint32))
         numbers = numbers[stays[numbers]]
         assert files.mark is not None

@@ -88,28 +88,36 @@ def read_verdicts(file: IO[bytes]) -> tuple[Any, Iterator[NumberedVerdict]]:
     return pickle.load(file), chain.from_iterable(_verdicts_in(file))
 
 
+def read_gone(file: IO[bytes]) -> tuple[Any, np.ndarray]:
+    """Return what was `read`, and the numbers of the rows that go, int64, ascending and each once."""
+    read = pickle.load(file)
+    gone = [np.array(numbers)[np.array(are_gone, dtype=bool)] for numbers, are_gone, _ in _blocks(file)]
+    # A row may go for one of the input and for a document of an index.
+    return read, np.unique(np.concatenate([np.empty(0, dtype=np.int64), *gone]))
+
+
 def _verdicts_in(file: IO[bytes]) -> Iterator[Iterator[NumberedVerdict]]:
+    for numbers, are_gone, columns in _blocks(file):
+        if columns:
+            columns[_PLACE] = map(Place._make, columns[_PLACE])
+        verdicts = map(Verdict._make, zip(*columns, strict=True))
+        yield zip(numbers, (next(verdicts) if is_gone else None for is_gone in are_gone), strict=True)
+
+
+def _blocks(file: IO[bytes]) -> Iterator[tuple[Sequence[int], list[bool], list[Any]]]:
+    """Yield numbers, whether each of these rows goes, and the columns of the verdicts on those that do."""
     with suppress(EOFError):
         while True:
-            numbers, are_gone, columns = pickle.load(file)
-            if columns:
-                columns[_PLACE] = map(Place._make, columns[_PLACE])
-            verdicts = map(Verdict._make, zip(*columns, strict=True))
-            yield zip(numbers, (next(verdicts) if is_gone else None for is_gone in are_gone), strict=True)
+            yield pickle.load(file)
 
 
 def emptied_inputs(file: IO[bytes]) -> list[int]:
     """Return the places of the inputs of more than one row of which none stays, in an open file of
     `write_verdicts`."""
-    parts, gone = pickle.load(file), [np.empty(0, dtype=np.int64)]
-    with suppress(EOFError):
-        while True:
-            numbers, are_gone, _ = pickle.load(file)
-            gone.append(np.array(numbers, dtype=np.int64)[np.array(are_gone, dtype=bool)])
+    parts, gone = read_gone(file)
     counts = np.array([part.rows for part in parts], dtype=np.int64)
     inputs = np.array([part.part.place for part in parts], dtype=np.int64)
-    # A row may go for one of the input and for a document of an index.
-    lost = inputs[np.searchsorted(np.cumsum(counts), np.unique(np.concatenate(gone)), side="right")]
+    lost = inputs[np.searchsorted(np.cumsum(counts), gone, side="right")]
     num_rows = np.bincount(inputs.repeat(counts))
     is_empty = (num_rows > 1) & (np.bincount(lost, minlength=len(num_rows)) == num_rows)
     return [int(place) for place in np.flatnonzero(is_empty)]
