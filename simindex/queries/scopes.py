@@ -54,10 +54,10 @@ class _Field:
 
     def __init__(self) -> None:
         self.behind, self.state = 0, (-1, -1)
-        self._sorted = np.empty(
-            (2, 0), np.uint64
-        )  # digests of values; owners and HAS_ bits of their sketches
-        self._last = array("Q")  # the same, in turn, of documents that came later
+        self._sorted = np.empty((2, 0), np.uint64)
+        """Digests of values; owners and HAS_ bits of their sketches."""
+        self._last = array("Q")
+        """The same, in turn, of documents that came later."""
 
     def is_mostly_removed(self, view: Committed) -> bool:
         """Whether to begin anew, for most of what is known is of removed documents."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import compress
 from typing import Any
 
+from simindex.errors import ArgumentTypeError
 from simindex.format.records import FoundRecord, decode_found, pack_metadata
 
 Where = Mapping[str, object] | Callable[[Any], object]
@@ -33,15 +34,13 @@ class Filter:
         self._test: Callable[[Any], object] = self._has_values
         if not isinstance(where, Mapping):
             if not callable(where):
-                raise TypeError(
-                    "where: expected a mapping of metadata fields to values or a callable, found "
-                    f"{type(where).__name__}"
-                )
+                expected = "a mapping of metadata fields to values or a callable"
+                raise ArgumentTypeError("where", expected, type(where).__name__)
             self._test = where
             return
         for field, value in where.items():
             if not isinstance(field, str):
-                raise TypeError(f"where: expected names of fields, str, found {type(field).__name__}")
+                raise ArgumentTypeError("where", "names of fields, str", type(field).__name__)
             values = value if isinstance(value, _SEVERAL) else (value,)
             self.fields.append((field, frozenset(map(pack_metadata, values))))
             self._texts.append(frozenset(each for each in values if type(each) is str))
