@@ -1487,20 +1487,20 @@ class Index:
         """Return figures for a monitoring system, under names that stay; what counts is of this handle.
 
         Returns:
-            Since it was opened: queries, truncated (answers that may lack matches), commits, inserted and
-            removed documents, written_bytes (of stored values), waited_seconds (for another writer, at the
-            opening). As it is now: documents, segments, file_bytes, used_bytes (of pages in use: the rest is
-            free, or held back by snapshots), snapshots (being read, by any process), snapshot_lag (commits
-            that the oldest of them is behind).
+            Since it was opened: queries, candidates (stored sketches that they were compared with), truncated
+            (answers that may lack matches), commits, inserted and removed documents, written_bytes (of stored
+            values), waited_seconds (for another writer, at the opening). As it is now: documents, segments,
+            file_bytes, used_bytes (of pages in use: the rest is free, or held back by snapshots), snapshots
+            (being read, by any process), snapshot_lag (commits that the oldest of them is behind).
 
         >>> import simindex
         >>> with simindex.open(":memory:") as index:
         ...     index.insert("a", "some text")
-        ...     index.query("some other text")
+        ...     len(index.query("Some text!"))
         ...     figures = index.metrics()
-        []
-        >>> figures["queries"], figures["commits"], figures["documents"]
-        (1, 1, 1)
+        1
+        >>> figures["queries"], figures["candidates"], figures["commits"], figures["documents"]
+        (1, 1, 1, 1)
         """
         counts = self._counts
         ids = self._store.snapshots()
@@ -1509,6 +1509,7 @@ class Index:
             figures = self._store.figures(txn)
         return {
             "queries": counts.queries,
+            "candidates": self._reader.compared[0],
             "truncated": counts.truncated,
             "commits": counts.commits,
             "inserted": counts.inserted,

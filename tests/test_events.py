@@ -6,6 +6,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +18,7 @@ from support.faults import set_bound
 from support.stored import flipped, store_values, stored_values
 
 import simindex
-from simindex import Config, CorruptIndexError, Layout
+from simindex import Config, CorruptIndexError, Index, Layout
 from simindex.events import EVENTS
 
 SMALL, TINY = Config(num_perm=64), Layout(2, 64, 4096)
@@ -215,6 +217,33 @@ def test_truncated_answers_are_logged_once_a_minute_and_counted(
         ]
         figures = index.metrics()
         assert (figures["queries"], figures["truncated"]) == (7, 6)
+
+
+def test_candidates_are_counted_by_every_way_to_ask_and_by_each_handle_for_itself(tmp_path: Path) -> None:
+    def candidates_of(ask: Callable[[Index], object]) -> list[float]:
+        before = [handle.metrics()["candidates"] for handle in (index, reader)]
+        ask(index)
+        after = [handle.metrics()["candidates"] for handle in (index, reader)]
+        return [new - old for old, new in zip(before, after, strict=True)]
+
+    def ask_all_at_once(index: Index) -> None:
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda _: index.query(text(1), 0.5), range(200)))
+
+    with simindex.open(tmp_path / "i", config=SMALL) as index, simindex.open(tmp_path / "i", "r") as reader:
+        index.insert_many([(n, [*text(1), str(n)], {"half": n % 2}) for n in range(8)])
+        index.insert("other", text(2))
+        assert candidates_of(lambda index: index.query(text(1), 0.5)) == [8, 0]
+        assert candidates_of(lambda index: index.query_many([text(1)] * 100, 0.5)) == [800, 0]
+        near = len(index.query_simhash([*text(1), "0"]))
+        assert near
+        assert candidates_of(lambda index: index.query_simhash([*text(1), "0"])) == [near, 0]
+        assert candidates_of(lambda index: index.query(text(1), 0.5, where={"half": 1})) == [8, 0]
+        assert candidates_of(lambda index: index.query(text(9), 0.5)) == [0, 0]
+        assert candidates_of(ask_all_at_once) == [1600, 0]
+        with index.transaction():
+            index.insert("new", text(1))
+            assert candidates_of(lambda index: index.query(text(1), 0.5)) == [9, 0]
 
 
 def test_metrics_are_numbers_that_add_up(tmp_path: Path) -> None:

@@ -340,6 +340,7 @@ typedef struct {
     uint64_t sketches_per_chunk;  /* a multiple of sketches_per_block, or less than it */
     uint64_t sketches_per_block, fences_per_chunk, bands;
     uint64_t map, map_bytes, file; /* what stored chunks are mapped from: a descriptor; map_bytes 0: none */
+    uint64_t compared; /* address of a uint64_t, added to by any thread: stored sketches that queries compared; 0: none */
 } directory;
 
 static inline const segment_row *segment_at(const directory *dir, uint64_t segment) {

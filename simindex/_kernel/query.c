@@ -21,6 +21,7 @@ typedef struct {
     bucket_part *parts;    /* a segment each */
     int ahead;             /* whether pages are asked for before they are touched */
     int by_fingerprint;
+    uint64_t compared;     /* candidates so far */
 } search;
 
 /* `lookups` for one query of so many tables, or so many keys of one table. */
@@ -33,6 +34,8 @@ static outcome open_search(search *s, const directory *dir, size_t num_lookups, 
 }
 
 static outcome close_search(search *s, outcome end) {
+    if (s->compared && s->dir->compared)
+        __atomic_fetch_add((uint64_t *)s->dir->compared, s->compared, __ATOMIC_RELAXED);
     free(s->lookups);
     free(s->probes);
     free(s->parts);
@@ -253,6 +256,7 @@ static outcome compare_candidates(search *s, const wanted *want, size_t count) {
     const directory *dir = s->dir;
     guessed guesses[RING];
     outcome end;
+    s->compared += count;
     for (size_t i = 0; i < count + 2 * FETCH_AHEAD; i++) {
         size_t found = i - FETCH_AHEAD, compared = found - FETCH_AHEAD;
         if (i >= 2 * FETCH_AHEAD &&

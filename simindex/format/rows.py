@@ -54,9 +54,10 @@ SHINGLE_RUN = np.dtype([("place", np.uint32), ("first", np.uint32), ("behind", n
 SEGMENT_ROW = struct.Struct("=5Q")
 """A segment: base, span, the addresses of its table rows and of its sketch column's chunk rows, sketches."""
 
-DIRECTORY = struct.Struct("=11Q")
+DIRECTORY = struct.Struct("=12Q")
 """The address of the segments' rows, segments, tables; entries and sketches a chunk, sketches a block, fences
-a chunk; bands; address and bytes of the map of a file, and its descriptor."""
+a chunk; bands; address and bytes of the map of a file, and its descriptor; the address of a count of compared
+sketches."""
 
 MATCH = struct.Struct("<QIHH")
 """A match: number, query, agreeing rows, distance."""

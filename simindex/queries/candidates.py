@@ -74,7 +74,8 @@ def found_where(view: View, where: Filter, batch: SketchBatch, run: Run, wanted:
             return run(view.directory, is_wide=True) if is_cut.any() else found
         parts.append(rows[~np.isin(rows["query"], asked)])
     # What is not committed is searched for; its segments are in memory.
-    newest = run(Directory(view.scheme.tables, view.pending.segments), is_wide=True)
+    of_newest = Directory(view.scheme.tables, view.pending.segments, compared=view.directory.compared)
+    newest = run(of_newest, is_wide=True)
     found = found or newest
     rows, stored = np.frombuffer(newest.matches, dtype=MATCHES), _stored_sketches(view, *owners, wanted.needs)
     parts.append(rows[np.isin(rows["query"], asked)])

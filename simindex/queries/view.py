@@ -112,6 +112,8 @@ class Reader:
         self._tables = scheme.tables
         self._last: Snapshot | None = None
         self.expected = Expected()
+        self.compared = array("Q", [0])
+        """Stored sketches that queries compared, which the kernel counts."""
         self._scopes = Scopes()
 
     def view(self, txn: ReadTransaction) -> View:
@@ -144,7 +146,7 @@ class Reader:
                 manifest = decode_manifest(stored)
                 self._require_possible(txn, manifest)
             segments = [known.get(entry.id) or self.load(txn, entry) for entry in manifest.segments]
-            directory = Directory(self._tables, segments, txn.mapped_file())
+            directory = Directory(self._tables, segments, txn.mapped_file(), self.compared)
             fresh = Snapshot(txn.id, txn.map_generation, stored, manifest, directory, self._scopes)
         self._last = fresh
         return fresh
@@ -225,6 +227,7 @@ class View:
                 scheme.tables,
                 [*snapshot.directory.segments, *self.pending.segments],
                 snapshot.directory.mapped,
+                snapshot.directory.compared,
             )
 
     def with_pending(self, pending: PendingView | None) -> View:

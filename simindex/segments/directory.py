@@ -263,29 +263,32 @@ class Directory:
     """All live segments of a snapshot, oldest first, and searches, which release the GIL; valid while the map
     stays."""
 
-    __slots__ = "_rows", "geometry", "header", "mapped", "segments"
+    __slots__ = "_rows", "compared", "geometry", "header", "mapped", "segments"
 
     def __init__(
         self,
         geometry: Geometry,
         segments: Sequence[Segment | MemorySegment],
         mapped: MappedFile | None = None,
+        compared: array[int] | None = None,
         rows: bytes | None = None,
     ) -> None:
-        """Join segments; `mapped` is the file that they are mapped from, `rows` theirs where they are joined
-        already."""
-        self.geometry, self.mapped, self.segments = geometry, mapped, segments
+        """Join segments; `mapped` is the file that they are mapped from, `compared` counts the stored
+        sketches that queries compare, `rows` are the segments' where they are joined already."""
+        self.geometry, self.mapped, self.segments, self.compared = geometry, mapped, segments, compared
         self._rows = b"".join([segment.row for segment in segments]) if rows is None else rows
         self.header = DIRECTORY.pack(
             _kernel.address(self._rows) if segments else 0,
             len(segments),
             *geometry.figures,
             *(mapped.place if mapped else (0, 0, 0)),
+            0 if compared is None else _kernel.address(compared),
         )
 
     def with_newest(self, segment: Segment) -> Directory:
         """Return a directory with one segment more."""
-        return Directory(self.geometry, [*self.segments, segment], self.mapped, self._rows + segment.row)
+        rows = self._rows + segment.row
+        return Directory(self.geometry, [*self.segments, segment], self.mapped, self.compared, rows)
 
     def warm(self) -> int:
         """Read the filters, fences and bitmaps that are not in memory, which every search looks at; returns

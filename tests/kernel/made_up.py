@@ -142,7 +142,7 @@ class MadeUp:
         self.tables = table
         per_chunk = entries_per_chunk, sketches_per_chunk, self.sketch_page[0], fences_per_chunk
         at_rows = self._address(np.frombuffer(segment_rows, np.uint64))
-        header = rows.DIRECTORY.pack(at_rows, len(segments), num_tables, *per_chunk, bands, 0, 0, 0)
+        header = rows.DIRECTORY.pack(at_rows, len(segments), num_tables, *per_chunk, bands, 0, 0, 0, 0)
         self.header = np.frombuffer(header, np.uint64)
 
     def forget_checked(self) -> None:
