@@ -25,16 +25,13 @@ from simindex.maintenance.backup_folder import FolderTarget, open_folder
 from simindex.maintenance.backup_parts import (
     SMALL,
     Counter,
-    Piece,
     Step,
-    checked_value,
-    digest_of,
-    pieces_of,
     segment_parts,
 )
 from simindex.maintenance.backup_store import StoreTarget
 from simindex.maintenance.object_store import open_store
 from simindex.maintenance.reports import BackupReport
+from simindex.maintenance.stored_segment import Piece, StoredSegment, checked_value, pieces_of
 from simindex.queries.scheme import Scheme
 from simindex.queries.view import stored_manifest
 from simindex.remote import is_remote
@@ -125,10 +122,9 @@ class _Copying:
                 )
             for entry in manifest.segments:
                 if entry.id in held:
-                    pieces = pieces_of(self._tables, entry)
-                    digest = digest_of(entry, pieces, partial(txn.get, "segments"))
-                    if target.reuses(entry, digest):
-                        self._reused[entry.id] = sum(piece.num_bytes for piece in pieces)
+                    stored = StoredSegment(self._tables, entry, partial(txn.get, "segments"))
+                    if target.reuses(entry, stored.digest()):
+                        self._reused[entry.id] = sum(piece.num_bytes for piece in stored.pieces)
             small = sum(size for name, size in txn.sizes().items() if name in SMALL)
         coming = (pieces_of(self._tables, entry) for entry in self._missing(manifest))
         missing = sum(piece.num_bytes for pieces in coming for piece in pieces)

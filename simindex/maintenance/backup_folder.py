@@ -40,9 +40,8 @@ from simindex.maintenance.backup_parts import (
     Step,
     batched,
     checked,
-    digest_of,
-    pieces_of,
 )
+from simindex.maintenance.stored_segment import StoredSegment
 from simindex.maintenance.work_folder import place_of, work_folder
 from simindex.queries.scheme import Scheme, scheme_of
 from simindex.queries.view import stored_manifest, stored_notes
@@ -153,9 +152,8 @@ class FolderTarget:
         """Return True: the older backup has the segment. Raises BackupTargetError where it has another."""
         if self._held[entry.id] == entry:
             with self._store.reading() as txn:
-                held = digest_of(entry, pieces_of(self._tables, entry), partial(txn.get, "segments"))
-            if held == digest:
-                return True
+                if StoredSegment(self._tables, entry, partial(txn.get, "segments")).digest() == digest:
+                    return True
         raise BackupTargetError(
             f"{self.name}: expected segment {entry.id} as the index has it, found another one: the backup is "
             "damaged (simindex check), or the index was restored from an older one and went on otherwise; "

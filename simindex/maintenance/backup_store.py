@@ -35,14 +35,13 @@ from simindex.format.meta import (
 from simindex.maintenance.backup_parts import (
     SMALL,
     Counter,
-    Digest,
-    Piece,
     Step,
     checked,
     cut,
     segment_parts,
 )
 from simindex.maintenance.object_store import MissingObjectError, Objects, StoreError
+from simindex.maintenance.stored_segment import Digest, Piece
 from simindex.queries.scheme import Scheme
 from simindex.storage.environment import ReadTransaction
 from simindex.storage.store import MOVED_KEY, Store

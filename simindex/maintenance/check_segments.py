@@ -1,8 +1,8 @@
 """Check one segment: values, seals, filters, bitmaps, and agreement with the records.
 
-`StoredTables` proves seals, order and range of numbers as a segment's entries are read; they are written once
-more, which has to give the bytes that are stored, filters and bitmaps among them; and `Agreement` compares
-them with the sketches and the records. A few bytes a document are held; sets of entries are compared by sums
+`StoredSegment` proves seals, order and range of numbers as entries are read; they are written once more,
+which has to give the bytes that are stored, filters and bitmaps among them; and `Agreement` compares them
+with the sketches and the records. A few bytes a document are held; sets of entries are compared by sums
 (`Sum`).
 """
 
@@ -24,10 +24,9 @@ from simindex.format.layout import (
     KEY_TABLE,
     SegmentEntry,
 )
-from simindex.maintenance.backup_parts import Piece, pieces_of
 from simindex.maintenance.check_documents import DOCUMENT, Documents, Found, Sum
 from simindex.maintenance.reports import Problem
-from simindex.maintenance.stored_tables import StoredTables
+from simindex.maintenance.stored_segment import Piece, StoredSegment
 from simindex.queries.scheme import Scheme
 from simindex.segments.build import Puts, SegmentWriter
 from simindex.sketching.sample import num_entries, sample_top
@@ -278,7 +277,8 @@ class SegmentCheck:
         """Args: values: everything that is stored under the segment's id; found: called with each problem."""
         self._scheme, self._entry, self._values, self._found = scheme, entry, values, found
         self._tables = scheme.tables
-        self._pieces = {piece.key: piece for piece in pieces_of(scheme.tables, entry)}
+        self._stored = StoredSegment(scheme.tables, entry, values.get)
+        self._pieces = {piece.key: piece for piece in self._stored.pieces}
 
     def _report(self, message: str, table: str | None = None, **where: object) -> None:
         entry = self._entry
@@ -295,28 +295,25 @@ class SegmentCheck:
 
     # ---- what is stored at all ----
 
-    def check_values(self) -> set[bytes]:
+    def check_values(self) -> None:
         """Prove that there are the values that the manifest names, each of its length."""
-        lost = set[bytes]()
-        for key, piece in self._pieces.items():
-            value = self._values.get(key)
-            if value is None or len(value) != piece.num_bytes:
-                found = "nothing" if value is None else f"{len(value)} bytes"
-                self._report_piece(f"expected {piece.num_bytes} bytes, found {found}", piece)
-                lost.add(key)
+        for piece in self._stored.missing():
+            value = self._values.get(piece.key)
+            found = "nothing" if value is None else f"{len(value)} bytes"
+            self._report_piece(f"expected {piece.num_bytes} bytes, found {found}", piece)
         for key in self._values.keys() - self._pieces.keys():
             self._report("expected no such value of a live segment, found one", first_key=key.hex())
-        return lost
 
     # ---- what the values say ----
 
     def check_tables(self, documents: Documents, sums: Sum, advance: Callable[[int], None]) -> None:
         """Prove everything else."""
-        lost = self.check_values()
-        if lost and not self._entry.chunked:
+        self.check_values()
+        stored = self._stored
+        if not self._entry.chunked and stored.missing():
             return
         try:
-            stored = StoredTables(self._tables, self._entry, self._values.get)
+            _ = stored.whole
         except CorruptIndexError as exc:
             self._report(str(exc), exc.table)
             return

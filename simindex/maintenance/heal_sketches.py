@@ -19,8 +19,7 @@ from simindex.errors import CorruptIndexError
 from simindex.format.chunks import Chunk, WholeSegment, read_chunk, read_whole_segment, seals_of_sketches
 from simindex.format.keys import whole_segment_key
 from simindex.format.layout import FIRST_BAND_TABLE, KEY_TABLE, SegmentEntry
-from simindex.maintenance.backup_parts import Piece, pieces_of
-from simindex.maintenance.stored_tables import SegmentSamples, StoredTables
+from simindex.maintenance.stored_segment import Piece, SegmentSamples, StoredSegment
 from simindex.queries.scheme import Scheme
 
 
@@ -44,25 +43,19 @@ class SegmentRemains:
         self.key_hashes = np.empty(0, dtype=np.uint64)
         self.is_key_table_whole = False
         self.is_lost = True
-        self._stored: StoredTables | None = None
+        self._stored = StoredSegment(self._tables, entry, values.get)
         self._load()
 
     def _load(self) -> None:
         with suppress(CorruptIndexError):
-            self._stored = StoredTables(self._tables, self._entry, self._values.get)
-            self.is_lost = False
             self.key_hashes, numbers = self._table(KEY_TABLE)
+            self.is_lost = False
             self.key_numbers = numbers + self._entry.base
             self.is_key_table_whole = len(numbers) == self._entry.num_keys
 
     def missing(self) -> list[Piece]:
         """Return the chunks of tables and sketches, or the one value, that are not there."""
-        return [
-            piece
-            for piece in pieces_of(self._tables, self._entry)
-            if (piece.column is None or piece.column.page_bytes)
-            and len(self._values.get(piece.key, b"")) != piece.num_bytes
-        ]
+        return [piece for piece in self._stored.missing() if piece.column is None or piece.column.page_bytes]
 
     def adopt(self, piece: Piece, pages: memoryview) -> bool:
         """Take pages for a missing value where a block, or the one value, fits its seal; whether it does."""
@@ -81,21 +74,20 @@ class SegmentRemains:
     def _table(self, table: int) -> tuple[np.ndarray, np.ndarray]:
         """Return keys and relative numbers, int64, of the entries of a table whose seals fit."""
         parts = [(np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64))]
-        if self._stored is not None:
-            parts += [(keys, numbers.astype(np.int64)) for keys, numbers in self._stored.entries(table)]
+        parts += [(keys, numbers.astype(np.int64)) for keys, numbers in self._stored.entries(table)]
         keys, numbers = map(np.concatenate, zip(*parts, strict=True))
         return keys, numbers
 
     def samples(self, earlier: SegmentSamples, leaders: Iterable[int]) -> SegmentSamples:
         """Return the entries of the shingle table whose seals fit, and those of earlier leaders."""
-        entries = () if self._stored is None else self._stored.entries(self._tables.shingle_table)
+        entries = () if self.is_lost else self._stored.entries(self._tables.shingle_table)
         return SegmentSamples(self._entry.base, entries, earlier, leaders)
 
     # ---- rows ----
 
     def rows(self, known: np.ndarray, hashes: np.ndarray) -> np.ndarray:
         """Return the `sketch_rows` that can be had, in order, for records of known numbers and key hashes."""
-        found = self._confirmed(known, hashes) if self._stored is None else self._of_chunks(self._stored)
+        found = self._confirmed(known, hashes) if self.is_lost else self._of_chunks()
         rows = np.concatenate([np.empty(0, dtype=sketch_rows(self._tables.bands)), *found])
         _, last = np.unique(rows["number"][::-1], return_index=True)  # of one number the last
         rows = rows[len(rows) - 1 - last]
@@ -109,11 +101,11 @@ class SegmentRemains:
         rows["words"], rows["fingerprint"], rows["by_tables"] = words, prints, by_tables
         return rows
 
-    def _of_chunks(self, stored: StoredTables) -> list[np.ndarray]:
+    def _of_chunks(self) -> list[np.ndarray]:
         """Return the sketches of sound blocks, behind those that the tables have where a block is not."""
         by_tables: _ByNumber | None = None
         found = list[np.ndarray]()
-        for key, chunk in stored.chunks(self._tables.count):
+        for key, chunk in self._stored.chunks(self._tables.count):
             if chunk is None or not chunk.is_sound.all():
                 by_tables = by_tables or _ByNumber(self._scheme, self._table)
             if chunk is None:

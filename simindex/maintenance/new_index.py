@@ -33,7 +33,7 @@ from simindex.format.meta import Manifest
 from simindex.format.packed import Packed
 from simindex.format.records import NIL, decode_kept
 from simindex.format.seals import pack
-from simindex.maintenance.stored_tables import StoredSamples
+from simindex.maintenance.stored_segment import StoredSamples
 from simindex.maintenance.work_folder import place_of, work_folder
 from simindex.queries.scheme import Scheme, scheme_of
 from simindex.queries.view import View

@@ -30,7 +30,7 @@ from simindex.maintenance.check_documents import runs_of, times_of_runs
 from simindex.maintenance.heal_sketches import SegmentRemains, sketch_rows
 from simindex.maintenance.new_index import BATCH, making, saved_documents, store_documents
 from simindex.maintenance.reports import RepairReport
-from simindex.maintenance.stored_tables import SegmentSamples
+from simindex.maintenance.stored_segment import SegmentSamples
 from simindex.maintenance.subprocess_call import Send, run
 from simindex.maintenance.work_folder import forget
 from simindex.queries.scheme import Scheme, scheme_of_header

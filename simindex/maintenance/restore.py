@@ -20,10 +20,11 @@ from simindex.errors import CorruptIndexError
 from simindex.format.backup_objects import Part, StoredBackup, decode_entries, part_of
 from simindex.format.layout import SegmentEntry
 from simindex.format.meta import CONFIG_KEY, MANIFEST_KEY, decode_header, decode_manifest
-from simindex.maintenance.backup_parts import SMALL, Digest, Piece, checked_value, pieces_of
+from simindex.maintenance.backup_parts import SMALL
 from simindex.maintenance.backup_store import PARTS, pieces_in, read_manifest
 from simindex.maintenance.object_store import MissingObjectError, Objects, open_store
 from simindex.maintenance.reports import RestoreReport
+from simindex.maintenance.stored_segment import Digest, Piece, checked_value, pieces_of
 from simindex.maintenance.work_folder import place_of, work_folder
 from simindex.queries.scheme import Scheme, scheme_of_header
 from simindex.storage.environment import WriteTransaction

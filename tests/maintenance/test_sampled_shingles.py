@@ -11,7 +11,7 @@ import simindex
 from simindex import Config, Layout, Sketch, Sketcher, textbook
 from simindex.format.chunks import hashes_of_shingle_keys
 from simindex.maintenance.new_index import opened
-from simindex.maintenance.stored_tables import StoredTables
+from simindex.maintenance.stored_segment import StoredSegment
 from simindex.queries.view import EVERY
 
 CONFIG = Config(num_perm=16, containment=4)
@@ -44,7 +44,7 @@ def stored(path: Path) -> set[tuple[int, int]]:
         with session.store.reading() as txn:
             view = session.reader.committed_view(txn)
             for entry in view.manifest.segments:
-                read = StoredTables(tables, entry, lambda key: txn.get("segments", key))
+                read = StoredSegment(tables, entry, lambda key: txn.get("segments", key))
                 for keys, numbers in read.entries(tables.shingle_table):
                     hashes = hashes_of_shingle_keys(keys).tolist()
                     for x, number in zip(hashes, numbers.tolist(), strict=True):

@@ -13,7 +13,7 @@ import simindex
 from simindex import CorruptIndexError, Layout
 from simindex.format.layout import Geometry, SegmentEntry
 from simindex.maintenance.backup_folder import difference
-from simindex.maintenance.backup_parts import checked_value, digest_of, pieces_of
+from simindex.maintenance.stored_segment import StoredSegment, checked_value, pieces_of
 
 Values = dict[bytes, bytes]
 
@@ -59,8 +59,8 @@ def test_values_of_another_segment_have_another_digest(
             others = {key: bytes(value) for key, value in txn.items("segments")}
             (other,) = index._reader.committed_view(txn).manifest.segments
     assert {key: len(value) for key, value in others.items()} == {key: len(v) for key, v in values.items()}
-    pieces = pieces_of(tables, entry), pieces_of(tables, other)
-    assert digest_of(entry, pieces[0], values.get) != digest_of(other, pieces[1], others.get)
+    one, two = StoredSegment(tables, entry, values.get), StoredSegment(tables, other, others.get)
+    assert one.digest() != two.digest()
 
 
 # ---- differences ----

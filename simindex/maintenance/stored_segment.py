@@ -1,44 +1,142 @@
-"""The tables of a stored segment, taken apart; what is damaged is left out and noted."""
+"""The values of one stored segment, and what is in them.
+
+Backups, restores, merges and rebuilds read strictly: what does not fit its seal is an error. `check` and
+`repair` leave out what is damaged, and note it. Queries read by address, in the kernel
+(`segments/directory.py`).
+
+A segment never changes, so its digest stands for it for good: the XXH3-128 of all its database keys and
+seals. The seals depend on every byte of the values, so it costs reading a hundredth of them. Like the seals
+it protects against accidents, not against a forger, who makes up both.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property, partial
+from typing import NamedTuple
 
 import numpy as np
+import xxhash
 
 from simindex.errors import CorruptIndexError, damaged
-from simindex.format.chunks import Chunk, WholeSegment, hashes_of_shingle_keys, read_chunk, read_whole_segment
-from simindex.format.keys import whole_segment_key
-from simindex.format.layout import Geometry, SegmentEntry
-from simindex.format.seals import unseal
-from simindex.maintenance.backup_parts import Get, pieces_of_column
+from simindex.format.chunks import (
+    Chunk,
+    WholeSegment,
+    hashes_of_shingle_keys,
+    is_sealed_chunk,
+    read_chunk,
+    read_whole_segment,
+    seals_of,
+)
+from simindex.format.keys import segment_key, whole_segment_key
+from simindex.format.layout import Column, Geometry, SegmentEntry
+from simindex.format.seals import SEAL_BYTES, unseal
 from simindex.queries.view import View
 from simindex.sketching.sample import Samples, num_entries
 from simindex.storage.environment import ReadTransaction
 
+Value = bytes | memoryview
+Get = Callable[[bytes], Value | None]
+"""Returns the stored value of a database key."""
 
-class StoredTables:
-    """The tables of one segment, and the errors of the blocks that were left out of them so far."""
 
-    def __init__(self, geometry: Geometry, entry: SegmentEntry, get: Get) -> None:
-        """Raises CorruptIndexError where the segment is one value that is missing or damaged."""
-        self._geometry, self._entry, self._get = geometry, entry, get
+class Piece(NamedTuple):
+    """One stored value of a segment.
+
+    Attributes:
+        column: what it is a chunk of, and `chunk`, which one; ``None``: it is the whole segment.
+    """
+
+    key: bytes
+    column: Column | None
+    entries: int
+    num_bytes: int
+    chunk: int = 0
+
+
+def pieces_of(geometry: Geometry, entry: SegmentEntry) -> list[Piece]:
+    """Return the values that a segment consists of, in the order of their keys."""
+    if not entry.chunked:
+        return [Piece(whole_segment_key(entry.id), None, 1, geometry.segment_bytes(entry) + SEAL_BYTES)]
+    return [piece for column in geometry.columns(entry) for piece in pieces_of_column(entry, column)]
+
+
+def pieces_of_column(entry: SegmentEntry, column: Column) -> Iterator[Piece]:
+    """Yield the chunks of a column, in order."""
+    for chunk in range(column.chunks):
+        count = min(column.per_chunk, column.total - chunk * column.per_chunk)
+        key = segment_key(entry.id, column.table, chunk)
+        yield Piece(key, column, count, column.chunk_bytes(count), chunk)
+
+
+def checked_value(entry: SegmentEntry, piece: Piece, value: Value | None) -> bytes:
+    """Return a copy of a value that fits its place and its seals."""
+    found = b"" if value is None else bytes(value)
+    if piece.column is None and len(found) == piece.num_bytes:
+        unseal("segments", piece.key, found, f"segment {entry.id}", segment=entry.id)
+    elif piece.column is None or not is_sealed_chunk(piece.key, piece.column, piece.entries, found):
+        raise damaged(
+            f"segment {entry.id}, entry {piece.key.hex()}: expected {piece.num_bytes} bytes that fit their "
+            f"seals, found {'nothing' if value is None else f'{len(found)} others'}",
+            segment=entry.id,
+            key=piece.key,
+        )
+    return found
+
+
+class StoredSegment:
+    """One segment, read by `get`.
+
+    Attributes:
+        errors: of the blocks that `entries` and `sketches` have left out so far.
+    """
+
+    def __init__(self, geometry: Geometry, entry: SegmentEntry, get: Get, *, is_strict: bool = False) -> None:
+        """Nothing is read yet. `is_strict`: a damaged block is an error, and not left out."""
+        self._geometry, self._entry, self._get, self._is_strict = geometry, entry, get, is_strict
         self.errors: list[CorruptIndexError] = []
-        self._whole: WholeSegment | None = None
-        if not entry.chunked:
-            key = whole_segment_key(entry.id)
-            value = get(key)
-            self._whole = None if value is None else read_whole_segment(geometry, entry, value)
-            if value is None or self._whole is None:
-                raise CorruptIndexError(f"segment {entry.id}: expected its value", segment=entry.id)
-            unseal("segments", key, value, f"segment {entry.id}", segment=entry.id)
+
+    # ---- its values ----
+
+    @cached_property
+    def pieces(self) -> list[Piece]:
+        """The values that it consists of, in the order of their keys."""
+        return pieces_of(self._geometry, self._entry)
+
+    def stored(self, piece: Piece) -> Value | None:
+        """Return a value as it lies there; ``None`` where it is missing or has another length."""
+        value = self._get(piece.key)
+        return value if value is not None and len(value) == piece.num_bytes else None
+
+    def missing(self) -> list[Piece]:
+        """Return the values that are not there."""
+        return [piece for piece in self.pieces if self.stored(piece) is None]
+
+    def digest(self) -> bytes:
+        """Return its digest; only seals are read. Raises CorruptIndexError where a value is missing."""
+        digest = Digest()
+        for piece in self.pieces:
+            value = self.stored(piece)
+            digest.add([piece], [checked_value(self._entry, piece, None) if value is None else value])
+        return digest.value()
+
+    # ---- its tables ----
+
+    @cached_property
+    def whole(self) -> WholeSegment | None:
+        """Its one value, taken apart; ``None`` where it is cut. Raises CorruptIndexError: it is damaged."""
+        if self._entry.chunked:
+            return None
+        [piece] = self.pieces
+        value = checked_value(self._entry, piece, self._get(piece.key))
+        return read_whole_segment(self._geometry, self._entry, value)
 
     def chunks(self, table: int) -> Iterator[tuple[bytes, Chunk | None]]:
         """Yield key and rows (``None``: missing) of each chunk of a table, or of the sketches behind them."""
-        if self._whole is not None:
-            words, prints, numbers = self._whole.words, self._whole.fingerprints, self._whole.numbers
+        if self.whole is not None:
+            words, prints, numbers = self.whole.words, self.whole.fingerprints, self.whole.numbers
             if table < self._geometry.count:
-                words, numbers = self._whole.tables[table]
+                words, numbers = self.whole.tables[table]
             if len(numbers):  # copies, for they lie anywhere in the value
                 arrays = words.reshape(len(numbers), -1).copy(), prints.copy(), numbers.copy()
                 no_seals, is_sound = np.empty(0, dtype=np.uint64), np.ones(1, dtype=bool)
@@ -46,9 +144,8 @@ class StoredTables:
             return
         column = self._geometry.columns(self._entry)[table]
         for piece in pieces_of_column(self._entry, column):
-            value = self._get(piece.key)
-            is_there = value is not None and len(value) == piece.num_bytes
-            yield piece.key, read_chunk(piece.key, column, piece.entries, value or b"") if is_there else None
+            value = self.stored(piece)
+            yield piece.key, None if value is None else read_chunk(piece.key, column, piece.entries, value)
 
     def entries(self, table: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield (keys, numbers) of a sorted table, a chunk at a time."""
@@ -84,16 +181,34 @@ class StoredTables:
 
     def _note(self, table: int, chunk: int, block: int | None = None) -> None:
         name = self._geometry.name(table)
-        self.errors.append(
-            damaged(
-                f"segment {self._entry.id}, table {name}, chunk {chunk}, block {block}: expected entries "
-                "that fit their seal and ascend, found others",
-                segment=self._entry.id,
-                table=name,
-                chunk=chunk,
-                block=block,
-            )
+        error = damaged(
+            f"segment {self._entry.id}, table {name}, chunk {chunk}, block {block}: expected entries "
+            "that fit their seal and ascend, found others",
+            segment=self._entry.id,
+            table=name,
+            chunk=chunk,
+            block=block,
         )
+        if self._is_strict:
+            raise error
+        self.errors.append(error)
+
+
+class Digest:
+    """The digest of a segment, from its values in the order of their keys."""
+
+    def __init__(self) -> None:
+        self._hash = xxhash.xxh3_128()
+        self.value = self._hash.digest
+
+    def add(self, pieces: Iterable[Piece], values: Iterable[Value]) -> None:
+        """Take the next values."""
+        for piece, value in zip(pieces, values, strict=True):
+            self._hash.update(piece.key)
+            if piece.column is None:
+                self._hash.update(bytes(value[-SEAL_BYTES:]))
+            else:
+                self._hash.update(seals_of(piece.column, piece.entries, value))
 
 
 Entries = Iterable[tuple[np.ndarray, np.ndarray]]
@@ -171,9 +286,7 @@ class StoredSamples:
         if self._read != entries[: len(self._read)]:  # compacted meanwhile
             self._read, self._samples = (), SegmentSamples(0, [])
         for entry in entries[len(self._read) :]:
-            tables = StoredTables(self._geometry, entry, lambda key: txn.get("segments", key))
-            of_table = tables.entries(self._geometry.shingle_table)
+            stored = StoredSegment(self._geometry, entry, partial(txn.get, "segments"), is_strict=True)
+            of_table = stored.entries(self._geometry.shingle_table)
             self._samples = SegmentSamples(entry.base, of_table, self._samples, view.leaders())
-            for error in tables.errors:
-                raise error
             self._read += (entry,)
