@@ -1,4 +1,5 @@
-"""What operating systems differ in: locks and syncs of files, advice on pages, where memory is mapped.
+"""What operating systems differ in: locks and syncs of files, advice on pages, where memory is mapped; and
+files that are seen whole, which rests on syncs.
 
 Linux has all of it. Where another system lacks a call the portable way stands beside it, and
 tests/storage/test_portable.py runs tests with those calls hidden. No other module names them.
@@ -9,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import secrets
 from collections.abc import Iterator
 from typing import IO
 
@@ -47,6 +49,33 @@ def sync_folder(path: str | os.PathLike[str]) -> None:
             sync(folder)
         finally:
             os.close(folder)
+
+
+@contextlib.contextmanager
+def whole_file(path: str, permissions: int | None = None) -> Iterator[IO[bytes]]:
+    """Give a file that takes the place of the one at a path when the block ends well: whole, and durable but
+    for its name. Several processes may write one at once: each has one of its own beside it, and nothing is
+    left of that where its block fails.
+
+    Args:
+        permissions: of the file; ``None``: those that the umask leaves."""
+    beside = f"{path}.{secrets.token_hex(16)}.partial"
+    try:
+        with open(
+            beside, "xb", 1 << 20, opener=lambda path, flags: os.open(path, flags, permissions or 0o666)
+        ) as file:
+            if permissions is not None:
+                os.fchmod(file.fileno(), permissions)
+            yield file
+            file.flush()
+            sync(file.fileno())
+        os.replace(beside, path)
+    except BaseException as exc:
+        with contextlib.suppress(OSError):
+            os.unlink(beside)
+        if isinstance(exc, OSError) and exc.filename == beside:
+            raise type(exc)(exc.errno, exc.strerror, path) from None
+        raise
 
 
 def read_at_random(file: int) -> None:

@@ -92,8 +92,8 @@ class StoreTarget:
             self.manifest = decode_manifest(self._older.manifest)
         self.copied_bytes = self.reused_bytes = 0
         self._objects, self._source, self._permissions = objects, source.path, permissions
-        self._progress, self._folder = counter.advance, objects.inside(PARTS)
-        self._there, self._given = self._folder.sizes(), set[str]()
+        self._progress = counter.advance
+        self._there, self._given = objects.sizes(PARTS), set[str]()
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="simindex-upload")
         self._under_way: deque[tuple[Future[None], int]] = deque()
         self._held = {one.id: one for one in self._older.segments} if self._older else {}
@@ -173,7 +173,8 @@ class StoreTarget:
             )
         self._objects.put(MANIFEST, encode_backup(backup))
         named = {part.name for part in backup.parts()}
-        self._folder.remove(sorted((self._there.keys() | self._given) - named))
+        gone = sorted((self._there.keys() | self._given) - named)
+        self._objects.remove(f"{PARTS}/{name}" for name in gone)
 
     def _upload(self, content: bytes) -> Part:
         """Have a part uploaded, unless the store has it; waits while too many are under way."""
@@ -184,7 +185,8 @@ class StoreTarget:
         else:
             while len(self._under_way) >= _AHEAD:
                 self._settle()
-            self._under_way.append((self._pool.submit(self._folder.put, part.name, content), part.num_bytes))
+            upload = self._pool.submit(self._objects.put, f"{PARTS}/{part.name}", content)
+            self._under_way.append((upload, part.num_bytes))
         self._given.add(part.name)
         return part
 

@@ -1,13 +1,11 @@
 """Object stores: where a backup lies when it must outlive a machine.
 
-A store has named objects: small ones, whole, never changed in part. It is a folder (`FolderObjects`) or
-whatever fsspec has a package for (`RemoteObjects`: s3://, gs://, abfs://), whose credentials and settings are
-fsspec's.
+A store has named objects: small ones, whole, never changed in part. It is whatever fsspec has a package for
+(s3://, gs://, abfs://), with fsspec's credentials and settings, or a folder, which needs no fsspec and has
+the same calls.
 
 Invariants: an object is seen whole or not at all, and is durable when `put` returns; no more of it is read
-than was asked for, and nothing but a regular file is read of a folder. In a folder a file is written beside
-its place, synced, then renamed, and its folder synced. What a killed writer has left is a file whose name
-begins with ".", which is not read.
+than was asked for, and nothing but a regular file is read of a folder.
 """
 
 from __future__ import annotations
@@ -15,18 +13,14 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import re
-import secrets
 import stat
-import time
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from simindex.errors import InputError, SimIndexError, reason_of
-from simindex.remote import is_remote, place_of
-from simindex.system import sync, sync_folder
+from simindex.remote import is_remote, is_web, place_of
+from simindex.system import sync_folder, whole_file
 
 
 class StoreError(SimIndexError, OSError):
@@ -53,63 +47,48 @@ class MissingObjectError(StoreError, FileNotFoundError):
     """An object that must be there is not."""
 
 
-_NAME = re.compile(r"[0-9A-Za-z_][0-9A-Za-z_.=-]*(/[0-9A-Za-z_][0-9A-Za-z_.=-]*)*")
+class Objects:
+    """A store; its uri has no slash at its end. Methods raise StoreError. Safe to share."""
 
-
-class Objects(ABC):
-    """A store, of a uri without a slash at its end. Methods raise StoreError. Safe to share and to pickle."""
-
-    def __init__(self, uri: str, permissions: int | None = None) -> None:
-        self.uri, self._permissions = uri, permissions
+    def __init__(self, uri: str, system: Any, path: str) -> None:
+        """Use a file system of fsspec, or a `_Folder`; `path` is the store's in it."""
+        self.uri, self._system, self._path = uri, system, path
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.uri!r})"
-
-    # ---- what each store does in its own way, with names that are checked and errors of its own ----
-
-    @abstractmethod
-    def _read(self, name: str, most: int) -> bytes: ...
-
-    @abstractmethod
-    def _write(self, name: str, content: bytes) -> None: ...
-
-    @abstractmethod
-    def _sizes(self, folder: str) -> dict[str, int]: ...
-
-    @abstractmethod
-    def _remove(self, name: str) -> None: ...
-
-    # ---- objects ----
+        return f"Objects({self.uri!r})"
 
     def uri_of(self, name: str) -> str:
         """Return the uri of an object."""
-        return f"{self.uri}/{name}" if name else self.uri
-
-    def inside(self, folder: str) -> Objects:
-        """Return the store of the objects whose names begin with a folder's."""
-        return type(self)(self.uri_of(_checked(folder)), self._permissions)
+        return f"{self.uri}/{name}"
 
     def get(self, name: str, most: int) -> bytes:
         """Return an object's content, or its first `most` + 1 bytes where it is longer. Raises
         MissingObjectError where there is none."""
-        with self._naming(_checked(name)):
-            return self._read(name, most)
+        with self._naming(name):
+            return bytes(self._system.cat_file(f"{self._path}/{name}", start=0, end=most + 1))
 
     def put(self, name: str, content: bytes) -> None:
         """Store an object whole, in the place of another."""
-        with self._naming(_checked(name)):
-            self._write(name, content)
+        with self._naming(name):
+            self._system.pipe_file(f"{self._path}/{name}", content)
 
-    def sizes(self, folder: str = "") -> dict[str, int]:
-        """Return the names of all objects in a folder and below, sorted, with their bytes."""
-        with self._naming(folder and _checked(folder)):
-            return dict(sorted(self._sizes(folder).items()))
+    def sizes(self, folder: str) -> dict[str, int]:
+        """Return the names in a folder, with the bytes of their objects."""
+        top = f"{self._path}/{folder}"
+        with self._naming(folder):
+            self._system.invalidate_cache()
+            try:
+                found: dict[str, dict[str, Any]] = self._system.find(top, detail=True)
+            except FileNotFoundError:
+                return {}
+        files = {name: about for name, about in found.items() if about["type"] == "file" and name != top}
+        return {name[len(top) + 1 :]: int(about["size"]) for name, about in files.items()}
 
     def remove(self, names: Iterable[str]) -> None:
         """Remove objects; those that are not there count as removed."""
         for name in names:
-            with contextlib.suppress(MissingObjectError), self._naming(_checked(name)):
-                self._remove(name)
+            with contextlib.suppress(MissingObjectError), self._naming(name):
+                self._system.rm_file(f"{self._path}/{name}")
 
     @contextlib.contextmanager
     def _naming(self, name: str) -> Iterator[None]:
@@ -128,70 +107,40 @@ class Objects(ABC):
             raise StoreError(self.uri_of(name), what, number if isinstance(number, int) else 0) from exc
 
 
-def _checked(name: str) -> str:
-    if not _NAME.fullmatch(name):
-        raise ValueError(
-            f"expected a name like parts/000012, of letters, digits and _.=-, found {name!r:.200}"
-        )
-    return name
+class _Folder:
+    """A folder of this machine, or one that is mounted, by the calls of fsspec that `Objects` needs. What a
+    killed writer has left is one more object, which no backup names."""
 
+    def __init__(self, permissions: int | None) -> None:
+        self._permissions = permissions
 
-_BEGUN = ".begun-"
-_LEFT_SECONDS = 7 * 86_400
-"""After that a begun file is of a writer that was killed."""
+    def invalidate_cache(self) -> None:
+        pass
 
-
-class FolderObjects(Objects):
-    """Objects in a folder of this machine, or of one that is mounted; made with the first object."""
-
-    def __init__(self, path: str | os.PathLike[str], permissions: int | None = None) -> None:
-        super().__init__(os.path.abspath(path), permissions)
-        self._path = Path(self.uri)
-
-    def _read(self, name: str, most: int) -> bytes:
+    def cat_file(self, path: str, start: int, end: int) -> bytes:
         # A FIFO would be waited for, and a device have no end.
-        with open(
-            self._path / name, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)
-        ) as file:
+        with open(path, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise StoreError(self.uri_of(name), "expected a file, found a FIFO, a socket or a device")
-            return file.read(most + 1)
+                raise StoreError(path, "expected a file, found a FIFO, a socket or a device")
+            return file.read(end - start)
 
-    def _write(self, name: str, content: bytes) -> None:
-        place = self._path / name
-        _make_folders(place.parent, self._permissions)
-        begun = place.with_name(f"{_BEGUN}{secrets.token_hex(8)}")
-        try:
-            with open(
-                begun, "xb", opener=lambda path, flags: os.open(path, flags, self._permissions or 0o666)
-            ) as file:
-                if self._permissions is not None:
-                    os.fchmod(file.fileno(), self._permissions)
-                file.write(content)
-                file.flush()
-                sync(file.fileno())
-            os.replace(begun, place)
-        finally:
-            with contextlib.suppress(OSError):
-                begun.unlink(missing_ok=True)
-        sync_folder(place.parent)
+    def pipe_file(self, path: str, content: bytes) -> None:
+        folder = Path(path).parent
+        _make_folders(folder, self._permissions)
+        with whole_file(path, self._permissions) as file:
+            file.write(content)
+        sync_folder(folder)
 
-    def _sizes(self, folder: str) -> dict[str, int]:
-        """Return names and bytes, and remove files that killed writers have begun a week ago."""
-        found = dict[str, int]()
-        for place, _, files in os.walk(self._path / folder, onerror=_raise):
-            for name in files:
-                file = Path(place, name)
-                with contextlib.suppress(FileNotFoundError):
-                    about = file.stat()
-                    if not name.startswith(".") and stat.S_ISREG(about.st_mode):
-                        found[str(file.relative_to(self._path))] = about.st_size
-                    elif name.startswith(_BEGUN) and about.st_mtime < time.time() - _LEFT_SECONDS:
-                        file.unlink()
-        return found
+    def find(self, path: str, detail: bool) -> dict[str, dict[str, Any]]:  # noqa: ARG002
+        with os.scandir(path) as entries:
+            return {
+                entry.path: {"type": "file", "size": entry.stat().st_size}
+                for entry in entries
+                if entry.is_file(follow_symlinks=False)
+            }
 
-    def _remove(self, name: str) -> None:
-        (self._path / name).unlink()
+    def rm_file(self, path: str) -> None:
+        os.unlink(path)
 
 
 def _make_folders(folder: Path, permissions: int | None) -> None:
@@ -203,52 +152,6 @@ def _make_folders(folder: Path, permissions: int | None) -> None:
     if permissions is not None:
         folder.chmod(permissions | (permissions & 0o444) >> 2)
     sync_folder(folder.parent)
-
-
-def _raise(error: OSError) -> None:
-    if not isinstance(error, FileNotFoundError):
-        raise error
-
-
-class RemoteObjects(Objects):
-    """Objects in a place of fsspec, by a uri like s3://bucket/folder. MissingPackageError, InputError."""
-
-    def __init__(self, uri: str, permissions: int | None = None) -> None:
-        super().__init__(uri.rstrip("/"), permissions)
-        if uri.lower().startswith(("http://", "https://")) or "::" in uri:
-            raise InputError(uri, "expected a folder, or a URL that takes files, like s3:// and gs://")
-        self._system, path = place_of(self.uri, "using")
-        self._path = path.rstrip("/")
-
-    def __reduce__(self) -> tuple[type[RemoteObjects], tuple[str]]:
-        """On another machine it is opened anew, with that one's credentials."""
-        return type(self), (self.uri,)
-
-    def _read(self, name: str, most: int) -> bytes:
-        return bytes(self._system.cat_file(f"{self._path}/{name}", start=0, end=most + 1))
-
-    def _write(self, name: str, content: bytes) -> None:
-        self._system.pipe_file(f"{self._path}/{name}", content)
-
-    def _sizes(self, folder: str) -> dict[str, int]:
-        self._system.invalidate_cache()
-        try:
-            top = f"{self._path}/{folder}" if folder else self._path
-            found: dict[str, dict[str, Any]] = self._system.find(top, detail=True)
-        except FileNotFoundError:
-            return {}
-        start = len(self._path) + 1
-        return {
-            name[start:]: int(about["size"])
-            for name, about in found.items()
-            if about["type"] == "file" and len(name) > start
-        }
-
-    def _remove(self, name: str) -> None:
-        self._system.rm_file(f"{self._path}/{name}")
-
-
-_FILE = "file://"
 
 
 def open_store(uri: str | os.PathLike[str], permissions: int | None = None) -> Objects:
@@ -263,8 +166,13 @@ def open_store(uri: str | os.PathLike[str], permissions: int | None = None) -> O
         InputError: fsspec knows no such uri.
 
     >>> open_store("file:///srv/backups")
-    FolderObjects('/srv/backups')
+    Objects('/srv/backups')
     """
-    text = os.fspath(uri)
-    path = text.removeprefix(_FILE)
-    return RemoteObjects(text, permissions) if is_remote(path) else FolderObjects(path, permissions)
+    path = os.fspath(uri).removeprefix("file://")
+    if not is_remote(path):
+        folder = os.path.abspath(path)
+        return Objects(folder, _Folder(permissions), folder)
+    if is_web(path) or "::" in path:
+        raise InputError(path, "expected a folder, or a URL that takes files, like s3:// and gs://")
+    system, inner = place_of(path.rstrip("/"), "using")
+    return Objects(path.rstrip("/"), system, inner.rstrip("/"))

@@ -141,10 +141,9 @@ def _fill(begun: Path, objects: Objects, backup: StoredBackup, progress: Progres
         )
     steps = _steps(scheme, entries, backup)
     digests = {segment.id: Digest() for segment in backup.segments}
-    parts = objects.inside(PARTS)
     # Reading, proving and taking apart is done ahead, in threads; the file has one writer.
     ahead = in_order(
-        lambda step: _items(parts, step), steps, _THREADS, _THREADS, lambda step: step.part.num_bytes
+        lambda step: _items(objects, step), steps, _THREADS, _THREADS, lambda step: step.part.num_bytes
     )
     done, count, total = 0, 0, sum(step.part.num_bytes for step in steps)
     with new_file(begun) as file:
@@ -187,12 +186,13 @@ def _steps(scheme: Scheme, entries: dict[int, SegmentEntry], backup: StoredBacku
     return steps
 
 
-def _items(parts: Objects, step: _Step) -> Items:
+def _items(objects: Objects, step: _Step) -> Items:
     """Return the entries of a part, proved."""
-    content = parts.get(step.part.name, step.part.num_bytes)
+    name = f"{PARTS}/{step.part.name}"
+    content = objects.get(name, step.part.num_bytes)
     found = part_of(content)
     if found != step.part:
-        uri = parts.uri_of(step.part.name)
+        uri = objects.uri_of(name)
         raise CorruptIndexError(
             f"{uri}: expected {step.part.num_bytes} bytes of the digest {step.part.name}, found "
             f"{found.num_bytes} of {found.name}; the object is damaged. Make another backup, or restore one "

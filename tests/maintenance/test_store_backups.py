@@ -26,7 +26,7 @@ from simindex import (
 )
 from simindex.format.backup_objects import decode_backup, encode_backup
 from simindex.maintenance import backup_parts
-from simindex.maintenance.object_store import FolderObjects, open_store
+from simindex.maintenance.object_store import Objects
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_cut_off_anywhere_the_old_backup_stands(
     paths: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, store, restored = paths
-    put: Callable[[FolderObjects, str, bytes], None] = FolderObjects.put
+    put: Callable[[Objects, str, bytes], None] = Objects.put
     with filled(path, 100) as index:
         back_up(path, store)
         old = content_of_open(path)
@@ -109,7 +109,7 @@ def test_cut_off_anywhere_the_old_backup_stands(
                 return call
 
             with monkeypatch.context() as patched:
-                patched.setattr(FolderObjects, "put", counted(put))
+                patched.setattr(Objects, "put", counted(put))
                 try:
                     back_up(path, store)
                 except StoreError:
@@ -136,16 +136,16 @@ def test_what_was_uploaded_before_is_not_uploaded_again(
     paths: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, store, _ = paths
-    put = FolderObjects.put
+    put = Objects.put
 
-    def without_a_manifest(objects: FolderObjects, name: str, content: bytes) -> None:
+    def without_a_manifest(objects: Objects, name: str, content: bytes) -> None:
         if name == "manifest":
             raise StoreError("nowhere", "the network is gone")
         put(objects, name, content)
 
     with filled(path, 100):
         with monkeypatch.context() as patched:
-            patched.setattr(FolderObjects, "put", without_a_manifest)
+            patched.setattr(Objects, "put", without_a_manifest)
             with pytest.raises(StoreError, match="the network is gone"):
                 back_up(path, store)
         report = back_up(path, store)
@@ -348,7 +348,7 @@ def test_a_folder_without_an_index_has_no_backup(paths: tuple[Path, Path, Path])
     path, store, _ = paths
     with pytest.raises((FileNotFoundError, SimIndexError)):
         back_up(path, store)
-    assert open_store(store).sizes() == {}
+    assert not store.exists()
 
 
 # ---- parts ----

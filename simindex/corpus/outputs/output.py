@@ -7,12 +7,12 @@ it goes on there.
 from __future__ import annotations
 
 import os
-import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from io import FileIO
 from typing import IO, Any
 
+from simindex import system
 from simindex.corpus.entries import Entry
 from simindex.corpus.outputs.rows import Note
 from simindex.inputs.streams import require_unpacker
@@ -72,23 +72,9 @@ def replacing(path: str) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def whole_file(path: str) -> Iterator[IO[bytes]]:
-    """As `replacing`, for a file that several processes may write at once: each has one of its own beside it,
-    and nothing is left of that where its block fails. A link goes on pointing to its file."""
-    target = os.path.realpath(path)
-    beside = f"{target}.{uuid.uuid4().hex}.partial"
-    try:
-        with naming(path):
-            with open(beside, "wb", buffering=1 << 20) as file:
-                yield file
-                file.flush()
-                sync_file(file.fileno())
-            os.replace(beside, target)
-    except BaseException as exc:
-        with suppress(OSError):
-            os.unlink(beside)
-        if isinstance(exc, OSError) and exc.filename == beside:
-            raise type(exc)(exc.errno, exc.strerror, path) from None
-        raise
+    """As `system.whole_file`; a link goes on pointing to its file, and errors name the path."""
+    with naming(path), system.whole_file(os.path.realpath(path)) as file:
+        yield file
 
 
 def sync(path: str) -> None:
