@@ -32,6 +32,7 @@ from simindex import (
     textbook,
 )
 from simindex.config import HASHING_VERSION
+from simindex.distinct import distinct
 from simindex.format.keys import MAX_KEY_BYTES, encode_key, key_hashes
 from simindex.format.layout import Geometry, SegmentEntry, page_shape
 from simindex.format.meta import FORMAT_VERSION, decode_done, done_key, encode_done
@@ -360,7 +361,7 @@ def test_hashing_collisions_of_kept_shingles_are_those_of_the_page() -> None:
     # 3 M shingles: 16.4 pairs expected. The hashes are always the same; of others, Poisson's law lies outside
     # 2..45 once in a million.
     hashes = np.frombuffer(_kernel.hash_ready(range(3_000_000), 1), np.uint64)
-    assert 2 <= len(np.unique(hashes)) - len(_kernel.smallest_hashes(hashes, len(hashes))) // 8 <= 45
+    assert 2 <= len(distinct(hashes)) - len(_kernel.smallest_hashes(hashes, len(hashes))) // 8 <= 45
 
 
 # ---- docs/format.md ----

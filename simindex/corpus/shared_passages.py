@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from simindex.config import Config, Shingles
+from simindex.distinct import distinct
 from simindex.sketching.common_runs import CommonRun, ShingleRow, common_runs
 from simindex.sketching.spans import Tokens, shingle_numbers, tokens_of
 
@@ -98,7 +99,7 @@ def explain(a: str, b: str, config: Config | None = None) -> Explanation:
     names: dict[str, int] = {}
     in_a, in_b = tokens_of(a, shingles, names), tokens_of(b, shingles, names)
     of_a, of_b = shingle_numbers([in_a.numbers, in_b.numbers], shingles.size)
-    set_a, set_b = np.unique(of_a), np.unique(of_b)
+    set_a, set_b = distinct(of_a), distinct(of_b)
     common = len(np.intersect1d(set_a, set_b, assume_unique=True))
     union = len(set_a) + len(set_b) - common
     runs = common_runs(ShingleRow(of_a), ShingleRow(of_b))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from simindex.distinct import distinct
 from simindex.errors import CorruptIndexError
 from simindex.format.bulk import NO_LEADER, decode_records
 from simindex.format.keys import NUMBER_KEY_BYTES, number_of, numbers_of
@@ -212,7 +213,7 @@ class Documents:
         numbers, hashes = self.live["numbers"], self.live["key_hashes"]
         order = np.argsort(hashes, kind="stable")
         is_twin = hashes[order[1:]] == hashes[order[:-1]]
-        twins = np.unique(np.concatenate([order[1:][is_twin], order[:-1][is_twin]]))
+        twins = distinct(np.concatenate([order[1:][is_twin], order[:-1][is_twin]]))
         if not len(twins):
             return
         wanted, seen = set(numbers[twins].tolist()), dict[object, int]()

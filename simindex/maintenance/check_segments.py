@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
+from simindex.distinct import distinct
 from simindex.errors import CorruptIndexError
 from simindex.format.bulk import NO_LEADER
 from simindex.format.chunks import hashes_of_shingle_keys
@@ -91,7 +92,7 @@ class _Seen:
     @property
     def strangers(self) -> np.ndarray:
         """The other numbers, each once."""
-        return np.unique(np.concatenate(self._strangers))
+        return distinct(np.concatenate(self._strangers))
 
     @property
     def are_once(self) -> bool:

@@ -15,6 +15,7 @@ from contextlib import suppress
 
 import numpy as np
 
+from simindex.distinct import distinct
 from simindex.errors import CorruptIndexError
 from simindex.format.chunks import Chunk, WholeSegment, read_chunk, read_whole_segment, seals_of_sketches
 from simindex.format.keys import whole_segment_key
@@ -141,7 +142,7 @@ class _ByNumber:
         for place in range(tables.permutations):
             keys, numbers = table(tables.first_permutation + place)
             columns.append((tables.bands, _unpermuted(scheme, place, keys), numbers))
-        self._numbers = np.unique(np.concatenate([numbers for *_, numbers in columns]))
+        self._numbers = distinct(np.concatenate([numbers for *_, numbers in columns]))
         self._values = np.zeros((len(self._numbers), tables.bands + 1), dtype=np.uint64)
         self._has = np.zeros(self._values.shape, dtype=bool)
         self._has[:, -1] = not tables.permutations

@@ -31,6 +31,7 @@ from simindex.corpus.dedup.verdict_file import VerdictReader, verdicts_of
 from simindex.corpus.entries import Place
 from simindex.corpus.outputs.output import naming, whole_file, write_all
 from simindex.corpus.outputs.rows import json_line
+from simindex.distinct import distinct
 from simindex.errors import InputError, optional_module
 from simindex.format.keys import Key
 from simindex.scaleout.stages import OUTPUT, SketchTables, Stages, require_seen, whole_folder
@@ -85,7 +86,7 @@ def _some_of(found: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
 
 def _wanted(edges: np.ndarray) -> np.ndarray:
     """Return the rows whose names the verdicts on some edges need, ascending; see `verdicts_of`."""
-    return np.unique(np.concatenate(ends_of(edges["edge"])).astype(np.uint32))
+    return distinct(np.concatenate(ends_of(edges["edge"])).astype(np.uint32))
 
 
 # ---- write a part ----

@@ -30,6 +30,7 @@ from simindex.config import Config
 from simindex.corpus.dedup.comparison import config_for
 from simindex.corpus.dedup.journal import JobError, digest_of
 from simindex.corpus.outputs.output import replacing
+from simindex.distinct import distinct
 from simindex.errors import Argument
 from simindex.format.keys import Key
 from simindex.format.rows import NO_VALUE
@@ -167,7 +168,7 @@ class Compared:
             return
         for rows in self._found():
             yield from self._expanded(rows, _EVERY, _EVERY)
-        yield from self._stored_copies(np.unique(leaders), lambda live: combinations(live, 2))
+        yield from self._stored_copies(distinct(leaders), lambda live: combinations(live, 2))
 
     def _first_pairs(self, leaders: np.ndarray, copies: np.ndarray) -> Iterator[Pair]:
         """Yield the pairs in which equal documents take part by the oldest of them alone.
@@ -184,7 +185,7 @@ class Compared:
             yield from self._expanded(rows[copied & is_first[rows["a"]]], 1, _EVERY)
             firsts = is_first[rows["b"]] & is_first_equal[rows["a"]] & (equal | is_first_equal[rows["b"]])
             yield from self._expanded(rows[~copied & firsts], 1, 1)
-        own = np.unique(leaders)
+        own = distinct(leaders)
         yield from self._stored_copies(own[is_first[own]], lambda live: product(live[:1], live[1:]))
 
     def _firsts(
@@ -208,7 +209,7 @@ class Compared:
         """Yield the pairs of documents of pairs of sketches, so many of each at most."""
         for first in range(0, len(rows), _AT_ONCE):
             some = rows[first : first + _AT_ONCE]
-            numbers = np.unique(np.concatenate([some["a"], some["b"]]))
+            numbers = distinct(np.concatenate([some["a"], some["b"]]))
             live = dict(zip(numbers.tolist(), self._documents(numbers, max(limit_a, limit_b)), strict=True))
             for a, b, agree, distance in some.tolist():
                 for one, other in product(live[a][:limit_a], live[b][:limit_b]):

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from simindex import _kernel
+from simindex.distinct import distinct
 from simindex.sketching.estimate import KEPT_VALUES, Estimate
 
 DocumentHashes = Iterable[np.ndarray]
@@ -61,7 +62,7 @@ def common_shingles(
     for part in _parts(documents(), memory_bytes, keep):
         hashes, counts = np.unique(part.hashes, return_counts=True)
         found.append(hashes[counts > share * part.num_telling(hashes)])
-    candidates = np.unique(np.concatenate([np.empty(0, dtype=np.uint64), *found]))
+    candidates = distinct(np.concatenate([np.empty(0, dtype=np.uint64), *found]))
     if not len(candidates):
         return CommonShingles(candidates)
     if len(found) == 1:

@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from simindex import _kernel
+from simindex.distinct import distinct
 from simindex.storage.lmdb_file import DATABASES
 from simindex.storage.page_file import (
     BIG_VALUE,
@@ -256,7 +257,7 @@ class Usage:
         """Put pages on the free list; whether they all exist and were not there before."""
         is_there = (pages >= META_PAGES) & (pages < self.num_pages)
         found = pages[is_there]
-        are_new = bool(is_there.all()) and not self._free[found].any() and len(np.unique(found)) == len(found)
+        are_new = bool(is_there.all()) and not self._free[found].any() and len(distinct(found)) == len(found)
         self._free[found] = True
         return bool(are_new)
 

@@ -19,6 +19,7 @@ import numpy as np
 from simindex import index as face
 from simindex.config import Config, Shingles
 from simindex.corpus.entries import entries_of
+from simindex.distinct import distinct
 from simindex.errors import SimIndexError
 from simindex.format.keys import Key
 from simindex.sketching.shingles import shingle_hashes
@@ -90,7 +91,7 @@ def figures_of(sample: Sample, shingles: Shingles) -> SampleFigures:
     looked_into: list[np.ndarray] = []
     sizes = []
     for place, text in enumerate(texts):
-        hashes = np.unique(shingle_hashes(text, shingles, 0))
+        hashes = distinct(shingle_hashes(text, shingles, 0))
         sizes.append(len(hashes))
         if place % step == 0 and len(hashes):
             looked_into.append(hashes)

@@ -13,6 +13,7 @@ from functools import cache
 import numpy as np
 
 from simindex.config import MOST_KEPT_SHINGLES, Config, Shingles, SimHashConfig
+from simindex.distinct import distinct
 from simindex.format.layout import Layout, SegmentEntry
 from simindex.formulas.curve import candidate_probability
 from simindex.formulas.match_odds import band_plan, exact_plan, returned_probability
@@ -71,7 +72,7 @@ _SomeTexts = tuple[Sequence[str], np.ndarray]
 
 def _some_of(texts: Sequence[str], shingles: Shingles) -> _SomeTexts:
     some = texts[:: -(-len(texts) // _TIMED)]
-    return some, np.array([len(np.unique(shingle_hashes(text, shingles, 0))) for text in some])
+    return some, np.array([len(distinct(shingle_hashes(text, shingles, 0))) for text in some])
 
 
 def settings_for(
@@ -125,7 +126,7 @@ def _returned(pairs: Measured, threshold: float, num_perm: int) -> np.ndarray:
     # Between hundredths of similarity the odds are nearly straight, and twice the length hardly moves them.
     lengths = 2 ** np.round(np.log2(np.maximum(pairs.unions, 1))).astype(int)
     odds = np.zeros(len(lengths))
-    for length in np.unique(lengths).tolist():
+    for length in distinct(lengths).tolist():
         of_length = lengths == length
         steps = np.unique(np.floor(100 * similarities[of_length]))
         steps = np.unique(np.minimum(np.concatenate([steps, steps + 1]), 100)) / 100

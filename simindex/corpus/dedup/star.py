@@ -23,6 +23,7 @@ from simindex.all_pairs.plan import DEFAULT_MEMORY_BYTES, PairPlan
 from simindex.all_pairs.ranges import Edges
 from simindex.corpus.dedup.orders import KeepOrder
 from simindex.corpus.dedup.sketches import SketchFiles
+from simindex.distinct import distinct
 from simindex.format.rows import NO_VALUE
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES, MOST_IN_BUCKET
 from simindex.sketching.common_shingles import (
@@ -143,7 +144,7 @@ class LongRunRows:
         if self._sources is not None:
             by_source = _BySource(runs, self._sources(numbers))
             _, runs = np.unique(by_source.own, return_inverse=True)
-        edges = np.unique(edges_of(order.places_of(numbers), runs, np.zeros(1))["edge"])
+        edges = distinct(edges_of(order.places_of(numbers), runs, np.zeros(1))["edge"])
         places, self._runs_of = (ends.astype(np.uint32) for ends in ends_of(edges))
         self._places, begins = np.unique(places, return_index=True)
         self._begins = np.append(begins, len(places))

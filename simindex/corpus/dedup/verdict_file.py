@@ -20,6 +20,7 @@ from simindex.corpus.dedup.star import Outcome, agree_and_distance
 from simindex.corpus.dedup.writer_loop import DecidedRows
 from simindex.corpus.entries import Place
 from simindex.corpus.outputs.output import replacing
+from simindex.distinct import distinct
 from simindex.errors import SimIndexError
 from simindex.format.keys import Key
 from simindex.format.rows import NO_VALUE
@@ -48,7 +49,7 @@ def verdicts_of(
         for first in range(0, len(rows), _ROWS_AT_ONCE):
             some = rows[first : first + _ROWS_AT_ONCE]
             numbers, kept = (ends.astype(np.uint32) for ends in ends_of(some["edge"]))
-            wanted = np.unique(np.concatenate([numbers, kept]))
+            wanted = distinct(np.concatenate([numbers, kept]))
             known = dict(zip(wanted.tolist(), origins(wanted), strict=True))
             columns = numbers, kept, some["scores"], *agree_and_distance(plan, some["scores"])
             for number, other, score, agree, distance in zip(*map(np.ndarray.tolist, columns), strict=True):
@@ -93,7 +94,7 @@ def read_gone(file: IO[bytes]) -> tuple[Any, np.ndarray]:
     read = pickle.load(file)
     gone = [np.array(numbers)[np.array(are_gone, dtype=bool)] for numbers, are_gone, _ in _blocks(file)]
     # A row may go for one of the input and for a document of an index.
-    return read, np.unique(np.concatenate([np.empty(0, dtype=np.int64), *gone]))
+    return read, distinct(np.concatenate([np.empty(0, dtype=np.int64), *gone]))
 
 
 def _verdicts_in(file: IO[bytes]) -> Iterator[Iterator[NumberedVerdict]]:
