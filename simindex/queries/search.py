@@ -10,7 +10,6 @@ al. 2005). Every search is complete up to its stated odds: by bands with the pro
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import chain, islice, repeat
@@ -434,19 +433,14 @@ def nearest(view: View, batch: SketchBatch, query: BandQuery, threshold: float |
     bits, least = MAX_PREFIX_BITS, floor
     while True:
         found = search_bands(view, batch, bits, least, *bounds)
-        if query.where is None:
-            agree = _agreement_at(found, k - 1)
-        else:
-            best = matches_of(view, found, k, None, query.where)[0]
-            agree = bisect_left(estimates, best[-1].similarity or 0.0) if len(best) == k else None
-        # No worse one is wanted, unless better ones turn out to be removed.
+        # No worse one is wanted, unless better ones turn out to be removed, or others than are asked for.
+        agree = _agreement_at(found, k - 1)
         searched, least = least, floor if agree is None else agree
         wanted = shortest if agree is None else enough(estimates[agree])
         if wanted < bits:
             bits = _shorter(bits, shortest, view) if agree is None else wanted
             continue
-        if query.where is None:
-            best = matches_of(view, found, k, None)[0]
+        best = matches_of(view, found, k, None, query.where)[0]
         if len(best) == k:
             wanted = enough(best[-1].similarity or 0.0)
             if wanted >= bits:
