@@ -77,7 +77,10 @@ def _of(error: lmdb.Error | OSError, path: str) -> SimIndexError:
     if isinstance(error, _DAMAGE):
         return CorruptIndexError(f"{path}: damaged pages ({text}); restore a backup")
     if isinstance(error, lmdb.ReadonlyError):
-        return ReadOnlyError(f"{path}: no permission to write ({text})")
+        return ReadOnlyError(
+            f"{path}: no permission to write ({text}); readers note in {LMDB_LOCK_FILE} what they read. Let "
+            "them write it, mount the folder read-only, or read a private copy (untrusted=True)"
+        )
     if isinstance(error, lmdb.MapResizedError):
         return SimIndexError(
             f"{path}: expected a data file within the address space that this handle has reserved, found one "

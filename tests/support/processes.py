@@ -41,9 +41,10 @@ def succeeds(command: Sequence[object], **options: Any) -> subprocess.CompletedP
     return done
 
 
-def printed(code: str, *arguments: object, **options: Any) -> str:
-    """What a Python process prints that runs `code` and ends well, without a warning."""
-    return succeeds([sys.executable, "-W", "error", "-c", code, *arguments], **options).stdout
+def printed(code: str, *arguments: object, below: Sequence[object] = (), **options: Any) -> str:
+    """What a Python process prints that runs `code` and ends well, without a warning; `below`: a command
+    that runs it."""
+    return succeeds([*below, sys.executable, "-W", "error", "-c", code, *arguments], **options).stdout
 
 
 def run_file(script: str, *arguments: object, below: Sequence[object] = ()) -> None:
