@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -65,7 +66,7 @@ def test_every_page_is_in_the_index_and_is_run_here() -> None:
     assert sorted(listed) == [page.name for page in PAGES]
     assert {page.stem for page in PAGES} - {page.stem for page in PROGRAMS} == {
         "notebooks",
-        "web-service",
+        "workers",
         *OVER_RAY,
     }
 
@@ -97,7 +98,7 @@ def test_page_prints_what_it_says_and_the_same_a_second_time(page: Path, times: 
 @pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
 def test_page_has_no_block_that_nobody_runs(page: Path) -> None:
     known = {"python", "text"} | (
-        {"sh"} if page.stem in ("web-service", "pairs-and-clusters", "report", "tune") else set()
+        {"sh"} if page.stem in ("workers", "pairs-and-clusters", "report", "tune") else set()
     )
     known |= {"diff"} if page.stem == "datasketch" else set()
     known |= {"sh", "make", "bash"} if page.stem == "dedup-on-many-machines" else set()
@@ -173,7 +174,7 @@ def test_stages_that_make_or_slurm_runs_write_what_one_machine_writes(runner: st
     assert (tmp_path / "clean.jsonl").read_bytes() == (tmp_path / "one.jsonl").read_bytes()
 
 
-# ---- a web service ----
+# ---- workers ----
 
 
 @contextmanager
@@ -216,10 +217,13 @@ def answer(url: str, **parameters: Any) -> Any:
 
 
 def test_web_service_has_readers_that_see_what_the_writer_stores(tmp_path: Path) -> None:
-    page = HOWTO / "web-service.md"
+    page = HOWTO / "workers.md"
     for name, content in files(page).items():
         (tmp_path / name).write_text(content, encoding="utf-8")
     commands = of_language(page, "sh")[0]
+    make = re.search(r"^python (-c '.*')$", commands, re.M)
+    assert make is not None
+    succeeds([sys.executable, *shlex.split(make[1])], cwd=tmp_path, env=environment(tmp_path))
     writer, reader = free_port(), free_port()
     write = re.search(r"^(uvicorn .*) &$", commands, re.M)
     read = re.search(r"^(gunicorn .*)$", commands, re.M)
@@ -227,11 +231,11 @@ def test_web_service_has_readers_that_see_what_the_writer_stores(tmp_path: Path)
     assert read is not None
     assert "--preload" in read[1]
     ferry = "The ferry to the island leaves at nine in the morning and at six in the evening"
-    with started(write[1].replace("8001", str(writer)).split(), tmp_path):
-        assert answer(f"http://127.0.0.1:{writer}/openapi.json")["paths"].keys() == {"/pages"}
-        with started(read[1].replace("8000", str(reader)).split(), tmp_path):
-            similar, pages = f"http://127.0.0.1:{reader}/similar", f"http://127.0.0.1:{writer}/pages"
-            assert answer(similar, text=ferry) == {"matches": [], "truncated": False}
+    similar, pages = f"http://127.0.0.1:{reader}/similar", f"http://127.0.0.1:{writer}/pages"
+    with started(read[1].replace("8000", str(reader)).split(), tmp_path):
+        assert answer(similar, text=ferry) == {"matches": [], "truncated": False}
+        with started(write[1].replace("8001", str(writer)).split(), tmp_path):
+            assert answer(f"http://127.0.0.1:{writer}/openapi.json")["paths"].keys() == {"/pages"}
             for url, is_new in (("a", True), ("b", False)):
                 saved = httpx.post(pages, json={"url": url, "text": ferry}, timeout=30)
                 assert saved.status_code == 200, saved.text
@@ -241,3 +245,28 @@ def test_web_service_has_readers_that_see_what_the_writer_stores(tmp_path: Path)
                 assert (match["key"], match["similarity"]) == ("a", 1.0)
     with simindex.open(tmp_path / "service.simindex") as index:
         assert list(index) == ["a"]
+
+
+@pytest.mark.parametrize(("module", "call"), [("tasks", "save"), ("turns", "save_many")])
+def test_celery_stores_what_tasks_bring(module: str, call: str, tmp_path: Path) -> None:
+    """By files in the place of Redis, which is no Python package."""
+    pytest.importorskip("celery", reason="an environment made before the page was")
+    page, redis = HOWTO / "workers.md", 'broker="redis://localhost", backend="redis://localhost"'
+    program = files(page)[f"{module}.py"]
+    assert redis in program
+    queue = {"data_folder_in": str(tmp_path), "data_folder_out": str(tmp_path)}
+    program = program.replace(redis, f'broker="filesystem://", backend="file://{tmp_path}"')
+    program += f"app.conf.update(broker_transport_options={queue})\n"
+    (tmp_path / f"{module}.py").write_text(program, encoding="utf-8")
+    start = re.search(r"^(celery .*)$", of_language(page, "sh")[2], re.M)
+    assert start is not None
+    ferry = "The ferry to the island leaves at nine in the morning and at six in the evening"
+    asked = [("a", ferry), ("b", ferry.upper()), ("c", "Bread, milk and a newspaper"), ("a", ferry)]
+    ask = f"[save.delay(*page).get(60) for page in {asked}]"
+    if call == "save_many":
+        ask = f"[task.get(60) for task in [save_many.delay([page]) for page in {asked}]]"
+    with started(start[1].replace("tasks", module).split(), tmp_path):
+        answers = run(f"from {module} import {call}\nprint({ask})", tmp_path)
+    with simindex.open(tmp_path / "service.simindex", "r") as index:
+        assert sorted(index) == ["a", "c"]
+    assert answers == ("[[], ['a'], [], []]\n" if call == "save" else "[1, 0, 1, 0]\n")
