@@ -194,6 +194,8 @@ static inline __attribute__((always_inline)) void guess_group(const directory *d
         }
 }
 
+enum { WINDOW = 32 }; /* keys of a block that are compared at once: where a key mostly lies, by where it should */
+
 /* Where a target lies in a stored table: its first fence that is not below it, and a guess in the block before,
  * which is as dense as the fences on both of its sides say. */
 typedef struct {
@@ -213,9 +215,7 @@ static inline __attribute__((always_inline)) fenced_place place_by_fences(const 
     uint64_t at;
     const chunk_row *chunk = entry_chunk(dir, table, place.guess, &at);
     const uint8_t *key = key_in(chunk, at);
-    __builtin_prefetch(key - 64);
-    __builtin_prefetch(key);
-    __builtin_prefetch(key + 64);
+    for (int line = -WINDOW * 4; line <= WINDOW * 4; line += 64) __builtin_prefetch(key + line);
     __builtin_prefetch((const void *)(chunk->checked + at / TABLE_BLOCK));
     return place;
 }
@@ -225,6 +225,32 @@ static inline uint64_t end_of_block(const directory *dir, const table_row *table
     return end < table->num_entries ? end : table->num_entries;
 }
 
+/* Find a range in a block of ascending keys: entries *first..*last-1 have keys target..highest. Windows of keys, the
+ * first around a guess, are compared without a branch on a key, which nothing could predict. */
+static inline __attribute__((always_inline)) void find_in_block(const uint8_t *keys, uint64_t count, uint64_t target,
+                                                                uint64_t highest, uint64_t guess, uint64_t *first,
+                                                                uint64_t *last) {
+    uint64_t at = guess < WINDOW / 2 ? 0 : guess - WINDOW / 2;
+    if (at + WINDOW > count) at = count < WINDOW ? 0 : count - WINDOW;
+    while (at && load64(keys + at * 8) >= target) at = at < WINDOW ? 0 : at - WINDOW;
+    *first = *last = at;
+    for (uint64_t n = 0, below, within = 0; within == n && at < count; at += n) {
+        n = count - at < WINDOW ? count - at : WINDOW, below = within = 0;
+        for (uint64_t i = 0; i < n; i++) {
+            uint64_t key = load64(keys + (at + i) * 8);
+            below += key < target, within += key <= highest;
+        }
+        *first += below, *last += within;
+    }
+}
+
+/* The number of an entry that was found is on another line of its page. */
+static inline void fetch_number(const directory *dir, const table_row *table, uint64_t entry) {
+    uint64_t at;
+    const chunk_row *chunk = entry_chunk(dir, table, entry, &at);
+    if (chunk->numbers) __builtin_prefetch(number_in(chunk, at));
+}
+
 /* Find one range in a stored table, and prove it: 0, or 1 with *where on damage. Fences say which blocks hold its
  * ends, as fence[f - 1] < target <= fence[f], and in such a block, whose keys ascend if it is sound, a search says
  * the rest; so what is verified is these fences and these blocks, with all between them. */
@@ -232,20 +258,21 @@ static inline __attribute__((always_inline)) int find_fenced(const directory *di
                                                              damage *where) {
     const table_row *table = l->table;
     uint64_t n = num_fences(dir, table), size = block_entries(dir), highest = l->target | l->tail;
-    uint64_t fence = place.fence, behind = fence, first = 0;
+    uint64_t fence = place.fence, behind = fence, begin = 0;
     if (fence) {
-        uint64_t begin = (fence - 1) * size, end = end_of_block(dir, table, fence - 1);
-        first = gallop(dir, table, l->target, begin, end, place.guess);
+        begin = (fence - 1) * size;
+        uint64_t held = end_of_block(dir, table, fence - 1) - begin;
+        find_in_block(key_address(dir, table, begin), held, l->target, highest, place.guess - begin, &l->first, &l->last);
+        l->first += begin, l->last += begin;
     }
-    if (highest == UINT64_MAX) behind = n;
-    else if (fence < n && table_fence(dir, table, fence) <= highest)
-        behind = gallop_fences(dir, table, highest + 1, fence + 1, n, fence + 1);
-    uint64_t last = behind ? end_of_block(dir, table, behind - 1) : 0;
-    if (behind && highest < UINT64_MAX) {
-        uint64_t low = (behind - 1) * size > first ? (behind - 1) * size : first;
-        last = gallop(dir, table, highest + 1, low, last, low);
+    if (fence < n && table_fence(dir, table, fence) <= highest) {
+        behind = highest == UINT64_MAX ? n : gallop_fences(dir, table, highest + 1, fence + 1, n, fence + 1);
+        uint64_t held = end_of_block(dir, table, behind - 1) - (behind - 1) * size, before;
+        begin = (behind - 1) * size;
+        find_in_block(key_address(dir, table, begin), held, l->target, highest, 0, &before, &l->last);
+        l->last += begin;
     }
-    l->first = first, l->last = last;
+    if (l->first < l->last) fetch_number(dir, table, l->first);
     if (check_fences(dir, l, fence ? fence - 1 : 0, fence < n ? fence : n - 1, where)) return 1;
     if (behind != fence && check_fences(dir, l, behind - 1, behind < n ? behind : n - 1, where)) return 1;
     uint64_t from = fence ? (fence - 1) * size : 0, to = behind ? (behind - 1) * size : 0;

@@ -184,13 +184,18 @@ const uint8_t *find_number(const tree_file *file, uint64_t root, unsigned depth,
         ptrdiff_t count = root > 1 ? nodes_of(file, root, is_leaf) : -1;
         if (count < 0) return NULL;
         const uint8_t *page = file->octets + root * file->page_bytes;
-        /* The last node that is not behind the number; the first one of a branch has no key. */
-        size_t begin = !is_leaf, end = (size_t)count;
-        while (begin < end) {
-            size_t middle = (begin + end) / 2;
-            if (!node_at(file, page, middle, is_leaf, &found) || found.key_bytes != sizeof number) return NULL;
-            if (load_big_endian(found.key) <= number) begin = middle + 1;
-            else end = middle;
+        /* The last node that is not behind the number; the first one of a branch has no key. In a leaf it is the one
+         * that it would be if no number were missing, or lies before that. */
+        size_t begin = !is_leaf, end = (size_t)count, probe = (begin + end) / 2;
+        if (is_leaf) {
+            if (!node_at(file, page, 0, is_leaf, &found) || found.key_bytes != sizeof number) return NULL;
+            uint64_t ahead = number - load_big_endian(found.key);
+            if (ahead < end) probe = ahead, end = ahead + 1;
+        }
+        for (; begin < end; probe = (begin + end) / 2) {
+            if (!node_at(file, page, probe, is_leaf, &found) || found.key_bytes != sizeof number) return NULL;
+            if (load_big_endian(found.key) <= number) begin = probe + 1;
+            else end = probe;
         }
         if (!begin || !node_at(file, page, begin - 1, is_leaf, &found)) return NULL;
     }
