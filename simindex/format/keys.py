@@ -53,9 +53,13 @@ def decode_keys(count: int, encoded: bytes) -> list[Key]:
     return keys
 
 
+key_hash = xxhash.xxh64_intdigest
+"""Returns the 64-bit hash of a stored key that the key table is sorted by."""
+
+
 def key_hashes(encoded_keys: Collection[bytes]) -> np.ndarray:
-    """Return the 64-bit hashes that the key table is sorted by: xxh64 of the stored keys, uint64."""
-    return np.fromiter(map(xxhash.xxh64_intdigest, encoded_keys), np.uint64, len(encoded_keys))
+    """Return `key_hash` of each stored key, uint64."""
+    return np.fromiter(map(key_hash, encoded_keys), np.uint64, len(encoded_keys))
 
 
 number_key: Callable[[int], bytes] = struct.Struct(">Q").pack

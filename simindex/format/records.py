@@ -156,13 +156,6 @@ _FOUND = struct.Struct(">IHHQ")
 """What stands before a copied record: the fields of `MATCH`, the first one, its database key, at the end."""
 
 
-def decode_record_of(number: int, value: bytes | memoryview, encoded_key: bytes) -> StoredRecord | None:
-    """Return the record of a document if its key has that stored form, else ``None``; as `decode_record`."""
-    content = _content(number, value)
-    # The key comes right behind the array header, and no stored form of a key begins another one.
-    return _record(number, content) if content.startswith(encoded_key, 1) else None
-
-
 def _content(number: int, value: bytes | memoryview) -> bytes:
     key, sealed = number_key(number), bytes(value)
     content = sealed[:-SEAL_BYTES]

@@ -67,5 +67,15 @@ MATCHES = np.dtype(
 )
 """The same, for many at a time."""
 
+
+def rows_without(rows: bytes, number: int) -> bytes:
+    """Return rows of `MATCH`, each of another number, without that of one number."""
+    own = number.to_bytes(8, "little")
+    for at in range(0, len(rows), MATCH.size):
+        if rows.startswith(own, at):  # mostly the first: a document is like itself
+            return rows[:at] + rows[at + MATCH.size :]
+    return rows
+
+
 NO_VALUE = 0xFFFF
 """Stands for agreeing rows or a distance where there is nothing to compare."""

@@ -26,7 +26,7 @@ from simindex.errors import Argument, ArgumentValueError
 from simindex.format.keys import Key
 from simindex.format.layout import FIRST_BAND_TABLE
 from simindex.format.records import FoundRecord, decode_found, decode_kept
-from simindex.format.rows import MATCH, MATCHES, NO_VALUE
+from simindex.format.rows import MATCH, MATCHES, NO_VALUE, rows_without
 from simindex.formulas.curve import (
     DEFAULT_RECALL,
     DEFAULT_THRESHOLD,
@@ -383,7 +383,9 @@ def _add_matches(
     """Add the matches of rows whose documents are live, and pass, to the answers. Rows of a query lie side by
     side."""
     config = view.scheme.config
-    places, keys, records = view.live_records(rows, without)
+    if without is not None:
+        rows = rows_without(rows, without)
+    places, keys, records = view.live_records(rows)
     if where is not None:
         passing, records = where.passing(records)
         places, keys = [places[at] for at in passing], [keys[at] for at in passing]

@@ -8,7 +8,6 @@ document whose sealed record and sketch were read.
 from __future__ import annotations
 
 from array import array
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -20,7 +19,7 @@ import numpy as np
 from simindex import _kernel
 from simindex.errors import CorruptIndexError, damaged
 from simindex.format.chunks import table_key
-from simindex.format.keys import Key, decode_keys, encode_key, key_hashes, number_key, numbered
+from simindex.format.keys import Key, decode_keys, encode_key, key_hash, number_key, numbered
 from simindex.format.layout import COPY_TABLE, KEY_TABLE, SegmentEntry
 from simindex.format.meta import DONE_PREFIX, MANIFEST_KEY, Manifest, decode_manifest
 from simindex.format.packed import Packed
@@ -34,7 +33,6 @@ from simindex.format.records import (
     decode_group_size,
     decode_kept,
     decode_record,
-    decode_record_of,
     decode_run,
     decode_runs,
     run_key,
@@ -276,11 +274,9 @@ class View:
         self._require_removed(number)
         return None
 
-    def live_records(
-        self, rows: bytes, without: int | None = None
-    ) -> tuple[Sequence[int], list[Key], list[bytes | FoundRecord]]:
+    def live_records(self, rows: bytes) -> tuple[Sequence[int], list[Key], list[bytes | FoundRecord]]:
         """Return the places of live documents among rows of `MATCH`, their keys, and their records for
-        `decode_found`; without that of one number.
+        `decode_found`.
 
         Seals are checked and bytes copied here; what else a record holds can be read when the snapshot is
         gone. Touches of an open transaction are not in them.
@@ -290,12 +286,12 @@ class View:
             snapshot.records_tree = self._txn.tree("documents")
         records, num_stored, packed = _kernel.find_records(*snapshot.records_tree, rows)
         keys = decode_keys(num_stored, packed)
-        if num_stored == len(records) and without is None and not gone and not snapshot.has_removed:
+        if num_stored == len(records) and not gone and not snapshot.has_removed:
             return range(num_stored), keys, records  # type: ignore[return-value] # none of them is None
         live, following = list[tuple[int, Key, bytes | FoundRecord]](), iter(keys)
         for place, (found, (number, *row)) in enumerate(zip(records, MATCH.iter_unpack(rows), strict=True)):
             key = next(following) if found else ""
-            if number == without or number in gone:
+            if number in gone:
                 continue
             if found is None:  # it is of an open transaction, or was removed, or is damaged
                 if (record := self.record(number)) is not None:
@@ -410,7 +406,8 @@ class View:
     def find_key(self, key: object) -> tuple[int, StoredRecord] | None:
         """Return (number, record) of a stored key, or ``None``."""
         encoded = encode_key(key)
-        return self.find_keys([encoded], key_hashes([encoded])).get(0)
+        rows = self.directory.find_rows(KEY_TABLE, table_key(key_hash(encoded)), EVERY)
+        return self._of_keys(rows, [encoded]).get(0) if rows else None
 
     def find_stored(self, key: object) -> tuple[int, StoredRecord]:
         """Return (number, record) of a stored key. Raises KeyError when there is none."""
@@ -424,17 +421,23 @@ class View:
     ) -> dict[int, tuple[int, StoredRecord]]:
         """Return place -> (number, record) for the encoded keys that are stored."""
         found: dict[int, tuple[int, StoredRecord]] = {}
-        entries = self.directory.find_keys(KEY_TABLE, hashes, EVERY if len(encoded) == 1 else _CROWD)
-        if len(encoded) > 1 and len(entries) >= _CROWD:
-            counts = Counter(place for place, _ in entries)
-            crowded = {place for place, count in counts.items() if count == _CROWD}
-            if crowded:
-                found = self._find_crowded(crowded, encoded, hashes)
-                entries = [entry for entry in entries if entry[0] not in crowded]
-        for place, number in entries:
-            record = self._record_of(number, encoded[place])
-            if record is not None:
-                found[place] = (number, record)
+        rows = self.directory.find_entries(KEY_TABLE, hashes, EVERY if len(encoded) == 1 else _CROWD)
+        if len(encoded) > 1 and len(rows) >= _CROWD:
+            is_crowded = np.bincount(rows["query"]) == _CROWD
+            if is_crowded.any():
+                found = self._find_crowded(np.flatnonzero(is_crowded).tolist(), encoded, hashes)
+                rows = rows[~is_crowded[rows["query"]]]
+        return found | self._of_keys(rows.tobytes(), encoded) if len(rows) else found
+
+    def _of_keys(self, rows: bytes, encoded: Sequence[bytes] | Packed) -> dict[int, tuple[int, StoredRecord]]:
+        """Return what `find_keys` does of rows of `MATCH` for keys with the same hash: a row's document may
+        have another key than the one that was asked for."""
+        found: dict[int, tuple[int, StoredRecord]] = {}
+        numbers = [number for number, *_ in MATCH.iter_unpack(rows)]
+        places, keys, records = self.live_records(rows)
+        for at, key, (record, place, _, _) in zip(places, keys, map(decode_found, records), strict=True):
+            if encode_key(key) == encoded[place]:
+                found[place] = numbers[at], self._touched(numbers[at], record)
         return found
 
     def _find_crowded(
@@ -452,20 +455,6 @@ class View:
             if record is not None:
                 found |= dict.fromkeys(wanted.get(encode_key(record.key), ()), (number, record))
         return found
-
-    def _record_of(self, number: int, encoded_key: bytes) -> StoredRecord | None:
-        """Return the record under a number whose key may have that hash; ``None`` for another key's."""
-        if number in self.pending.gone:
-            return None
-        if self.pending.by_key.get(encoded_key) == number:
-            return self.pending.record(number)
-        value = self._stored(number)
-        if value is not None:
-            record = decode_record_of(number, value, encoded_key)
-            return record and self._touched(number, record)
-        if self.pending.record(number) is None:
-            self._require_removed(number)
-        return None
 
     # ---- copies ----
 

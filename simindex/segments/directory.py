@@ -320,20 +320,25 @@ class Directory:
                 block=block,
             ) from exc
 
+    def find_rows(self, table: int, keys: np.ndarray | array[int] | bytes, most: int) -> bytes:
+        """Return rows of `MATCH` of the entries whose key is equal, at most `most` for each of some keys:
+        uint64, or their little-endian bytes. A row's `query` is the place in keys."""
+        return self.run(_kernel.find_keys, table, keys, most, False)
+
     def find_keys(self, table: int, keys: np.ndarray | array[int], most: int) -> list[tuple[int, int]]:
-        """Return (place in keys, number) of entries whose key, uint64, is equal, at most `most` for each."""
-        found = self.run(_kernel.find_keys, table, keys, most, False)
+        """Return what `find_rows` does as (place in keys, number)."""
+        found = self.find_rows(table, keys, most)
         return [(place, number) for number, place, _, _ in MATCH.iter_unpack(found)] if found else []
 
     def find_key(self, table: int, key: bytes, most: int) -> list[int]:
-        """Return the numbers of entries of one key, its little-endian bytes, at most so many."""
-        found = self.run(_kernel.find_keys, table, key, most, False)
+        """Return the numbers of the entries of one key, its little-endian bytes, at most so many."""
+        found = self.find_rows(table, key, most)
         # Mostly there are none, and a query asks this for each match.
         return [number for number, _, _, _ in MATCH.iter_unpack(found)] if found else []
 
     def find_entries(self, table: int, keys: np.ndarray, most: int) -> np.ndarray:
-        """Return what `find_keys` does as an array of MATCHES, whose `query` is the place in keys."""
-        return np.frombuffer(self.run(_kernel.find_keys, table, keys, most, False), dtype=MATCHES)
+        """Return what `find_rows` does as an array of MATCHES."""
+        return np.frombuffer(self.find_rows(table, keys, most), dtype=MATCHES)
 
     def entries_of(
         self, table: int, keys: np.ndarray, counts: np.ndarray

@@ -79,7 +79,7 @@ def test_keys_made_to_have_one_hash_are_found_by_reading_each_record_once(
         index.insert_many([(key, [repr(key)]) for key in keys[:400]])
         index.remove_many(keys[:40])
         index.insert_many([(key, ["again"]) for key in keys[100:140]], on_conflict="replace", batch_size=7)
-        counts = [broken_off(monkeypatch, step) for step in ("read a record", "compare the key of a record")]
+        counts = [broken_off(monkeypatch, step) for step in ("read a record", "read a record that was found")]
         report = index.insert_many(
             [(key, ["more"], 1) for key in (*keys, *keys[:10])], on_conflict="skip", workers=1
         )

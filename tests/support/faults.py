@@ -27,7 +27,7 @@ STEPS = {
     "let go of read pages": "storage.environment:ReadTransaction.let_go",
     "read a segment": "queries.view:Reader.load",
     "read a record": "queries.view:decode_record",
-    "compare the key of a record": "queries.view:decode_record_of",
+    "read a record that was found": "queries.view:decode_found",
     "warm the tables": "segments.directory:Directory.warm",
     "search by rows": "queries.search:BandQuery.find",
     "search a prefix of rows": "queries.search:search_bands",
