@@ -9,11 +9,11 @@ last part, whose length the report has, pins a snapshot.
 from __future__ import annotations
 
 import os
-import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from simindex.checks import require_callable
@@ -36,6 +36,7 @@ from simindex.queries.scheme import Scheme
 from simindex.queries.view import stored_manifest
 from simindex.remote import is_remote
 from simindex.storage.environment import ReadTransaction
+from simindex.storage.folder import DEFAULT_PERMISSIONS, permissions_of
 from simindex.storage.store import Store
 
 _ROUNDS = 4
@@ -54,7 +55,7 @@ def backup(
     counter = Counter(progress)
     target: Target
     if is_remote(os.fspath(path)):
-        permissions = stat.S_IMODE(os.stat(source.data).st_mode) & 0o666 | 0o600
+        permissions = permissions_of(Path(source.path), None) or DEFAULT_PERMISSIONS
         with closing(
             StoreTarget(open_store(path, permissions), source, scheme, counter, permissions)
         ) as target:
