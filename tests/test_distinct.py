@@ -12,7 +12,9 @@ dtypes = st.sampled_from(["u4", "i8", "u8", "f8"])
 
 @given(
     dtypes.flatmap(
-        lambda dtype: arrays(dtype, st.integers(0, 40) | st.just((3, 4)), elements=st.integers(0, 20))
+        lambda dtype: arrays(
+            dtype, st.integers(0, 40).map(lambda n: (n,)) | st.just((3, 4)), elements=st.integers(0, 20)
+        )
     )
 )
 def test_distinct_values_are_ascending_and_each_once(values: np.ndarray) -> None:

@@ -22,7 +22,6 @@ from simindex.format.records import (
     decode_group_size,
     decode_kept,
     decode_record,
-    decode_record_of,
     decode_run,
     encode_kept,
     encode_run,
@@ -48,8 +47,6 @@ def decode_a_record(data: bytes) -> None:
     if alone is not None and alone.kept is not None:
         with contextlib.suppress(CorruptIndexError):
             decode_kept(alone.kept)
-    with contextlib.suppress(CorruptIndexError):
-        assert decode_record_of(_NUMBER, value, pack("a")) in (None, alone)
     many = decode_records(np.array([_NUMBER], np.uint64), [value], _KEEP)
     assert len(many.keys) + len(many.errors) == 1
     if many.keys:
