@@ -5,7 +5,6 @@ Owns how each is called, behind the methods that `peer` describes. Must not impo
 
 from __future__ import annotations
 
-import itertools
 import logging
 from pathlib import Path
 from typing import Any
@@ -33,9 +32,6 @@ class FingerprintPeer(Peer):
     def query(self, fingerprint: int) -> list[int]:
         raise NotImplementedError
 
-    def query_many(self, fingerprints: np.ndarray) -> list[list[int]]:
-        return [self.query(fingerprint) for fingerprint in fingerprints.tolist()]
-
 
 class FaissMultiHash(FingerprintPeer):
     """faiss: four hash tables of 16 bits, complete for three bits."""
@@ -62,12 +58,6 @@ class FaissMultiHash(FingerprintPeer):
         packed = np.frombuffer(fingerprint.to_bytes(8, "little"), dtype=np.uint8).reshape(1, 8)
         positions: list[int] = self.index.range_search(packed, MAX_DISTANCE + 1)[2].tolist()
         return positions
-
-    def query_many(self, fingerprints: np.ndarray) -> list[list[int]]:
-        packed = np.ascontiguousarray(fingerprints, dtype="<u8").view(np.uint8).reshape(-1, 8)
-        ends, _, found = self.index.range_search(packed, MAX_DISTANCE + 1)
-        positions, limits = found.tolist(), ends.tolist()
-        return [positions[first:last] for first, last in itertools.pairwise(limits)]
 
 
 class FaissHash(FaissMultiHash):

@@ -104,9 +104,8 @@ class SqliteBands(TokenPeer):
 class Lance(DocumentPeer):
     """Lance's MinHash LSH index over a text column: 128 rows, 16 bands, 3-word shingles, its own tokeniser.
 
-    A Lance index is an index of a table, so `build` writes the table (`write_seconds`) and then indexes it
-    (`index_seconds`). `disk_bytes` counts the index and the column of keys but not the texts, which simindex
-    does not keep either; `dataset_bytes` counts all files, replaced versions of the index too.
+    A Lance index is an index of a table, so `build` writes the table and then indexes it. `disk_bytes` counts
+    the index and the column of keys but not the texts, which simindex does not keep either.
     """
 
     name = "Lance MINHASHLSH"
@@ -120,8 +119,6 @@ class Lance(DocumentPeer):
 
         self.lance, self.arrow = lance, pyarrow
         self.query_of = lance.query.MinHashQuery
-        self.write_seconds = 0.0
-        self.index_seconds = 0.0
 
     @classmethod
     def missing(cls) -> str:
@@ -139,12 +136,8 @@ class Lance(DocumentPeer):
 
         parameters = {"num_hashes": NUM_PERM, "num_bands": 16, "shingle_size": SHINGLE_WORDS}
         with self.measured() as seconds:
-            start = time.perf_counter()
             self.dataset: Any = self.lance.write_dataset(self.batches(documents), self.folder, mode="create")
-            written = time.perf_counter()
             self.dataset.create_scalar_index("text", IndexConfig("minhashlsh", parameters))
-            self.write_seconds = written - start
-            self.index_seconds = time.perf_counter() - written
         return seconds[0]
 
     def batches(self, documents: Sequence[Document]) -> Any:
@@ -184,7 +177,3 @@ class Lance(DocumentPeer):
     @property
     def disk_bytes(self) -> int:
         return self.index_bytes + self.key_bytes
-
-    @property
-    def dataset_bytes(self) -> int:
-        return folder_bytes(self.folder)

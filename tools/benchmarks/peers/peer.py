@@ -8,19 +8,18 @@ fingerprints and queried with one. Both have
     name                 what the table calls it
     missing()            why it cannot run here, "" when it can
     version()            the packages behind it
-    build(input)         seconds on the clock; also sets `cpu_seconds` and `resident_bytes`
+    build(input)         seconds on the clock; also sets `resident_bytes`
     query(one)           keys of documents, or positions of fingerprints
-    query_many(many)     one such list for each, in one call where the peer has one
     resident_bytes       growth of the resident memory during `build`; None where the system does not tell
     disk_bytes           what it keeps on disk; 0 for a peer that lives in memory
     close()              ends servers and files
 
 All are asked for Jaccard similarity 0.8 with 128 permutations, or for 3 of 64 bits. Peers that are fed tokens
 get the distinct word 3-shingles of `re.findall(r"\\w+", text.lower())`, and their time includes making them,
-as it is part of the work from text; `sketch_seconds` and `insert_seconds` say how it divides. Nothing is
-added to their answers: datasketch, rensa and SQLite give unverified candidates, gaoya and Lance compare
-signatures first. For figures of one core start the process with `ONE_THREAD` in its environment, bound to
-one core, and run one peer in it, because freed memory of one is used by the next.
+as it is part of the work from text. Nothing is added to their answers: datasketch, rensa and SQLite give
+unverified candidates, gaoya and Lance compare signatures first. For figures of one core start the process
+with `ONE_THREAD` in its environment, bound to one core, and run one peer in it, because freed memory of one
+is used by the next.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ import importlib.util
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
@@ -68,7 +67,6 @@ class Peer:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.cpu_seconds = 0.0
         self.resident_bytes: int | None = None
 
     @classmethod
@@ -90,13 +88,12 @@ class Peer:
 
     @contextmanager
     def measured(self) -> Iterator[list[float]]:
-        """Measure the body into `cpu_seconds` and `resident_bytes`, and its clock time into the list."""
+        """Measure the body into `resident_bytes`, and its clock time into the list."""
         seconds: list[float] = []
         gc.collect()
-        resident, cpu, start = self.resident_now(), self.cpu_now(), time.perf_counter()
+        resident, start = self.resident_now(), time.perf_counter()
         yield seconds
         seconds.append(time.perf_counter() - start)
-        self.cpu_seconds = self.cpu_now() - cpu
         gc.collect()
         after = self.resident_now()
         self.resident_bytes = None if resident is None or after is None else after - resident
@@ -132,28 +129,15 @@ class DocumentPeer(Peer):
     def query(self, text: str) -> list[str]:
         raise NotImplementedError
 
-    def query_many(self, texts: Iterable[str]) -> list[list[str]]:
-        return [self.query(text) for text in texts]
-
 
 class TokenPeer(DocumentPeer):
     """A peer that is fed tokens: shingled here, signed and stored by the peer."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self.sketch_seconds = 0.0
-        self.insert_seconds = 0.0
 
     def warm_up(self, texts: list[str]) -> None:
         self.sign([shingles(text) for text in texts])
 
     def add(self, documents: Sequence[Document]) -> None:
-        start = time.perf_counter()
-        signatures = self.sign([shingles(text) for _, text in documents])
-        signed = time.perf_counter()
-        self.insert([key for key, _ in documents], signatures)
-        self.sketch_seconds += signed - start
-        self.insert_seconds += time.perf_counter() - signed
+        self.insert([key for key, _ in documents], self.sign([shingles(text) for _, text in documents]))
 
     def query(self, text: str) -> list[str]:
         return self.find(self.sign([shingles(text)])[0])
